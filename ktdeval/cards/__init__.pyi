@@ -10,6 +10,7 @@ from ktdeval.cards.card import (
     TradingEpisode as TradingEpisode,
 )
 from ktdeval.cards.check import (
+    ATTACHED as ATTACHED,
     CardKind as CardKind,
     card_kinds as card_kinds,
     derive_card as derive_card,

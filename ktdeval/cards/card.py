@@ -159,7 +159,16 @@ class TradingCard(TradingFacts, frozen=True):
     """One evaluation on a trading task. Money is integer fen; fractions are not percentages."""
 
     labels: list[  #: what a reader must see before any figure
-        Literal["synthetic", "placebo", "limited", "incomplete", "low coverage", "mask not certified", "no adjustment factor"]
+        Literal[
+            "synthetic",
+            "placebo",
+            "limited",
+            "incomplete",
+            "low coverage",
+            "mask not certified",
+            "certificate claimed",
+            "no adjustment factor",
+        ]
     ]
     coverage: parts.Coverage
     rankable: parts.Rankable

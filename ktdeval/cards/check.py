@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,9 @@ class CardKind:
     #: for a kind that trading cards may carry: what a card of it says of a trading task's description and a snapshot's id,
     #: as `{"value": …}`, or null with the reason
     attach: Callable[[Mapping[str, Any], str, Any], dict[str, Any]] | None = None
+    #: for such a kind: verifies a card, given its file, plugins, where the data are (`data`, `data_args`), and the runs that it
+    #: rests on; the first line that differs, or None
+    verify: Callable[[Path, Plugins, Mapping[str, Any], Sequence[Path]], str | None] | None = None
     attached_rows: Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]] | None = None  #: shows that block on a trading card
 
 

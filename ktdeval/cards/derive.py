@@ -104,7 +104,8 @@ def planned_steps(card: TradingFacts, window: str) -> int:
 
 def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
     """Labels that a reader must see before any figure. Only a card that can have a certificate is said to lack one. A mask is
-    certified when it was attacked in earnest: by a whole probe set, with answers that name something.
+    certified when it was attacked in earnest: by a whole probe set, with answers that name something. That it was, a card claims;
+    who has the runs of the attacks can verify it.
     """
     is_uncertified = (
         isinstance(card, TradingFacts)
@@ -118,6 +119,7 @@ def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
         "incomplete": coverage.episodes_finished < coverage.episodes_planned,
         "low coverage": _has_low_coverage(coverage),
         "mask not certified": is_uncertified,
+        "certificate claimed": isinstance(card, TradingFacts) and card.certificate.value is not None and not is_uncertified,
         "no adjustment factor": card.snapshot is not None and not card.snapshot.has_factor,
     }
     return [label for label, holds in conditions.items() if holds]

@@ -17,4 +17,4 @@ from ktdeval.runner.score import (
 )
 from ktdeval.runner.store import RunFolder as RunFolder, run_of as run_of
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
-from ktdeval.runner.verify import Verification as Verification, verify_card as verify_card
+from ktdeval.runner.verify import Verification as Verification, verify_card as verify_card, verify_records as verify_records

@@ -11,13 +11,15 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 import zstandard
+from msgspec import UNSET, UnsetType
 
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.errors import StoreError
+from ktdeval.harness.messages import Message, Reply
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import JsonValue, open_plain, read_plain, sync_folder
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.typed import Value, decode_json, encode_canonical
+from ktdeval.typed import Value, decode_json, encode_canonical, from_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -143,7 +145,31 @@ def _corrupt(path: Path, number: int) -> str:
 
 
 def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
-    return decode_json(line, type_, _corrupt(path, number))
+    entry = decode_json(line, type_, _corrupt(path, number))
+    if isinstance(entry, JournalEntry):
+        check_exchanges(entry.transcript, _corrupt(path, number))
+    return entry
+
+
+class _Exchange(msgspec.Struct):
+    """What readers of a transcript take from one exchange; it is kept as it was received."""
+
+    kept: int
+    sent: tuple[Message, ...]
+    tools: tuple[str, ...]
+    tool_choice: str | None
+    seed: int
+    reply: Reply | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if (self.reply is UNSET) == (self.error is UNSET):
+            raise ValueError("has neither a reply nor an error, or both")
+
+
+def check_exchanges(entry: TranscriptEntry, where: str) -> None:
+    """Raise StoreError, which `where` starts, for an exchange that is not as sessions record them."""
+    from_plain(list(entry.exchanges), list[_Exchange], f"{where}: exchanges")
 
 
 def pack_lines(values: Iterable[Any]) -> bytes:

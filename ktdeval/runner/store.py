@@ -44,7 +44,7 @@ from ktdeval.jsonio import (
     try_lock,
     write_atomic,
 )
-from ktdeval.runner.journal import Entry, Journal, Record, entry_type, pack_lines, read_journal, unpack_lines
+from ktdeval.runner.journal import Entry, Journal, Record, check_exchanges, entry_type, pack_lines, read_journal, unpack_lines
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.stats.metric import RuleSet
 from ktdeval.trading.ledger import Ledger
@@ -276,7 +276,11 @@ class RunFolder:
 
     def load_transcript(self, spec: EpisodeSpec) -> list[TranscriptEntry]:
         """Read the transcript of a complete episode: one entry a step."""
-        return unpack_lines(self.episode_path(spec) / TRANSCRIPT, TranscriptEntry, "transcript")
+        path = self.episode_path(spec) / TRANSCRIPT
+        entries = unpack_lines(path, TranscriptEntry, "transcript")
+        for number, entry in enumerate(entries, 1):
+            check_exchanges(entry, f"{path}: line {number}")
+        return entries
 
     def load_answers(self, spec: EpisodeSpec) -> list[AnswerRecord]:
         """Read the answer records of a complete episode of a scoring task."""

@@ -85,16 +85,22 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     snapshot = open_recorded_snapshot(folder, plugins, changes)
     if card.snapshot is not None and snapshot.id != card.snapshot.id:
         raise DataError(f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {snapshot.id[:12]}")
-    specs = [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]
-    opener = EpisodeFactory({task.name: task}, plugins, snapshot)
-    checks = [_EpisodeCheck(spec, folder, opener, ANSWERS if is_scoring(task) else LEDGER) for spec in specs]
-    findings = [finding for check in checks for finding in check.findings()]
-    findings += _artefact_findings(folder, card.artefacts)
+    records = verify_records(folder, task, plugins, snapshot)
+    of_card = list(_artefact_findings(folder, card.artefacts))
     if isinstance(card, TradingCard) and path.resolve().parent != folder.path.resolve() / "cards":
         further = tuple(name for name in card.metrics if name not in task.metrics)
         folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)  # what `score` was given
-    findings += _card_findings(path, card, folder, task, snapshot, plugins)
-    return Verification(tuple(findings), len(specs), sum(check.steps for check in checks), sum(check.traced for check in checks))
+    of_card += _card_findings(path, card, folder, task, snapshot, plugins)
+    return replace(records, findings=(*records.findings, *of_card))
+
+
+def verify_records(folder: RunFolder, task: Any, plugins: Plugins, snapshot: MarketSnapshot) -> Verification:
+    """Execute a run's complete episodes of a task again, from what the model replied; no card is looked at."""
+    specs = [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]
+    opener = EpisodeFactory({task.name: task}, plugins, snapshot)
+    checks = [_EpisodeCheck(spec, folder, opener, ANSWERS if is_scoring(task) else LEDGER) for spec in specs]
+    findings = tuple(finding for check in checks for finding in check.findings())
+    return Verification(findings, len(specs), sum(check.steps for check in checks), sum(check.traced for check in checks))
 
 
 @dataclass

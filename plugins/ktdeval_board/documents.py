@@ -265,6 +265,16 @@ class Verdict(Value, frozen=True, kw_only=True):
         return self.tier != "self-reported"
 
 
+class Certified(Value, frozen=True, kw_only=True):
+    """Verdict of a board's maintainers on a certificate: its attack runs were verified."""
+
+    schema_version: Version1 = 1
+    certificate: Sha256
+    checked_on: Day
+    suite_version: str
+    runs: tuple[str, ...]
+
+
 class Envelope(Value, frozen=True, kw_only=True):
     """Random traders of an episode's activity."""
 

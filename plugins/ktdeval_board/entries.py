@@ -12,7 +12,7 @@ from msgspec import Struct, UnsetType
 from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, SnapshotPart, TradingCard, load_evaluation
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
-from ktdeval_board.documents import Records, Submission, Tier, Verdict
+from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import Baseline, Division, Erratum, Rules, load_errata, load_rules
@@ -22,6 +22,9 @@ Card = TradingCard | ScoringCard
 
 NO_MARKET = "asks about no market, and each division of a board has one"
 """Said of a card whose task needs no market: it can't stand on a board."""
+
+VERDICT = "verdict.json"
+"""Verdict on a certificate, in its folder."""
 
 _SETTING_PREFIX = "reasoning_"
 
@@ -38,11 +41,18 @@ class Entry:
     verdict: Verdict | None  #: what the board's check found of these very bytes; None where it was not checked
     errata: tuple[Erratum, ...] = ()  #: what maintainers said of it since, oldest first
     baseline: Baseline | None = None  #: the baseline that its model is; None where it is an entrant
+    is_certified: bool = False  #: whether this board has verified the certificate of its mask
 
     @property
     def tier(self) -> Tier:
         """How far its figures have been confirmed."""
         return "unchecked" if self.verdict is None else self.verdict.tier
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of its card, and whether the board has verified the certificate that the card claims."""
+        verified = {"certificate claimed": "certificate verified"} if self.is_certified else {}
+        return [verified.get(label, label) for label in self.card.labels]
 
     @property
     def is_withdrawn(self) -> bool:
@@ -125,7 +135,15 @@ def _load_entry(folder: BoardFolder, rules: Rules, errata: tuple[Erratum, ...], 
     submission = read_untrusted(files.submission, Submission, most)
     own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
     baseline = rules.baseline_of(card.model.name)
-    return Entry(files.card_id, files, card, division_of(rules, card), submission, verdict, own, baseline)
+    division, certified = division_of(rules, card), is_certified(folder, card)
+    return Entry(files.card_id, files, card, division, submission, verdict, own, baseline, certified)
+
+
+def is_certified(folder: BoardFolder, card: Card) -> bool:
+    """Return whether the board has verified the runs of the attacks that the certificate of a card rests on."""
+    sha256 = str(card.certificate.value.get("sha256")) if isinstance(card, TradingCard) and card.certificate.value else ""
+    path = folder.certificate(sha256) / VERDICT
+    return bool(CARD_ID.fullmatch(sha256)) and path.is_file() and read_own(path, Certified).certificate == sha256
 
 
 class _Kind(Struct):

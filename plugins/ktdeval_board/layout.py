@@ -9,6 +9,7 @@ records/<card id>/…                             the records themselves, laid o
 verdicts/<card id>.json                         what the board's check found; written by the board, never by a submitter
 series/<card id>.json, decisions/<card id>.json what the check derived from the records: for the site and the ranking
 imported/<name>.json                            results of other harnesses
+certificates/<SHA-256>/…                        a certificate of a mask with the runs of its attacks, and the verdict on them
 schemas/…                                       JSON Schemas of all of them
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 CARDS, RECORDS, IMPORTED = "cards", "records", "imported"
 VERDICTS, SERIES, DECISIONS, SCHEMAS = "verdicts", "series", "decisions", "schemas"
 MARKETS = "markets"
+CERTIFICATES = "certificates"
 CARD_ID = re.compile(r"[0-9a-f]{64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_SEGMENT = 100
@@ -84,6 +86,10 @@ class BoardFolder:
     def market(self, name: str) -> Path:
         """Return the file of one of the board's markets, by the name that the board gives it."""
         return self.path / MARKETS / f"{path_segment(name)}.json"
+
+    def certificate(self, sha256: str) -> Path:
+        """Return the folder of a certificate that was verified, with the runs of its attacks."""
+        return self.path / CERTIFICATES / sha256
 
     def imported(self) -> list[Path]:
         """Return the files of imported results, in the order of their names."""

@@ -24,7 +24,17 @@ from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.claims import Claims, attempt_problems, claim_problems, make_submission
 from ktdeval_board.documents import RecordFile, Records
-from ktdeval_board.entries import NO_MARKET, Board, Card, identity, identity_words, load_board, names_of, nearest_division
+from ktdeval_board.entries import (
+    NO_MARKET,
+    Board,
+    Card,
+    identity,
+    identity_words,
+    is_certified,
+    load_board,
+    names_of,
+    nearest_division,
+)
 from ktdeval_board.layout import CardFiles
 from ktdeval_board.placement import Placement
 from ktdeval_board.rules import Division, Rules
@@ -139,7 +149,7 @@ def _candidate_problems(board: Board, candidate: _Candidate, request: Request, c
     size, most, wanted = path.stat().st_size, board.rules.limits.bytes_of("card_mb"), identity(card, division)
     if size > most:
         yield f"size: the card has {size:,} bytes; at most {most:,} are taken"
-    found = findings_of(Stage.CARD, CardInputs(path.name, board.rules, card))
+    found = findings_of(Stage.CARD, CardInputs(path.name, board.rules, card, is_certified(board.folder, card)))
     yield from (f"{finding.rule}: {finding.message}" for finding in found)
     for entry in board.entries:
         if entry.division is not None and not entry.is_withdrawn and identity(entry.card, entry.division) == wanted:
@@ -204,8 +214,8 @@ def _submit(work: _Work, candidates: Sequence[_Candidate], notes: list[str]) -> 
         missing += [f"{candidate.path.name}: {problem}" for problem in problems]
         prepared.append(ready)
     submitted = tuple(_told(work, ready) for ready in prepared)
-    if missing or work.request.is_dry:
-        return Outcome(() if missing else submitted, tuple(missing), tuple(notes))
+    if missing:
+        return Outcome((), tuple(missing), tuple(notes))
     placement = Placement()
     try:
         for ready in prepared:
@@ -217,10 +227,9 @@ def _submit(work: _Work, candidates: Sequence[_Candidate], notes: list[str]) -> 
     except BaseException:
         placement.undo()
         raise
-    if missing:
+    if missing or work.request.is_dry:  # a dry run is the same, taken back at its end
         placement.undo()
-        return Outcome((), tuple(missing), tuple(notes))
-    return Outcome(submitted, (), tuple(notes))
+    return Outcome(() if missing else submitted, tuple(missing), tuple(notes))
 
 
 def _prepare(work: _Work, candidate: _Candidate, folder: Path) -> _Prepared:

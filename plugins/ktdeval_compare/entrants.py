@@ -58,6 +58,8 @@ class Entrant(_Card):
 
 
 _Entry = TypeVar("_Entry", bound=_Card)
+_NO_CAUTION = ("mask not certified", "certificate claimed")
+"""Labels of cards that are about the mask, which compared cards share."""
 
 
 def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
@@ -209,7 +211,7 @@ def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
 
 def flag_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
     """Words of cards about themselves that a reader must know: synthetic prices, limited or unfinished runs."""
-    for flag in dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag != "mask not certified"):
+    for flag in dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag not in _NO_CAUTION):
         flagged = [entrant.label for entrant in entrants if flag in entrant.card.labels]
         yield f"{flag}: {'every card' if len(flagged) == len(entrants) else ', '.join(dict.fromkeys(flagged))}"
 

@@ -284,6 +284,7 @@ bad("more_episodes_than_are_taken", "size", "card", rules(limits={"episodes": 3}
 ASKED = division(certificate="required")
 bad("no_certificate_where_one_is_asked_for", "certificate", "card", ASKED, BadBoard.add)
 bad("certificate_that_rests_on_nothing", "certificate", "card", ASKED, forge(certified("few answers")))
+bad("certificate_that_nobody_verified", "certificate", "card", ASKED, forge(certified()))
 bad("certificate_without_its_file", "records", "list", forge(certified()))
 full("certificate_file_of_a_card_without_one", "certificate", "list", certificate_of_nothing)
 bad("metric_of_the_rank_left_out", "metric", "card", division(rank_by="luck"), BadBoard.add)

@@ -32,6 +32,7 @@ class CardInputs:
     where: str
     rules: Rules
     card: Card
+    is_certified: bool = False  #: whether the board has verified the certificate of its mask
 
     @cached_property
     def nearest(self) -> Division | None:
@@ -190,6 +191,11 @@ def _certificate(inputs: CardInputs) -> Iterator[str]:
         )
     elif "mask not certified" in card.labels:
         yield "rests on too few probes, answers or guesses to call the mask certified"
+    elif not inputs.is_certified:
+        yield (
+            "is claimed, and this board has not verified it; give the maintainers the certificate and the runs of its attacks, for "
+            "`ktdeval leaderboard certify FILE --attackers RUN`"
+        )
 
 
 @rule("call", Stage.CARD)

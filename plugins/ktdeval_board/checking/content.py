@@ -18,7 +18,7 @@ from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.rules import Faults, Inputs, Stage, findings_of
 from ktdeval_board.checking.texts import Read
 from ktdeval_board.documents import Imported, Records, Submission, Verdict
-from ktdeval_board.entries import NO_MARKET, Candidate, Card, division_of, names_of
+from ktdeval_board.entries import NO_MARKET, Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.reading import parse_untrusted, read_own, read_text
 from ktdeval_board.rules import Erratum, Rules
@@ -89,7 +89,7 @@ class _Documents:
             return None
         before, where = len(self.findings), relative(files.card)
         if is_new and not any(erratum.effect == "withdrawn" for erratum in own):
-            self._found(Stage.CARD, CardInputs(where, rules, card))
+            self._found(Stage.CARD, CardInputs(where, rules, card, is_certified(self._board, card)))
         if submission is not None:
             facts = (rules, files.card_id, card, submission, self._options.today if is_new else None)
             self._found(Stage.SUBMISSION, SubmissionInputs(relative(files.submission), *facts))
@@ -100,7 +100,8 @@ class _Documents:
         if len(self.findings) > before or division is None or submission is None or records is None:
             return None
         baseline = rules.baseline_of(card.model.name)
-        return Candidate(files.card_id, files, card, division, submission, verdict, own, baseline, where, records)
+        known = (division, submission, verdict, own, baseline, is_certified(self._board, card))
+        return Candidate(files.card_id, files, card, *known, where, records)
 
     def _verdict(self, files: CardFiles) -> Verdict | None:
         """Return the board's verdict on these very bytes."""

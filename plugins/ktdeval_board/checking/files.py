@@ -17,6 +17,7 @@ from ktdeval_board.checking.findings import At, Stage, rule
 from ktdeval_board.layout import (
     CARD_ID,
     CARDS,
+    CERTIFICATES,
     DECISIONS,
     IMPORTED,
     MARKETS,
@@ -33,7 +34,7 @@ SUBMITTED = (CARDS, RECORDS, IMPORTED)
 """Folders that submitters add to."""
 WRITTEN = (VERDICTS, SERIES, DECISIONS, MARKETS)
 """Folders that the check writes to; a link in one would lead what it writes out of the board."""
-_OWN = (*WRITTEN, SCHEMAS, ".github")
+_OWN = (*WRITTEN, SCHEMAS, CERTIFICATES, ".github")
 
 _ID, _SEGMENT, _EPISODE = "[0-9a-f]{64}", "[A-Za-z0-9_][A-Za-z0-9._-]{0,100}", "[0-9a-f]{20}"
 _FOLDERS = re.compile(f"(?:cards(?:/{_SEGMENT}){{0,3}}|records(?:/{_ID}(?:/episodes(?:/{_EPISODE})?)?)?|imported)", re.ASCII)

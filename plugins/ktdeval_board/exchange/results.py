@@ -105,7 +105,7 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
         "tier": entry.tier,
         "ranked": dumps_canonical(standing.ranked),
         "why_not_ranked": dumps_canonical(list(standing.why)),
-        "labels": dumps_canonical(entry.card.labels),
+        "labels": dumps_canonical(entry.labels),
         "errata": dumps_canonical([f"{erratum.date} {erratum.effect}: {erratum.what}" for erratum in entry.errata]),
         "submitter": entry.submission.submitter.name,
         "submitted_on": entry.submission.submitted_on,

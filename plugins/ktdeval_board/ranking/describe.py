@@ -168,8 +168,8 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
     if market_of(card).synthetic != (rules.market == "synthetic"):
         of = "synthetic" if market_of(card).synthetic else "real"
         yield f"the market is {of}, and this board is of {rules.market} markets"
-    if division.certificate == "required" and "mask not certified" in card.labels:
-        yield "the division asks for a certificate of the mask"
+    if division.certificate == "required" and not {"mask not certified", "certificate claimed"}.isdisjoint(entry.labels):
+        yield "the division asks for a certificate of the mask that the board has verified"
     for erratum in entry.errata:
         if erratum.effect != "note":
             yield f"erratum of {erratum.date}: {erratum.what}"

@@ -54,7 +54,7 @@ def _card(entry: Entry, label: str, row: Mapping[str, JsonValue] | None, ranked:
         "tier": entry.tier,
         "baseline": entry.baseline_kind,
         "withdrawn": entry.is_withdrawn,
-        "labels": list(card.labels),
+        "labels": entry.labels,
         "submitter": submission.submitter.name,
         "submitted_on": submission.submitted_on,
         "cutoff": submission.model.cutoff_date,

@@ -189,7 +189,7 @@ class _Work:
                 "strategy": submission.agent.strategy,
                 "baseline": entry.baseline_kind,
                 "tier": entry.tier,
-                "labels": list(card.labels),
+                "labels": entry.labels,
                 "attempts": submission.attempts.runs,
                 "cutoff": submission.model.cutoff_date,
                 "submitter": submission.submitter.name,

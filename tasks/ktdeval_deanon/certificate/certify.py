@@ -14,7 +14,7 @@ from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
 from ktdeval.registry import Plugins
-from ktdeval.runner import describe_any, describe_environment, open_snapshot
+from ktdeval.runner import RunFolder, describe_any, describe_environment, open_snapshot, verify_records
 from ktdeval.typed import to_plain
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by
 from ktdeval_deanon.certificate.mechanical import Entry, attack_questions
@@ -73,7 +73,8 @@ def verify_certificate(
     """Draw a certificate's probe set again, attack it again, and return the first line that differs; None when all is as recorded.
 
     `changes`: `data` and `data_args`, where the snapshot is now. `runs`: of the models that attacked, in the order in which they
-    stand; without any, their counts are taken as recorded, and only what follows from these is checked. Raises CardError: it is not
+    stand, whose answers must follow from the recorded replies; without any, their counts are taken as recorded, and only what
+    follows from these is checked: the certificate stays claimed. Raises CardError: it is not
     a valid certificate, or of another snapshot; StoreError: another version of the tasks is installed, or a run is not one of those
     that attacked; DataError: the snapshot is not there.
     """
@@ -96,6 +97,9 @@ def verify_certificate(
     questions = open_questions(task, plugins, snapshot, choice)
     if runs:
         attacks = read_attacks(runs, questions)
+        for run in runs:
+            if findings := verify_records(RunFolder.load(run), task, plugins, snapshot).findings:
+                return f"{run}: {findings[0]}"
     else:
         kept = {name: digest for name, digest in recorded.artefacts.items() if name not in questions.files}
         attacks = ([to_plain(attacker) for attacker in recorded.models], kept)

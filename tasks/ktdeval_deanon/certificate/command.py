@@ -68,8 +68,10 @@ def _verify(recorded: Path, task: str | None, out: Path | None, options: dict[st
     difference = verify_certificate(recorded, plugins, moved, options["runs"], _progress())
     if difference is not None:
         raise VerificationError(f"{recorded}: does not verify: {difference}")
-    models = "" if options["runs"] else "; answers of models as recorded, give their runs with --attackers to check them too"
-    click.echo(f"{recorded}: verified (probes attacked again{models})")
+    if options["runs"]:
+        click.echo(f"{recorded}: verified (probes attacked again, models' answers follow from their recorded replies)")
+    else:
+        click.echo(f"{recorded}: claimed (probes attacked again; give the models' runs with --attackers to verify their answers)")
 
 
 def _progress() -> OnProbe:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Report, clean, count, word_grid
+from ktdeval.registry import Plugins
 from ktdeval_deanon.certificate.card import EXACT_MATCHER, KIND, certificate_block, certificate_problems, derive_certificate
 from ktdeval_deanon.certificate.types import MODEL, SCHEMA_FILE, Certificate, MaskOptions
 
@@ -38,7 +40,10 @@ def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
     labels = f" ({', '.join(value['labels'])})" if value["labels"] else ""
     models = [attacker["name"] for attacker in value["attackers"] if attacker["kind"] == MODEL]
-    yield "certificate", f"{value['sha256'][:_HASH]}{labels}: {value['probes']['count']:,} probes, attacked by {', '.join(models)}"
+    yield (
+        "certificate",
+        f"{value['sha256'][:_HASH]}{labels}, claimed: {value['probes']['count']:,} probes, attacked by {', '.join(models)}",
+    )
     if bounds := [bounded(name, value["bound"][name]) for name in _SHOWN if name in value["bound"]]:
         yield "mask bound", "; ".join(bounds)
     found = [f"{name} {_percent(value['exact_matcher'][name])} %" for name in _SHOWN if name in value["exact_matcher"]]
@@ -125,6 +130,12 @@ def _percent(value: float | None) -> str:
     return UNDEFINED if value is None else f"{100 * value:.2f}"
 
 
+def _verify(path: Path, plugins: Plugins, changes: Mapping[str, Any], runs: Sequence[Path]) -> str | None:
+    from ktdeval_deanon.certificate.certify import verify_certificate  # noqa: PLC0415 - needs what cards alone do not
+
+    return verify_certificate(path, plugins, changes, runs, lambda *_: None)
+
+
 CERTIFICATE = CardKind(
     name=KIND,
     type=Certificate,
@@ -135,4 +146,5 @@ CERTIFICATE = CardKind(
     content=lambda card: f"probes: {card.probes.count}, attackers: {len(card.attackers)}",
     attach=certificate_block,
     attached_rows=certificate_rows,
+    verify=_verify,
 )

@@ -283,6 +283,7 @@ def test_less_is_better_where_the_metric_says_so() -> None:
     assert table["columns"][0] == table["rank_by"] == "sharpe"
 
 
+UNCERTIFIED = "the division asks for a certificate of the mask that the board has verified"
 REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
 LOW = {"value": False, "reasons": ["the model decided 93.1 % of 548 steps; 95 % are needed"]}
 
@@ -296,7 +297,8 @@ LOW = {"value": False, "reasons": ["the model decided 93.1 % of 548 steps; 95 % 
         ({"labels": ["synthetic", "placebo"]}, {}, "the market is a placebo, on which there is nothing to select"),
         ({"errata": [Erratum("c" * 64, "2026-02-03", "unranked", "a late feed")]}, {}, "erratum of 2026-02-03: a late feed"),
         ({"snapshot": REAL}, {}, "the market is real, and this board is of synthetic markets"),
-        ({"labels": ["mask not certified"]}, {"certificate": "required"}, "the division asks for a certificate of the mask"),
+        ({"labels": ["mask not certified"]}, {"certificate": "required"}, UNCERTIFIED),
+        ({"labels": ["certificate claimed"]}, {"certificate": "required"}, UNCERTIFIED),
     ],
 )  # fmt: skip
 def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> None:

@@ -91,6 +91,8 @@ def test_equal_inputs_in_any_order_give_the_same_bytes_apart_from_provenance(giv
         (card(), ["synthetic", "mask not certified"]),
         (card((0, 1), {1}, limit=3), ["synthetic", "limited", "incomplete", "low coverage", "mask not certified"]),
         (card(snapshot=REAL), ["mask not certified"]),
+        (card(snapshot=REAL, certificate={"value": {"labels": []}}), ["certificate claimed"]),
+        (card(snapshot=REAL, certificate={"value": {"labels": ["few answers"]}}), ["mask not certified"]),
         (card(snapshot=BARE), ["mask not certified", "no adjustment factor"]),
         (card(specs=[spec(mask="bright")], ledgers=[episode(spec(mask="bright"))]), ["synthetic"]),
         # Probes are what certificates are made of: their cards lack none.

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from statsmodels.stats.proportion import proportion_confint
 
+from forging import change_transcript, edit_json
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.check import NOTHING_HIDDEN, attached_block, load_card, load_evaluation, validate_card
 from ktdeval.cards.show import card_lines, plain_text
@@ -30,6 +32,9 @@ from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.store import ANSWERS, TRANSCRIPT, RunFolder, RunManifest
 from ktdeval.typed import from_plain, to_plain
+from ktdeval_board.checking.check import CheckOptions, check_board
+from ktdeval_board.commands.certify import certify as on_board
+from ktdeval_board.init import NewBoard, init_board
 from ktdeval_deanon.certificate.card import EXACT_MATCHER, KEYED, NO_ANSWER, NO_MODEL, build_certificate, covered_by
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from ktdeval_deanon.certificate.command import certify as command
@@ -347,7 +352,7 @@ def test_a_trading_card_of_the_same_channel_is_covered(environment: Environment,
         ("round_digits", 3, "another mask (round_digits is none, the card's is 3)"),
         ("mask", "stock_blind", "another mask (kind is blinded, the card's is stock_blind)"),
         ("mode", "fixed_candidate", "another mode (open_research, the card's is fixed_candidate)"),
-        ("version", "2", "another task version (1, the card's is 2)"),
+        ("version", "9", "another task version (2, the card's is 9)"),
         ("family", "mine", "another task family (ktdfin, the card's is mine)"),
         ("harness", {}, "other limits (max_candidates is 30, the card's is none)"),
         ("tool_texts", {"look": "0" * 64}, "other tools (compare_candidates is"),
@@ -439,9 +444,40 @@ def test_the_command_writes_shows_and_verifies(
     for name in ("payloads.jsonl", "gold.jsonl"):
         assert file_sha256(probes / name) == certificate["artefacts"][name]
     run_command("--verify", file)
-    assert "verified (probes attacked again; answers of models as recorded" in capsys.readouterr().out
+    assert "claimed (probes attacked again; give the models' runs with --attackers" in capsys.readouterr().out
     run_command("--verify", file, "--attackers", reader, "--data", environment.data)
-    assert capsys.readouterr().out == f"{file}: verified (probes attacked again)\n"
+    assert ": verified (probes attacked again, models' answers follow" in capsys.readouterr().out
+
+
+def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_attacks(
+    environment: Environment, reader: Path, attacked: Card, tmp_path: Path
+) -> None:
+    board, forged = tmp_path / "board", Path(shutil.copytree(reader, tmp_path / "run"))
+    init_board(board, NewBoard("b", "B", (TASK,), "2026-01-01", str(environment.data), windows=(MARCH,)), environment.plugins)
+
+    def certify_on_board(certificate: Mapping[str, Any], run: Path) -> Any:
+        words = [written(tmp_path, certificate), "--board", board, "--attackers", run, "--plugin", SUPPORT / "deanon_plugin.py"]
+        return CliRunner().invoke(on_board, [str(word) for word in words])
+
+    # An invented model, and records whose answers its replies do not give: consistent, and refused.
+    invented = with_model(attacked, "acme/harmless", 0).plain
+    assert "attackers[4]: recorded " in str(certify_on_board(invented, reader).exception)
+    (spec,) = RunFolder.load(forged).manifest.specs
+    change_transcript(
+        forged / "episodes" / spec.id, lambda entries: entries[0]["exchanges"][-1].update(reply={"content": "no idea"})
+    )
+    edit_json(forged / "episodes" / spec.id / "episode.json", lambda mark: mark["sha256"].update(
+        {TRANSCRIPT: file_sha256(forged / "episodes" / spec.id / TRANSCRIPT)}))  # fmt: skip
+    claimed = environment.certify(runs=(forged,))
+    assert "transcript.jsonl.zst: line 1: can't be retraced: " in str(certify_on_board(claimed, forged).exception)
+    assert not list((board / "certificates").glob("*/verdict.json"))
+    # The runs themselves: kept with a verdict, which the cards that carry this certificate are then shown by.
+    done = certify_on_board(attacked, reader)
+    assert done.exit_code == 0, done
+    value = environment.block(attacked)["value"]
+    folder = board / "certificates" / value["sha256"]
+    assert {path.name for path in folder.iterdir()} == {"certificate.json", "verdict.json", "attack-1"}
+    assert check_board(board, environment.plugins, CheckOptions("2026-03-02", record=False)).findings == ()
 
 
 def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certified(bare: Card, tmp_path: Path) -> None:
@@ -497,6 +533,6 @@ def test_a_trading_card_prints_its_bound_beside_what_a_database_finds(environmen
     names, (which, bound, database) = zip(*certificate_rows(environment.block(attacked)["value"]), strict=True)
     assert names == ("certificate", "mask bound", "")
     assert which.startswith(sha256_hex(dumps_pretty(attacked))[:12])
-    assert which.endswith("(synthetic, limited, few guesses): 4 probes, attacked by attacker/reader")
+    assert which.endswith("(synthetic, limited, few guesses), claimed: 4 probes, attacked by attacker/reader")
     assert "joint at most 52.71 % (chance 13.32 %)" in bound
     assert database.startswith("bounds a model, not a database: with the price history at hand ticker_top1 100.00 %")

@@ -314,7 +314,10 @@ TRANSCRIPT_CHANGES: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
     "call seed": (lambda entries: entries[1]["exchanges"][0].update(seed=1), "exchanges[0].seed: recorded 1, recomputed "),
     "lost exchange": (lambda entries: entries[1]["exchanges"].pop(), ""),
     "added exchange": (lambda entries: entries[1]["exchanges"].append(entries[1]["exchanges"][-1]), "exchanges["),
-    "odd reply": (lambda entries: entries[1]["exchanges"][0].update(reply=[1]), "reply: expected a mapping of fields, was list"),
+    "odd reply": (
+        lambda entries: entries[1]["exchanges"][0].update(reply=[1]),
+        "exchanges: [0].reply: expected `object`, got `array`",
+    ),
     "odd exchanges": (lambda entries: entries[1].update(exchanges="none"), "exchanges: expected `array`, got `str`"),
     "usage": (
         lambda entries: entries[1]["exchanges"][0]["reply"]["usage"].update(input_tokens=1),

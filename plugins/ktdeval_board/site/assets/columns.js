@@ -26,7 +26,7 @@ kt.columns = (() => {
       : Object.hasOwn(KINDS, baseline)
         ? KINDS[baseline]
         : [kt.words(baseline), "A baseline; always shown."];
-  const SHORT = {"mask not certified": "uncertified", "no adjustment factor": "unadjusted"};
+  const SHORT = {"mask not certified": "uncertified", "certificate claimed": "claimed", "certificate verified": "certified", "no adjustment factor": "unadjusted"};
 
   // -- marks beside a name
 

@@ -245,6 +245,8 @@ window.kt = (() => {
     limited: ["bad", "Episodes were cut short; never ranked."],
     incomplete: ["bad", "Planned episodes are missing."],
     "low coverage": ["bad", "The model decided fewer than 95 % of the planned steps."],
+    "certificate claimed": ["warn", "The mask's certificate is the submitter's: this board has not verified the runs of its attacks."],
+    "certificate verified": ["good", "This board has verified the runs of the attacks that the mask's certificate rests on."],
     "mask not certified": ["warn", "Identities are hidden, but no certificate shows that the model could not find them out."],
     "no adjustment factor": ["warn", "Adjusted prices were traded as they are."],
   };

@@ -166,14 +166,17 @@ class MarketSnapshot:
         return next(((spell.code_then, spell.name) for spell in spells if spell.first <= day <= spell.last), (code, code))
 
     @cached_property
-    def former_codes(self) -> dict[str, int]:
-        """Codes that assets had before they were renumbered -> column."""
-        codes = self.asset_index
-        return {spell.code_then: codes[spell.code] for spell in self.spells if spell.code_then not in codes}
+    def former_codes(self) -> dict[str, str]:
+        """Codes that assets had before they were renumbered -> codes of their columns."""
+        return {spell.code_then: spell.code for spell in self.spells if spell.code_then not in self.asset_index}
+
+    def canonical(self, code: str) -> str:
+        """Code of the column of an asset that has, or had, this code; what is no such code stays."""
+        return self.former_codes.get(code, code)
 
     def asset_of(self, code: str, row: int) -> int | None:
         """Column of the asset that trades, or traded before, under `code` by day `row`; None where none does yet."""
-        column = self.former_codes.get(code, self.asset_index.get(code))
+        column = self.asset_index.get(self.canonical(code))
         if column is None or not self.spells or self.called(column, row)[0] == code:
             return column
         day, spells = str(self.days[row]), self._spells_of[self.codes[column]]

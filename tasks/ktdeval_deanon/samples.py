@@ -227,7 +227,7 @@ class DeanonSamples:
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, bool | None]:
         """Recoveries of an answer, as booleans by name; `sector` is null where the data don't know the stock's."""
         probe, market = self.probes[number], self._snapshot
-        tickers = tickers_of(answer)
+        tickers = tuple(market.canonical(code) for code in tickers_of(answer))
         code, sector = market.codes[probe.asset], market.industries[probe.asset]
         off = days_off(answer, market.days, probe.row)
         dates = {f"date_within_{margin}": off is not None and off <= margin for margin in DATE_MARGINS}

@@ -176,7 +176,7 @@ class Clues:
             matches &= history.market.member
         yield "board", matches
         code = parse_code(shown.stock_id)
-        asset = None if code is None else history.market.asset_index.get(code)
+        asset = None if code is None else history.market.asset_index.get(history.market.canonical(code))
         if asset is not None or shown.row is not None:
             allowed = np.ones(history.has_bar.shape, dtype=np.bool_)
             if asset is not None:

@@ -16,6 +16,7 @@ from statsmodels.stats.proportion import proportion_confint
 from deanon_play import NOTHING, record_of, samples_of, task_of
 from ktdeval.contracts.scoring import AnswerRecord, Score
 from ktdeval.jsonio import dumps_canonical
+from ktdeval.market.snapshot import NameSpell
 from ktdeval_deanon.answer import ANSWER_FORM, _industry_names, days_off, names_sector, sector_keys, tickers_of
 from ktdeval_deanon.scores import DEFINITIONS, chance_of
 from ktdfin_market import small_market
@@ -78,6 +79,15 @@ def test_the_margins_count_trading_days_and_include_their_ends(samples: Any) -> 
     for off, within in ((0, "yyy"), (5, "yyy"), (6, "nyy"), (20, "nyy"), (60, "nny"), (61, "nnn")):
         scores = samples.score(0, answer(date=str(MARKET.days[row - off])))
         assert "".join("y" if scores[f"date_within_{margin}"] else "n" for margin in (5, 20, 60)) == within, off
+
+
+def test_a_code_that_the_stock_had_before_it_was_renumbered_names_it_too(samples: Any) -> None:
+    code = samples.facts(0)["code"]
+    spells = (NameSpell(code, "2000-01-01", "2024-03-01", "", "609999.SH"), NameSpell(code, "2024-03-02", "2100-01-01", "", code))
+    renumbered = samples_of(replace(MARKET, spells=spells))
+    for text in (code, "609999"):
+        assert renumbered.score(0, answer(tickers=[text]))["ticker_top1"], text
+    assert not samples.score(0, answer(tickers=["609999"]))["ticker_top1"]
 
 
 def test_first_place_the_other_four_and_the_day_are_told_apart(samples: Any) -> None:

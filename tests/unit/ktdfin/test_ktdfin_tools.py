@@ -11,6 +11,7 @@ import pytest
 
 from ktdeval.attribution.factors import FACTORS, factor_values
 from ktdeval.harness.tools import call
+from ktdeval.market.snapshot import NameSpell
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.trading.executor import execute
@@ -153,6 +154,26 @@ def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that
     before, after = (ask("get_market_context", {}, market=each)["breadth"] for each in (MARKET, market))
     assert MARKET.member[scene_of("bright").lens.base_row, 7]
     assert after["suspended"] == before["suspended"], "a member without any data is not suspended"
+
+
+@pytest.mark.parametrize("mask", ["bright", "date_blind", "blinded"])
+def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
+    base, code = scene_of("bright").lens.base_row, MARKET.codes[3]
+    changed = str(MARKET.days[base + 2])
+    before = str(MARKET.days[base + 1])
+    spells = (
+        NameSpell(code, "2000-01-01", before, "Old Name", "609999.SH"),
+        NameSpell(code, changed, "2100-01-01", "New Name", code),
+    )
+    shown = []
+    for step in (0, 2):
+        scene = scene_of(mask, replace(MARKET, spells=spells))
+        scene.lens.move_to(base + step)
+        handle = scene.lens.asset_handle(3)
+        result = ask("get_stock_snapshot", {"stock_id": handle}, mask, step=step, market=replace(MARKET, spells=spells))
+        shown.append((result["stock_id"], result["name"]))
+    expected = [("609999.SH", "Old Name"), (code, "New Name")]
+    assert shown == (expected if mask != "blinded" else [(handle, None)] * 2)
 
 
 def test_compare_keeps_the_order_given_and_drops_repetitions() -> None:

@@ -50,6 +50,7 @@ def test_names_and_codes_are_those_of_the_day(snapshot: MarketSnapshot) -> None:
     assert snapshot.as_of(BEFORE).names == ("中航电测", "600519.SH", "国泰君安")
     assert [snapshot.asset_of(code, BEFORE) for code in ("300114.SZ", "302132.SZ", "601211.SH", "000001.SZ")] == [0, None, 2, None]
     assert [snapshot.asset_of(code, AFTER) for code in ("300114.SZ", "302132.SZ", "601211.SH")] == [0, 0, 2]
+    assert [snapshot.canonical(code) for code in ("300114.SZ", "302132.SZ", "000001.SZ")] == ["302132.SZ", "302132.SZ", "000001.SZ"]
     undated = dataclasses.replace(snapshot, spells=())
     assert undated.called(2, BEFORE) == ("601211.SH", "国泰海通")
 

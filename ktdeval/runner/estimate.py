@@ -32,7 +32,7 @@ from ktdeval.runner.measure import (
     observed_rates,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.runner.run import run_path, with_base_url
+from ktdeval.runner.run import run_path, with_model_settings
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import Value
@@ -113,7 +113,7 @@ class _Estimator:
     """What the estimates of all tasks of a run share; `folder` is that of the same run where it was begun, else None."""
 
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
-        self.config = config = with_base_url(config, plugins)
+        self.config = config = with_model_settings(config, plugins)
         tasks = choose_tasks(config, plugins)
         model = plugins.make_model(config.model, config.model_args)
         self.remote = remote = as_remote(model)

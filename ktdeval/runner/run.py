@@ -63,7 +63,7 @@ class PreparedRun:
 
 def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> PreparedRun:
     """Check everything that can be checked before the first step, and open the run folder. Raises KtdevalError."""
-    config = with_base_url(config, plugins)
+    config = with_model_settings(config, plugins)
     tasks = choose_tasks(config, plugins)
     model = plugins.make_model(config.model, config.model_args)
     remote = as_remote(model)
@@ -154,8 +154,14 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
     return execute
 
 
-def with_base_url(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` among its model's parameters. Raises UsageError where it has no address, or two."""
+def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
+    """Return the config with `--base-url` among its model's parameters, and with the settings that the replies of a model belong to
+    (its `recorded_settings(tasks)`) where it leaves them at their defaults. Raises UsageError where it has no address, or two.
+    """
+    recorded = getattr(plugins.make_model(config.model, config.model_args), "recorded_settings", None)
+    if recorded is not None:
+        unset, known = RunConfig(model=config.model, tasks=config.tasks), recorded(tuple(choose_tasks(config, plugins)))
+        config = replace(config, **{name: value for name, value in known.items() if getattr(config, name) == getattr(unset, name)})
     if config.base_url is None:
         return config
     spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])

@@ -35,6 +35,25 @@ class ReplayModel:
         self._replies: dict[str, Mapping[str, JsonValue]] | None = None
         self._lock = threading.Lock()
 
+    def recorded_settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
+        """Return what the run's config said of the episodes of some tasks, as far as requests depend on it."""
+        manifest = RunFolder.load(self._folder).manifest
+        specs = [spec for spec in manifest.specs if spec.task in tasks]
+        if not specs:
+            raise UsageError(f"replay/{self._folder}: that run is of {', '.join(sorted({spec.task for spec in manifest.specs}))}")
+        seeds = sorted({spec.seed for spec in specs})
+        first, windows = specs[0], dict.fromkeys(spec.window.name for spec in specs)
+        return {
+            "windows": tuple(name for name in windows if name),  # questions about no market have none
+            "seeds": seeds[-1] - seeds[0] + 1,
+            "seed": seeds[0],
+            "limit": first.limit,
+            "mask_draw": first.mask_draw,
+            "agent": first.agent,
+            "agent_args": first.agent_args,
+            **manifest.data,
+        }
+
     def reply(self, request: ModelRequest) -> Reply:
         """Return the recorded reply. Raises ModelError: the recorded call failed, with its kind. Raises ProviderError: nothing was
         recorded for this request.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -67,6 +68,8 @@ def init(  # noqa: PLR0913 - a command takes one parameter for each option
     A division is made of each task, with its windows and seeds, on one market; what is compared is fixed by hashes in board.yaml.
     """
     day = as_day(today, datetime.now(UTC))
+    if not (texts["contact"] or texts["url"]) and sys.stdin.isatty():
+        texts["contact"] = click.prompt("contact: e-mail or https address in whose name the baselines are submitted")
     new = NewBoard(
         name, title, as_items(tasks), day, data, as_mapping(data_args, "--data-args"), as_items(windows), as_seeds(seeds), market,
         certificate, baselines, **texts,
@@ -81,7 +84,8 @@ def init(  # noqa: PLR0913 - a command takes one parameter for each option
     for note in begun.notes:
         click.echo(f"note: {note}", err=True)
     if begun.rules.baselines:
-        click.echo(f"next: ktdeval leaderboard baselines {folder}")
+        contact = "" if begun.rules.contact or begun.rules.url.startswith("https://") else " --contact ADDRESS"
+        click.echo(f"next: ktdeval leaderboard baselines {folder}{contact}")
 
 
 _SUBMITTER = "the board"

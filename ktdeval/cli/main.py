@@ -13,6 +13,7 @@ import click
 
 import ktdeval
 from ktdeval.cli.options import open_plugins, run_options
+from ktdeval.cli.screen import CleanStream
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
 from ktdeval.fields import near_matches
@@ -167,6 +168,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.excepthook = _show_defect
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     _make_writable(sys.stdout, sys.stderr)
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(CleanStream, streams)  # they have all that a text stream has
+    try:
+        return _run(arguments)
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _run(arguments: list[str]) -> int:
     # click's own way to the width imports shutil, with all compression formats, for this.
     width = max(60, min(terminal_width(), 120))
     try:

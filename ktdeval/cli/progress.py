@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Column
 from rich.text import Text
 
+from ktdeval.cards import clean
 from ktdeval.contracts import events
 from ktdeval.contracts.events import Event, SampleFinished, StepFinished
 from ktdeval.contracts.spec import EpisodeSpec
@@ -151,7 +152,7 @@ class ProgressObserver:
         self._progress.advance(self._overall)
 
     def _say(self, spec: EpisodeSpec, text: str) -> None:
-        self._console.print(f"{_title(spec)}: {text}", markup=False, highlight=False, soft_wrap=True)
+        self._console.print(clean(f"{_title(spec)}: {text}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _title(spec: EpisodeSpec) -> str:

@@ -35,7 +35,7 @@ def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")  # the cursor, which a live bar hides
+            getattr(sys.stderr, "raw", sys.stderr).write("\x1b[?25h" if sys.stderr.isatty() else "")
             os._exit(130)
         stop.interrupt()
         raise KeyboardInterrupt
@@ -55,16 +55,17 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
     from rich.console import Console
 
     from ktdeval.calls.stop import StopSignal
+    from ktdeval.cards import clean
     from ktdeval.cli.progress import ProgressObserver
     from ktdeval.runner.run import execute_run, prepare_run
 
-    console = Console(file=sys.stderr, quiet=config.quiet)
+    console = Console(file=getattr(sys.stderr, "raw", sys.stderr), quiet=config.quiet)  # it moves the cursor
     stop = StopSignal()
     with _stopping_between_steps(stop):
         with console.status("opening the market (the embedded one is generated at first use) …"):
             prepared = prepare_run(config, plugins, stop)
         for note in prepared.plan.notes:
-            console.print(f"note: {note}", markup=False, highlight=False)
+            console.print(f"note: {clean(note)}", markup=False, highlight=False)
         try:
             with ProgressObserver(console, len(prepared.plan.specs)) as progress:
                 plugins.register_observer(progress)

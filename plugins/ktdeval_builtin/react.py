@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from ktdeval.harness import Decision, Message, ModelRequest, Observation, Reply, StepSession, Submission, ToolCall
-from ktdeval.jsonio import JsonValue
+from ktdeval.harness import Decision, Message, ModelRequest, Observation, Reply, StepSession, ToolCall
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 
 SUBMIT_NOW = "The research phase is over. Submit your decision for this step now: call {tool} exactly once."
 NO_SUBMISSION = "That reply held no call of {tool}, so nothing was submitted. Call {tool} exactly once."
 WRONG_TOOL = "This tool is not available in the submission phase. Call {tool} exactly once."
-ONE_IS_ENOUGH = "Ignored: the first {tool} call of the reply is the one that counts."
+CONTRADICTORY = "Refused: that reply held {tool} calls that differ, so none of them counts. Call {tool} exactly once."
 
 
 class ReactAgent:
     """Research until the model stops calling tools or its budget is spent; then submit, with feedback on what was invalid. Research
     phase: the model chooses freely among the research tools. A reply without a tool call ends the phase; so does a spent budget.
-    Modes without tools skip it. Submission phase: the submit tool is the only tool and is forced; of several calls in one reply the
-    first counts. A reply without a valid submission is answered with what was wrong, until the attempts are used up; then the step
-    is a hold with provenance `fallback`. Nothing is carried from step to step. Source: KTD-Fin §3.4 and Yao et al. 2023 (ReAct).
+    Modes without tools skip it. Submission phase: the submit tool is the only tool and is forced; of calls in one reply that
+    differ none counts. A reply without a valid submission is answered with what was wrong, until the attempts are used
+    up; then the step
+    is a hold with provenance
+    `fallback`. Nothing is carried from step to step. Source: KTD-Fin §3.4 and Yao et al. 2023 (ReAct).
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
@@ -52,6 +54,10 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
         if call is None:
             _answer_without_submission(messages, reply, session)
             continue
+        if len({_meaning(other.arguments) for other in reply.tool_calls if other.name == tool.name}) > 1:
+            session.count_failure("contradictory")
+            _answer_invalid_submission(messages, reply, call, CONTRADICTORY.format(tool=tool.name))
+            continue
         submission = session.parse_submission(call.arguments)
         if submission.action is not None:
             return Decision(
@@ -61,7 +67,7 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
                 stock_ids=submission.stock_ids,
                 memory=memory,
             )
-        _answer_invalid_submission(messages, reply, call, submission)
+        _answer_invalid_submission(messages, reply, call, submission.feedback)
     return Decision(action=(), provenance="fallback", memory=memory)
 
 
@@ -82,15 +88,20 @@ def _answer_without_submission(messages: list[Message], reply: Reply, session: S
     messages.append(Message("user", NO_SUBMISSION.format(tool=session.submit_tool.name)))
 
 
-def _answer_invalid_submission(messages: list[Message], reply: Reply, submitted: ToolCall, submission: Submission) -> None:
-    """Answer every call of the reply, as providers demand: the submitted one with its validation errors."""
+def _answer_invalid_submission(messages: list[Message], reply: Reply, submitted: ToolCall, feedback: str) -> None:
+    """Answer every call of the reply, as providers demand: the submitted one with what was wrong."""
     messages.append(Message("assistant", reply.content, reply.tool_calls))
     for call in reply.tool_calls:
-        if call is submitted:
-            text = submission.feedback
-        else:
-            text = (ONE_IS_ENOUGH if call.name == submitted.name else WRONG_TOOL).format(tool=submitted.name)
+        text = feedback if call.name == submitted.name else WRONG_TOOL.format(tool=submitted.name)
         messages.append(Message("tool", text, tool_call_id=call.id))
+
+
+def _meaning(arguments: str) -> str:
+    """Return arguments so that the same JSON is the same text."""
+    try:
+        return dumps_canonical(loads_strict(arguments))
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _is_empty(reply: Reply) -> bool:

@@ -119,7 +119,7 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
 # -- answers of a model that misbehaves ------------------------------------------------------------------------------
 
 MISDEEDS = {
-    "wrong_tool": {"wrong_tool"}, "odd_tool_name": {"wrong_tool"}, "parallel": set(), "bad_arguments": {"bad_json"},
+    "wrong_tool": {"wrong_tool"}, "odd_tool_name": {"wrong_tool"}, "parallel": {"contradictory"}, "bad_arguments": {"bad_json"},
     "truncated": {"truncated", "no_submission"}, "truncated_call": {"truncated", "bad_json"}, "empty": {"empty_reply"},
     "refusal": {"refusal"}, "content_filter": {"content_filter", "empty_reply"}, "prose": {"no_submission"},
 }  # fmt: skip
@@ -146,12 +146,11 @@ def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_sa
         for name in ("no_submission", "empty_reply"):
             del counted[name], expected[name]
     assert counted == expected
-    kept = sum(seen.outcome == "parallel" for seen in failing.requests)
     assert card_of(folder, TASK_APART)["decisions"] == {
         "error": 0,
         "fallback": 0,
-        "model": kept,
-        "model_after_retry": STEPS * EPISODES - kept,
+        "model": 0,
+        "model_after_retry": STEPS * EPISODES,
     }
 
 

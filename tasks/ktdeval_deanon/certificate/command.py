@@ -80,6 +80,7 @@ def _progress() -> OnProbe:
 
     def tell(done: int, total: int) -> None:
         if watched:
-            click.echo(f"\r{done:,} of {total:,} probes attacked{'' if done < total else chr(10)}", nl=False, err=True)
+            text = f"\r{done:,} of {total:,} probes attacked{'' if done < total else chr(10)}"
+            click.echo(text, nl=False, file=getattr(sys.stderr, "raw", sys.stderr))  # past the filter of controls
 
     return tell

@@ -114,9 +114,12 @@ def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:
     assert record.failures == {"schema": 4}
 
 
-def test_of_several_submissions_in_one_reply_the_first_counts_and_every_call_is_answered() -> None:
+def test_submissions_in_one_reply_that_differ_are_counted_and_asked_again_and_every_call_is_answered() -> None:
     calls = (ToolCall("a", "submit_action", HOLD), ToolCall("b", "submit_action", HOLD.replace("nothing", "something")))
-    record, _ = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"))
+    record, _ = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"), submit())
+    assert (record.provenance, record.failures) == ("model_after_retry", {"contradictory": 1})
+    same = (calls[0], ToolCall("b", "submit_action", HOLD.replace(", ", " , ")))
+    record, _ = play(Reply("Done."), Reply(tool_calls=same, finish_reason="tool_calls"))
     assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
     calls = (ToolCall("a", "submit_action", "{}"), ToolCall("b", "submit_action", HOLD), ToolCall("c", "get_news", "{}"))
     _, model = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"), submit())

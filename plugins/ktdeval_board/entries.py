@@ -50,9 +50,13 @@ class Entry:
 
     @property
     def labels(self) -> list[str]:
-        """Labels of its card, and whether the board has verified the certificate that the card claims."""
+        """Labels of its card; whether the board has verified the certificate that it claims; and whether its price of tokens is the
+        submitter's word, which no record confirms.
+        """
         verified = {"certificate claimed": "certificate verified"} if self.is_certified else {}
-        return [verified.get(label, label) for label in self.card.labels]
+        price = given(self.card.cost.price)
+        is_claimed = price is not None and ("tool_protocol" in self.card.call or price.input > 0 or price.output > 0)
+        return [verified.get(label, label) for label in self.card.labels] + ["price claimed"] * is_claimed
 
     @property
     def is_withdrawn(self) -> bool:

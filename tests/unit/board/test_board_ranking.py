@@ -8,6 +8,7 @@ import random
 import statistics
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -311,6 +312,21 @@ def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> 
         assert rows["house/odd"]["why"] == [why]
         assert table["rows"][-1]["label"] == "house/odd"
         assert "1 of 2 entrants are not ranked; their rows say why" in table["notes"]
+
+
+def test_a_price_is_the_submitters_word_and_a_certificate_the_boards_only_once_verified() -> None:
+    price = {"input": 1e-9, "output": 1e-9, "cache_read": None, "cache_write": None, "as_of": "2026-01-01", "source": "the list"}
+    free = {**price, "input": 0.0, "output": 0.0}
+    for told, call, said in ((price, {}, True), (free, {}, False), (free, {"tool_protocol": "native"}, True)):
+
+        def change(card: dict[str, Any], told: Any = told, call: Any = call) -> None:
+            card["cost"] = {"value": 0.0, "currency": "USD", "price": told, "per_episode": {"value": 0.0, "n": 1, "undefined": {}},
+                            "return_per_usd": {"value": None, "n": 0, "undefined": {}, "reason": "free"}}  # fmt: skip
+            card.update(call=call, labels=["synthetic", "certificate claimed"])
+
+        odd = changed(entry("house/cheap", 0.0, 0.0), change)
+        assert odd.labels == ["synthetic", "certificate claimed", *(["price claimed"] if said else [])]
+        assert replace(odd, is_certified=True).labels[:2] == ["synthetic", "certificate verified"]
 
 
 def test_notes_rank_and_withdrawn_cards_are_gone() -> None:
@@ -745,6 +761,7 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
     assert mask_effects([other, blinded]) == []
     assert mask_effects([bright, replace(blinded, verdict=None)]) == []
     assert mask_effects([bright, replace(blinded, errata=(Erratum("c" * 64, "2026-01-01", "withdrawn", "x"),))]) == []
+    assert mask_effects([changed(bright, lambda card: card.update(rankable=LOW)), blinded]) == []
     second = replace(bright, card_id="d" * 64)
     assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
 

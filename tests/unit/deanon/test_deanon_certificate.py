@@ -27,6 +27,7 @@ from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError, Ver
 from ktdeval.jsonio import dumps_pretty, file_sha256, sha256_hex
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
+from ktdeval.runner import evaluate, rescore, verify_card
 from ktdeval.runner.execute import EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.plan import choose_tasks, make_plan
@@ -447,6 +448,26 @@ def test_the_command_writes_shows_and_verifies(
     assert "claimed (probes attacked again; give the models' runs with --attackers" in capsys.readouterr().out
     run_command("--verify", file, "--attackers", reader, "--data", environment.data)
     assert ": verified (probes attacked again, models' answers follow" in capsys.readouterr().out
+
+
+def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
+    environment: Environment, attacked: Card, tmp_path: Path
+) -> None:
+    file = written(tmp_path, attacked)
+    given = {"tasks": (TASK,), "windows": (MARCH,), "limit": 1, "data": str(environment.data), "quiet": True}
+    config = RunConfig(model="builtin/hold", out=str(tmp_path / "run"), **given)
+    card = evaluate(config, environment.plugins).cards[0]
+    assert load_evaluation(card).plain["certificate"]["value"] is None
+    (scored,) = rescore(tmp_path / "run", environment.plugins, {"certificate": str(file)})
+    (run,) = evaluate(replace(config, out=str(tmp_path / "given"), certificate=str(file)), environment.plugins).cards
+    for path in (scored, run):
+        made = load_evaluation(path).plain
+        assert made["certificate"]["value"]["sha256"] == file_sha256(file)
+        assert verify_card(path, environment.plugins, {}).findings == ()
+    (tmp_path / "run" / "certificate.json").unlink()
+    edit_json(tmp_path / "given" / "manifest.json", lambda old: old.update(metrics=["no_such_metric"]))
+    with pytest.raises(KtdevalError, match="no_such_metric"):
+        rescore(tmp_path / "given", environment.plugins, {})
 
 
 def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_attacks(

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import asdict
 
 from ktdeval.calls.stop import StopSignal
-from ktdeval.contracts.events import Event, SampleFinished
+from ktdeval.contracts.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.agent import StepCounts
@@ -63,10 +63,14 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder.create(tmp_path / "run", RunManifest({"data": "x", "data_args": {}}, "f" * 64, (), "strict", (SPEC,)))
 
 
+EVENTS: list[Event] = []  #: of the last play
+
+
 def play(
     folder: RunFolder, script: Script, max_errors: int | None = None, stop: StopSignal | None = None
 ) -> tuple[str | None, StopSignal]:
-    events: list[Event] = []
+    events = EVENTS
+    events.clear()
     stop = stop or StopSignal()
     context = EpisodeContext(lambda: script, folder, events.append, stop, lambda text: text.replace("secret", "…"), max_errors)
     return run_episode(SPEC, context).error, stop
@@ -97,6 +101,20 @@ def test_a_stopped_run_goes_on_where_it_was(folder: RunFolder) -> None:
     assert script.run == [1]
 
 
+def test_another_steps_journal_entry_is_not_taken_on_resume(folder: RunFolder) -> None:
+    play(folder, Script(["model", "model", ProviderError("no quota")]))
+    journal = folder.episode_path(SPEC) / "journal.jsonl"
+    first, second = journal.read_bytes().splitlines(keepends=True)
+    for lines, wrong in ((second, 1), (first + first, 2), (first + second * 2, 3)):
+        journal.write_bytes(lines)
+        error, _ = play(folder, Script(["model"] * 3))
+        assert error is not None
+        assert f"journal.jsonl:{wrong}: the journal is corrupt here" in error
+        assert journal.read_bytes() == lines
+    journal.write_bytes(first + second + first)
+    assert "the journal is corrupt here" in str(play(folder, Script(["model", "model"]))[0])  # one more than there are steps
+
+
 def test_what_stops_one_episode_stops_the_others_with_the_same_reason(folder: RunFolder) -> None:
     stop = StopSignal()
     stop.stop(ProviderError("no quota"))
@@ -110,5 +128,6 @@ def test_a_defect_names_its_place_and_no_secret_and_like_a_models_error_fails_it
     assert error is not None
     assert error.endswith("ValueError: the … is out")
     assert error.startswith("test_run_execute.py:")
+    assert EVENTS[-1] == EpisodeFailed(SPEC, error)
     assert play(folder, Script([ModelError("server", "down")]), stop=stop)[0] == "down"
     assert not stop.is_set()

@@ -245,6 +245,7 @@ window.kt = (() => {
     limited: ["bad", "Episodes were cut short; never ranked."],
     incomplete: ["bad", "Planned episodes are missing."],
     "low coverage": ["bad", "The model decided fewer than 95 % of the planned steps."],
+    "price claimed": ["", "The price of the model's tokens is the submitter's; hold its day and source, on the card's page, against the provider's list."],
     "certificate claimed": ["warn", "The mask's certificate is the submitter's: this board has not verified the runs of its attacks."],
     "certificate verified": ["good", "This board has verified the runs of the attacks that the mask's certificate rests on."],
     "mask not certified": ["warn", "Identities are hidden, but no certificate shows that the model could not find them out."],

@@ -16,6 +16,7 @@ from ktdeval import plugin_import
 from ktdeval.discovery import EntryPoint, find_entry_points
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
 from ktdeval.fields import build_params, near_matches
+from ktdeval.hints import hint
 from ktdeval.hookspecs import Spec
 from ktdeval.plugin_import import KINDS as KINDS, call_foreign, hooks_of, import_reference, one_line
 
@@ -204,8 +205,8 @@ class Plugins:
         specs = self.specs(kind)
         if name not in specs:
             listing = kind if kind in ("tasks", "models", "agents", "metrics", "data") else "plugins"
-            hint = near_matches(name, specs) or f"; see `ktdeval {listing}`"
-            raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{hint}{self._skipped()}")
+            near = near_matches(name, specs) or f"; see `ktdeval {listing}`"
+            raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._skipped()}")
         return specs[name]
 
     def _skipped(self) -> str:
@@ -275,6 +276,8 @@ class Plugins:
             if not rest:
                 raise UsageError(f"{provider!r} is a provider of models; name one of its models, as in {provider}/NAME")
             return provider, rest
+        if full_name not in specs and (known := hint("models", provider)):
+            raise UsageError(f"unknown model {full_name!r}{known}")
         return self.spec("models", full_name).name, rest
 
     def make_agent(self, name: str, args: Mapping[str, Any] | None = None) -> Agent:

@@ -19,16 +19,30 @@ json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 _FEW = 3  # offers of one kind that a plugin's row names
 
 
+_WANTED = "ktdeval.cli.listing.wanted"
+
+
+class _Listing(click.Group):
+    """A listing that takes names, groups and globs, and `list`, as if nothing had been named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take names off the words before click looks for a command."""
+        rest = list(args)
+        while rest and not rest[0].startswith("-") and rest[0] not in self.commands:
+            ctx.meta[_WANTED] = (*ctx.meta.get(_WANTED, ()), rest.pop(0))
+        return super().parse_args(ctx, rest)
+
+
 def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str) -> click.Group:
     """Command that lists what plugins offer of one kind, with `show NAME` for one thing in full."""
 
-    @click.group(kind, invoke_without_command=True, subcommand_metavar="[show NAME]", help=help)
+    @click.group(kind, cls=_Listing, invoke_without_command=True, subcommand_metavar="[NAME… | show NAME]", help=help)
     @json_option
     @config_option("plugin")
     @click.pass_context
     def listing(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
         if context.invoked_subcommand is None:
-            _list(kind, plugin, as_json, header)
+            _list(kind, open_plugins(plugin or ()), as_json, header, context.meta.get(_WANTED, ()))
 
     @listing.command("show", help=show_help)
     @click.argument("name")
@@ -37,8 +51,8 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     @click.pass_context
     def show(context: click.Context, /, name: str, **_: Any) -> None:
         plugins, as_json = open_plugins(inherited(context, "plugin") or ()), bool(inherited(context, "as_json"))
-        if kind == "tasks":
-            _show_task(plugins, name, as_json)
+        if kind in ("tasks", "metrics"):
+            (_show_task if kind == "tasks" else _show_metric)(plugins, name, as_json)
         else:
             is_of_provider = kind == "models" and name not in plugins.specs(kind)
             _show_params(plugins, kind, plugins.model_spec_name(name)[0] if is_of_provider else name, as_json)
@@ -64,6 +78,22 @@ agents = _listing(
     "List agent scaffolds: what `--agent` takes.",
     "Print an agent's parameters with type, default and meaning.",
 )
+metrics = _listing(
+    "metrics",
+    ("METRIC", "PARAMETERS", "SUMMARY"),
+    "List metrics: what `--metrics` takes.",
+    "Print a metric's formula, unit, range and source.",
+)
+
+
+def _show_metric(plugins: Plugins, name: str, as_json: bool) -> None:
+    made, fields = plugins.make_metric(name), ("name", "formula", "unit", "range", "better", "source", "headline")
+    found = {"plugin": plugins.owner("metrics", name), "summary": plugins.spec("metrics", name).summary}
+    found |= {field: getattr(made, field) for field in fields}
+    if as_json:
+        print_json(found)
+    else:
+        click.echo("".join(f"{field:<10}{found[field]}\n" for field in (*fields, "summary", "plugin")), nl=False)
 
 
 def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
@@ -94,14 +124,6 @@ def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
         default = "(required)" if param["required"] else json.dumps(param["default"], ensure_ascii=False)
         rows.append((param["name"], param["type"], default, param["help"]))
     print_table(("NAME", "TYPE", "DEFAULT", f"MEANING (set with --{kind.removesuffix('s')}-args NAME=VALUE,…)"), rows)
-
-
-@click.command()
-@json_option
-@config_option("plugin")
-def metrics(as_json: bool, plugin: tuple[str, ...] | None) -> None:
-    """List metrics: what `--metrics` takes."""
-    _list("metrics", plugin, as_json, ("METRIC", "PARAMETERS", "SUMMARY"))
 
 
 @click.command()
@@ -143,16 +165,18 @@ def _plugin_row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
     return entry["name"], origin or "--plugin", ", ".join(parts) or "nothing"
 
 
-def _list(kind: str, plugin: Sequence[str] | None, as_json: bool, header: tuple[str, str, str]) -> None:
-    plugins = open_plugins(plugin or ())
-    specs = plugins.specs(kind).values()
+def _list(kind: str, plugins: Plugins, as_json: bool, header: tuple[str, str, str], wanted: Sequence[str]) -> None:
+    specs: Sequence[Spec] = list(plugins.specs(kind).values())
+    if patterns := [name for name in wanted if name not in ("list", "ls")]:
+        names = plugins.resolve_tasks(patterns) if kind == "tasks" else [plugins.spec(kind, name).name for name in patterns]
+        specs = [plugins.spec(kind, name) for name in names]
     if as_json:
         print_json([_spec_json(plugins, kind, spec) for spec in specs])
     else:
         providers = {spec.name for spec in specs if kind == "models" and "/" not in spec.name}
-        names = {spec.name: spec.groups if kind == "tasks" else [field.name for field in params_of(spec)] for spec in specs}
-        shown = {name: f"{name}/…" if name in providers else name for name in names}
-        print_table(header, [(shown[spec.name], " ".join(names[spec.name]), spec.summary) for spec in specs])
+        given = {spec.name: spec.groups if kind == "tasks" else [field.name for field in params_of(spec)] for spec in specs}
+        shown = {name: f"{name}/…" if name in providers else name for name in given}
+        print_table(header, [(shown[spec.name], " ".join(given[spec.name]), spec.summary) for spec in specs])
 
 
 def _spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import click
 
 import ktdeval
-from ktdeval.cli.options import open_plugins, run_options
+from ktdeval.cli.options import grouped, open_plugins, run_options, write_groups
 from ktdeval.cli.screen import CleanStream
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
 from ktdeval.fields import near_matches
+from ktdeval.hints import hint
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
@@ -75,7 +76,7 @@ class LazyGroup(click.Group):
         """Find the command that the first word names; UsageError, with near names, where there is none."""
         command = self.get_command(ctx, args[0])
         if command is None:
-            near = near_matches(args[0], self.list_commands(ctx)) or f"; see `{self._path} --help`"
+            near = hint("commands", args[0]) or near_matches(args[0], self.list_commands(ctx)) or f"; see `{self._path} --help`"
             own = self._path.partition(" ")[2]
             raise UsageError(f"{own}: no command {args[0]!r}{near}" if own else f"no command {args[0]!r}{near}")
         return args[0], command, args[1:]
@@ -130,9 +131,8 @@ class KtdevalGroup(LazyGroup):
         with formatter.section("Commands"):
             rows = [(name, command.summary) for name, command in COMMANDS.items()]
             formatter.write_dl(rows + list(_plugin_commands(ctx).items()), col_max=24)
-        for title, options in (("Options of run", run_options()), ("Options", self.get_params(ctx))):
-            with formatter.section(title):
-                formatter.write_dl([row for option in options if (row := option.get_help_record(ctx)) is not None], col_max=24)
+        groups = {f"Options of run: {title}": options for title, options in grouped(run_options()).items()}
+        write_groups(ctx, formatter, {**groups, "Options": self.get_params(ctx)})
 
 
 def _plugin_commands(ctx: click.Context) -> dict[str, str]:
@@ -189,6 +189,8 @@ def _run(arguments: list[str]) -> int:
         if isinstance(error, _NO_COMMAND):
             click.echo(error.format_message(), err=True)
             return error.exit_code
+        if isinstance(error, click.NoSuchOption) and (known := hint("options", error.option_name)):
+            return _fail(f"no such option {error.option_name}{known}", error.exit_code)
         return _fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)

@@ -11,6 +11,7 @@ import click
 
 from ktdeval.config import RunConfig, is_list, load_config
 from ktdeval.fields import parse_assignments, split_list
+from ktdeval.hints import hints
 from ktdeval.registry import Plugins, load_plugins
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,6 +36,28 @@ def run_options() -> list[click.Option]:
     options = [_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
     file_help = "YAML file of these options (underscores for dashes); what the command line says counts more"
     return [*options, click.Option(["--config", "config_file"], metavar="FILE", help=file_help)]
+
+
+def grouped(options: Sequence[click.Parameter]) -> dict[str, list[click.Parameter]]:
+    """Return options by the title of their group, the most needed first; those of no group under `Others`."""
+    by_name = {option.name: option for option in options}
+    groups = {title: [by_name.pop(name) for name in names if name in by_name] for title, names in hints()["option_groups"].items()}
+    return {**groups, "Others": list(by_name.values())}
+
+
+def write_groups(ctx: click.Context, formatter: click.HelpFormatter, groups: Mapping[str, Sequence[click.Parameter]]) -> None:
+    """Write options of help by group."""
+    for title, options in groups.items():
+        with formatter.section(title):
+            formatter.write_dl([row for option in options if (row := option.get_help_record(ctx)) is not None], col_max=24)
+
+
+class GroupedCommand(click.Command):
+    """Command whose help has its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by group."""
+        write_groups(ctx, formatter, grouped(self.get_params(ctx)))
 
 
 def config_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktdeval.cli.options import config_option, config_options, open_plugins
+from ktdeval.cli.options import GroupedCommand, config_option, config_options, open_plugins
 from ktdeval.cli.table import print_json
 from ktdeval.config import RunConfig
 from ktdeval.errors import CardError, EpisodeFailure, StoreError, VerificationError
@@ -91,7 +91,7 @@ def check_finished(result: RunResult) -> None:
         raise EpisodeFailure(f"{which}: {first.error}{hint}")
 
 
-@click.command("run")
+@click.command("run", cls=GroupedCommand)
 @config_options
 def run(config: RunConfig) -> None:
     """Evaluate a model on tasks. The same command again resumes; after a finish it runs nothing twice."""

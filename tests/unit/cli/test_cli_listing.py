@@ -70,6 +70,42 @@ def test_importing_the_package_loads_neither_pandas_nor_scipy(module: str) -> No
 # ---- help
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("list", "`ktdeval tasks`, `models`, `agents`, `metrics`"),
+        ("ls", "`ktdeval tasks`, `models`, `agents`, `metrics`"),
+        ("help", "`ktdeval --help`, or `ktdeval COMMAND --help`"),
+        ("--model builtin/hold --tasks ktdfin --output_path x", "no such option --output-path; the folder of a run is `--out`"),
+        ("--model gpt-4.1 --tasks ktdfin", "unknown model 'gpt-4.1'; name its provider: openai/gpt-4.1"),
+        ("--model hf --tasks ktdfin", "vllm/NAME --base-url http://localhost:8000/v1"),
+        ("--model hf/my/model --tasks ktdfin", "vllm/NAME --base-url http://localhost:8000/v1"),
+        ("tasks nonsense", "no task, group or glob 'nonsense'"),
+        ("metrics nonsense", "unknown metric 'nonsense'"),
+    ],
+)
+def test_words_of_other_suites_get_the_word_of_this_one(said: Said, words: str, expected: str) -> None:
+    assert expected in said(*words.split(), code=2)
+
+
+def test_listings_take_names_groups_and_the_word_list(said: Said) -> None:
+    assert said("tasks", "list") == said("tasks")
+    shown = said("tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
+    assert {line.split()[0] for line in shown if not line.startswith(" ")} >= {"blinded_open_research", "qfinzero_planning"}
+    assert len(shown) < len(said("tasks").splitlines()) / 2
+    assert "sharpe/1: " in said("metrics", "show", "sharpe")
+    assert json.loads(said("metrics", "show", "sharpe", "--json"))["unit"] == "ratio"
+
+
+def test_help_of_run_is_in_groups_with_five_options_first(said: Said) -> None:
+    shown = said("run", "--help")
+    titles = [line.removesuffix(":") for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["First", "Model and agent", "Market and episodes", "Cards", "Money, time and trouble", "Others"]
+    first = shown.partition("First:")[2].partition("Model and agent:")[0]
+    options = [line.split()[0] for line in first.splitlines() if line.startswith("  --")]
+    assert options == ["--model", "--tasks", "--windows", "--seeds", "--out"]
+
+
 def test_help_shows_every_command_and_every_option_of_run(said: Said) -> None:
     shown = said("--help")
     assert shown == said()

@@ -5,6 +5,7 @@ from ktdeval.attribution.decompose import (
     attribute as attribute,
     attribution_problem as attribution_problem,
 )
+from ktdeval.attribution.exposures import vif_screen as vif_screen
 from ktdeval.attribution.factors import (
     FACTORS as FACTORS,
     FactorDefinition as FactorDefinition,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from statistics import fmean
 
-from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.card import ScoringCard, TradingCard, TradingEpisode
 from ktdeval.cards.parts import MetricLine
 from ktdeval.cards.table import UNDEFINED, Grid, clean
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
@@ -18,6 +18,14 @@ _FAMILIES = {
     "as the paper: without industries": _PAPER_PARTS,
 }
 _SIGNED = frozenset({"total_return", *_PARTS, *_PAPER_PARTS})
+SCHEME_HEADS = ("industries", "selection %", "R²", "adjusted R²", "parameters", "degrees of freedom")
+_SCHEME_FIGURES = {
+    "selection": "fraction",
+    "r_squared": "score",
+    "adjusted_r_squared": "score",
+    "parameters": "ratio",
+    "degrees_of_freedom": "ratio",
+}
 _UNITS = {"fraction": "%", "ratio": "", "index": "", "probability": "", "score": "", "count": ""}
 _DECIMALS = {"ratio": 3, "per year": 2}
 
@@ -39,15 +47,46 @@ def _memory(card: TradingCard) -> str:
 
 
 def _parts(card: TradingCard) -> str:
-    """What the card says of skill: the return, what it is made of, and the benchmark's."""
-    lines = {name: card.metrics[name] for name in ("total_return", *_PARTS) if name in card.metrics}
-    shown = {name: number(name, line.unit, line.value) for name, line in lines.items()}
-    parts = ", ".join(f"{name.partition('_')[0]} {value}" for name, value in shown.items() if name != "total_return")
-    held = [policy.metrics.total_return.value for policy in card.reference.benchmark_buy_and_hold.values()]
-    known = [value for value in held if value is not None]
-    several = "; medians, which need not add up" if len(card.episodes) > 1 else ""
-    against = f" The benchmark made {number('total_return', 'fraction', median(known))} %." if known else ""
-    return f"Return, %: {shown.get('total_return', UNDEFINED)}, of which {parts or 'nothing is attributed'}{several}.{against}"
+    """What the card says of skill: the return of one episode, parts that add to it, and the benchmark's return over its days."""
+    known = [one for one in card.episodes if "total_return" in one.metrics and one.metrics["total_return"].value is not None]
+    if not known:
+        return "Return: not defined in any episode."
+    # Medians over episodes do not add up; the parts of the episode whose return is their (lower) median do.
+    one = sorted(known, key=lambda each: each.metrics["total_return"].value or 0.0)[(len(known) - 1) // 2]
+    shown = {name: line.value for name, line in one.metrics.items() if name in _SIGNED and line.value is not None}
+    told = {name: number(name, "fraction", value) for name, value in shown.items()}
+    parts = ", ".join(f"{name.partition('_')[0]} {told[name]}" for name in _PARTS if name in told)
+    paper = told.get(_PAPER_PARTS[-1])
+    without = f" (without industries, as the paper: selection {paper})" if paper else ""
+    which = f" ({one.window}, seed {one.seed}, of median return)" if len(card.episodes) > 1 else ""
+    reference = card.reference.benchmark_buy_and_hold.get(one.window)
+    held = None if reference is None else reference.metrics.total_return.value
+    against = "" if held is None else f" The benchmark made {number('total_return', 'fraction', held)} %{_price_index(one)}."
+    return f"Return, %{which}: {told['total_return']}, of which {parts or 'nothing is attributed'}{without}.{against}"
+
+
+def _price_index(episode: TradingEpisode) -> str:
+    """How much dividend-like growth a price index lacks, where the information ratio's detail has it."""
+    ratio = episode.metrics.get("information_ratio")
+    growth = ratio.detail.get("dividend_growth") if ratio is not None and isinstance(ratio.detail, Mapping) else None
+    if not isinstance(growth, float):
+        return ""
+    return f" (a price index lacks dividends: the members' adjustment factors grew by {100 * growth:.1f} % a year)"
+
+
+def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
+    """How selection moves with the industries in the fit: means over episodes, a row a scheme; heads are `SCHEME_HEADS`."""
+    details = [one.metrics["selection_alpha"].detail for one in card.episodes if "selection_alpha" in one.metrics]
+    tables = [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get("schemes"), Mapping)]
+    rows = []
+    for scheme in ("strict", "paper", "coarse", "fine"):
+        found = [entry for table in tables if isinstance(entry := table.get(scheme), Mapping)]
+        known = {name: [entry[name] for entry in found if isinstance(entry.get(name), float)] for name in _SCHEME_FIGURES}
+        if found:
+            means = {name: fmean(values) if values else None for name, values in known.items()}
+            cells = (number(f"{name}_alpha", unit, means[name]) for name, unit in _SCHEME_FIGURES.items())
+            rows.append((scheme, *cells))
+    return rows
 
 
 def panel(card: TradingCard) -> tuple[Grid, ...]:
@@ -67,7 +106,8 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
                 rows += [*([(family,)] if family else []), *(_metric_row(name, metrics[name]) for name in present)]
         return chosen_columns(title, columns, rows, keep)
 
-    return table("Metrics", first), table("Diagnostics", {"": DIAGNOSTICS})
+    schemes = Grid("Selection by the industries in the fit, mean over episodes", SCHEME_HEADS, tuple(scheme_rows(card)), left=1)
+    return table("Metrics", first), table("Diagnostics", {"": DIAGNOSTICS}), *((schemes,) if schemes.rows else ())
 
 
 def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:

@@ -237,7 +237,17 @@ def _trading_notes(card: TradingCard) -> Iterator[str]:
     if shares := [(one.monte_carlo_se or 0) / width for one in known if (width := (one.high or 0.0) - (one.low or 0.0)) > 0]:
         error = f"a Monte-Carlo error of {100 * max(shares):.1f} % of the width, or less ({known[0].draws:,} resamples)"
         yield f"ends of intervals have {error}"
+    yield from _vif_notes(card)
     yield from _absence_notes(card, "attribution", "certificate")
+
+
+def _vif_notes(card: TradingCard) -> Iterator[str]:
+    """Largest variance inflation factor of the styles, where the detail of selection has them."""
+    details = [one.metrics["selection_alpha"].detail for one in card.episodes if "selection_alpha" in one.metrics]
+    tables = [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get("vif"), Mapping)]
+    if known := [(value, name) for table in tables for name, value in table.items() if isinstance(value, float)]:
+        value, name = max(known)
+        yield f"variance inflation of the styles over the 60 days before a window: {value:.1f} or less ({name})"
 
 
 # ---- scoring cards

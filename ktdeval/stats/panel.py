@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
@@ -30,6 +31,7 @@ DIAGNOSTICS: tuple[str, ...] = (
 )  # fmt: skip
 """Metrics recorded beside the panel."""
 
+_LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
 _NO_STEPS = "no steps"
 _NO_NAV = "the NAV is not positive on a step"
 _DECIDED = ("model", "model_after_retry")
@@ -62,7 +64,21 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
     levels = benchmark_levels(ledger, market)
     if problem := level_problem(levels):
         return f"benchmark: {problem}"
-    return series.information_ratio(ledger.returns, series.simple_returns(levels))
+    found = series.information_ratio(ledger.returns, series.simple_returns(levels))
+    growth = None if market.meta.synthetic else dividend_growth(market, day_rows(market, ledger.days))
+    return found if growth is None else replace(found, detail={"dividend_growth": growth})
+
+
+def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> float | None:
+    """Dividend-like growth a year of the members' adjustment factors over the days `rows`, which a price index lacks: mean over
+    members of each day's rise, equal weights; a rise of more than 10 % is a split or bonus issue and counts as none. None without
+    adjustment factors.
+    """
+    rise = market.factor[rows] / market.factor[rows - 1] - 1.0
+    counted = market.member[rows - 1] & np.isfinite(rise)
+    paid = np.where(counted & (rise > 0.0) & (rise <= _LARGEST_DIVIDEND), rise, 0.0)
+    yearly = float((paid.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)).mean()) * TRADING_DAYS
+    return yearly if market.meta.has_factor else None
 
 
 def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:

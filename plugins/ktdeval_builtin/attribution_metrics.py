@@ -19,8 +19,9 @@ from ktdeval.attribution import (
     attribute,
     attribution_problem,
     fit_factors,
+    vif_screen,
 )
-from ktdeval.errors import UsageError
+from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import MarketSnapshot
@@ -31,6 +32,7 @@ _SOURCE = "KTD-Fin §4.5; Carino 1999"
 _PAPER_FIT = "daily weighted least squares of returns on an intercept and nine style exposures of the day before"
 _FIT = f"{_PAPER_FIT}, with industries of weighted mean 0 (fewer than 5 names: pooled)"
 TRADING = ("timing", "fees", "rounding")
+_CALIBRATION = 60  # trading days
 _Lines = Callable[[Attribution], tuple[str, ...]]
 _Detail = Callable[["Attributed"], Mapping[str, JsonValue]]
 
@@ -47,6 +49,15 @@ def _fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Sc
 def _attribution(ledger: Same[Ledger], market: Same[MarketSnapshot], scheme: Scheme) -> Attribution:
     first_row = market.value.day_index(ledger.value.days[0])
     return attribute(ledger.value, market.value, _fit(market, first_row, first_row + len(ledger.value.steps) - 1, scheme))
+
+
+@lru_cache(maxsize=16)
+def _variance_inflation(market: Same[MarketSnapshot], first_row: int) -> dict[str, JsonValue]:
+    """Factor -> variance inflation factor over the `_CALIBRATION` days before the episode; empty without such days or names."""
+    try:
+        return dict(vif_screen(market.value, range(first_row - _CALIBRATION, first_row), first_row).vif)
+    except DataError:
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +119,7 @@ def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
         "mean_exposures": _mean_exposures(attribution),
         # How selection moves with the industries in the fit, and how much each fit explains.
         "schemes": {scheme: _scheme(attributed.by(scheme)) for scheme in get_args(Scheme)},
+        "vif": _variance_inflation(Same(attributed.market), attributed.market.day_index(attributed.ledger.days[0])),
         # Without their meanings, which the docs give: a card has this for every episode.
         "notes": [{name: getattr(note, name) for name in ("kind", "subject", "count", "days")} for note in attribution.notes],
     }

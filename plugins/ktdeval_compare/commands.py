@@ -205,8 +205,8 @@ def luck_lines(report: Row) -> Iterator[str]:
     trials = Column("trials a window", lambda row: " … ".join(dict.fromkeys(map(str, row["trials"]))))
     note = Column("note", lambda row: row["reason"] or "", is_left=True)
     yield from grid(rows, text("card"), figure_of("return %", "return"), rank("rank", "return_rank"),
-                     figure_of("selection %", "selection"), rank("rank ", "selection_rank"), p_of("psr"), p_of("dsr"),
-                     trials, note)  # fmt: skip
+                     figure_of("selection %", "selection"), rank("rank ", "selection_rank"),
+                     figure_of("as paper %", "paper_selection"), p_of("psr"), p_of("dsr"), trials, note)  # fmt: skip
     ranks = report["ranks"]
     spelled = f"Spearman {ranks['spearman']:+.2f}, Kendall {ranks['kendall']:+.2f}" if ranks["reason"] is None else ranks["reason"]
     yield f"  rank by return against rank by selection: {spelled}"

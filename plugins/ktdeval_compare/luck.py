@@ -20,9 +20,9 @@ _SELECTION = "selection_alpha"
 def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     """Report what chance and style leave of each card.
 
-    Returns `cards`: for each card `return`, `selection` (medians), their ranks, `psr`, `dsr` (median over episodes, each deflated
-    by all trials of its window and snapshot), `trials` (least and most over windows), `reason` where there is no `dsr`. `ranks`:
-    rank correlations of return and selection. `exposures`: factor rows over all cards.
+    Returns `cards`: for each card `return`, `selection` (medians), their ranks, `paper_selection`, `psr`, `dsr` (median over
+    episodes, each deflated by all trials of its window and snapshot), `trials` (least and most over windows), `reason` where there
+    is no `dsr`. `ranks`: rank correlations of return and selection. `exposures`: factor rows over all cards.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named)]
@@ -66,6 +66,7 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
         "card": entrant.label,
         "return": _value(card, "total_return"),
         "selection": _value(card, _SELECTION),
+        "paper_selection": _value(card, f"paper_{_SELECTION}"),
         "return_rank": None,
         "selection_rank": None,
         "psr": _value(card, "psr"),

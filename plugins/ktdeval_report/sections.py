@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ktdeval.cards import Calls, Drift, PriceEntry, TradingCard
+from ktdeval.cards import SCHEME_HEADS, Calls, Drift, PriceEntry, TradingCard, scheme_rows
 from ktdeval.jsonio import file_sha256
 from ktdeval_report.card_tables import (
     attribution_notes,
@@ -124,6 +124,7 @@ def card_view(study: CardStudy, plots: Mapping[str, Sequence[object]]) -> dict[s
         "attribution": attribution_table(study) if study.lines else None,
         "no_attribution": _no_attribution(study),
         "attribution_notes": attribution_notes(study),
+        "schemes": Table("Selection by the industries in the fit, mean of episodes", SCHEME_HEADS, scheme_rows(card)),
         "several": any(len(values) > 1 for values in study.lines.values()),
         "lead": plots.get("lead", ()),
         "is_calibrated": card.calibration.n > 0,

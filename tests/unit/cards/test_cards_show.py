@@ -50,6 +50,21 @@ def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
         "Memory: codes and days were hidden from the model; no certificate says how well. Return, %: +2.80, of which "
     )
     assert said.endswith("The benchmark made +3.00 %.")
+    # The parts are of one named episode, and add to its return to the last digit shown; medians would not.
+    made_of_three, parts_of = (
+        card((0, 1, 2)),
+        ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect"),
+    )
+    for place, one in enumerate(made_of_three["episodes"]):
+        rest = [0.01 * place, -0.02, 0.03 * place, -0.01]
+        values = [one["metrics"]["total_return"]["value"] - sum(rest), *rest]
+        one["metrics"] |= {name: {"value": value, "n": 3} for name, value in zip(parts_of, values, strict=True)}
+    several = text_of(made_of_three).split("\n\n")[1].replace("\n", " ")
+    total, *parts = map(float, re.findall(r"[+-]\d+\.\d\d", several.partition("The benchmark")[0].partition("seed")[2]))
+    assert (len(parts), "of median return" in several) == (5, True)
+    assert sum(parts) == pytest.approx(total, abs=0.026)
+    made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
+    assert "adjustment factors grew by 2.2 % a year)" in text_of(made).replace("\n", " ")
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and days were in sight" in text_of(made)
 

@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import UsageError
 from ktdeval.stats import panel, series
 from ktdeval.stats.metric import MetricValue, RuleSet
+from ktdeval.testing.markets import Details, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
 from metric_cases import CODES, ledger, market, nav_ledger, order, step
@@ -194,3 +195,17 @@ def test_the_table_of_metrics_is_whole() -> None:
     assert {metric.name for metric in metrics if metric.range[0] is None} == {"sharpe", "information_ratio"}, "only ratios"
     with pytest.raises(UsageError, match="no panel metric 'sharp'; did you mean 'sharpe'"):
         panel.panel_metric("sharp")
+
+
+def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() -> None:
+    """Two members and a name outside; one pays 2 % on a day of four, the other splits two for one, has no bar, pays nothing."""
+    closes = {code: [10.0] * 5 for code in ("609001.SH", "609002.SH", "609003.SH")}
+    factors = {
+        "609001.SH": [1.0, 1.0, 1.02, 1.02, 1.02],
+        "609002.SH": [1.0, 2.0, 2.0, 2.0, 2.0],
+        "609003.SH": [1.0, 1.05, 1.1, 1.1, 1.1],
+    }
+    market = tiny_snapshot(closes, Details(factors=factors, members={"609003.SH": [False] * 5}))
+    assert panel.dividend_growth(market, np.arange(1, 5)) == pytest.approx(0.02 / 2 / 4 * 252)
+    without = dataclasses.replace(market, meta=dataclasses.replace(market.meta, has_factor=False))
+    assert panel.dividend_growth(without, np.arange(1, 5)) is None

@@ -119,18 +119,25 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   }
 
   function sources({card}) {
-    const lines = card.attribution?.value?.lines;
-    if (!lines) return card.attribution ? [`The return is not split: ${card.attribution.reason}.`] : [];
-    const value = (name) => lines[name]?.value;
+    if (!card.attribution?.value) return card.attribution ? [`The return is not split: ${card.attribution.reason}.`] : [];
+    // Medians over episodes do not add up; the parts of the episode of (lower) median return do.
+    const split = card.episodes.filter((one) => known(one.metrics.selection_alpha?.value))
+      .sort((one, other) => one.metrics.total_return.value - other.metrics.total_return.value);
+    const episode = split[Math.floor((split.length - 1) / 2)];
+    const value = (name) => episode.metrics.selection_alpha.detail.linked[name];
+    const part = (name) => percent(episode.metrics[name].value);
+    const lines = episode.metrics.selection_alpha.detail.linked;
     const styles = Object.keys(lines)
-      .filter((name) => !["common", "selection", "timing", "fees", "rounding"].includes(name) && known(value(name)));
+      .filter((name) => !["common", "industry", "selection", "timing", "fees", "rounding"].includes(name) && known(value(name)));
     styles.sort((one, other) => Math.abs(value(other)) - Math.abs(value(one)));
     const largest = styles.slice(0, 2).map((name) => `${kt.charts.factorTitle(name)} ${percent(value(name))}`);
     return [
-      `Of the return, by the median over episodes, ${percent(value("common"))} is the market's, `
-        + `${percent(metric(card, "style_return").value)} comes from style factors`
+      `Of the ${part("total_return")} of ${episode.window}, seed ${episode.seed} (the episode of median return), `
+        + `${percent(value("common"))} is the market's, `
+        + (episode.metrics.industry_return ? `${part("industry_return")} comes from industries, ` : "")
+        + `${part("style_return")} from style factors`
       + `${largest.length ? ` (largest: ${largest.join(", ")})` : ""}, ${percent(value("selection"))} from the choice of stocks, `
-        + `and ${percent(metric(card, "trading_effect").value)} from the timing of fills and fees.`,
+        + `and ${part("trading_effect")} from the timing of fills and fees.`,
     ];
   }
 

@@ -9,6 +9,7 @@ from typing import Any
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Report, clean, count, word_grid
 from ktdeval.registry import Plugins
 from ktdeval_deanon.certificate.card import EXACT_MATCHER, KIND, certificate_block, certificate_problems, derive_certificate
+from ktdeval_deanon.certificate.certify import verify_certificate
 from ktdeval_deanon.certificate.types import MODEL, SCHEMA_FILE, Certificate, MaskOptions
 
 SCOPE = "certifies the channel to a model, not to a database"
@@ -131,8 +132,6 @@ def _percent(value: float | None) -> str:
 
 
 def _verify(path: Path, plugins: Plugins, changes: Mapping[str, Any], runs: Sequence[Path]) -> str | None:
-    from ktdeval_deanon.certificate.certify import verify_certificate  # noqa: PLC0415 - needs what cards alone do not
-
     return verify_certificate(path, plugins, changes, runs, lambda *_: None)
 
 

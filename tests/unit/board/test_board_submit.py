@@ -408,6 +408,8 @@ def test_nothing_is_left_of_what_the_boards_own_check_refuses_or_where_a_place_i
     outcome = submit(board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_checked=True)
     assert (outcome.submitted, any("[formula]" in line for line in outcome.missing)) == ((), True)
     assert tree(board) == before
+    said = submit(board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_checked=True, is_dry=True)
+    assert (said, tree(board)) == (outcome, before)  # a dry run says what submitting says
     (board / "records" / file_sha256(run / "cards" / f"{TASK}.json")).mkdir(parents=True)
     before = tree(board)
     with pytest.raises(StoreError, match="is there already; nothing was written"):

@@ -102,7 +102,7 @@ def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _rates(masks: Mapping[str, Row], table: str, unit: str) -> list[str]:
-    """Shares with their intervals in per cent; rows that no mask names are left out, but for the groups."""
+    """Shares with their intervals in per cent; a category counted zero is shown as zero."""
 
     def cells(label: str, rates: Sequence[Row]) -> tuple[str, ...]:
         known = "{:.1f} [{:.1f}, {:.1f}]"
@@ -112,8 +112,7 @@ def _rates(masks: Mapping[str, Row], table: str, unit: str) -> list[str]:
     rows = [("n", *(str(rates[unit]) for rates in masks.values()))]
     for name in (*LEAK_CATEGORIES, *_ROW_NAMES):
         shares = [rates[table][name] for rates in masks.values()]
-        if name in _ROW_NAMES or any(rate["count"] for rate in shares):
-            rows.append(cells(_ROW_NAMES.get(name, name), shares))
+        rows.append(cells(_ROW_NAMES.get(name, name), shares))
     for name, label in _RESEMBLING.items() if table == "step_rates" else ():
         if all(name in rates for rates in masks.values()):
             rows.append(cells(label, [rates[name] for rates in masks.values()]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import resources
 
 Span = tuple[int, int]
 
@@ -82,7 +83,6 @@ _LIKENING = (
     rf"{_CHINESE_A}{_ANY}",
     rf"asset_[0-9]+ ?(?:就)?是{_CHINESE_A}{_ANY}",
 )
-_RECOGNITION = _compiled((*_KNOWING, *_LIKENING))
 
 # --- hindsight
 
@@ -94,39 +94,50 @@ _MOVED = r"(?:surged|soared|rallied|doubled|tripled|crashed|collapsed|plunged|de
 _MOVED_AT_ALL = rf"(?:{_MOVED}|fell|rose|lost|gained|dropped|climbed|recovered)"
 _TURN = r"(?:crash|rally|collapse|surge|bull market|bear market|rebound|sell-?off|crisis|meltdown|boom|slump|recovery|move)"
 
-_HINDSIGHT = _compiled(
-    (
-        r"\b(?:as )?we now know\b|\bas is now known\b|\bnow known to\b",
-        r"\bwe (?:all )?know how (?:this|it|that) (?:ended|ends|turned out)\b",
-        r"\b(?:in|with) hindsight\b|\bwith the benefit of hindsight\b|\bin retrospect\b",
-        r"\blater that (?:year|month|week|day|summer|autumn|fall|winter|spring|quarter)\b",
-        r"\b(?:weeks|months|years|a (?:week|month|year)) later,? (?:it|the)\b",
-        rf"\bwould (?:later|eventually|subsequently|soon|ultimately|go on to|then)(?: go on to)? {_MOVE}\w*",
-        rf"\b(?:subsequently|eventually|ultimately|later|afterwards|soon after,? (?:it|prices?|the \w+)) {_MOVED}\b",
-        rf"\bwent on to {_MOVE}\b",
-        rf"\bthe {_TURN} (?:that|which) (?:followed|came|ensued|was (?:coming|to come|about to))\b",
-        rf"\b(?:ahead of|before) the (?:known|famous|well-known|coming|upcoming|historic|well-documented|great|infamous) {_TURN}\b",
-        r"\b(?:little|hardly) did (?:the market|anyone|anybody|investors|they) know\b",
-        r"\bit would (?:be|take) (?:days|weeks|months|years) (?:before|until)\b",
-        r"\b(?:since|because|as) the (?:coming|next|following) (?:days|weeks|months) (?:bring|will bring|see|are going to)\b",
-        r"\b(?:what|which) happened (?:next|afterwards|later)\b|\bwhat came (?:next|after)\b",
-        r"\bthe (?:following|next) (?:year|month|quarter|spring|summer|autumn|winter|season),? "
-        rf"(?:it|they|prices?|the \w+|this \w+) {_MOVED_AT_ALL}\b",
-        r"\bI(?: already)? know (?:that |how |what )?(?:it|this|prices?|they|the (?:stock|price|market|index|name)|asset_[0-9]+)"
-        r"(?: story)? (?:will|is going to|ends?|ended|rises?|falls?|doubles?|happens?|happened)\b",
-        r"\bI(?: already)? know the (?:outcome|result|ending)\b",
-        r"\bhistory (?:shows|showed|tells us|proves|proved) (?:that )?(?:this|it)\b",
-        r"\b(?:it|this|that|which) (?:later )?(?:turned out|proved) to be\b|\bit turned out that\b",
-        r"\bknowing (?:what|how|that) (?:it|the \w+|this|happened|came)\b",
-        r"\bgiven what (?:happened|came) (?:next|later|after)\w*\b",
-        r"\bwell known to have \w+\b|\bdestined to (?:rally|crash|double|collapse)\b",
-        r"事后(?:来)?看|事后证明|事后(?:我们)?知道",
-        r"(?:后来|随后|之后|日后|最终)(?:的?走势)?(?:果然)?"
-        r"(?:证明|大涨|暴涨|翻倍|翻番|翻了|暴跌|崩盘|腰斩|见底|反转|退市|暴雷|会有一波)",
-        r"(?:我们|如今|现在|今天)(?:已经|现在|如今|都)?知道|(?:结果|后来)?大家都知道|众所周知|历史(?:已经)?(?:证明|告诉我们)",
-        r"回头看(?!\d)|回过头(?:来)?看",
-    )
+_SAID_AFTER = (
+    r"\b(?:as )?we now know\b|\bas is now known\b|\bnow known to\b",
+    r"\bwe (?:all )?know how (?:this|it|that) (?:ended|ends|turned out)\b",
+    r"\b(?:in|with) hindsight\b|\bwith the benefit of hindsight\b|\bin retrospect\b",
+    r"\blater that (?:year|month|week|day|summer|autumn|fall|winter|spring|quarter)\b",
+    r"\b(?:weeks|months|years|a (?:week|month|year)) later,? (?:it|the)\b",
+    rf"\bwould (?:later|eventually|subsequently|soon|ultimately|go on to|then)(?: go on to)? {_MOVE}\w*",
+    rf"\b(?:subsequently|eventually|ultimately|later|afterwards|soon after,? (?:it|prices?|the \w+)) {_MOVED}\b",
+    rf"\bwent on to {_MOVE}\b",
+    rf"\bthe {_TURN} (?:that|which) (?:followed|came|ensued|was (?:coming|to come|about to))\b",
+    rf"\b(?:ahead of|before) the (?:known|famous|well-known|coming|upcoming|historic|well-documented|great|infamous) {_TURN}\b",
+    r"\b(?:little|hardly) did (?:the market|anyone|anybody|investors|they) know\b",
+    r"\bit would (?:be|take) (?:days|weeks|months|years) (?:before|until)\b",
+    r"\b(?:since|because|as) the (?:coming|next|following) (?:days|weeks|months) (?:bring|will bring|see|are going to)\b",
+    r"\b(?:what|which) happened (?:next|afterwards|later)\b|\bwhat came (?:next|after)\b",
+    r"\bthe (?:following|next) (?:year|month|quarter|spring|summer|autumn|winter|season),? "
+    rf"(?:it|they|prices?|the \w+|this \w+) {_MOVED_AT_ALL}\b",
+    r"\bI(?: already)? know (?:that |how |what )?(?:it|this|prices?|they|the (?:stock|price|market|index|name)|asset_[0-9]+)"
+    r"(?: story)? (?:will|is going to|ends?|ended|rises?|falls?|doubles?|happens?|happened)\b",
+    r"\bI(?: already)? know the (?:outcome|result|ending)\b",
+    r"\bhistory (?:shows|showed|tells us|proves|proved) (?:that )?(?:this|it)\b",
+    r"\b(?:it|this|that|which) (?:later )?(?:turned out|proved) to be\b|\bit turned out that\b",
+    r"\bknowing (?:what|how|that) (?:it|the \w+|this|happened|came)\b",
+    r"\bgiven what (?:happened|came) (?:next|later|after)\w*\b",
+    r"\bwell known to have \w+\b|\bdestined to (?:rally|crash|double|collapse)\b",
+    r"事后(?:来)?看|事后证明|事后(?:我们)?知道",
+    r"(?:后来|随后|之后|日后|最终)(?:的?走势)?(?:果然)?"
+    r"(?:证明|大涨|暴涨|翻倍|翻番|翻了|暴跌|崩盘|腰斩|见底|反转|退市|暴雷|会有一波)",
+    r"(?:我们|如今|现在|今天)(?:已经|现在|如今|都)?知道|(?:结果|后来)?大家都知道|众所周知|历史(?:已经)?(?:证明|告诉我们)",
+    r"回头看(?!\d)|回过头(?:来)?看",
 )
+
+
+def _from_file(kind: str) -> Iterator[str]:
+    """Patterns of one kind in `phrases.txt`."""
+    text = resources.files(__package__).joinpath("phrases.txt").read_text("utf-8")
+    for line in text.splitlines():
+        name, _, pattern = line.partition(": ")
+        if name == kind:
+            yield pattern.replace("{turn}", _TURN).replace("{moved}", _MOVED_AT_ALL).replace("{thing}", _STOCK)
+
+
+_RECOGNITION = _compiled((*_KNOWING, *_LIKENING, *_from_file("recognition")))
+_HINDSIGHT = _compiled((*_SAID_AFTER, *_from_file("hindsight")))
 _PAST_BAR = re.compile(r"day_-[0-9]")
 _CLAUSE_END = re.compile(r"[.;!?。;!\n]")
 

@@ -11,6 +11,7 @@ import pytest
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_rationale.linter import LEAK_CATEGORIES, RationaleLinter
 from masking_market import MARKET
+from paths import REPOSITORY
 from rationale_planted import FILES, Planted, Score, parse, read_planted, score
 
 LINTER = RationaleLinter(MARKET)
@@ -88,3 +89,29 @@ def figures() -> str:
 
 if __name__ == "__main__":
     print(figures())
+
+
+def test_fresh_sentences_are_found_as_the_docs_say() -> None:
+    """Sentences of the first two rounds for precision: what is found in one that names nothing, or claims of another kind."""
+    rows = list(csv.DictReader((REPOSITORY / "tests/support/rationale_fresh.csv").read_text(encoding="utf-8").splitlines()))
+    assert len({row["text"] for row in rows}) == len(rows) >= 500
+    told = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
+    found = [(row, {mention.category for mention in LINTER.find(row["text"])}) for row in rows]
+    for category in ("company", "brand", "sector", "date", "event", "hindsight", "recognition"):
+        of = {half: [category in each for row, each in found if (row["half"], row["class"]) == (half, category)]
+              for half in ("first", "second", "third")}  # fmt: skip
+        others = {row["class"] for row in rows} - {category} if category in ("hindsight", "recognition") else {"none"}
+        wrong = sum(category in each for row, each in found if row["half"] != "third" and row["class"] in others)
+        right = sum(of["first"]) + sum(of["second"])
+        recalls = [f"{sum(each)} of {len(each)}" if each else "" for each in of.values()]
+        line = f"| {category} | {recalls[0]} | {recalls[1]} | {right / (right + wrong):.2f} | {recalls[2]}".rstrip() + " |"
+        assert line in told, line
+
+
+def test_the_phrases_that_readers_think_of_first_are_found() -> None:
+    for text, category in (
+        ("I recognise this", "recognition"),
+        ("I know what happens next", "hindsight"),
+        ("I bought before the stimulus rally", "hindsight"),
+    ):
+        assert category in {mention.category for mention in LINTER.find(text)}, text

@@ -179,6 +179,13 @@ class TradingCard(TradingFacts, frozen=True):
     metrics: dict[str, parts.MetricLine]
     attribution: Attribution
     cost: parts.TradingCost
+    #: finished windows that stand in no figure over episodes (other length, no days of their own), and why; absent where all stand
+    left_out: dict[Name, Name] | UnsetType = UNSET
+
+    @property
+    def pooled(self) -> list[TradingEpisode]:
+        """Episodes that figures over episodes rest on."""
+        return [episode for episode in self.episodes if episode.window not in (self.left_out or {})]
 
 
 class ScoringEpisode(parts.Finished, frozen=True):

@@ -159,21 +159,23 @@ def decided_percent(coverage: Coverage) -> str:
 # ---- costs
 
 
-def token_cost(episodes: Sequence[Finished], price: PriceEntry | None) -> TokenCost:
-    """US dollars of the tokens that the replies of a card's finished episodes took, whether paid now or cached."""
+def token_cost(episodes: Sequence[Finished], pooled: Sequence[Finished], price: PriceEntry | None) -> TokenCost:
+    """US dollars of the tokens that the replies of a card's finished episodes took, whether paid now or cached; those of an episode
+    are a median over the pooled ones.
+    """
     if price is None:
         return TokenCost(value=None, reason="no price of the model is known; give one with --price or --price-table")
     total = sum((_tokens(episode) for episode in episodes), Usage())
-    per_episode = aggregate(EpisodeMetric(value=dollars, n=1) for dollars in _dollars(episodes, price))
+    per_episode = aggregate(EpisodeMetric(value=dollars, n=1) for dollars in _dollars(pooled, price))
     return TokenCost(value=Price(**asdict(price)).cost(total), currency="USD", price=price, per_episode=per_episode)
 
 
-def trading_cost(episodes: Sequence[TradingEpisode], price: PriceEntry | None) -> TradingCost:
+def trading_cost(episodes: Sequence[TradingEpisode], pooled: Sequence[TradingEpisode], price: PriceEntry | None) -> TradingCost:
     """Token cost of a trading card, and what a dollar of it earned."""
     gains: Any = UNSET
     if price is not None:
-        gains = aggregate(map(_gain, episodes, _dollars(episodes, price)))
-    return TradingCost(**asdict(token_cost(episodes, price)), return_per_usd=gains)
+        gains = aggregate(map(_gain, pooled, _dollars(pooled, price)))
+    return TradingCost(**asdict(token_cost(episodes, pooled, price)), return_per_usd=gains)
 
 
 def _tokens(episode: Finished) -> Usage:

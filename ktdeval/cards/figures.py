@@ -48,7 +48,7 @@ def _memory(card: TradingCard) -> str:
 
 def _parts(card: TradingCard) -> str:
     """What the card says of skill: the return of one episode, parts that add to it, and the benchmark's return over its days."""
-    known = [one for one in card.episodes if "total_return" in one.metrics and one.metrics["total_return"].value is not None]
+    known = [one for one in card.pooled if "total_return" in one.metrics and one.metrics["total_return"].value is not None]
     if not known:
         return "Return: not defined in any episode."
     # Medians over episodes do not add up; the parts of the episode whose return is their (lower) median do.
@@ -58,7 +58,7 @@ def _parts(card: TradingCard) -> str:
     parts = ", ".join(f"{name.partition('_')[0]} {told[name]}" for name in _PARTS if name in told)
     paper = told.get(_PAPER_PARTS[-1])
     without = f" (without industries, as the paper: selection {paper})" if paper else ""
-    which = f" ({one.window}, seed {one.seed}, of median return)" if len(card.episodes) > 1 else ""
+    which = f" ({one.window}, seed {one.seed}, of median return)" if len(card.pooled) > 1 else ""
     reference = card.reference.benchmark_buy_and_hold.get(one.window)
     held = None if reference is None else reference.metrics.total_return.value
     against = "" if held is None else f" The benchmark made {number('total_return', 'fraction', held)} %{_price_index(one)}."
@@ -76,7 +76,7 @@ def _price_index(episode: TradingEpisode) -> str:
 
 def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
     """How selection moves with the industries in the fit: means over episodes, a row a scheme; heads are `SCHEME_HEADS`."""
-    details = [one.metrics["selection_alpha"].detail for one in card.episodes if "selection_alpha" in one.metrics]
+    details = [one.metrics["selection_alpha"].detail for one in card.pooled if "selection_alpha" in one.metrics]
     tables = [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get("schemes"), Mapping)]
     rows = []
     for scheme in ("strict", "paper", "coarse", "fine"):
@@ -95,7 +95,7 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
     first = dict(_FAMILIES)
     known = {name for names in (*first.values(), DIAGNOSTICS) for name in names}
     first["metrics asked for"] = tuple(sorted(set(metrics) - known))
-    several = len(card.episodes) > 1
+    several = len(card.pooled) > 1
     value, spread = ("median", "quartiles") if several else ("value", "95 % interval")
     columns, keep = ("metric", value, "unit", "better", spread, "episodes"), range(6 if several else 5)
 

@@ -229,9 +229,11 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
 
 
 def _trading_notes(card: TradingCard) -> Iterator[str]:
+    for window, reason in (card.left_out or {}).items():
+        yield f"window {window} stands in rows of its own and in no figure over episodes: it {reason}"
     for name, metric in card.metrics.items():
         for reason, times in metric.undefined.items():
-            where = f" in {times} of {len(card.episodes)} episodes" if len(card.episodes) > 1 else ""
+            where = f" in {times} of {len(card.pooled)} episodes" if len(card.pooled) > 1 else ""
             yield f"{name} is not defined{where}: {reason}"
     known = [one for metric in card.metrics.values() if (one := metric.interval) and one.monte_carlo_se and one.draws]
     if shares := [(one.monte_carlo_se or 0) / width for one in known if (width := (one.high or 0.0) - (one.low or 0.0)) > 0]:
@@ -243,7 +245,7 @@ def _trading_notes(card: TradingCard) -> Iterator[str]:
 
 def _vif_notes(card: TradingCard) -> Iterator[str]:
     """Largest variance inflation factor of the styles, where the detail of selection has them."""
-    details = [one.metrics["selection_alpha"].detail for one in card.episodes if "selection_alpha" in one.metrics]
+    details = [one.metrics["selection_alpha"].detail for one in card.pooled if "selection_alpha" in one.metrics]
     tables = [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get("vif"), Mapping)]
     if known := [(value, name) for table in tables for name, value in table.items() if isinstance(value, float)]:
         value, name = max(known)

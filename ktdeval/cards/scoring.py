@@ -71,7 +71,7 @@ def derive_scoring(card: ScoringCard) -> ScoringCard:
 def _derived(card: ScoringFacts, price: PriceEntry | None) -> dict[str, Any]:
     config = card.task.config.get(TARGET_CONFIG)
     target = TargetTaskPart(name=str(config.get("name")), hash=content_hash(config)) if isinstance(config, Mapping) else None
-    return {**derive_common(card), "cost": token_cost(card.episodes, price), "target_task": target}
+    return {**derive_common(card), "cost": token_cost(card.episodes, card.episodes, price), "target_task": target}
 
 
 def _samples(inputs: ScoringInputs, identity: str) -> int:

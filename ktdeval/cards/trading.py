@@ -25,6 +25,7 @@ from ktdeval.plugin_import import call_foreign
 from ktdeval.stats import series
 from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
+from ktdeval.stats.designs import left_out_windows
 from ktdeval.stats.metric import Metric, MetricValue, RuleSet
 from ktdeval.stats.panel import benchmark_levels
 from ktdeval.trading.ledger import Ledger
@@ -63,6 +64,8 @@ def build_card(inputs: CardInputs) -> TradingCard:
     finished = [spec for spec in planned if spec.id in ledgers]
     # Every finished episode of a window covers the same days.
     covered = {spec.window.name: ledgers[spec.id] for spec in finished}
+    left_out = _left_out({name: (ledger.steps[0].filled_on, ledger.steps[-1].filled_on) for name, ledger in covered.items()})
+    pooled = [ledgers[spec.id] for spec in finished if spec.window.name not in left_out]
     facts = decode_strict(
         {
             "kind": "trading",
@@ -72,7 +75,7 @@ def build_card(inputs: CardInputs) -> TradingCard:
             "reference": {
                 "benchmark_buy_and_hold": {window: _reference(ledger, inputs.snapshot) for window, ledger in covered.items()}
             },
-            "calibration": calibration_table(pool(judged_orders(ledgers[spec.id], inputs.snapshot) for spec in finished)),
+            "calibration": calibration_table(pool(judged_orders(ledger, inputs.snapshot) for ledger in pooled)),
             "certificate": inputs.certificate,
         },
         TradingFacts,
@@ -95,19 +98,29 @@ def derive_trading(card: TradingCard) -> TradingCard:
 
 def _derived(card: TradingFacts, definitions: Mapping[str, Definition], price: PriceEntry | None) -> dict[str, Any]:
     orders = [episode.orders for episode in card.episodes]
+    left_out = _left_out({episode.window: (episode.first_day, episode.last_day) for episode in card.episodes})
+    pooled = [episode for episode in card.episodes if episode.window not in left_out]
     return {
         **derive_common(card),
-        "attribution": _attribution(card.episodes),
-        "cost": trading_cost(card.episodes, price),
+        "attribution": _attribution(pooled),
+        "cost": trading_cost(card.episodes, pooled, price),
+        "left_out": left_out or UNSET,
         "metrics": {
             name: MetricLine(
                 **{part: getattr(definition, part) for part in Definition.__struct_fields__},
-                **asdict(aggregate(episode.metrics[name] for episode in card.episodes)),
+                **asdict(aggregate(episode.metrics[name] for episode in pooled)),
             )
             for name, definition in definitions.items()
         },
         "orders": add_up(Orders, orders, rules=add_counts(one.rules for one in orders)),
     }
+
+
+def _left_out(spans: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    try:
+        return left_out_windows(spans)
+    except ValueError as error:
+        raise CardError(f"episodes have days that do not exist: {error}") from error
 
 
 def _attribution(episodes: Sequence[TradingEpisode]) -> Attribution:

@@ -25,6 +25,7 @@ from ktdeval.stats.designs import (
     blocks_of as blocks_of,
     effective_count as effective_count,
     ladder_contributions as ladder_contributions,
+    left_out_windows as left_out_windows,
     mask_contrasts as mask_contrasts,
     mean_with_interval as mean_with_interval,
     overlap_correlation as overlap_correlation,

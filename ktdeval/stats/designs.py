@@ -23,6 +23,8 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import defined, undefined
 
 APART = 0.05  #: Windows whose correlation by shared days is no more than this count as apart: one common day in twenty
+LENGTH_RATIO = 2  #: How many times as long as the shortest window of a figure its longest may be
+_WEEKEND = (2, 3)  # Saturday and Sunday: 1970-01-01, day 0, was a Thursday
 Span = tuple[str, str]  #: First and last day, ISO, both included
 
 
@@ -30,6 +32,36 @@ def shared_days(one: Span, other: Span) -> int:
     """Weekdays that two spans have in common. Public holidays count: trading days of a market need its calendar."""
     first, last = max(one[0], other[0]), min(one[1], other[1])
     return max(0, int(np.busday_count(first, np.datetime64(last, "D") + 1))) if first <= last else 0
+
+
+def left_out_windows(spans: Mapping[str, Span]) -> dict[str, str]:
+    """Windows that may not share a figure with the others, and why: figures over windows are of windows of one length, each with
+    days of its own. Lengths, in weekdays, are of one class up to `LENGTH_RATIO` times its shortest; the class of most windows
+    stands, of equal ones that of the longer. In it a window is left out whose days all lie in others, the shortest first.
+    """
+    days = {name: _weekdays(span) for name, span in spans.items()}
+    classes: list[list[str]] = []
+    for name in sorted(days, key=lambda name: len(days[name])):
+        if not classes or len(days[name]) > LENGTH_RATIO * len(days[classes[-1][0]]):
+            classes.append([])
+        classes[-1].append(name)
+    stand = max(reversed(classes), key=len, default=[])
+    reasons = {}
+    for name in sorted(days.keys() - stand):
+        shortest, longest = len(days[stand[0]]), len(days[stand[-1]])
+        reasons[name] = f"has {len(days[name])} weekdays, the others {shortest} to {longest}: lengths that do not mix"
+    places = {name: place for place, name in enumerate(spans)}
+    for name in sorted(stand, key=lambda name: (len(days[name]), -places[name])):
+        others = [other for other in stand if other != name and other not in reasons]
+        if days[name] <= set().union(*(days[other] for other in others)):
+            sharing = [other for other in spans if other in others and days[other] & days[name]]
+            reasons[name] = f"has no day that is not a day of {', '.join(sharing)}"
+    return {name: reasons[name] for name in spans if name in reasons}
+
+
+def _weekdays(span: Span) -> set[int]:
+    first, last = (int(np.datetime64(day, "D").astype(np.int64)) for day in span)
+    return {day for day in range(first, last + 1) if day % 7 not in _WEEKEND}
 
 
 def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from ktdeval.errors import ConfigError
 from ktdeval.fields import near_matches
+from ktdeval.stats import left_out_windows
 from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_board.documents import Day, Sha256
@@ -195,6 +196,17 @@ def _explained(message: str) -> str:
     return f"{head} of {next(words for part, words in _PATTERNS.items() if part in pattern)}" if regex else message
 
 
+def _mixed_windows(where: str, division: Division) -> Iterator[str]:
+    """Windows that may not share a figure with the others of a division."""
+    try:
+        found = left_out_windows({window.name: (window.first, window.last) for window in division.windows})
+    except ValueError as error:
+        yield f"{where}: windows: {error}"
+        return
+    for name, reason in found.items():
+        yield f"{where}: window {name} {reason}; give it a division of its own"
+
+
 def _problems(rules: Rules) -> Iterator[str]:
     """Yield what single fields can't say."""
     for where, names in (
@@ -215,5 +227,6 @@ def _problems(rules: Rules) -> Iterator[str]:
         for window in division.windows:
             if window.first > window.last:
                 yield f"{where}: window {window.name}: expected first and last in order"
+        yield from _mixed_windows(where, division)
     if rules.url and not rules.url.startswith(("https://", "http://")):
         yield "url: expected an address that begins with https://"

@@ -210,6 +210,7 @@ def luck_lines(report: Row) -> Iterator[str]:
     ranks = report["ranks"]
     spelled = f"Spearman {ranks['spearman']:+.2f}, Kendall {ranks['kendall']:+.2f}" if ranks["reason"] is None else ranks["reason"]
     yield f"  rank by return against rank by selection: {spelled}"
+    yield from (f"  {note}" for note in report["notes"])
     if report["exposures"]:
         yield from ("", "Style exposures: of the NAV, mean over the days on which something was held")
         exposures = [{"unit": "ratio", **row["cards"], **row} for row in report["exposures"]]

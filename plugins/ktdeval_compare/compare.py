@@ -26,6 +26,7 @@ from ktdeval_compare.entrants import (
     daily_table,
     flag_notes,
     label,
+    left_out_notes,
     paired_cells,
     spans,
 )
@@ -265,6 +266,7 @@ def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> I
 
 
 def _overlap_notes(group: Group) -> Iterator[str]:
+    yield from left_out_notes(group.entrants)
     windows = group.windows()
     correlation = group.correlation(windows)
     shared = [f"{windows[j]}-{windows[i]}" for i in range(len(windows)) for j in range(i) if correlation[i, j] > 0]

@@ -23,6 +23,7 @@ from ktdeval_compare.entrants import (
     chosen_metrics,
     flag_notes,
     label,
+    left_out_notes,
     paired_cells,
     spans,
 )
@@ -72,7 +73,7 @@ def effects(entrants: Sequence[Entrant], options: Options) -> Row:
             rows += table.mask_effects()
             ladder += table.ladders()
             notes += table.notes()
-        notes += flag_notes(list(design.cards.values()))
+        notes += [*left_out_notes(list(design.cards.values())), *flag_notes(list(design.cards.values()))]
     if not rows and not ladder:
         needed = "give cards of at least two masks of one mode (bright and blinded), or modes"
         raise CardError(f"nothing to set against each other: {needed}")

@@ -15,6 +15,7 @@ from ktdeval.errors import CardError, StoreError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, file_sha256
 from ktdeval.runner import load_ledger, run_of
+from ktdeval.stats import left_out_windows
 from ktdeval.trading import Ledger
 from ktdeval.typed import encode_canonical
 
@@ -168,7 +169,8 @@ def _check_windows(entrants: Sequence[Entrant]) -> None:
 def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
     """Return the (window, seed) cells that every card has finished, in the order of the first card.
 
-    Raises CardError: there is none; or cards have different ones and `common` is not set; or mean two ranges by one window.
+    Windows that do not mix with the others are left out (`left_out`). Raises CardError: there is none; or cards have different
+    ones and `common` is not set; or mean two ranges by one window.
     """
     _check_windows(entrants)
     finished = [set(entrant.episodes()) for entrant in entrants]
@@ -183,7 +185,21 @@ def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
                 f"{entrant.path}: unpaired: it has not finished window {window} seed {seed}{more}, which another card has; "
                 f"run them, or compare on the {len(shared)} that all have with --common"
             )
-    return [cell for cell in entrants[0].episodes() if cell in shared]
+    out = left_out(entrants)
+    return [cell for cell in entrants[0].episodes() if cell in shared and cell[0] not in out]
+
+
+def left_out(entrants: Sequence[Entrant]) -> dict[str, str]:
+    """Windows that all cards have finished and that stand in no figure over windows, and why."""
+    windows = dict.fromkeys(window for window, _ in entrants[0].episodes())
+    shared = [window for window in windows if all(window in {cell[0] for cell in one.episodes()} for one in entrants)]
+    return left_out_windows(dict(zip(shared, spans(entrants[0], shared), strict=True)))
+
+
+def left_out_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+    """A line for each window that is left out."""
+    for window, reason in left_out(entrants).items():
+        yield f"window {window} is left out: {reason}"
 
 
 def chosen_metrics(entrants: Sequence[Entrant], wanted: Sequence[str]) -> list[str]:

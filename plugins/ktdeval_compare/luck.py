@@ -22,14 +22,22 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
 
     Returns `cards`: for each card `return`, `selection` (medians), their ranks, `paper_selection`, `psr`, `dsr` (median over
     episodes, each deflated by all trials of its window and snapshot), `trials` (least and most over windows), `reason` where there
-    is no `dsr`. `ranks`: rank correlations of return and selection. `exposures`: factor rows over all cards.
+    is no `dsr`. `ranks`: rank correlations of return and selection, where cards are of the same windows. `exposures`:
+    factor rows over all cards.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named)]
     wanted = {(window.name, entrant.card.snapshot.id) for entrant in named for window in entrant.card.windows}
     trials = {(window, snapshot): count_trials(roots, window, snapshot) for window, snapshot in sorted(wanted)}
     rows: list[Row] = [_card_row(entrant, trials) for entrant in named]
-    return {"cards": rows, "ranks": rank(rows), "exposures": _exposures(named)}
+    windows = [sorted({(episode.first_day, episode.last_day) for episode in entrant.card.pooled}) for entrant in named]
+    if any(spans != windows[0] for spans in windows):
+        ranks: Row = {"spearman": None, "kendall": None, "reason": "the cards' figures are of different windows"}
+    else:
+        ranks = rank(rows)
+    notes = [f"{entrant.label}: window {window} is left out: {reason}"
+             for entrant in named for window, reason in (entrant.card.left_out or {}).items()]  # fmt: skip
+    return {"cards": rows, "ranks": ranks, "exposures": _exposures(named), "notes": notes}
 
 
 def rank(rows: Sequence[Row]) -> Row:
@@ -52,7 +60,7 @@ def rank(rows: Sequence[Row]) -> Row:
 def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row:
     card = entrant.card
     values, reasons, counts = [], [], []
-    for episode in card.episodes:
+    for episode in card.pooled:
         found = trials[episode.window, card.snapshot.id]
         counts.append(found.episodes)
         ledger = recorded_ledger(entrant, episode.id)
@@ -85,7 +93,7 @@ def _exposures(entrants: Sequence[Entrant]) -> list[Row]:
     """Mean style exposures of each card's holdings, and of the cohort that the cards are; none where no card has them."""
     members: dict[str, dict[str, float | None]] = {}
     for entrant in entrants:
-        found = [episode.metrics[_SELECTION].detail for episode in entrant.card.episodes if _SELECTION in episode.metrics]
+        found = [episode.metrics[_SELECTION].detail for episode in entrant.card.pooled if _SELECTION in episode.metrics]
         tables = [detail["mean_exposures"] for detail in found
                   if isinstance(detail, Mapping) and isinstance(detail.get("mean_exposures"), Mapping)]  # fmt: skip
         if tables:

@@ -123,7 +123,7 @@ def _figure(card: TradingCard, metric: str) -> float | None:
 def _excess(card: TradingCard) -> float | None:
     """Median over episodes of the total return less that of the benchmark, bought and held."""
     held = {window: policy.metrics.total_return.value for window, policy in card.reference.benchmark_buy_and_hold.items()}
-    pairs = [(episode.metrics["total_return"].value, held.get(episode.window)) for episode in card.episodes]
+    pairs = [(episode.metrics["total_return"].value, held.get(episode.window)) for episode in card.pooled]
     known = [own - other for own, other in pairs if own is not None and other is not None]
     return median(known) if known else None
 
@@ -145,7 +145,8 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
             row["selection_rank"] = float(place)
     if "excess" in metrics:
         card = entrants[0].card
-        held = [policy.metrics for policy in card.reference.benchmark_buy_and_hold.values()]
+        reference = card.reference.benchmark_buy_and_hold
+        held = [reference[window].metrics for window in dict.fromkeys(episode.window for episode in card.pooled)]
         rows[f"{card.snapshot.benchmark_name} buy-and-hold"] = {
             metric: median(known) if (known := [line.value for one in held if (line := getattr(one, metric, None)) is not None
                                                 and line.value is not None]) else None

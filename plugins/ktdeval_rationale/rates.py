@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.jsonio import JsonValue
-from ktdeval.stats import MASK_FACTORS, Interval, MetricValue, mask_contrasts, mean_with_interval, overlap_correlation, wilson
+from ktdeval.stats import (
+    MASK_FACTORS,
+    Interval,
+    MetricValue,
+    left_out_windows,
+    mask_contrasts,
+    mean_with_interval,
+    overlap_correlation,
+    wilson,
+)
 from ktdeval_rationale.counts import ROWS, EpisodeCounts
 
 LEVEL = 0.95
@@ -128,16 +137,19 @@ def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEV
 
 
 def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> tuple[list[str], list[tuple[str, str]], dict[str, Vector]]:
-    """Windows that every side has a common seed of, their spans, and each side's [windows] shares of steps, means over seeds."""
+    """Windows that every side has a seed of and that may share a figure, their spans, and each side's [windows] shares of
+    steps, means over seeds.
+    """
     tables = {name: {(count.spec.window.name, count.spec.seed): count for count in counts if count.steps}
               for name, counts in sides.items()}  # fmt: skip
     shared = sorted(set.intersection(*(set(table) for table in tables.values())))
-    windows = list(dict.fromkeys(window for window, _ in shared))
+    spans = {window: next(iter(tables.values()))[window, seed].span for window, seed in shared}
+    spans = {window: span for window, span in spans.items() if window not in left_out_windows(spans)}
+    windows, shared = list(spans), [cell for cell in shared if cell[0] in spans]
     cells = {}
     for name, table in tables.items():
         shares = {cell: table[cell].steps_with[row] / table[cell].steps for cell in shared}
         cells[name] = np.array([np.mean([shares[cell] for cell in shared if cell[0] == window]) for window in windows])
-    spans = {window: next(iter(tables.values()))[window, seed].span for window, seed in shared}
     return windows, list(spans.values()), cells
 
 

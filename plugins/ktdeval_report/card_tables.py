@@ -54,7 +54,7 @@ def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
 def over_windows(evaluation: Evaluation, name: str) -> MetricValue:
     """Mean over windows of a metric's median over seeds; `detail` holds its interval."""
     values, days = [], []
-    for window in evaluation.windows:
+    for window in evaluation.pooled_windows:
         episodes = evaluation.episodes_of(window)
         figures = known_values(episodes, name)
         if figures:
@@ -66,7 +66,7 @@ def over_windows(evaluation: Evaluation, name: str) -> MetricValue:
 def panel(study: CardStudy) -> Table:
     """Every metric of the card: value, interval, and how much of its spread is windows and how much seeds."""
     one, card = study.evaluation, study.evaluation.card
-    several, windows = len(card.episodes) > 1, len(one.windows)
+    several, windows = len(card.pooled) > 1, len(one.pooled_windows)
     heads = ["metric", "median" if several else "value", "unit", "better"]
     if several:
         heads += ["quartiles", "episodes"]
@@ -86,7 +86,7 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
     unit, signed = metric.unit, name in _SIGNED
     better = "" if metric.better == "neither" else metric.better
     row: list[object] = [name, figure(metric.value, unit, signed), unit_name(unit), better]
-    of_windows, of_seeds = deviations({cell: episode.metrics[name].value for cell, episode in one.episodes().items()})
+    of_windows, of_seeds = deviations({(each.window, each.seed): each.metrics[name].value for each in one.card.pooled})
     if several:
         ends, total = metric.interval, metric.n + sum(metric.undefined.values())
         row.append(span(ends.low, ends.high, unit, signed) if ends else UNDEFINED)
@@ -121,7 +121,9 @@ def _interval_over_days(study: CardStudy, name: str) -> Interval | None:
 def panel_notes(study: CardStudy) -> Iterator[str]:
     """How to read the intervals of the panel, and which metrics are not defined."""
     card = study.evaluation.card
-    if len(study.evaluation.windows) > 1:
+    for window, reason in (card.left_out or {}).items():
+        yield f"Window {window} stands in no figure over windows or episodes, but in rows of its own: it {reason}."
+    if len(study.evaluation.pooled_windows) > 1:
         yield (
             "The interval is a t interval of the mean over windows, widened where windows share days, cut at the metric's range. "
             "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments)."

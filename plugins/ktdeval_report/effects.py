@@ -19,6 +19,7 @@ from ktdeval.stats import (
     VARIANT_FIELDS,
     Variant,
     ladder_contributions,
+    left_out_windows,
     mask_contrasts,
     mean_with_interval,
     overlap_correlation,
@@ -150,12 +151,15 @@ class _Design:
             cell: [value for of in episodes.values() if cell in of and (value := of[cell].metrics[self.metric].value) is not None]
             for cell in episodes[variants[0]]
         }
+        days = {cell[0]: (entry.first_day, entry.last_day) for cell, entry in episodes[variants[0]].items()}
+        left_out = left_out_windows(days)
+        self.notes += [f"{self.agent}: {what}: window {window} is left out: {reason}" for window, reason in left_out.items()]
+        rows = {cell: row for cell, row in rows.items() if cell[0] not in left_out}
         whole = {cell: row for cell, row in rows.items() if len(row) == len(variants)}
-        planned = len(set().union(*episodes.values()))
+        planned = len({cell for cell in set().union(*episodes.values()) if cell[0] not in left_out})
         if len(whole) < planned:
             self.notes.append(f"{self.agent}: {what}: {len(whole)} of {planned} (window, seed) have a figure on every card")
         windows, values = window_means(variants, whole)
-        days = {cell[0]: (entry.first_day, entry.last_day) for cell, entry in episodes[variants[0]].items()}
         return values, overlap_correlation([days[window] for window in windows])
 
     def _effect(self, where: str, name: str, values: Values, correlation: Values) -> Effect:

@@ -42,6 +42,11 @@ class Evaluation:
         finished = {episode.window for episode in self.card.episodes}
         return [window.name for window in self.card.windows if window.name in finished]
 
+    @property
+    def pooled_windows(self) -> list[str]:
+        """Windows that figures over windows rest on."""
+        return [name for name in self.windows if name not in (self.card.left_out or {})]
+
     def episodes(self) -> dict[Cell, TradingEpisode]:
         """Finished episodes by window and seed."""
         return {(episode.window, episode.seed): episode for episode in self.card.episodes}

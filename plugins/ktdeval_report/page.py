@@ -204,7 +204,7 @@ def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
 def _excess(evaluation: Evaluation) -> MetricValue:
     """Mean over windows of the median return over seeds less the benchmark's; `detail` holds its interval."""
     differences, days = [], []
-    for window in evaluation.windows:
+    for window in evaluation.pooled_windows:
         episodes = evaluation.episodes_of(window)
         own = median(known_values(episodes, "total_return"))
         held = evaluation.card.reference.benchmark_buy_and_hold[window].metrics.total_return.value

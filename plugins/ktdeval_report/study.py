@@ -98,13 +98,15 @@ class Workbench:
         for name in evaluation.windows:
             ledgers = {cell: ledger for cell, ledger in everything.items() if cell[0] == name}
             attributions = {cell: self._attribution(ledger, market) for cell, ledger in ledgers.items()}
-            known += [one for one in attributions.values() if isinstance(one, Attribution)]
+            if name in evaluation.pooled_windows:
+                known += [one for one in attributions.values() if isinstance(one, Attribution)]
             chosen, drawn = representative(ledgers), name in drawn_windows
             others = [ledger for cell, ledger in ledgers.items() if cell != chosen and drawn]
             window = WindowStudy(name, drawn, others, chosen[1], ledgers[chosen])
             windows.append(window if market is None else self._judged(window, evaluation, market, attributions[chosen]))
         if market is not None:
-            forecasts = [one for ledger in everything.values() for one in judged_orders(ledger, market).forecasts]
+            pooled = [ledger for (window, _), ledger in everything.items() if window in evaluation.pooled_windows]
+            forecasts = [one for ledger in pooled for one in judged_orders(ledger, market).forecasts]
             recorded = reliability_points(forecasts)
         return CardStudy(evaluation, windows, *_over_episodes(known), recorded)
 

@@ -166,7 +166,7 @@ def test_tokens_of_the_providers_prompt_cache_have_their_own_price() -> None:
     of = remote_card()
     of["episodes"][0]["usage"] |= {"cache_read_tokens": 30, "cache_write_tokens": 10}
     read = typed(of)
-    made = trading_cost(read.episodes, read.cost.price or None)
+    made = trading_cost(read.episodes, read.episodes, read.cost.price or None)
     assert made.value == pytest.approx((10 * 2.0 + 30 * 0.5 + 10 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
 
 

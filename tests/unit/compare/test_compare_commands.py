@@ -269,6 +269,23 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(terminal:
     assert any("windows share days: 7 overlapping windows = " in note for note in found["notes"])
 
 
+def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: Terminal) -> None:
+    """A median of eight short windows and one that covers them all would be of neither."""
+    spans = {**{f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 8)}, "long": ("2011-01-03", "2018-12-28")}
+    short = {(f"A{k}", 0): 0.01 * k for k in range(1, 8)}
+    cards = [make_card({**short, ("long", 0): 9.0}, windows=spans, mask=mask, model=model)
+             for mask, model in (("blinded", "house/one"), ("blinded", "house/two"), ("bright", "house/one"))]  # fmt: skip
+    assert cards[0]["metrics"]["total_return"]["value"] == pytest.approx(0.04)
+    assert list(cards[0]["left_out"]) == ["long"]
+    files = terminal.cards(*cards)
+    assert "Metrics of A1, A2, A3, A4, A5, A6, A7; left out: long" in terminal.call("card", "show", files[0])[1]
+    assert terminal.report("compare", *files[:2])["tests"][0]["n"] == 7
+    assert terminal.report("effects", files[0], files[2])["effects"][0]["n"] == 7
+    for command in (("compare", *files[:2]), ("effects", files[0], files[2])):
+        notes = terminal.report(*command)["notes"]
+        assert any("long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note for note in notes), notes
+
+
 # ---- power
 
 

@@ -41,6 +41,7 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: 
     among = report(*cards, "--runs", str(runs))
     assert {tuple(row["trials"]) for row in among["cards"]} == {(3, 4)}  # the cut run of W5 was a chance too
     found = report(*cards)
+    assert report(cards[0], str(runs / "cut"))["ranks"]["reason"] == "the cards' figures are of different windows"
     # The deflated Sharpe ratio is that of the library on the ledgers.
     folders = [RunFolder.load(runs / model) for model in MODELS]
     expected = []

@@ -25,6 +25,7 @@ from ktdeval.stats.designs import (
     MODE_PIECES,
     blocks_of,
     effective_count,
+    left_out_windows,
     mask_contrasts,
     mean_with_interval,
     order_averaged,
@@ -186,6 +187,53 @@ def test_the_correlated_null_of_separate_windows_is_the_exact_one() -> None:
     assert np.abs(simulated.at_or_below - exact.at_or_below).max() < 0.005
     assert simulated.kind == "simulated"
     assert simulated.probabilities.tolist() == simulated.probabilities[::-1].tolist()
+
+
+PAPER = {f"W{place}": span for place, span in enumerate(W1_TO_W10, 1)}
+LONG = ("2024-01-01", "2026-04-10")
+MIXED: list[tuple[dict[str, tuple[str, str]], dict[str, str]]] = [
+    ({}, {}),
+    ({"long": LONG}, {}),
+    (PAPER, {}),  # they overlap, but each has days of its own: what they share is allowed for, not left out
+    ({**PAPER, "long": LONG}, {"long": "has 595 weekdays, the others 40 to 51: lengths that do not mix"}),
+    ({"W1": PAPER["W1"], "long": LONG}, {"W1": "has 48 weekdays, the others 595 to 595: lengths that do not mix"}),
+    ({"a": PAPER["W1"], "b": PAPER["W1"]}, {"b": "has no day that is not a day of a"}),
+    ({"a": ("2024-01-01", "2024-01-12"), "b": ("2024-01-15", "2024-01-26"), "both": ("2024-01-08", "2024-01-19")},
+     {"both": "has no day that is not a day of a, b"}),
+    ({"a": ("2024-01-01", "2024-01-05"), "b": ("2024-02-05", "2024-02-16"), "c": ("2024-03-04", "2024-03-18")},
+     {"c": "has 11 weekdays, the others 5 to 10: lengths that do not mix"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spans", "out"), MIXED)
+def test_windows_of_other_lengths_and_without_days_of_their_own_stand_in_no_figure(
+    spans: dict[str, tuple[str, str]], out: dict[str, str]
+) -> None:
+    assert left_out_windows(spans) == out
+
+
+@given(st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 28), st.integers(0, 60)), min_size=1))
+def test_windows_of_a_figure_are_of_one_length_and_each_has_days_of_its_own(drawn: dict[str, tuple[int, int]]) -> None:
+    days = {name: np.arange(first, first + length + 7) + np.datetime64("2024-01-01") for name, (first, length) in drawn.items()}
+    held = {name: set(span[np.is_busday(span)].tolist()) for name, span in days.items()}
+    out = left_out_windows({name: (str(span[0]), str(span[-1])) for name, span in days.items()})
+    stand = [name for name in drawn if name not in out]
+    assert stand
+    assert max(len(held[name]) for name in stand) <= 2 * min(len(held[name]) for name in stand)
+    for name in stand:
+        assert held[name] - set().union(*(held[other] for other in stand if other != name))
+
+
+def test_a_span_without_a_weekday_shares_nothing() -> None:
+    weekend, week = ("2024-01-06", "2024-01-07"), ("2024-01-01", "2024-01-12")
+    assert overlap_correlation([weekend, week]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert shared_days(("2024-01-12", "2024-01-01"), week) == 0
+
+
+@pytest.mark.parametrize("draws", [1000, 25_001])
+def test_the_simulated_distribution_of_ranks_has_probability_one(draws: int) -> None:
+    null = correlated_null(overlap_correlation(W1_TO_W10), draws, 0)
+    assert null.probabilities.sum() == pytest.approx(1.0, abs=1e-12)
 
 
 def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_count() -> None:

@@ -38,6 +38,17 @@ def traded(side: str, notional_fen: int, code: str = CODES[0]) -> dict[str, Any]
     return order(code, side, notional_fen=notional_fen)
 
 
+@pytest.mark.parametrize("name", ["turnover", "cash_ratio", "hhi"])
+@pytest.mark.parametrize("nav", [0, -5])
+def test_a_share_of_a_nav_that_is_not_positive_is_undefined(name: str, nav: int) -> None:
+    at_close = ledger([step(0, 1000), step(1, nav)], 1000)
+    rules: RuleSet = "paper" if name == "hhi" else "strict"
+    assert compute(name, at_close, rules).reason == "the NAV is not positive on a step"
+    if name == "turnover":
+        at_open = ledger([step(0, 1000), step(1, 1000, open_nav_fen=nav)], 1000)
+        assert compute(name, at_open).reason == "the NAV is not positive on a step"
+
+
 # -- by hand ------------------------------------------------------------------------------------------------------------
 
 PAIR = ledger([step(0, 800, {CODES[0]: 100, CODES[1]: 100})])

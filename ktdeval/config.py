@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
-from ktdeval.errors import UsageError
+from ktdeval.errors import ConfigError, UsageError
 from ktdeval.fields import build, option, split_list
 from ktdeval.yamlio import load_yaml
 
@@ -28,7 +29,9 @@ class RunConfig:
     windows: tuple[str, ...] = option((), help="window names, globs, or FIRST:LAST days; default: the task's own")
     seeds: int = option(1, help="number of seeds, each an episode a window", minimum=1, maximum=10_000)
     seed: int = option(0, help="first seed", minimum=0, maximum=2**62)
-    mask_draw: int = option(0, help="which alias map; others show the same market (see `ktdeval invariance`)", minimum=0)
+    mask_key: str | None = option(
+        None, help="mask key of a recorded run, 32 hexadecimal digits, to show the market under its handles; default: a new one"
+    )
     items: str | None = option(
         None, help="samples instead of a scoring task's own: hf:ORG/NAME, a folder, or a .parquet or JSON lines file"
     )
@@ -70,6 +73,12 @@ class RunConfig:
     out: str | None = option(None, help="folder of the run; default: a new one in ktdeval-runs")
     plugin: tuple[str, ...] = option((), help="further plugin, a module or a path to one")
     quiet: bool = option(False, help="no progress bar")
+
+    def __post_init__(self) -> None:
+        if self.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", self.mask_key):
+            raise ConfigError(
+                f"--mask-key: expected 32 hexadecimal digits (0-9, a-f) as a card has them, was {self.mask_key[:40]!r}"
+            )
 
 
 _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}

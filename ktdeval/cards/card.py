@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from ktdeval.cards import parts
 from ktdeval.cards.parts import Count, Counts, Day, EpisodeMetric, Figure, Interval, Line, Name, Number, Sha256, Share
+from ktdeval.contracts.spec import MaskKey
 from ktdeval.typed import Value
 
 
@@ -119,7 +120,7 @@ class Calibration(Value, frozen=True):
     no_next_open: Count  #: filled orders left out because no next open is known
 
 
-class Evaluation(Card, frozen=True):
+class Evaluation(Card, frozen=True, kw_only=True):
     """Facts of every evaluation: one task, model and agent over windows and seeds."""
 
     schema_version: Literal[1]
@@ -134,10 +135,19 @@ class Evaluation(Card, frozen=True):
     windows: list[parts.WindowPart]
     seeds: Annotated[list[int], Meta(min_length=1)]
     limit: parts.Limit | None  #: steps after which every episode was cut; null: none was
-    mask_draw: Count  #: which alias map of each episode; others show the same market
+    #: what handles, orders and noise were drawn from; absent where a task needs no market
+    mask_key: MaskKey | UnsetType = UNSET
+    mask_draw: Count | UnsetType = (
+        UNSET  #: in its place on cards from before there were keys: seed, window and this gave the handles
+    )
     drift: parts.Drift
     artefacts: dict[str, Sha256]  #: path in the run folder -> SHA-256 of the file
     provenance: parts.Provenance
+
+    @property
+    def aliases(self) -> str:
+        """Which handles its episodes had: their key, or on an older card the number of the draw; empty where there were none."""
+        return self.mask_key or ("" if self.mask_draw is UNSET else f"draw {self.mask_draw}")
 
 
 class TradingFacts(Evaluation, frozen=True):

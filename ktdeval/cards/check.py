@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
+from msgspec import UNSET
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.compare import JsonPath, first_difference, line_of, path_text
@@ -254,13 +255,14 @@ def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
     task, market = card.task, "" if card.snapshot is None else card.snapshot.id
     of_card = partial(EpisodeSpec, task.name, task.version, task.hash, market, task.mask or "", task.mode or "")
     run_by = (card.model.name, card.model.args, card.agent.name, card.agent.args)
+    drawn = (card.mask_key or None, None if card.mask_draw is UNSET else card.mask_draw)
     seen: set[str] = set()
     for field in ("episodes", "missing_episodes"):
         for place, episode in enumerate(getattr(card, field)):
             if episode.window not in windows:
                 yield (field, place, "window"), f"no window of that name{near_matches(str(episode.window), map(str, windows))}"
                 return
-            spec = of_card(windows[episode.window], *run_by, card.call, episode.seed, card.limit, card.mask_draw)
+            spec = of_card(windows[episode.window], *run_by, card.call, episode.seed, card.limit, *drawn)
             if episode.id != spec.id:
                 yield (field, place, "id"), "is not the hash of the episode's spec"
             if episode.id in seen:

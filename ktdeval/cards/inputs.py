@@ -61,7 +61,7 @@ def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
         "agent": inputs.agent["name"],
         "agent_args": inputs.agent["args"],
         "call": inputs.call,
-        **{name: getattr(first, name) for name in ("task", "task_version", "mask", "mode", "limit", "mask_draw")},
+        **{name: getattr(first, name) for name in ("task", "task_version", "mask", "mode", "limit", "mask_key", "mask_draw")},
     }
     windows: dict[str, Window] = {}
     for spec in inputs.specs:
@@ -107,7 +107,7 @@ def common_fields(
         ],
         "seeds": sorted({spec.seed for spec in planned}),
         "limit": first.limit,
-        "mask_draw": first.mask_draw,
+        **{name: value for name in ("mask_key", "mask_draw") if (value := getattr(first, name)) is not None},
         "drift": inputs.drift,
         "artefacts": inputs.artefacts,
         "provenance": {**inputs.provenance, "calls": inputs.calls},

@@ -84,8 +84,8 @@ def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
     if shown or limited:
         yield "windows" if shown else "episodes", ", ".join(filter(None, (shown, limited)))
     yield "seeds", ", ".join(map(str, card.seeds))
-    if card.mask_draw:
-        yield "mask draw", str(card.mask_draw)
+    if card.aliases:
+        yield "mask key", card.mask_key or f"{card.aliases}: anybody can compute its handles"
 
 
 def _with_args(entry: Pluggable) -> str:

@@ -20,7 +20,13 @@ from ktdeval.contracts.scoring import (
     TargetTask as TargetTask,
     is_scoring as is_scoring,
 )
-from ktdeval.contracts.spec import EpisodeOutcome as EpisodeOutcome, EpisodeSpec as EpisodeSpec, Runner as Runner, Window as Window
+from ktdeval.contracts.spec import (
+    EpisodeOutcome as EpisodeOutcome,
+    EpisodeSpec as EpisodeSpec,
+    MaskKey as MaskKey,
+    Runner as Runner,
+    Window as Window,
+)
 from ktdeval.contracts.task import (
     Mask as Mask,
     Scene as Scene,

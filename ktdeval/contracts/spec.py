@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Annotated, Protocol
+
+import msgspec
 
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue, content_hash
@@ -24,10 +26,14 @@ class Window:
 NO_WINDOW = Window("", "", "")  #: Window of an episode that asks about no market
 
 
+MaskKey = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+"""Secret of a run that handles, orders and noise of its masks are drawn from: 128 random bits, in hexadecimal digits."""
+
+
 @dataclass(frozen=True)
 class EpisodeSpec:
     """One agent, one window, one seed. Two specs with equal ids give identical ledgers. Where a task needs no market, `snapshot`,
-    `mask`, `mode` and the parts of `window` are empty.
+    `mask`, `mode` and the parts of `window` are empty, and there is no `mask_key`.
     """
 
     task: str
@@ -44,7 +50,8 @@ class EpisodeSpec:
     call: Mapping[str, JsonValue] = field(default_factory=dict)
     seed: int = 0
     limit: int | None = None
-    mask_draw: int = 0
+    mask_key: MaskKey | None = None
+    mask_draw: int | None = None  #: of runs from before there were keys, and of no others
 
     @cached_property
     def id(self) -> str:
@@ -53,9 +60,13 @@ class EpisodeSpec:
 
     @property
     def mask_seed(self) -> int:
-        """Seed of the alias map: one for each episode and `mask_draw`, the same for every model so that comparisons are fair."""
-        draw = () if self.mask_draw == 0 else (self.mask_draw,)
-        return derive_seed(self.seed, self.window.first, self.window.last, "mask", *draw)
+        """Seed of handles, orders and noise: one for each episode, and nobody's guess who does not have the key. Without a key it
+        is that of older runs, which anybody can compute.
+        """
+        episode = (self.seed, self.window.first, self.window.last, "mask")
+        if self.mask_key is not None:
+            return derive_seed(self.mask_key, *episode, bits=128)
+        return derive_seed(*episode, *((self.mask_draw,) if self.mask_draw else ()))
 
     @property
     def call_seed(self) -> int:
@@ -63,8 +74,10 @@ class EpisodeSpec:
         return derive_seed(self.seed, self.window.first, self.window.last, "calls")
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the spec as a JSON object."""
-        return to_mapping(self)
+        """Return the spec as a JSON object, without a mask key or draw where it has none."""
+        return {
+            name: value for name, value in to_mapping(self).items() if value is not None or name not in ("mask_key", "mask_draw")
+        }
 
 
 @dataclass(frozen=True, slots=True)

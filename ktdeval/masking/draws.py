@@ -6,6 +6,7 @@ shown the same twice, and no average over repeated questions takes the noise off
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -20,22 +21,26 @@ def _shuffled(count: int, seed: int, stream: str) -> list[int]:
     return sorted(range(count), key=lambda place: derive_seed(seed, stream, place))
 
 
+def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
+    """Different numbers of 1..most in no order: the largest does not tell how many assets there are, or will be."""
+    numbers: dict[int, None] = {}
+    draws = itertools.count()
+    while len(numbers) < count:
+        numbers[1 + derive_seed(seed, "asset_alias", next(draws)) % most] = None
+    return tuple(numbers)
+
+
 class AliasMap:
-    """Secret names of assets and industries, drawn once per episode from its mask seed. The three permutations (asset numbers,
-    sector numbers, listing order) are independent, so neither a number nor a place in a list says anything about a code.
+    """Secret names of assets and industries, drawn once per episode from its mask seed. The three draws (asset numbers, sector
+    numbers, listing order) are independent, so neither a number nor a place in a list says anything about a code.
     """
 
     def __init__(self, seed: int, n_assets: int, industries: Iterable[str]) -> None:
-        self._asset_width = max(4, len(str(n_assets)))
-        self._asset_at = tuple(_shuffled(n_assets, seed, "asset_alias"))
-        numbers = [0] * n_assets
-        for place, asset in enumerate(self._asset_at):
-            numbers[asset] = place + 1
-        self._numbers: Sequence[int] = tuple(numbers)
+        self._asset_width = max(4, len(str(2 * n_assets)))
+        self._numbers = _drawn_numbers(n_assets, 10**self._asset_width - 1, seed)
         names = sorted(set(industries))
         self._sector_width = max(2, len(str(len(names))))
-        self._sector_at = tuple(names[place] for place in _shuffled(len(names), seed, "sector_alias"))
-        self._sectors = {name: place + 1 for place, name in enumerate(self._sector_at)}
+        self._sectors = {names[place]: number for number, place in enumerate(_shuffled(len(names), seed, "sector_alias"), start=1)}
         self.order: tuple[int, ...] = tuple(_shuffled(n_assets, seed, "listing_order"))
 
     @property
@@ -49,26 +54,9 @@ class AliasMap:
             raise IndexError(f"asset column {asset} is negative")
         return f"asset_{self._numbers[asset]:0{self._asset_width}d}"
 
-    def asset_of(self, handle: str) -> int | None:
-        """Asset column of a handle in its exact form, or None."""
-        number = _number(handle, "asset_", self._asset_width)
-        return self._asset_at[number - 1] if number is not None and 1 <= number <= len(self._asset_at) else None
-
     def sector_handle(self, industry: str) -> str:
         """`sector_07` for an industry name. Raises KeyError: the industry is not one of the map's."""
         return f"sector_{self._sectors[industry]:0{self._sector_width}d}"
-
-    def sector_of(self, handle: str) -> str | None:
-        """Industry of a handle in its exact form, or None."""
-        number = _number(handle, "sector_", self._sector_width)
-        return self._sector_at[number - 1] if number is not None and 1 <= number <= len(self._sector_at) else None
-
-
-def _number(handle: str, prefix: str, width: int) -> int | None:
-    digits = handle.removeprefix(prefix)
-    if digits == handle or len(digits) != width or not (digits.isascii() and digits.isdecimal()):
-        return None
-    return int(digits)
 
 
 Part = Literal["open", "high", "low", "close"]  #: Which of a bar's four prices

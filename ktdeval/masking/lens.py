@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -35,6 +35,7 @@ from ktdeval.masking.payload import (
     render_json,
 )
 from ktdeval.masking.text import normalise
+from ktdeval.seeds import derive_seed
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 MASK_KINDS: tuple[MaskKind, ...] = ("bright", "stock_blind", "date_blind", "blinded")
@@ -81,7 +82,7 @@ class MaskConfig:
 
 class Lens:
     """One episode's mask. Equal seeds give equal handles and order under every mask; of the market only static facts and rows up to
-    `base_row`, that of `day_+0`, are read. Raises DataError if that is no row.
+    `base_row`, that of `day_+0`, are read. What a lens has shown it understands; nothing else. Raises DataError if that is no row.
     """
 
     def __init__(self, mask: MaskConfig, seed: int, snapshot: MarketSnapshot, base_row: int) -> None:
@@ -94,8 +95,12 @@ class Lens:
         self._alias = AliasMap(seed, len(snapshot.codes), snapshot.industries)
         self.order: tuple[int, ...] = self._alias.order
         """Asset columns in a seeded order that says nothing about their codes; the same under all masks."""
-        self._handles: dict[int, str] = {} if self.hides_assets or snapshot.spells else dict(enumerate(snapshot.codes))
-        self._today = base_row
+        self.indices: tuple[str, ...] = tuple(sorted(snapshot.indices, key=lambda code: derive_seed(seed, "index_order", code)))
+        """Index codes in a seeded order that says nothing about them; the same under all masks."""
+        self._handles: dict[int, str] = {}  # of the assets that were shown, and no others
+        self._assets: dict[str, int] = {}  # the same by handle
+        self._sectors: dict[str, str] = {}
+        self._today = self._latest = base_row  # the latest day that was shown
         self._columns = snapshot.asset_index
         self._day_texts: tuple[str, ...] = tuple(np.datetime_as_string(snapshot.days, unit="D").tolist())
         self._rows = {text: row for row, text in enumerate(self._day_texts)}
@@ -120,7 +125,7 @@ class Lens:
         """From now on, show visible codes and names as they were on day `row`, and understand codes that were in use by then."""
         if self._snapshot.spells and not self.hides_assets:
             self._handles.clear()
-        self._today = row
+        self._today, self._latest = row, max(row, self._latest)
 
     # --- from the market to the model
 
@@ -152,46 +157,51 @@ class Lens:
                 raise DataError(f"there is no asset column {asset}; the snapshot has {len(self._columns)}")
             code = self._snapshot.called(asset, self._today)[0]
             handle = self._handles[asset] = self._alias.asset_handle(asset) if self.hides_assets else code
+            self._assets[handle] = asset
         return handle
 
     def day_handle(self, row: int) -> str:
         """`day_+12` from the first decision day where dates are hidden, else the ISO date. Raises DataError on no such row."""
         if not 0 <= row < len(self._day_texts):
             raise DataError(f"there is no trading day at row {row}; the snapshot has {len(self._day_texts)}")
+        self._latest = max(self._latest, row)
         return f"day_{row - self.base_row:+d}" if self.hides_dates else self._day_texts[row]
 
     def sector_handle(self, industry: str) -> str:
         """`sector_07` where assets are hidden, else the industry's name. Raises DataError on an unknown industry."""
         if industry not in self._alias.industries:
             raise DataError("a payload names an industry that no asset of the snapshot belongs to")
-        return self._alias.sector_handle(industry) if self.hides_assets else industry
+        handle = self._alias.sector_handle(industry) if self.hides_assets else industry
+        self._sectors[handle] = industry
+        return handle
 
     # --- from the model to the market
 
     def parse_asset(self, text: str) -> int | None:
-        """Asset column of a handle as this mask shows it, or None. Visible codes are understood in any vendor style."""
+        """Asset column of a handle as this mask has shown it, or None. Visible codes are understood in any vendor style, also those
+        not shown, once the asset was in the universe by the latest day shown: an answer must not tell who will be.
+        """
         folded = normalise(text).strip()
         if self.hides_assets:
-            return self._alias.asset_of(folded.lower())
+            return self._assets.get(folded.lower())
         code = folded if folded in self._columns else parse_code(folded)
-        return None if code is None else self._snapshot.asset_of(code, self._today)
+        column = None if code is None else self._snapshot.asset_of(code, self._today)
+        known = column is not None and (self._joined[column] <= self._latest or column in self._assets.values())
+        return column if known else None
 
     def parse_day(self, text: str) -> int | None:
-        """Row of a day handle as shown, or None; it may lie after the present, so compare it with the view's cursor."""
+        """Row of a day handle up to the latest day that was shown, or None: where the data end is nobody's business."""
         folded = normalise(text).strip()
-        if not self.hides_dates:
-            return self._rows.get(folded) if _ISO_DAY.fullmatch(folded) else None
-        match = _DAY_HANDLE.fullmatch(folded.lower())
-        if match is None:
-            return None
-        row = self.base_row + (int(match[2]) if match[1] == "+" else -int(match[2]))
-        return row if 0 <= row < len(self._day_texts) else None
+        if self.hides_dates:
+            match = _DAY_HANDLE.fullmatch(folded.lower())
+            row = -1 if match is None else self.base_row + int(match[1] + match[2])
+        else:
+            row = self._rows.get(folded, -1) if _ISO_DAY.fullmatch(folded) else -1
+        return row if 0 <= row <= self._latest else None
 
     def parse_sector(self, text: str) -> str | None:
-        """Industry of a sector handle as this mask shows it, or None."""
-        if self.hides_assets:
-            return self._alias.sector_of(normalise(text).strip().lower())
-        return text if text in self._alias.industries else None
+        """Industry of a sector handle as this mask has shown it, or None."""
+        return self._sectors.get(normalise(text).strip().lower() if self.hides_assets else text)
 
     def shares_in(self, asset: int, shown: float) -> int:
         """True shares of an asset from a number of shares as shown: differs only under `rebase_prices`."""
@@ -200,6 +210,30 @@ class Lens:
     def is_hidden_identity(self, text: str) -> bool:
         """Is this a real code (any vendor style), company, industry or date that the mask hides? Counts as unmask attempt."""
         return self._names_identity(text) if len(text) <= _SHORT else self._identities.names_identity(text)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Handles that were shown so far, to `recall` when an episode is resumed."""
+        return (*self._assets, *self._sectors)
+
+    def recall(self, shown: Collection[str]) -> None:
+        """Take handles as shown that an earlier lens of this episode has shown."""
+        wanted = frozenset(shown)
+        if self.hides_assets:
+            known = {self._alias.asset_handle(asset): asset for asset in range(len(self._columns))}
+        else:
+            known = {code: column for code in wanted if (column := self._columns.get(self._snapshot.canonical(code))) is not None}
+        self._assets |= {handle: asset for handle, asset in known.items() if handle in wanted}
+        for industry in self._alias.industries:
+            if (self._alias.sector_handle(industry) if self.hides_assets else industry) in wanted:
+                self.sector_handle(industry)
+
+    @cached_property
+    def _joined(self) -> list[int]:
+        """[N] row of the day on which each asset first was in the universe; beyond the last where it never is."""
+        member = self._snapshot.member
+        rows: list[int] = np.where(member.any(axis=0), member.argmax(axis=0), len(member)).tolist()
+        return rows
 
     @cached_property
     def _identities(self) -> IdentityIndex:

@@ -198,6 +198,7 @@ class TradingEpisode:
     def resume(self, last: JournalEntry[StepRecord]) -> None:
         """Take up where the journal ends."""
         self._memory = last.memory
+        self._scene.lens.recall(last.shown)
         self._books.resume(last.step)
 
     def run_step(self, step: int) -> JournalEntry[StepRecord]:
@@ -209,7 +210,7 @@ class TradingEpisode:
         outcome = session.decide(self._parts.agent, observation, self._memory)
         record = books.book(step, outcome.decision, outcome.counts)
         self._memory = loads_strict(dumps_canonical(outcome.decision.memory))  # so that a resumed agent is given the very same
-        return JournalEntry(step=record, transcript=outcome.transcript, memory=self._memory)
+        return JournalEntry(step=record, transcript=outcome.transcript, memory=self._memory, shown=self._scene.lens.shown)
 
     def event(self, record: StepRecord) -> StepFinished:
         """Return what observers are told of a recorded step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -32,7 +32,7 @@ from ktdeval.runner.measure import (
     observed_rates,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.runner.run import run_path, with_model_settings
+from ktdeval.runner.run import recorded_mask_key, run_path, with_model_settings
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import Value
@@ -119,12 +119,11 @@ class _Estimator:
         self.remote = remote = as_remote(model)
         self.price = run_price(config, model)
         snapshot = open_market(plugins, config, tasks.values())
-        self.plan = make_plan(config, plugins, tasks, snapshot, None)
-        self.path = run_path(config, self.plan)
+        self.path = run_path(config, make_plan(config, plugins, tasks, snapshot, None))
         recorded = RunFolder.load(self.path) if (self.path / "manifest.json").is_file() else None
         self.protocol = _protocol(config, remote, recorded)
-        if self.protocol is not None:
-            self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
+        config = replace(config, mask_key=config.mask_key or recorded_mask_key(self.path))
+        self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
         ids = {spec.id for spec in self.plan.specs}
         self.folder = recorded if recorded is not None and {spec.id for spec in recorded.manifest.specs} == ids else None
         self.is_other = recorded is not self.folder

@@ -35,12 +35,14 @@ class JournalEntry(Value, Generic[R]):
         step: its record.
         transcript: its conversation.
         memory: memory of the agent for the next step.
+        shown: handles that the mask had shown by its end.
         wall_s: seconds that it took.
     """
 
     step: R
     transcript: TranscriptEntry
     memory: JsonValue
+    shown: tuple[str, ...] = ()
     wall_s: float = 0.0
 
 

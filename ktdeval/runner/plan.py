@@ -101,7 +101,7 @@ def make_plan(
                     call=call,
                     seed=seed,
                     limit=config.limit,
-                    mask_draw=config.mask_draw,
+                    mask_key=config.mask_key if needs_market(task) else None,
                 )
                 for seed in range(config.seed, config.seed + config.seeds)
             ]

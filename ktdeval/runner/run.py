@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
-from ktdeval.runner.store import FolderClaim, RunFolder, RunManifest
+from ktdeval.runner.store import MANIFEST, FolderClaim, RunFolder, RunManifest
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 
@@ -75,13 +76,12 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
     snapshot = open_market(plugins, config, tasks.values())
-    plan = make_plan(config, plugins, tasks, snapshot, None)
-    claim = FolderClaim(run_path(config, plan))
+    claim = FolderClaim(run_path(config, make_plan(config, plugins, tasks, snapshot, None)))
     access = None
     try:
+        config = replace(config, mask_key=config.mask_key or recorded_mask_key(claim.path) or secrets.token_hex(16))
         access = ModelAccess(model) if remote is None else RemoteAccess(remote, config, price, claim.path, stop)
-        if access.protocol is not None:
-            plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
+        plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
         folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote), claim)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
@@ -170,6 +170,12 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
     if config.model_args.get("base_url", config.base_url) != config.base_url:
         raise UsageError("--base-url and --model-args base_url=… name two addresses; give one of them")
     return replace(config, model_args={**config.model_args, "base_url": config.base_url})
+
+
+def recorded_mask_key(path: Path) -> str | None:
+    """Mask key of the run in a folder; None where there is no run, or one without a key. Raises StoreError as `RunFolder.load`."""
+    specs = RunFolder.load(path).manifest.specs if (path / MANIFEST).exists() else ()
+    return next((spec.mask_key for spec in specs if spec.mask_key), None)
 
 
 def run_path(config: RunConfig, plan: Plan) -> Path:

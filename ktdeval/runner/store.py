@@ -383,7 +383,7 @@ def _manifest_difference(recorded: RunManifest, wanted: RunManifest, *, carded: 
         "window": lambda spec: spec.window.name,
         "seed": lambda spec: str(spec.seed),
         "limit": lambda spec: str(spec.limit),
-        "mask draw": lambda spec: str(spec.mask_draw),
+        "mask key": lambda spec: f"draw {spec.mask_draw}" if spec.mask_key is None else spec.mask_key,
         "call parameters": lambda spec: dumps_canonical(spec.call),
     }
     for name, facet in facets.items():

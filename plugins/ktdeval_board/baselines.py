@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +28,11 @@ from ktdeval_board.rules import Baseline, Division, Rules
 _DATE_RANGE = re.compile(r"\d{4}-\d{2}-\d{2}:\d{4}-\d{2}-\d{2}")
 
 
-def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path, plugins: Plugins, concurrency: int = 1) -> Path:
+def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path, plugins: Plugins, **options: Any) -> Path:
     """Run a baseline on a division, on the market that the board's rules name.
 
-    Returns the path of the card, in the run folder. Two runs of one baseline give the same card but for `provenance`. Raises
+    `options` are further ones of the run: `concurrency`, `mask_key`. Returns the path of the card, in the run folder. Two runs of
+    one baseline with one mask key give the same card but for `provenance`. Raises
     ConfigError: the division can't be run as it is written: the board has no data for it, its task, windows or market are other
     ones here, or its seeds do not follow each other; EpisodeFailure: an episode did not end; KtdevalError: the market or the model
     can't be had.
@@ -60,8 +62,8 @@ def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path
         seeds=len(seeds),
         rules=division.rules,
         out=str(out),
-        concurrency=concurrency,
         quiet=True,
+        **options,
     )
     result = evaluate(config, plugins)
     for outcome in result.failed:

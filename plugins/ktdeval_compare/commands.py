@@ -221,7 +221,7 @@ def luck_lines(report: Row) -> Iterator[str]:
 
 # --- invariance
 
-_BETWEEN = {LABELS: "labels (mask draw)", AGAIN: "nothing (same draw again)", SEEDS: "seed", BEYOND: "labels, beyond chance"}
+_BETWEEN = {LABELS: "labels (mask key)", AGAIN: "nothing (same key again)", SEEDS: "seed", BEYOND: "labels, beyond chance"}
 _FIGURES = {
     "decisions": "decisions changed",
     "decisions_alike": "  from equal accounts",
@@ -241,10 +241,10 @@ _FIGURES = {
 @_common
 @_json
 def invariance(cards: tuple[Path, ...], alpha: float, over: Literal["episode", "window"], common: bool, as_json: bool) -> None:
-    """Report how much changes when only the labels do: runs of one plan under several --mask-draw.
+    """Report how much changes when only the labels do: runs of one plan under several mask keys.
 
-    RUN is a run folder, or a card in one. Draws of the mask show the same market under other aliases and in another order of rows;
-    whatever then changes is noise that every comparison of masked runs carries. A draw given twice shows the model's own chance
+    RUN is a run folder, or a card in one. Each run shows the same market under other aliases and in another order of rows;
+    whatever then changes is noise that every comparison of masked runs carries. A key given twice shows the model's own chance
     beside it, and several seeds what another call seed does.
     """
     report = find_invariance(load_entrants(cards), InvarianceOptions(alpha, over, common))
@@ -253,8 +253,8 @@ def invariance(cards: tuple[Path, ...], alpha: float, over: Literal["episode", "
 
 def invariance_lines(report: Row) -> Iterator[str]:
     """Lines of the report of `invariance`."""
-    draws = sorted({card["mask_draw"] for card in report["cards"]})
-    yield f"Episodes of one window and seed, set against each other over mask draws {', '.join(map(str, draws))}; all in per cent"
+    keys = sorted({card["mask_key"][:8] for card in report["cards"]})
+    yield f"Episodes of one window and seed, set against each other over mask keys {', '.join(keys)}; all in per cent"
     figures = unless_alone(report["figures"], "task")
     what = (text("task"), Column("what differs", lambda row: _BETWEEN[row["between"]], is_left=True))
     pairs = Column("pairs", lambda row: "" if row["pairs"] is None else str(row["pairs"]))

@@ -15,7 +15,7 @@ from ktdeval import stats
 from ktdeval.errors import CardError
 from ktdeval.stats import RankNull
 from ktdeval_compare.entrants import (
-    EPISODE_FACETS,
+    MARKET_FACETS,
     Cell,
     Entrant,
     Row,
@@ -44,7 +44,7 @@ _TASK_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
     **_VARIANT_FACETS,
     "task versions": lambda entrant: entrant.card.task.version,
     "task configs (hash)": lambda entrant: entrant.card.task.hash,
-    **EPISODE_FACETS,
+    **MARKET_FACETS,
 }
 
 

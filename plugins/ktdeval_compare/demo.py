@@ -44,7 +44,9 @@ def demo(out: Path, quiet: bool) -> None:
 
 
 def _run(model: str, tasks: str, windows: tuple[str, ...], out: Path, quiet: bool) -> Path:
-    config = RunConfig(model=model, tasks=(tasks,), windows=windows, out=str(out / model.partition("/")[2]), quiet=quiet)
+    config = RunConfig(
+        model=model, tasks=(tasks,), windows=windows, mask_key="0" * 32, out=str(out / model.partition("/")[2]), quiet=quiet
+    )
     result = run_shown(config, load_plugins())
     check_finished(result)
     return result.folder

@@ -14,7 +14,7 @@ from ktdeval.errors import CardError
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval_compare.compare import NULL_DRAWS
 from ktdeval_compare.entrants import (
-    EPISODE_FACETS,
+    MARKET_FACETS,
     Cell,
     Entrant,
     Row,
@@ -108,7 +108,7 @@ def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
     facets: dict[str, Callable[[Entrant], Any]] = {
         "call parameters": lambda entrant: entrant.card.call,
         "task versions": lambda entrant: entrant.card.task.version,
-        **EPISODE_FACETS,
+        **MARKET_FACETS,
         **{f"task configs ({field})": lambda entrant, of=field: _shared_config(entrant).get(of)  # type: ignore[misc]
            for field in sorted({field for member in members for field in _shared_config(member)})},
     }  # fmt: skip

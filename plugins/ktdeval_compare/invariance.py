@@ -32,7 +32,7 @@ from ktdeval_compare.entrants import (
 )
 
 LABELS, AGAIN, SEEDS, BEYOND = "labels", "again", "seeds", "labels - again"
-"""Difference of two episodes of one window: the mask draw only; nothing (one draw run twice); the seed only. And the first less
+"""Difference of two episodes of one window: the mask key only; nothing (one key run twice); the seed only. And the first less
 the second."""
 
 _FACETS: Mapping[str, Callable[[Entrant], Any]] = {
@@ -44,7 +44,7 @@ _FACETS: Mapping[str, Callable[[Entrant], Any]] = {
     "task configs (hash)": lambda entrant: entrant.card.task.hash,
     **MARKET_FACETS,
 }
-"""Everything but the mask draw, the windows and the seeds, which are paired."""
+"""Everything but the mask key, the windows and the seeds, which are paired."""
 
 Apart = Mapping[str, "float | str"]
 """By figure: how far two episodes lie apart, or why that is not defined."""
@@ -164,11 +164,11 @@ class Options:
 
 
 class Play(NamedTuple):
-    """One episode, its mask draw, and the card that it is on."""
+    """One episode, its mask key, and the card that it is on."""
 
     card: Entrant
     cell: Cell
-    draw: int
+    key: str
     course: Course
 
 
@@ -183,18 +183,18 @@ class Pair(NamedTuple):
 
 
 def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
-    """Set the draws of each task against each other.
+    """Set the mask keys of each task against each other.
 
     Returns `figures` (a row for each task, kind of pair and figure: mean with interval), `noise` (what that makes of a total
-    return), `pairs` (every pair behind them), `cards`, `notes`. Raises CardError: the cards differ in more than the mask draw, are
-    all of one draw, can't be paired, or have no ledgers.
+    return), `pairs` (every pair behind them), `cards`, `notes`. Raises CardError: the cards differ in more than the mask key, are
+    all of one key, can't be paired, or have no ledgers.
     """
     report: Row = {"alpha": options.alpha, "over": options.over, "cards": [], "figures": [], "noise": [], "pairs": [], "notes": []}
     notes: list[str] = []
     for task, members in _checked(entrants).items():
         cells = paired_cells(members, options.common)
         pairs = list(_pairs(members, cells))
-        report["cards"] += [{"task": task, "mask_draw": member.card.mask_draw, "path": str(member.path),
+        report["cards"] += [{"task": task, "mask_key": member.card.aliases, "path": str(member.path),
                              "labels": list(member.card.labels)} for member in members]  # fmt: skip
         report["figures"] += _figures(task, members[0], pairs, options)
         report["noise"] += _noise(task, pairs, options.alpha)
@@ -205,43 +205,42 @@ def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
 
 
 def _checked(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
-    """Return the cards by task, each group checked to differ in nothing but the draw."""
+    """Return the cards by task, each group checked to differ in nothing but the mask key."""
     groups = by_task(entrants)
     for task, members in groups.items():
-        check_same(members, _FACETS, "only the mask draw may differ, or the difference is not the labels'")
-        draws = sorted({member.card.mask_draw for member in members})
-        if len(draws) < 2:
+        check_same(members, _FACETS, "only the mask key may differ, or the difference is not the labels'")
+        if len(keys := {member.card.aliases for member in members}) < 2:
             more = f"every card of {task}" if len(members) > 1 else f"the one card of {task}"
-            other = int(draws[0] == 0)
-            raise CardError(f"{members[0].path}: {more} is of mask draw {draws[0]}; run the same with --mask-draw {other} too")
+            problem = f"is of mask key {keys.pop() or 'none'}; run the same again with another --out, which draws a new one"
+            raise CardError(f"{members[0].path}: {more} {problem}")
         _check_repeats(members)
-        groups[task] = sorted(label(members), key=lambda member: (member.card.mask_draw, str(member.path)))
+        groups[task] = sorted(label(members), key=lambda member: (member.card.aliases, str(member.path)))
     return groups
 
 
 def _check_repeats(members: Sequence[Entrant]) -> None:
-    """Refuse a draw given twice whose second run asked nothing: replies from the cache are equal whatever the model's chance."""
-    counts = Counter(member.card.mask_draw for member in members)
+    """Refuse a key given twice whose second run asked nothing: replies from the cache are equal whatever the model's chance."""
+    counts = Counter(member.card.aliases for member in members)
     for member in members:
-        draw, calls = member.card.mask_draw, member.card.provenance.calls
-        if counts[draw] > 1 and calls is not None and not calls.answered and calls.cached:
+        key, calls = member.card.aliases, member.card.provenance.calls
+        if counts[key] > 1 and calls is not None and not calls.answered and calls.cached:
             nothing = "with replies from the cache, which says nothing of the model's chance"
-            raise CardError(f"{member.path}: repeats mask draw {draw} {nothing}; leave it out, or run it with --cache run")
+            raise CardError(f"{member.path}: repeats mask key {key} {nothing}; leave it out, or run it with --cache run")
 
 
 def _pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[Pair]:
-    """Every two episodes of a window that differ in the draw only, in the seed only, or in nothing."""
+    """Every two episodes of a window that differ in the key only, in the seed only, or in nothing."""
     by_window: dict[str, list[Play]] = {}
     for member, cell in itertools.product(members, cells):
         ledger = recorded_ledger(member, member.episodes()[cell].id)
         if isinstance(ledger, str):
             raise CardError(f"{member.path}: {ledger}; decisions are compared in the ledgers of the run folder")
-        by_window.setdefault(cell[0], []).append(Play(member, cell, member.card.mask_draw, course_of(ledger)))
+        by_window.setdefault(cell[0], []).append(Play(member, cell, member.card.aliases, course_of(ledger)))
     for window, plays in by_window.items():
         for first, second in itertools.combinations(plays, 2):
-            if first.cell != second.cell and first.draw != second.draw:
+            if first.cell != second.cell and first.key != second.key:
                 continue
-            between = SEEDS if first.cell != second.cell else LABELS if first.draw != second.draw else AGAIN
+            between = SEEDS if first.cell != second.cell else LABELS if first.key != second.key else AGAIN
             if first.course.days != second.course.days:
                 raise CardError(f"{second.card.path} and {first.card.path} have ledgers of other days in window {window}")
             yield Pair(between, first, second, apart(first.course, second.course), first.cell)
@@ -318,7 +317,7 @@ def _noise(task: str, pairs: Sequence[Pair], alpha: float) -> list[Row]:
 def _pair_row(task: str, pair: Pair) -> Row:
     row: Row = {"task": task, "between": pair.between, "window": pair.cell[0]}
     for name, play in (("first", pair.first), ("second", pair.second)):
-        row[name] = {"mask_draw": play.draw, "seed": play.cell[1], "path": str(play.card.path)}
+        row[name] = {"mask_key": play.key, "seed": play.cell[1], "path": str(play.card.path)}
     figures = {name: None if isinstance(value, str) else value for name, value in pair.apart.items()}
     reasons = {name: value for name, value in pair.apart.items() if isinstance(value, str)}
     return {**row, "parted_on": parting(pair.first.course, pair.second.course), **figures, "undefined": reasons}
@@ -329,8 +328,8 @@ def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pa
     kinds = {pair.between for pair in pairs}
     yield from _label_notes(members[0], cells, pairs, options.alpha)
     if members[0].card.request_settings is not None and AGAIN not in kinds:
-        twice = "run one draw again with --cache run, and give both"
-        yield f"no draw was run twice: of what changes between draws, the model's own chance is not told from the labels; {twice}"
+        twice = "run one again with its --mask-key, --cache run and another --out, and give both"
+        yield f"no mask key was run twice: of what other keys change, the model's own chance is not told from the labels; {twice}"
     if SEEDS in kinds:
         yield "seeds: another seed is another call seed and another alias map, so that this holds the labels' part too"
     if options.over == "episode":

@@ -11,7 +11,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
-from ktdeval.masking import Lens
+from ktdeval.masking import AssetRef, Lens
 from ktdeval.registry import Plugins
 from ktdeval.trading import OrderRecord, StepRecord
 from ktdeval_view.records import EpisodeRecords, submitted_handles
@@ -124,6 +124,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
         start, _ = window_rows(market.days, spec.window.first, spec.window.last)
     except KtdevalError as error:
         return Names(problem=f"The handles can't be resolved: {error}")
+    lens.render([AssetRef(column) for column in range(len(market.codes))])  # all are understood from here
     base = start - 1
     for number, (step, talk) in enumerate(zip(records.steps, records.talks, strict=True)):
         lens.move_to(base + number)

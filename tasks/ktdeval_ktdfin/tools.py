@@ -220,11 +220,12 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
 
 def _index_rows(step: Step) -> list[list[Payload]]:
     """Return the benchmark, then the other indices. Their names are shown only where stocks are: an index is an identity too."""
-    view, hidden = step.view, step.stage.lens.hides_assets
-    others = [code for code in view.indices if code != view.benchmark_code]
+    view, lens = step.view, step.stage.lens
+    others = [code for code in (lens.indices if lens.hides_assets else view.indices) if code != view.benchmark_code]
     rows: list[list[Payload]] = []
     for number, code in enumerate([view.benchmark_code, *others]):
-        label = "benchmark" if number == 0 else f"index_{number}" if hidden else view.index_names.get(code, f"index_{number}")
+        name = f"index_{number}" if lens.hides_assets else view.index_names.get(code, f"index_{number}")
+        label = name if number else "benchmark"
         levels = view.indices[code]
         returns = [levels[-1] / levels[-1 - days] - 1.0 if len(levels) > days else np.nan for days in (*HORIZONS, 60)]
         daily = np.diff(np.log(levels[-21:]))

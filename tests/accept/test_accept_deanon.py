@@ -11,7 +11,7 @@ from ktdeval.cli.main import main
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.store import ANSWERS, RunFolder
 from paths import SUPPORT
-from run_support import card_of, store_market
+from run_support import SAME_MASK, card_of, store_market
 
 PLUGIN = str(SUPPORT / "deanon_plugin.py")
 RATES = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
@@ -24,7 +24,19 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def attack(market: Path, out: Path, *more: str, task: str = "deanon_probe", model: str = "reader") -> Any:
     """The card of a run."""
-    words = ["--plugin", PLUGIN, "--model", f"attacker/{model}", "--tasks", task, "--data", str(market), "--out", str(out)]
+    words = [
+        "--plugin",
+        PLUGIN,
+        "--model",
+        f"attacker/{model}",
+        "--tasks",
+        task,
+        "--data",
+        str(market),
+        "--out",
+        str(out),
+        *SAME_MASK,
+    ]
     assert main([*words, "--windows", "2024-03-01:2024-03-29", "--quiet", *more]) == 0
     return card_of(out, task)
 

@@ -43,9 +43,9 @@ class Session:
         store_market(folder / "market")
 
     def run(self, name: str, draw: int = 0, *words: object, mood: str = "") -> Path:
-        """The run of a model under one draw, with further options in place of the usual ones; made once."""
+        """The run of a model under the key of this number, with further options in place of the usual ones; made once."""
         plan = {"--tasks": TASK, "--data": "market", "--windows": f"{FIRST},{SECOND}", "--limit": STEPS, "--seeds": 2}
-        plan |= {"--model": name, "--mask-draw": draw, **dict(zip(words[::2], words[1::2], strict=True))}
+        plan |= {"--model": name, "--mask-key": f"{draw:032x}", **dict(zip(words[::2], words[1::2], strict=True))}
         out = self.folder / f"run-{content_hash([list(map(str, plan.items())), mood])[:12]}"
         if not out.exists():
             options = itertools.chain(*plan.items())
@@ -282,7 +282,10 @@ def test_runs_that_differ_in_anything_else_are_refused(session: Session, words: 
 
 def test_one_draw_is_not_enough_and_neither_is_a_card_without_its_ledgers(session: Session, tmp_path: Path) -> None:
     first = session.run("test/moody", 0, mood="a")
-    assert f"the one card of {TASK} is of mask draw 0; run the same with --mask-draw 1 too" in session.refusal(first)
+    assert (
+        f"the one card of {TASK} is of mask key {0:032x}; run the same again with another --out, which draws a new one"
+        in session.refusal(first)
+    )
     assert "every card of" in session.refusal(first, session.run("test/moody", 0, mood="b"))
     one, other = session.draws("builtin/momentum", 2)
     shutil.copytree(one / "cards", tmp_path / "cards")
@@ -298,7 +301,7 @@ def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Session) -> None:
         provenance = replace(again.card.provenance, calls=calls)
         return [one, Entrant(again.path, replace(again.card, provenance=provenance)), other]
 
-    with pytest.raises(CardError, match="repeats mask draw 0 with replies from the cache"):
+    with pytest.raises(CardError, match=f"repeats mask key {0:032x} with replies from the cache"):
         invariance(with_calls(0), Options())
     notes = invariance(with_calls(90), Options())["notes"]
     assert any("9 of its replies came from the cache" in note for note in notes)
@@ -309,15 +312,15 @@ def test_a_provider_without_a_repeat_is_told_what_labels_and_chance_are(session:
     endpoint = {"endpoint": "https://example.com"}
     sent = [Entrant(entrant.path, replace(entrant.card, request_settings=endpoint)) for entrant in entrants]
     for given, is_told in ((sent, True), (entrants, False)):
-        assert any("no draw was run twice" in note for note in invariance(given, Options())["notes"]) is is_told
+        assert any("no mask key was run twice" in note for note in invariance(given, Options())["notes"]) is is_told
 
 
 def test_the_table_says_what_differs(session: Session) -> None:
     done = ktdeval("invariance", *session.draws("test/low_labels", 2), cwd=session.folder)
     assert done.code == 0
     for words in (
-        "over mask draws 0, 1",
-        "labels (mask draw)",
+        "over mask keys 00000000",
+        "labels (mask key)",
         "decisions changed",
         "total return apart",
         "SD of an episode",

@@ -16,6 +16,7 @@ import pytest
 from run_support import (
     DAYS_IN_WINDOW,
     PLUGIN,
+    SAME_MASK,
     TASK,
     WINDOW,
     card_of,
@@ -29,7 +30,7 @@ from run_support import (
 )
 
 LONG_WINDOW = "2024-01-15:2024-04-12"
-MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK)
+MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, *SAME_MASK)
 REMEMBERING = (*MIXED, "--agent", "remembering", "--windows", WINDOW)
 
 
@@ -56,7 +57,7 @@ def assert_same(run: Path, other: Path) -> None:
 def test_two_runs_of_the_same_seeds_are_equal_also_side_by_side_and_from_another_folder(
     market: Path, tmp_path: Path, model: str
 ) -> None:
-    words = ("--model", model, "--tasks", TASK, "--windows", WINDOW, "--limit", "7", "--seeds", "4")
+    words = ("--model", model, "--tasks", TASK, "--windows", WINDOW, "--limit", "7", "--seeds", "4", *SAME_MASK)
     (tmp_path / "elsewhere").mkdir()
     places = {"one": (tmp_path, market, 1), "two": (tmp_path, market, 4), "three": (tmp_path / "elsewhere", os.path.relpath(
         market, tmp_path / "elsewhere"), 3)}  # fmt: skip
@@ -69,7 +70,7 @@ def test_two_runs_of_the_same_seeds_are_equal_also_side_by_side_and_from_another
 
 
 def test_locale_time_zone_hash_seed_and_threads_change_nothing(market: Path, tmp_path: Path) -> None:
-    words = ["--model", "builtin/chaos", "--tasks", "stock_blind_open_research", "--windows", WINDOW, "--limit", "6"]
+    words = ["--model", "builtin/chaos", "--tasks", "stock_blind_open_research", "--windows", WINDOW, "--limit", "6", *SAME_MASK]
     words += ["--data", str(market), "--quiet", "--out"]
     assert ktdeval(*words, tmp_path / "one", cwd=tmp_path).code == 0
     other = {"PYTHONHASHSEED": "4321", "TZ": "Pacific/Auckland", "LC_ALL": "C", "OPENBLAS_NUM_THREADS": "1"}

@@ -38,6 +38,7 @@ def short_run(task: str, folder: Path) -> Path:
         model="builtin/momentum" if is_trading else "builtin/chaos",
         tasks=(task,),
         limit=3,
+        mask_key="0" * 32,
         windows=() if "qfinzero" in task else ("W1",),
         out=str(folder),
     )

@@ -13,7 +13,21 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from run_support import PLUGIN, TASK, WINDOW, card_of, cards, copy_run, episodes, error_line, ktdeval, records, store_market
+from run_support import (
+    MASK_KEY,
+    PLUGIN,
+    SAME_MASK,
+    TASK,
+    WINDOW,
+    card_of,
+    cards,
+    copy_run,
+    episodes,
+    error_line,
+    ktdeval,
+    records,
+    store_market,
+)
 
 PANEL = (
     "total_return", "sharpe", "max_drawdown", "information_ratio", "turnover", "hhi", "cash_ratio", "abstention_rate",
@@ -177,6 +191,7 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(session: 
 def test_a_config_file_is_the_same_run_as_the_options_it_holds(session: Path, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
         f"model: builtin/chaos\ntasks: {TASK}\nwindows: ['{WINDOW}']\nseeds: 2\nlimit: 3\nmodel_args: {{misbehaviour: 0.4}}\n"
+        f"mask_key: {MASK_KEY}\n"
         f"data: {session / 'market'}\n"
     )
     assert ktdeval("--config", "run.yaml", "--out", "file", cwd=tmp_path).code == 0
@@ -191,6 +206,7 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(session: Path, tm
         "misbehaviour=0.4",
         "--data",
         session / "market",
+        *SAME_MASK,
     )
     assert ktdeval(*CHAOS, *options, "--out", "options", cwd=tmp_path).code == 0
     assert records(tmp_path / "file") == records(tmp_path / "options")

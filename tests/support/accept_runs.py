@@ -18,6 +18,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import Ledger
+from run_support import SAME_MASK
 
 PLUGINS = load_plugins()
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
@@ -29,7 +30,7 @@ HIDES_DATES = ("date_blind", "blinded")
 
 def evaluate(out: Path, model: str, tasks: Sequence[str], *words: str) -> RunFolder:
     """`ktdeval --model … --tasks … --out …` to its end, all episodes finished; returns the run folder."""
-    arguments = ["--model", model, "--tasks", ",".join(tasks), "--out", str(out), "--quiet", *words]
+    arguments = ["--model", model, "--tasks", ",".join(tasks), "--out", str(out), "--quiet", *SAME_MASK, *words]
     assert silently(arguments) == 0, arguments
     folder = RunFolder.load(out)
     assert all(folder.is_complete(spec) for spec in folder.manifest.specs)

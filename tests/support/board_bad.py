@@ -55,7 +55,10 @@ def make_good(folder: Path, model: str = MODEL, **config: Any) -> Good:
     """Run a keyless model for real on the embedded market: two windows, two seeds, a second of work."""
     plugins = load_plugins(())
     done = evaluate(
-        RunConfig(model=model, tasks=(TASK,), windows=WINDOWS, seeds=SEEDS, out=str(folder), quiet=True, **config), plugins
+        RunConfig(
+            model=model, tasks=(TASK,), windows=WINDOWS, seeds=SEEDS, out=str(folder), quiet=True, mask_key="0" * 32, **config
+        ),
+        plugins,
     )
     card = load_card(done.cards[0]).plain
     division = {
@@ -255,7 +258,7 @@ def renewed(card: Value) -> Value:
             snapshot=card["snapshot"]["id"] if card["snapshot"] else "", mask=task["mask"] or "", mode=task["mode"] or "",
             window=windows.get(episode["window"], NO_WINDOW), model=model["name"], model_args=model["args"],
             agent=agent["name"], agent_args=agent["args"], call=card["call"], seed=episode["seed"], limit=card["limit"],
-            mask_draw=card["mask_draw"],
+            mask_key=card.get("mask_key"), mask_draw=card.get("mask_draw"),
         )  # fmt: skip
         names[episode["id"]] = spec.id
         episode["id"] = spec.id

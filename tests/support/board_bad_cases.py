@@ -140,15 +140,15 @@ full("card_under_a_name_that_is_not_its_hash", "hash", "card", lambda b: rewrite
 
 # -- JSON ------------------------------------------------------------------------------------------------------------------
 
-DRAW = '"mask_draw": 0'
+LIMIT = '"limit": null'
 LIMITS = {name: rules(limits={name: 1}) for name in ("card_mb", "file_mb", "records_mb")}
 full("card_that_is_no_json", "json", "card", lambda board: rewrite(board, b"{"))
 full("field_twice", "json", "card", rewritten('{\n "agent"', '{\n "kind": "trading",\n "agent"'))
-full("not_a_number", "json", "card", rewritten(DRAW, '"mask_draw": NaN'))
-full("number_out_of_range", "json", "card", rewritten(DRAW, '"mask_draw": 1e400'))
-full("integer_of_ten_thousand_digits", "json", "card", rewritten(DRAW, f'"mask_draw": {"9" * 10_000}'))
+full("not_a_number", "json", "card", rewritten(LIMIT, '"limit": NaN'))
+full("number_out_of_range", "json", "card", rewritten(LIMIT, '"limit": 1e400'))
+full("integer_of_ten_thousand_digits", "json", "card", rewritten(LIMIT, f'"limit": {"9" * 10_000}'))
 full("json_nested_a_hundred_thousand_deep", "json", "card", lambda board: rewrite(board, b"[" * 100_000))
-full("open_object_nested_deep", "depth", "card", rewritten(DRAW, f'"mask_draw": {"[" * 400}{"]" * 400}'))
+full("open_object_nested_deep", "depth", "card", rewritten(LIMIT, f'"limit": {"[" * 400}{"]" * 400}'))
 full("card_that_is_a_list", "json", "card", lambda board: rewrite(board, b"[]"))
 full("card_that_is_not_utf8", "json", "card", lambda b: rewrite(b, b.card_path.read_bytes().replace(b"react", b"rea\xff\xfect", 1)))
 full("lone_surrogate", "text", "card", rewritten('"source": "', '"source": "\\ud800'))
@@ -265,7 +265,9 @@ forged("mode_that_the_config_does_not_have", "card", setting("task", "mode", to=
 forged("other_snapshot", "snapshot", setting("snapshot", "id", to="0" * 64))
 forged("snapshot_of_equal_first_digits", "snapshot", lambda c: c["snapshot"].update(id=c["snapshot"]["id"][:12] + "0" * 52))
 forged("other_rule_set", "rules", setting("rules", to="paper"))
-forged("other_mask_draw", "mask-draw", setting("mask_draw", to=3))
+forged("no_mask_key", "mask-key", lambda card: card.pop("mask_key"))
+forged("mask_draw_in_place_of_a_key", "mask-key", lambda card: card.update(mask_draw=int(not card.pop("mask_key"))))
+forged("mask_key_that_is_none", "card", setting("mask_key", to="0" * 31), renew=False)
 forged("real_said_of_a_synthetic_market", "synthetic", FALSE)
 bad("synthetic_passed_off_as_real", "synthetic", "card", REAL, forge(FALSE))
 bad("synthetic_on_a_real_board", "synthetic", "card", REAL, BadBoard.add)
@@ -447,6 +449,8 @@ def two(rule: str, change: Change, name: str, named: str = "card", attempts: int
 def other_records(card: Value) -> None:
     """Give a card records of its own, as another run would have."""
     card["artefacts"] = {path: sha256_hex(path + digest) for path, digest in card["artefacts"].items()}
+    if "mask_key" in card:
+        card["mask_key"] = sha256_hex(repr(card["model"]))[:32]
 
 
 def second_attempt(card: Value) -> None:
@@ -479,3 +483,6 @@ bad(
 )  # fmt: skip
 OWN = rules(baselines=[{"model": "builtin/momentum"}])
 full("baseline_under_a_name_of_its_own", "copy", "card", OWN, verdict(), forge(setting("model", "name", to="acme/genius")))
+
+
+full("mask_key_of_another_run", "mask-key", "card", forge(renamed("zelkova/model", setting("mask_key", to="0" * 32))))

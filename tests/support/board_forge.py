@@ -137,7 +137,9 @@ def template(task: str) -> Template:
     """The frame of a task's cards, from a run of it."""
     plugins = load_plugins(())
     with tempfile.TemporaryDirectory() as folder:
-        config = RunConfig(model="builtin/momentum", tasks=(task,), windows=("W1",), out=f"{folder}/run", quiet=True)
+        config = RunConfig(
+            model="builtin/momentum", tasks=(task,), windows=("W1",), out=f"{folder}/run", quiet=True, mask_key="0" * 32
+        )
         card = load_card(evaluate(config, plugins).cards[0]).plain
     windows = plugins.make_task(task).windows
     return Template(
@@ -257,6 +259,7 @@ def _card(
     """A valid card, and what its episodes did day by day."""
     base = template(division["task"]).card
     card = {**base, "model": {"name": entrant.model, "args": {}}, "agent": {"name": entrant.agent, "args": {}}}
+    card["mask_key"] = f"{rng.integers(2**62):032x}"
     card["snapshot"] = _snapshot(forge)
     card["seeds"] = sorted(entrant.seeds)
     card["call"] = _call(base["call"], entrant)
@@ -331,6 +334,7 @@ def _episode(
         agent_args={},
         call=card["call"],
         seed=seed,
+        mask_key=card["mask_key"],
     )
     played = play_episode(days, entrant.skill, entrant.beta, rng)
     entry = copy.deepcopy(card["episodes"][0])

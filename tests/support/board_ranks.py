@@ -98,7 +98,7 @@ def make_entry(board: Board, model: str, returns: Mapping[Cell, float | None], *
         "snapshot": {"id": "b" * 64, "synthetic": board.rules.market == "synthetic", "benchmark_name": "SYN300"},
         "windows": [{"name": name, "first": first, "last": last, "days": STEPS} for name, (first, last) in WINDOWS.items()],
         "seeds": seeds,
-        "mask_draw": 0,
+        "mask_key": "0" * 32,
         "limit": None,
         "labels": ["synthetic"],
         "rankable": {"value": True, "reasons": []},

@@ -225,7 +225,7 @@ def renewed(card: dict[str, Any]) -> dict[str, Any]:
                 task=task["name"], task_version=task["version"], task_hash=task["hash"], mask=task["mask"], mode=task["mode"],
                 snapshot=card["snapshot"]["id"], window=windows[episode["window"]], seed=episode["seed"],
                 model=card["model"]["name"], model_args=card["model"]["args"], agent=card["agent"]["name"],
-                agent_args=card["agent"]["args"], call=card["call"], limit=card["limit"], mask_draw=card["mask_draw"],
+                agent_args=card["agent"]["args"], call=card["call"], limit=card["limit"], mask_key=card.get("mask_key"),
             )  # fmt: skip
             ids[episode["id"]], episode["id"] = spec.id, spec.id
         card["artefacts"] = {

@@ -29,6 +29,8 @@ PLUGIN = Path(__file__).with_name("run_plugin.py")
 TASK = "blinded_open_research"
 WINDOW = "2024-03-01:2024-03-29"
 DAYS_IN_WINDOW = 21
+MASK_KEY = "5eed" * 8
+SAME_MASK = ("--mask-key", MASK_KEY)  # for runs that are compared byte by byte
 
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(

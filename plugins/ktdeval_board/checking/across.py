@@ -78,6 +78,26 @@ def _copied(together: Together) -> Iterator[At]:
                 break
 
 
+@rule("mask-key", Stage.TOGETHER)
+def _key_used(together: Together) -> Iterator[At]:
+    first: dict[str, Candidate] = {}
+    for candidate in together.ordered:
+        if key := candidate.card.mask_key:
+            known = first.setdefault(key, candidate)
+            if not _is_one_run(known, candidate):
+                problem = (
+                    f"was the key of {known.where}, whose records tell what each handle stands for; run again without --mask-key"
+                )
+                yield At(candidate.where, f"{key} {problem}")
+
+
+def _is_one_run(one: Candidate, other: Candidate) -> bool:
+    """Whether two cards may be of one run: of the same episodes, or handed in together for one model and agent."""
+    said = [(each.model, each.agent, each.submission.submitter, each.submission.submitted_on) for each in (one, other)]
+    ids = [{episode.id for episode in each.card.episodes} for each in (one, other)]
+    return said[0] == said[1] or not ids[0].isdisjoint(ids[1])
+
+
 def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
     """Yield what two honest cards never share: an episode, a ledger or a transcript. Right answers to a few questions they may."""
     for episode in candidate.card.episodes:

@@ -173,10 +173,10 @@ def _coverage(inputs: CardInputs) -> Iterator[str]:
         yield "; ".join(card.rankable.reasons) or "the card says that it can't be ranked"
 
 
-@rule("mask-draw", Stage.CARD)
-def _mask_draw(inputs: CardInputs) -> Iterator[str]:
-    if inputs.card.mask_draw != 0:
-        yield f"is {inputs.card.mask_draw}, the board compares runs under alias map 0; run again without --mask-draw"
+@rule("mask-key", Stage.CARD)
+def _mask_key(inputs: CardInputs) -> Iterator[str]:
+    if inputs.card.snapshot is not None and not inputs.card.mask_key:
+        yield "is missing: anybody can compute the handles of such a run; run it again"
 
 
 @rule("certificate", Stage.CARD)

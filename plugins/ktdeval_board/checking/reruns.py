@@ -50,7 +50,9 @@ def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) ->
     """
     with tempfile.TemporaryDirectory(prefix="ktdeval-check-") as private:
         try:
-            path = run_baseline(case.rules, case.division, baseline, Path(private) / "run", plugins)
+            path = run_baseline(
+                case.rules, case.division, baseline, Path(private) / "run", plugins, mask_key=case.card.mask_key or None
+            )
         except KtdevalError as error:
             return Evidence(notes=(f"it could not be run again here: {error}",))
         again = load_evaluation(path)
@@ -154,7 +156,7 @@ def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
     """Yield what makes two cards of one division cards of two plans."""
     if not own.rankable.value:
         yield f"it is not complete: {'; '.join(own.rankable.reasons)}"
-    for name in ("agent", "mask_draw", "limit"):
+    for name in ("agent", "limit"):
         if (difference := first_difference(to_plain(getattr(submitted, name)), to_plain(getattr(own, name)), name)) is not None:
             yield difference
     if (difference := first_difference(_call(submitted), _call(own), "call")) is not None:

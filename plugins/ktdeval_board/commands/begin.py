@@ -141,7 +141,7 @@ def baselines(  # noqa: PLR0913 - a command takes one parameter for each option
         before = sum(entry.division == division and entry.model == baseline.model for entry in loaded.entries)
         with tempfile.TemporaryDirectory(prefix="ktdeval-baseline-") as private:
             run = Path(private) / "run"
-            run_baseline(rules, division, baseline, run, plugins, concurrency)
+            run_baseline(rules, division, baseline, run, plugins, concurrency=concurrency)
             request = Request(run, day, stored=stored, changes=changes, is_checked=stored == "repository")
             # Nothing private goes into the run of a model that reads only the market.
             outcome = submit_run(board, request, _claims(division, baseline, contact, before + 1), plugins, Redactor({}))

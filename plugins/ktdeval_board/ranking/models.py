@@ -111,7 +111,7 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
 def _shared(card: TradingCard) -> str:
     """Hash of all that cards of different masks must have in common."""
     config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
-    fields = ("model", "agent", "call", "rules", "windows", "seeds", "mask_draw", "limit")
+    fields = ("model", "agent", "call", "rules", "windows", "seeds", "limit")
     same = [config, card.task.mode, card.task.version, card.snapshot.id, *(to_plain(getattr(card, name)) for name in fields)]
     return content_hash(same)
 

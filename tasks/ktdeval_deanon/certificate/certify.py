@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, describe_any, describe_environment, open_snapshot, verify_records
+from ktdeval.runner import RunFolder, describe_any, describe_environment, open_snapshot, recorded_mask_key, verify_records
 from ktdeval.typed import to_plain
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by
 from ktdeval_deanon.certificate.mechanical import Entry, attack_questions
@@ -37,6 +38,7 @@ class CertifyConfig:
     windows: tuple[str, ...] = ()  #: of the scoring task; its own when empty
     probes: int | None = None  #: how many in all, the first ones of each window; None for all
     seed: int = 0  #: of the probe set
+    mask_key: str | None = None  #: what its handles are drawn from; None for that of the runs, or a new one
     runs: tuple[Path, ...] = ()  #: folders of finished runs of the scoring task, each a model that attacked
 
 
@@ -56,7 +58,8 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
     task = find_scoring_task(config.exam, config.task, plugins)
     each = None if config.probes is None else per_window(task, config.windows, config.probes)
     snapshot = open_snapshot(plugins, config.data, config.data_args)
-    questions = open_questions(task, plugins, snapshot, ProbeChoice(config.windows, config.seed, each))
+    key = config.mask_key or next((key for run in config.runs if (key := recorded_mask_key(run))), secrets.token_hex(16))
+    questions = open_questions(task, plugins, snapshot, ProbeChoice(config.windows, config.seed, each, key))
     parts = _parts(questions, plugins, read_attacks(config.runs, questions), on_probe)
     # A data folder as an absolute path, so that a certificate can be verified from anywhere on this machine.
     path = Path(config.data).expanduser()
@@ -93,7 +96,7 @@ def verify_certificate(
         both = f"is of snapshot {recorded.snapshot.id[:12]}, {data} is {snapshot.id[:12]}"
         raise CardError(f"{path}: {both}; name the right one with --data")
     # A range of days is a window's name, so names bring all of them back.
-    choice = ProbeChoice(tuple(window.name for window in probes.windows), probes.seed, probes.limit)
+    choice = ProbeChoice(tuple(window.name for window in probes.windows), probes.seed, probes.limit, probes.mask_key or None)
     questions = open_questions(task, plugins, snapshot, choice)
     if runs:
         attacks = read_attacks(runs, questions)

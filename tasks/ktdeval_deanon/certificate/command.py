@@ -20,7 +20,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 @click.command("certify", short_help="Attack a mask and write its certificate, or verify one.")
 @click.option("--task", metavar="NAME", help="the trading task whose mask is put to the test")
-@config_option("data", "data_args", "windows")
+@config_option("data", "data_args", "windows", "mask_key")
 @click.option("--probes", type=click.IntRange(min=1), metavar="N", help="probes in all, the first of each window; default: all")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="of the probe set [default: 0]")
 @click.option("--exam", default="", metavar="NAME", help="the scoring task that asks; default: the one that asks about the task")

@@ -25,7 +25,7 @@ _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "config of the task or its subject": lambda spec: spec.task_hash[:12],
     "windows": lambda spec: f"{spec.window.name} {spec.window.first}…{spec.window.last}",
     "seed": lambda spec: str(spec.seed),
-    "mask draw": lambda spec: str(spec.mask_draw),
+    "mask key": lambda spec: str(spec.mask_key),
 }
 """Facts in which a run's plan must be that of the probe set."""
 

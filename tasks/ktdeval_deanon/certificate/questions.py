@@ -113,7 +113,9 @@ class Questions:
         boards = Counter(str(question.sample.facts.get("board", "unknown")) for question in self.all)
         windows = [{"name": spec.window.name, "first": spec.window.first, "last": spec.window.last, "probes": len(self.of(spec))}
                    for spec in self.specs]  # fmt: skip
-        counts: dict[str, JsonValue] = {"count": len(self.all), "seed": self.specs[0].seed, "limit": self.specs[0].limit}
+        first = self.specs[0]
+        counts: dict[str, JsonValue] = {"count": len(self.all), "seed": first.seed, "limit": first.limit}
+        counts |= {} if first.mask_key is None else {"mask_key": first.mask_key}
         return {**counts, "windows": windows, "boards": dict(sorted(boards.items())), "sha256": sha256_hex(self.files[PAYLOADS])}
 
 
@@ -147,6 +149,7 @@ class ProbeChoice:
     windows: tuple[str, ...] = ()  #: names, globs or date ranges; the task's own when empty
     seed: int = 0
     per_window: int | None = None  #: how many of each window, the first ones; None for all
+    mask_key: str | None = None  #: what handles are drawn from; None as before there were keys
 
 
 def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot, choice: ProbeChoice) -> Questions:
@@ -158,7 +161,14 @@ def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot
     target_task = target_task_of(task, plugins)
     if target_task is None:
         raise ConfigError(f"task {task.name}: has no target task, so there is no mask that it attacks")
-    config = RunConfig(model=_NOBODY, tasks=(task.name,), windows=choice.windows, seed=choice.seed, limit=choice.per_window)
+    config = RunConfig(
+        model=_NOBODY,
+        tasks=(task.name,),
+        windows=choice.windows,
+        seed=choice.seed,
+        limit=choice.per_window,
+        mask_key=choice.mask_key,
+    )
     tasks: Mapping[str, Any] = {task.name: task}
     specs = make_plan(config, plugins, tasks, snapshot, None).specs
     drawn = [task.samples(spec, snapshot, target_task) for spec in specs]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.cards import Card, Count, Counts, Day, Figure, MaskKind, Name, Number, Pluggable, Sha256, Share, Time, card_schema
+from ktdeval.contracts import MaskKey
 from ktdeval.jsonio import dumps_pretty, write_atomic
 from ktdeval.typed import Value
 
@@ -117,10 +118,11 @@ class ProbeWindow(Value, frozen=True):
     probes: Count
 
 
-class Probes(Value, frozen=True):
+class Probes(Value, frozen=True, kw_only=True):
     """Probe set.
 
     Attributes:
+        mask_key: what the handles shown were drawn from; absent on older certificates.
         limit: probes of each window where that is not all; null: all.
         boards: probes by board.
         sha256: hash of everything that was shown.
@@ -128,6 +130,7 @@ class Probes(Value, frozen=True):
 
     count: Annotated[int, Meta(ge=1)]
     seed: Count
+    mask_key: MaskKey | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1)] | None
     windows: Annotated[list[ProbeWindow], Meta(min_length=1)]
     boards: Counts

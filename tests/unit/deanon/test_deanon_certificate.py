@@ -46,6 +46,7 @@ from ktdfin_market import small_market
 TASK, STOCK_BLIND, EXAM = "blinded_open_research", "stock_blind_open_research", "deanon_probe"
 MARCH = "2024-03-01:2024-03-29"
 PROBES = 4
+KEY, OTHER_KEY = "0" * 32, "1" * 32
 SUPPORT = Path(__file__).parents[2] / "support"
 
 Card = dict[str, Any]
@@ -62,7 +63,7 @@ class Environment:
         self.attack = cache(self._attack)
 
     def config(self, **changes: Any) -> CertifyConfig:
-        return replace(CertifyConfig(TASK, data=str(self.data), windows=(MARCH,), probes=PROBES), **changes)
+        return replace(CertifyConfig(TASK, data=str(self.data), windows=(MARCH,), probes=PROBES, mask_key=KEY), **changes)
 
     def certify(self, **changes: Any) -> Card:
         return certify(self.config(**changes), self.plugins, lambda *_: None).certificate.plain
@@ -75,7 +76,9 @@ class Environment:
 
     def _attack(self, model: str = "reader", exam: str = EXAM, until: int | None = None, **changes: Any) -> Path:
         """A run of the scoring task; `until` leaves out the episodes from that place on."""
-        config = replace(RunConfig(model=f"attacker/{model}", tasks=(exam,), windows=(MARCH,), limit=PROBES), **changes)
+        config = replace(
+            RunConfig(model=f"attacker/{model}", tasks=(exam,), windows=(MARCH,), limit=PROBES, mask_key=KEY), **changes
+        )
         plan = make_plan(config, self.plugins, choose_tasks(config, self.plugins), self.snapshot, None)
         manifest = RunManifest({"data": str(self.data), "data_args": {}}, self.snapshot.id, (), "strict", plan.specs)
         folder = RunFolder.create(self.folder / f"run-{len(list(self.folder.iterdir()))}", manifest)
@@ -276,7 +279,7 @@ def test_what_cannot_be_asked_or_certified_is_refused(
     ("made", "message"),
     [
         ({"seed": 1}, "seed: 1; this probe set has 0"),
-        ({"mask_draw": 2}, "mask draw: 2; this probe set has 0"),
+        ({"mask_key": OTHER_KEY}, f"mask key: {OTHER_KEY}; this probe set has {KEY}"),
         ({"windows": ("2024-03-04:2024-03-29",)}, "windows: 2024-03-04:2024-03-29"),
         ({"limit": 2}, "2 probes were asked, this probe set has 4 there"),
         ({"exam": "deanon_probe_bright"}, "holds deanon_probe_bright, not deanon_probe"),

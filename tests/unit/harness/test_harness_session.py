@@ -55,6 +55,7 @@ def careless(context):
 
 def desk_of(*replies, kind="blinded", config=HarnessConfig(), step=0, seed=1):  # noqa: B008 - frozen
     lens = lens_of(kind)
+    lens.render([AssetRef(1), AssetRef(3)])  # in the observation
     model = Scripted(*replies)
     form = ActionForm(config, lens)
     parts = SessionParts(model, lens, guard_of(kind), (look, careless), form, config, CallParams(temperature=0.3, seed=99), seed)

@@ -13,6 +13,7 @@ from ktdeval.attribution.factors import FACTORS, factor_values
 from ktdeval.harness.tools import call
 from ktdeval.market.snapshot import NameSpell
 from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.payload import AssetRef
 from ktdeval.registry import load_plugins
 from ktdeval.trading.executor import execute
 from ktdeval.trading.market_tape import MarketTape
@@ -36,6 +37,7 @@ def context_of(
     mask: str = "bright", market: Any = MARKET, step: int = STEP, account: Account = ACCOUNT, seed: int = 0
 ) -> tuple[Step, Any]:
     scene = scene_of(mask, market, seed)
+    scene.lens.render([AssetRef(asset) for asset in range(len(market.codes))])
     return scene.tool_context(step, market.as_of(scene.lens.base_row + step), account), scene.lens
 
 
@@ -120,7 +122,7 @@ def test_ties_in_a_screen_are_broken_by_figures_and_not_by_labels() -> None:
     tied = replace(MARKET, close=close)
     orders = []
     for mask, seed in (("bright", 0), ("bright", 1), ("blinded", 2)):
-        lens = scene_of(mask, tied, seed).lens
+        lens = context_of(mask, tied, seed=seed)[1]
         shown = rows(ask("screen_candidates", {"factors": ["return_1d_pct"], "k": 12}, mask, tied, seed=seed)["candidates"])
         orders.append([lens.parse_asset(row["stock_id"]) for row in shown])
     assert orders[0] == orders[1] == orders[2]
@@ -255,11 +257,42 @@ def test_risk_check_agrees_with_the_executor_when_the_open_repeats_the_close() -
 
 def test_bad_arguments_come_back_as_feedback() -> None:
     context, lens = context_of("blinded")
+    handle = lens.asset_handle(0)
     for name, arguments, failure in (
         ("screen_candidates", '{"factors": ["ALPHA"]}', "bad_arguments"),
         ("screen_candidates", '{"factors": []}', "bad_arguments"),
-        ("get_stock_snapshot", '{"stock_id": "asset_0001", "lookback": 500}', "bad_arguments"),
+        ("get_stock_snapshot", f'{{"stock_id": "{handle}", "lookback": 500}}', "bad_arguments"),
         ("get_stock_snapshot", '{"stock_id": "600519"}', "unknown_asset"),
-        ("risk_check", '{"target_weights": {"asset_0001": 1.5}}', "bad_arguments"),
+        ("risk_check", f'{{"target_weights": {{"{handle}": 1.5}}}}', "bad_arguments"),
     ):
         assert call(TOOLS[name], context, arguments, lens).failure == failure
+
+
+def test_a_handle_that_was_never_shown_is_as_unknown_as_one_that_does_not_exist() -> None:
+    scene, teller = scene_of("blinded"), scene_of("blinded").lens
+    context = scene.tool_context(STEP, MARKET.as_of(scene.lens.base_row + STEP), ACCOUNT)
+    for name, arguments in (
+        ("get_stock_snapshot", '{"stock_id": "%s"}'),
+        ("compare_candidates", '{"stock_ids": ["%s"], "dims": ["RV_60"]}'),
+        ("risk_check", '{"target_weights": {"%s": 0.05}}'),
+    ):
+        hidden, nobody = (call(TOOLS[name], context, arguments % text, scene.lens) for text in (teller.asset_handle(7), "asset_x"))
+        assert hidden == nobody
+        assert hidden.failure == "unknown_asset"
+
+
+def test_what_is_numbered_or_listed_does_not_follow_codes() -> None:
+    """Over seeds, each place in a list of indices, sectors or candidates falls to each of them."""
+    market = replace(
+        MARKET, indices={f"{code:06d}.SH": next(iter(MARKET.indices.values())) for code in (16, 300, 852, 905)} | MARKET.indices
+    )
+    labels, firsts = set(), set()
+    for seed in range(24):
+        context, lens = context_of("blinded", market, seed=seed)
+        indices = [code for code in lens.indices if code != market.meta.benchmark]
+        table = rows(json.loads(lens.render_text(TOOLS["get_market_context"].function(context)))["indices"])
+        assert [row["index"] for row in table] == ["benchmark", *(f"index_{n}" for n in range(1, len(indices) + 1))]
+        labels.add(indices[0])
+        firsts.add(context.stage.sectors[0])
+    assert len(labels) == len(market.indices) - 1
+    assert len(firsts) > 3

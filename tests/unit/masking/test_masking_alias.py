@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -10,11 +12,10 @@ INDUSTRIES = ("banks", "brewing", "banks", "software")
 def test_handles_and_what_they_stand_for_are_one_to_one(seed, n_assets):
     alias = AliasMap(seed, n_assets, INDUSTRIES)
     handles = [alias.asset_handle(asset) for asset in range(n_assets)]
-    assert sorted(handles) == [f"asset_{number:04d}" for number in range(1, n_assets + 1)]
-    assert [alias.asset_of(handle) for handle in handles] == list(range(n_assets)) == sorted(alias.order)
-    sectors = {alias.sector_handle(name): name for name in INDUSTRIES}
-    assert sorted(sectors) == ["sector_01", "sector_02", "sector_03"]
-    assert {handle: alias.sector_of(handle) for handle in sectors} == sectors
+    assert all(re.fullmatch("asset_[0-9]{4}", handle) for handle in handles)
+    assert len(set(handles)) == n_assets
+    assert sorted(alias.order) == list(range(n_assets))
+    assert sorted({alias.sector_handle(name) for name in INDUSTRIES}) == ["sector_01", "sector_02", "sector_03"]
 
 
 def test_equal_seeds_give_equal_maps_and_others_differ():
@@ -32,17 +33,20 @@ def test_numbers_say_nothing_about_columns():
     correlations = []
     for seed in range(200):
         alias = AliasMap(seed, n, ())
-        distance = sum((int(alias.asset_handle(asset)[6:]) - 1 - asset) ** 2 for asset in range(n))
+        handles = sorted(alias.asset_handle(asset) for asset in range(n))
+        distance = sum((handles.index(alias.asset_handle(asset)) - asset) ** 2 for asset in range(n))
         correlations.append(1 - 6 * distance / (n * (n * n - 1)))
     assert abs(sum(correlations) / 200) < 4 / (200 * (n - 1)) ** 0.5
 
 
-def test_only_an_exact_handle_of_a_column_that_is_there_is_understood():
+def test_the_largest_number_says_nothing_about_how_many_there_are_or_will_be():
+    most = [max(int(AliasMap(seed, n, ()).asset_handle(asset)[6:]) for asset in range(n)) for seed in range(20) for n in (50, 300)]
+    assert min(most) > 8_000
+
+
+def test_a_wide_market_gets_wider_numbers_and_a_column_that_is_not_there_none():
     alias, wide = AliasMap(1, 3, ()), AliasMap(1, 10_000, ())
-    texts = ["", "asset_", "asset_1", "asset_00001", "asset_0000", "asset_0004", "Asset_0001", "asset_٠٠٠١", "asset_-001", "0001"]
-    assert [alias.asset_of(text) for text in texts] == [None] * len(texts)
-    assert wide.asset_of(wide.asset_handle(9_999)) == 9_999
-    assert len(wide.asset_handle(0)) == len("asset_00001"), "a wide market gets wider numbers"
+    assert len(wide.asset_handle(0)) == len("asset_00001")
     for asset in (-1, 3):
         with pytest.raises(IndexError):
             alias.asset_handle(asset)

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +39,7 @@ def test_the_four_masks_hide_what_they_say():
     assert shown["stock_blind"][3:] == days
     assert shown["blinded"] == [*shown["stock_blind"][:3], "day_+0", "day_-20"]
     handle, name, sector = shown["blinded"][:3]
-    assert handle.startswith("asset_0")
+    assert re.fullmatch("asset_[0-9]{4}", handle)
     assert name is None
     assert sector.startswith("sector_0")
 
@@ -58,6 +59,54 @@ def test_an_asset_is_understood_as_the_mask_shows_it_in_any_style():
     handle = blinded.asset_handle(2)
     assert blinded.parse_asset(f" {handle.upper()} ") == blinded.parse_asset(handle.replace("0", "０")) == 2
     assert blinded.parse_asset("asset_9999") is None
+
+
+def test_nothing_is_understood_before_it_was_shown():
+    for kind in ("stock_blind", "blinded"):
+        lens, teller = lens_of(kind), lens_of(kind)  # the teller knows all handles of the episode
+        for asset in range(len(CODES)):
+            assert lens.parse_asset(teller.asset_handle(asset)) is None
+        for text in ("", "sector", "sector_", "sector_00", "sector_1", *(f"sector_{number:02d}" for number in (1, 2, 9, 10, 99))):
+            assert lens.parse_sector(text) is None
+        lens.render([{AssetRef(4): 1}, [AssetRef(6)], SectorRef("白酒")])
+        assert [asset for asset in range(len(CODES)) if lens.parse_asset(teller.asset_handle(asset)) == asset] == [4, 6]
+        assert lens.parse_sector(teller.sector_handle("白酒")) == "白酒"
+        assert lens.parse_sector(teller.sector_handle("银行")) is None
+        resumed = lens_of(kind)
+        resumed.recall((*lens.shown, "asset_x", "sector_99"))
+        assert sorted(resumed.shown) == sorted(lens.shown)
+
+
+def test_a_visible_code_that_was_not_shown_is_understood_once_it_is_in_the_universe_and_no_day_before():
+    member = MARKET.member.copy()
+    member[: BASE_ROW + 5, 2] = member[:, 3] = False
+    for kind in ("bright", "date_blind"):
+        lens = Lens(MaskConfig(kind), 1, replace(MARKET, member=member), BASE_ROW)
+        assert [lens.parse_asset(CODES[asset]) for asset in (1, 2, 3)] == [1, None, None]
+        lens.day_handle(BASE_ROW + 4)
+        assert lens.parse_asset(CODES[2]) is None
+        lens.day_handle(BASE_ROW + 5)
+        assert [lens.parse_asset(CODES[asset]) for asset in (1, 2, 3)] == [1, 2, None]
+        lens.asset_handle(3)  # shown all the same
+        assert lens.parse_asset(CODES[3]) == 3
+
+
+def test_a_day_is_understood_from_when_it_was_shown():
+    for kind in MASK_KINDS:
+        lens, teller = lens_of(kind), lens_of(kind)
+        assert lens.parse_day(teller.day_handle(BASE_ROW + 1)) is None
+        lens.day_handle(BASE_ROW + 2)
+        assert [lens.parse_day(teller.day_handle(BASE_ROW + ahead)) for ahead in (1, 2)] == [BASE_ROW + 1, BASE_ROW + 2]
+        assert lens.parse_day(teller.day_handle(BASE_ROW + 3)) is None
+
+
+def test_indices_come_in_an_order_of_the_key():
+    snapshot = replace(
+        MARKET, indices={f"{code:06d}.SH": MARKET.indices[INDEX_CODE] for code in (16, 300, 852, 905)} | MARKET.indices
+    )
+    orders = {Lens(MaskConfig("blinded"), seed, snapshot, BASE_ROW).indices for seed in range(40)}
+    assert len(orders) > 15
+    assert {order[0] for order in orders} == set(snapshot.indices)
 
 
 def test_a_day_is_understood_only_as_the_mask_shows_it():

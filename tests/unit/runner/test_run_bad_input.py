@@ -15,6 +15,7 @@ import pytest
 from run_support import (
     DAYS_IN_WINDOW,
     PLUGIN,
+    SAME_MASK,
     TASK,
     WINDOW,
     Done,
@@ -30,7 +31,7 @@ from run_support import (
 )
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
-MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", "6", "--quiet")
+MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", "6", "--quiet", *SAME_MASK)
 
 
 @pytest.fixture(scope="module")

@@ -122,7 +122,7 @@ def test_every_kind_of_number_of_a_card_is_compared_and_named_with_its_line(orig
 
 
 CONTRADICTED = {
-    "call", "cost", "coverage", "decisions", "episodes", "limit", "mask_draw", "metrics", "orders", "seeds", "task", "usage",
+    "call", "cost", "coverage", "decisions", "episodes", "limit", "mask_key", "metrics", "orders", "seeds", "task", "usage",
     "windows",
 }  # fmt: skip
 """Parts of a card that other parts repeat or that ids are made of."""

@@ -147,7 +147,7 @@ Address: #card=ID */
       kt.facts([["Name", task.name], ["Version", task.version],
         ["Mask", [task.mask, kt.maskWords(task.mask)].filter(Boolean).join(": ")],
         ["Mode", [kt.words(task.mode || ""), kt.modeWords(task.mode)].filter(Boolean).join(": ")],
-        ["Config", el("code", {}, task.hash)], ["Mask draw", card.mask_draw === undefined ? null : String(card.mask_draw)],
+        ["Config", el("code", {}, task.hash)], ["Mask key", card.mask_key ? el("code", {}, card.mask_key) : null],
         ["Seeds", format.list(card.seeds)], ["Limit", card.limit === null ? "none: whole episodes" : `${card.limit} steps`]]),
       kt.details("The task's whole config", whole(task.config)),
       el("h3", {}, "Windows"),

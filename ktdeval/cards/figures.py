@@ -107,7 +107,9 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
         return chosen_columns(title, columns, rows, keep)
 
     schemes = Grid("Selection by the industries in the fit, mean over episodes", SCHEME_HEADS, tuple(scheme_rows(card)), left=1)
-    return table("Metrics", first), table("Diagnostics", {"": DIAGNOSTICS}), *((schemes,) if schemes.rows else ())
+    out = "".join(f"; left out: {clean(window)}" for window in card.left_out or {})
+    stand = f" of {', '.join(dict.fromkeys(clean(episode.window) for episode in card.pooled))}{out}" if out else ""
+    return table(f"Metrics{stand}", first), table("Diagnostics", {"": DIAGNOSTICS}), *((schemes,) if schemes.rows else ())
 
 
 def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:

@@ -214,7 +214,10 @@ def luck_lines(report: Row) -> Iterator[str]:
     if report["exposures"]:
         yield from ("", "Style exposures: of the NAV, mean over the days on which something was held")
         exposures = [{"unit": "ratio", **row["cards"], **row} for row in report["exposures"]]
-        cards = [figure_of(name, name) for name in report["exposures"][0]["cards"]]
+        names = list(report["exposures"][0]["cards"])
+        is_wide = sum(len(name) + 2 for name in names) > 50  # then columns are numbered, so that the table fits 80 columns
+        yield from (f"  {place}: {name}" for place, name in enumerate(names, 1) if is_wide)
+        cards = [figure_of(str(place) if is_wide else name, name) for place, name in enumerate(names, 1)]
         same = Column("same sign", lambda row: f"{row['same_sign']} of {row['members']}")
         yield from grid(exposures, text("factor"), *cards, figure_of("mean", "mean"), same)
 

@@ -60,11 +60,29 @@ def _check_keys(loader: Any, node: Any) -> None:
         seen[key] = line
 
 
+_MOST_DEPTH = 200
+_SHALLOW = 2 * _MOST_DEPTH
+"""Characters that a text of more levels has at least."""
+
+
+def _depth(text: str | bytes) -> int:
+    """Return the deepest nesting of a document, told without recursion: the C parser's composer ends the process at some depth."""
+    import yaml  # noqa: PLC0415 - see _strict_loader
+
+    depth = deepest = 0
+    for event in yaml.parse(text, Loader=_strict_loader()):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
     """Parse a YAML document that is one mapping; ConfigError (a duplicate key, one that is not text) names the line."""
     import yaml  # noqa: PLC0415 - see _strict_loader
 
     try:
+        if len(text) > _SHALLOW and _depth(text) > _MOST_DEPTH:
+            raise ConfigError(f"is nested more than {_MOST_DEPTH} levels deep")
         value = yaml.load(text, Loader=_strict_loader())  # noqa: S506 - a subclass of the safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -163,6 +163,7 @@ def test_a_config_or_a_card_that_is_deep_or_no_file_is_one_line(tmp_path: Path) 
         deep.write_text(text)
         code, err = said("run", "--config", deep)
         assert (code, err.count("\n")) == (2, 1), err
+        assert "is nested more than 200 levels deep" in err
     for words in (("run", "--config", pipe), ("card", "show", pipe), ("card", "validate", pipe), ("compare", pipe, pipe)):
         code, err = said(*words)
         assert (code, err.count("\n")) == (2, 1), err

@@ -196,7 +196,17 @@ def test_counts_of_a_step_are_those_of_its_conversation(run: Path) -> None:
 # ---- the table
 
 
-SIGNED = {"total_return", "common_return", "style_return", "selection_alpha", "trading_effect"}
+SIGNED = {
+    "total_return",
+    "common_return",
+    "industry_return",
+    "style_return",
+    "paper_common_return",
+    "paper_style_return",
+    "paper_selection_alpha",
+    "selection_alpha",
+    "trading_effect",
+}
 DECIMALS = {"fraction": 2, "ratio": 3, "per year": 2}
 
 

@@ -21,7 +21,7 @@ from ktdeval_qfinzero.data.rows import Bars
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
-from ktdeval_qfinzero.pmb import commands as broker_commands, ticks
+from ktdeval_qfinzero.pmb import commands as broker_commands
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import FREE, market, thing
@@ -287,8 +287,6 @@ def significant(values: dict[str, float], level: float = 0.01) -> list[str]:
 @contextmanager
 def taking_back() -> Iterator[None]:
     """Break the broker as it was: bars are matched at their end, and whatever works until then can be taken back."""
-    at_open = ticks._Tick.open
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(broker_commands, "_require_no_bar", lambda *_: None)
-        patch.setattr(ticks._Tick, "open", lambda tick, now_ns: at_open(tick, now_ns) if now_ns == tick._now_ns else None)
         yield

@@ -20,15 +20,6 @@ Observer = Callable[[BrokerState, Mapping[str, int]], None]
 
 
 @dataclass(slots=True)
-class OpenBars:
-    """What the open of a tick's bars has left: units taken of each column, and orders whose stop it reached."""
-
-    tick: int
-    taken: dict[int, int] = field(default_factory=dict)
-    triggered: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
 class Engine:
     """State, calendar and bars that commands and ticks act on."""
 
@@ -39,7 +30,6 @@ class Engine:
     opened: bool = False  # whether that day's open is over
     frame: Frame | None = None  # bars of the running session's present or last day
     done: int = 0  # ticks of the frame that are over
-    begun: OpenBars | None = None  # of the tick that runs, once the open of its bars is over
     feed: BarFeed | None = None  # of the running session
     due: dict[str, int] = field(default_factory=dict)  # order or spread id -> tick at which it can next fill or expire
     observer: Observer | None = None
@@ -109,7 +99,7 @@ class Engine:
 
     def load_frame(self, opened: Mapping[str, int]) -> None:
         """Read the bars of the running session's day. `opened`: marks at the day's open."""
-        self.due, self.done, self.frame, self.begun = {}, 0, None, None
+        self.due, self.done, self.frame = {}, 0, None
         if self.feed is not None and self.session is not None:
             self.frame = self.feed.frame(self.day_row, self.instruments(), opened)
             self.done = int(np.searchsorted(self.frame.tick_ns, self.now_ns, side="right"))

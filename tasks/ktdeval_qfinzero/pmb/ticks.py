@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval_qfinzero.pmb.day_events import settlement_day
-from ktdeval_qfinzero.pmb.engine import Engine, OpenBars
+from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import OrderAccepted, OrderCancelled, OrderExpired, OrderTriggered, Traded, order_payload
 from ktdeval_qfinzero.pmb.frames import NEVER, Frame
 from ktdeval_qfinzero.pmb.holding_events import MarginCalled, MarginCallMet
@@ -225,9 +225,6 @@ def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> 
             look = next_look(account, rules, frame, tick + 1)
         _plan(engine, frame, tick + 1)
         _observe(engine, frame)
-    bar_runs = stop < len(frame.tick_ns) and frame.tick_ns[stop] <= session.end_ns and frame.start_ns[stop] < until_ns
-    if bar_runs:
-        _Tick(engine, session, frame, stop).open(int(frame.start_ns[stop]))
 
 
 class _Tick:
@@ -239,31 +236,25 @@ class _Tick:
         self._start_ns = int(frame.start_ns[tick])
         self._now_ns = int(frame.tick_ns[tick])
         self._sent: list[tuple[Order, Execution]] = []  # orders of brackets, and the fills that sent them
-        self._bars = engine.begun if engine.begun is not None and engine.begun.tick == tick else OpenBars(tick)
+        self._taken: dict[int, int] = {}  # column -> units of its bar that fills have used up
+        self._triggered: set[str] = set()  # orders whose stop was reached on these bars
 
     def run(self) -> None:
         """Match and expire the orders that are due."""
-        self.open(self._now_ns)
+        for orders in self._due():
+            if self._may_match(orders):
+                self._match(orders, at_open=True)
         if self._sent:
             _plan(self._engine, self._frame, self._tick)
         due, self._sent = self._due(), []
         for orders in sorted(due, key=self._benefit):
             if self._may_match(orders) and not orders[0].spread_id:
-                self._match(orders, at_open=False, now_ns=self._now_ns)
+                self._match(orders, at_open=False)
         for order, cause in self._sent:
             self._stop_out(order, cause)
         for orders in due:
             expire_orders(self._engine, orders, self._now_ns)
             del self._engine.due[orders[0].spread_id or orders[0].id]
-
-    def open(self, now_ns: int) -> None:
-        """Match what is due with the open of the bars, once, in time priority: nothing of the bars has been shown by then."""
-        if self._engine.begun is self._bars:
-            return
-        self._engine.begun = self._bars
-        for orders in self._due():
-            if self._may_match(orders):
-                self._match(orders, at_open=True, now_ns=now_ns)
 
     def _due(self) -> list[Sequence[Order]]:
         """Orders, and legs of spreads, that can act at this tick, in time priority."""
@@ -285,19 +276,19 @@ class _Tick:
         better = 0 if fill is None else bar.open_e4 - fill.price_e4
         return (better if order.side == "BUY" else -better) * 1_000_000 // bar.open_e4
 
-    def _match(self, orders: Sequence[Order], *, at_open: bool, now_ns: int) -> None:
-        frame, tick = self._frame, self._tick
+    def _match(self, orders: Sequence[Order], *, at_open: bool) -> None:
+        frame, tick, now_ns = self._frame, self._tick, self._now_ns
         columns = [frame.column.get(order.instrument.id, -1) for order in orders]
-        if min(columns) < 0 or not frame.volume[tick, columns].all() or self._needless(orders[0], now_ns):
+        if min(columns) < 0 or not frame.volume[tick, columns].all() or self._needless(orders[0]):
             return
-        bars, taken = [frame.bar(tick, column) for column in columns], self._bars.taken
+        bars, taken = [frame.bar(tick, column) for column in columns], self._taken
         left = [capacity(bar, self._fills) - taken.get(column, 0) for bar, column in zip(bars, columns, strict=True)]
         if orders[0].spread_id:
             spread = self._engine.state.spreads[orders[0].spread_id]
             legs = [Leg(*leg) for leg in zip(orders, bars, left, strict=True)]
             fills = match_spread(legs, spread.net_limit_e4, spread.units, self._fills)
         else:
-            fills = self._match_order(orders[0], bars[0], left[0], at_open=at_open, now_ns=now_ns)
+            fills = self._match_order(orders[0], bars[0], left[0], at_open=at_open)
         if fills is None:
             return
         executions = [Execution(*parts) for parts in zip(orders, fills, bars, strict=True)]
@@ -313,33 +304,33 @@ class _Tick:
         """Fill the stop loss of what filled inside this bar where the bar reaches it: that may have been after the fill."""
         column = self._frame.column[order.instrument.id]
         since, left = replace(cause.bar, open_e4=cause.fill.price_e4), capacity(cause.bar, self._fills)
-        found = match(order, since, left - self._bars.taken.get(column, 0), self._fills, at_open=False)
+        found = match(order, since, left - self._taken.get(column, 0), self._fills, at_open=False)
         if order.stop_e4 is None or not found.triggered:
             return
         self._engine.journal.emit(self._now_ns, OrderTriggered(order.id))
         if found.fill is not None:
             marks = self._frame.marks_at(self._tick)
             executed = execute(self._engine, [Execution(order, found.fill, cause.bar)], marks, self._start_ns, self._now_ns)
-            self._bars.taken[column] = self._bars.taken.get(column, 0) + found.fill.qty * executed
+            self._taken[column] = self._taken.get(column, 0) + found.fill.qty * executed
 
-    def _match_order(self, order: Order, bar: Bar, left: int, *, at_open: bool, now_ns: int) -> tuple[Fill, ...] | None:
-        if order.id in self._bars.triggered:
+    def _match_order(self, order: Order, bar: Bar, left: int, *, at_open: bool) -> tuple[Fill, ...] | None:
+        if order.id in self._triggered:
             return None
         found = match(order, bar, min(left, self._most(order)), self._fills, at_open=at_open)
         if found.triggered:
-            self._engine.journal.emit(now_ns, OrderTriggered(order_id=order.id))
-            self._bars.triggered.add(order.id)
+            self._engine.journal.emit(self._now_ns, OrderTriggered(order_id=order.id))
+            self._triggered.add(order.id)
         return None if found.fill is None else (found.fill,)
 
     def _most(self, order: Order) -> int:
         """Units that an order may fill, whatever its bar has."""
         return closable(self._engine.state.accounts[order.account_id], order) if order.forced else order.open_qty
 
-    def _needless(self, order: Order, now_ns: int) -> bool:
+    def _needless(self, order: Order) -> bool:
         """Take a forced order from the state when there is nothing left to close; whether it was."""
         needless = order.forced and not self._most(order)
         if needless:
-            self._engine.journal.emit(now_ns, OrderCancelled(order.id, NOTHING_LEFT))
+            self._engine.journal.emit(self._now_ns, OrderCancelled(order.id, NOTHING_LEFT))
         return needless
 
 

@@ -250,7 +250,8 @@ def test_nothing_fills_at_or_shows_a_close_that_is_not_known_yet() -> None:
     play.until("2025-01-07T14:29:00Z")
     play.order("BUY", "MARKET")
     play.until("2025-01-07T20:59:59Z")
-    assert (play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == (100, 1_000_000)
+    assert (play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == (0, 1_000_000)
+    play.step()
     assert play.prices() == [100.0]  # the open that came after the order, not the close
 
 

@@ -38,6 +38,7 @@ class _Turn:
         self.conversation = Conversation(request)
         self.chance = np.random.default_rng(derive_seed(request.params.seed, "chaos"))
         self.shown = _shown_stocks(self.conversation)
+        self.held = [str(row["stock_id"]) for row in self.conversation.rows(self.conversation.state.get("positions"))]
 
     def pick(self, options: Any) -> Any:
         """One of a sequence."""
@@ -52,21 +53,22 @@ class _Turn:
         numbered = enumerate(arguments, self.conversation.calls_made + 1)
         return Reply(tool_calls=tuple(ToolCall(f"call_{n}", name, text) for n, text in numbered), finish_reason="tool_calls")
 
-    def order(self, **changes: Any) -> dict[str, Any]:
+    def order(self, stock: str, **changes: Any) -> dict[str, Any]:
         """A sound order with changes; a value of None drops the field."""
-        side = "BUY" if self.chance.random() < 0.7 else "SELL"
+        sells = stock in self.held and self.chance.random() < 0.5
         order = {
-            "stock_id": self.stock(),
-            "side": side,
-            "target_weight": round(float(self.chance.uniform(0.01, 0.13)), 3) if side == "BUY" else 0.0,
+            "stock_id": stock,
+            "side": "SELL" if sells else "BUY",
+            "target_weight": 0.0 if sells else round(float(self.chance.uniform(0.01, 0.09)), 3),
             "confidence": round(float(self.chance.random()), 2),
             "reason": self.conversation.reason("the dice like this one"),
         }
         return {key: value for key, value in (order | changes).items() if value is not None}
 
     def submission(self, **changes: Any) -> dict[str, Any]:
-        """A submission of one to four orders, the first of which is changed."""
-        orders = [self.order(**changes), *(self.order() for _ in range(int(self.chance.integers(4))))]
+        """A submission of one to four orders, one a stock, the first of which is changed. Where no stock was shown it names one."""
+        stocks = self.chance.permutation(self.shown or ["asset_0001"])[: int(self.chance.integers(1, 5))].tolist()
+        orders = [self.order(stock, **(changes if place == 0 else {})) for place, stock in enumerate(stocks)]
         return {"orders": orders, "overall_reason": "as the dice fell"}
 
     def text(self, **changes: Any) -> str:
@@ -118,7 +120,7 @@ def _research_well(turn: _Turn) -> Reply:
 
 def _submit_well(turn: _Turn) -> Reply:
     submission = turn.submission()
-    return turn.conversation.submit(submission["orders"], submission["overall_reason"])
+    return turn.conversation.submit(submission["orders"] if turn.shown else [], submission["overall_reason"])
 
 
 # --- misdeeds
@@ -217,6 +219,7 @@ _wrong_values = _submission_with(
     {"target_weight": 1.2}, {"target_weight": -0.1}, {"stock_id": 42}, {"stock_id": ""}, {"price": 10.0},
 )  # fmt: skip
 _huge_shares = _submission_with(*({"target_weight": None, "shares": shares} for shares in (10**8, 10**30, 7, 101)))
+_against_the_rules = _submission_with({"target_weight": 0.6}, {"side": "SELL", "target_weight": 0.0})
 _unknown_stock = _submission_with(
     *({"stock_id": name} for name in ("asset_9999", "asset_42", "ASSET_0001", "cash", "999999", "day_+3"))
 )
@@ -253,5 +256,6 @@ RESEARCH_MISDEEDS: tuple[Misdeed, ...] = (
 )  # fmt: skip
 SUBMISSION_MISDEEDS: tuple[Misdeed, ...] = (
     _bad_json, _unknown_tool, _missing_field, _both_sizes, _wrong_values, _odd_numbers, _huge_shares, _real_identity_ordered,
-    _odd_text, _wrong_tool, _several_submissions, _unknown_stock, _empty, _prose, _refusal, _filtered, _truncated,
+    _odd_text, _wrong_tool, _several_submissions, _unknown_stock, _against_the_rules, _empty, _prose, _refusal, _filtered,
+    _truncated,
 )  # fmt: skip

@@ -34,7 +34,7 @@ PANEL = (
     "parse_failure_rate", "ece",
 )  # fmt: skip
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
-CHAOS = ("--model", "builtin/chaos", "--tasks", TASK)
+CHAOS = ("--model", "builtin/chaos", "--tasks", TASK, *SAME_MASK)
 
 
 @pytest.fixture(scope="module")

@@ -127,11 +127,12 @@ class PublicHistory:
         """[T, 1] counts and sums over the index members, by the names that a market context gives them."""
         market, member = self.market, self.market.member
         traded = self.has_bar & (market.volume > 0) & member
+        silent = member & ~self.has_bar & self.is_listed
         change = np.where(traded, _change_over(self._closes, 1) * 100.0, np.nan)
         found = {"amount_cny": np.where(np.isfinite(market.amount) & member, market.amount, 0.0).sum(axis=1)}
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # days on which no member traded
             found["median_return_1d_pct"] = np.nanmedian(change, axis=1)
-            for name, which in zip(COUNTS, (member, change > 0, change < 0, member & ~traded), strict=True):
+            for name, which in zip(COUNTS, (member, change > 0, change < 0, silent), strict=True):
                 found[name] = which.sum(axis=1)
         return {name: single(values[:, None]) for name, values in found.items()}
 

@@ -230,6 +230,7 @@ def card_data(board: Board, entry: Entry, standing: tuple[bool, list[str]], rank
         "path": board.folder.relative(entry.files.card),
         "submission": to_plain(entry.submission),
         "verdict": to_plain(entry.verdict),
+        "labels": entry.labels,
         "errata": [{name: getattr(each, name) for name in _ERRATUM} for each in entry.errata],
         "division": None if entry.division is None else entry.division.id,
         "ranked": standing[0],

@@ -585,7 +585,7 @@ def test_rows_say_who_submitted_what() -> None:
     row = by_label(ranked_tables(make_board([one]))["all"])["house/one"]
     expected = {
         "card": one.card_id, "model": "house/one", "agent": "react", "strategy": "momentum", "baseline": None,
-        "tier": "re-executed", "labels": ["synthetic"],
+        "tier": "re-executed", "labels": ["synthetic", "price claimed"],
         "attempts": 2, "cutoff": "2023-12-31", "submitter": "a house", "submitted_on": "2026-01-01",
         "settings": "reasoning effort high",
     }  # fmt: skip

@@ -17,7 +17,7 @@ Address: #card=ID */
     const {card, submission, verdict, errata} = entry;
     const rank = entry.ranks.all;
     return [
-      el("p", {}, kt.tierChip(verdict?.tier || "unchecked"), " ", card.labels.map((label) => [kt.labelChip(label), " "])),
+      el("p", {}, kt.tierChip(verdict?.tier || "unchecked"), " ", entry.labels.map((label) => [kt.labelChip(label), " "])),
       kt.facts([
         ["Model", kt.modelLink(card.model.name, null, {card: entry.id})], ["Agent", card.agent.name],
         ["Division", entry.division ? el("a", {href: kt.address.task(entry.division)}, entry.division) : "none of this board"],

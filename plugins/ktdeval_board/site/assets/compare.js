@@ -72,7 +72,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const rank = entry.ranks.all;
     return el("section.side", {"aria-label": `Card ${"AB"[at]}`},
       el("h2", {}, el(`span.key.key-${at + 1}`, {"aria-hidden": "true"}), `${"AB"[at]}: ${label}`),
-      el("p", {}, kt.tierChip(entry.verdict?.tier || "unchecked"), " ", card.labels.map((name) => [kt.labelChip(name), " "])),
+      el("p", {}, kt.tierChip(entry.verdict?.tier || "unchecked"), " ", entry.labels.map((name) => [kt.labelChip(name), " "])),
       kt.facts([
         ["Model", kt.modelLink(card.model.name, null, {card: entry.id})], ["Agent", card.agent.name],
         ["Rank", entry.ranked && rank ? `${rank.rank} of ${rank.of}` : `none: ${entry.why.join("; ") || "a baseline"}`],

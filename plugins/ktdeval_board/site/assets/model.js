@@ -92,7 +92,7 @@ Address: #model=NAME, and optionally card=ID (or agent= and division=), window=,
   function head(view) {
     const {entry, chosen} = view;
     const row = chosen.row;
-    const parts = [kt.tierChip(chosen.tier), ...entry.card.labels.map((label) => kt.labelChip(label)),
+    const parts = [kt.tierChip(chosen.tier), ...entry.labels.map((label) => kt.labelChip(label)),
       row?.baseline ? kt.chip(`baseline: ${row.baseline}`, "base") : null];
     const lead = [
       entry.ranked && entry.ranks.all ? `Rank ${entry.ranks.all.rank} of ${entry.ranks.all.of}` : "Not ranked",

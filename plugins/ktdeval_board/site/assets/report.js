@@ -199,11 +199,11 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
     ];
   }
 
-  function trust({verdict, errata, card, submission}) {
+  function trust({verdict, errata, labels, submission}) {
     const tier = verdict ? verdict.tier : "unchecked";
     const lines = [`Tier: ${tier}. ${kt.TIERS[tier]?.[1] || ""}`];
     (verdict?.notes || []).forEach((note) => lines.push(`Note of the check: ${note}`));
-    if (card.labels.length) lines.push(`Labels: ${card.labels.join(", ")}.`);
+    if (labels.length) lines.push(`Labels: ${labels.join(", ")}.`);
     if (submission.attempts) lines.push(
       `The submitter states ${plural(submission.attempts.runs, "run")} of this model and agent on these `
         + `windows${submission.attempts.note ? ` (${submission.attempts.note})` : ""}.`);

@@ -111,6 +111,8 @@ def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
             return os.fdopen(descriptor, "rb")
         os.close(descriptor)
     except OSError as error:
+        if error.errno == errno.ELOOP and not follow:
+            raise OSError(errno.ELOOP, "is a link, no plain file", str(path)) from None
         if error.errno != errno.ENXIO:  # a socket
             raise
         mode = stat.S_IFSOCK

@@ -48,7 +48,7 @@ class ReplayModel:
             "seeds": seeds[-1] - seeds[0] + 1,
             "seed": seeds[0],
             "limit": first.limit,
-            "mask_draw": first.mask_draw,
+            "mask_key": first.mask_key,
             "agent": first.agent,
             "agent_args": first.agent_args,
             **manifest.data,

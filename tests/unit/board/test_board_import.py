@@ -238,7 +238,7 @@ def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_pat
     with pytest.raises(CardError, match="at most 100 are taken"):
         import_results(path, 100)
     (tmp_path / "link.json").symlink_to(path)
-    with pytest.raises(CardError, match="is no regular file"):
+    with pytest.raises(CardError, match="is a link, no plain file"):
         import_results(tmp_path / "link.json", LIMIT)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(CardError, match="is not UTF-8"):

@@ -162,7 +162,7 @@ def test_pages_of_cards_say_the_ranks_of_the_tables_and_one_label_is_everywhere(
         assert ranked
         for row in ranked:
             page = read_data(site, f"card/{row['card']}")
-            assert "price claimed" in page["labels"] == row["labels"]
+            assert page["labels"] == row["labels"] != []
             place = page["ranks"][name.split("/")[2]]
             assert place == {"rank": row["rank"], "alpha_rank": row["alpha_rank"], "tie": row["tie"], "of": len(ranked)}
 

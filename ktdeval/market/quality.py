@@ -29,7 +29,7 @@ from ktdeval.market.raw import (
     raw_from_snapshot,
 )
 from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code
-from ktdeval.market.units import MOSTLY_WHOLE, average_price, outside_bar, whole_part, wrong_units
+from ktdeval.market.units import MOSTLY_WHOLE, average_price, in_wholes, outside_bar, wrong_units
 
 __all__ = ["LOOKBACK_DAYS", "Finding", "RawMarket", "check", "raw_from_snapshot"]
 
@@ -160,11 +160,11 @@ def _check_amount(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _check_volume(raw: RawMarket) -> Iterator[Finding]:
-    """Volumes that are no whole shares, or that the import had to interpret."""
-    volume = raw.table.values["volume"]
-    yield _bars_finding(
-        raw, "volume_not_whole", np.isfinite(volume) & (np.round(volume) != volume) & (whole_part(volume) < MOSTLY_WHOLE)
-    )
+    """Volumes of codes that are no whole shares, or that the import had to interpret."""
+    volume, column = raw.table.values["volume"], raw.table.column
+    told, whole = (np.bincount(column, weights=mask) for mask in in_wholes(volume))
+    no_counts = (whole < MOSTLY_WHOLE * told)[column]
+    yield _bars_finding(raw, "volume_not_whole", np.isfinite(volume) & (np.round(volume) != volume) & no_counts)
     yield _finding("import_notes", len(raw.notes), raw.notes)
 
 

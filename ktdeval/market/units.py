@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ktdeval.market.raw import BarTable, RawMarket
 from ktdeval.market.snapshot import BoolArray, FloatArray
@@ -13,10 +14,7 @@ PRICE_SLACK = 1.01  #: An average price may lie this far outside low and high: s
 _SINGLE = 1.3e-7  # relative noise of a volume that was divided by a factor in single precision
 MOSTLY_WHOLE = 0.7  #: Less than this part of volumes in whole shares: they are no counts of shares
 _WHOLE = 0.95  # part that is whole where volumes are counts of shares
-_MOST_OF_A_CODE, _PART_OF_A_MARKET = (
-    0.5,
-    0.01,
-)  # days of a code and bars of a market: fewer are odd rows
+_MOST, _PART_OF_A_MARKET = 0.5, 0.01  # bars of a code or day, and of a market: fewer are odd rows
 _WORDS = {
     "factor": "volumes look divided by the factor (--volume divided), or prices were divided by it that are unadjusted",
     "1 / factor": "prices look adjusted (--prices adjusted), or volumes were multiplied by the factor (--volume raw)",
@@ -26,19 +24,24 @@ _WORDS = {
     " volumes were said to be lots and are shares",
     1e-3: "amounts look like thousands of CNY (--amount-unit thousand_CNY)",
     1e-4: "amounts look like ten thousands of CNY (--amount-unit ten_thousand_CNY)",
+    1e-6: "amounts look like millions of CNY; multiply them by 100 (--amount-unit ten_thousand_CNY)",
+    1e-8: "amounts look like hundreds of millions of CNY; multiply them by 10,000 (--amount-unit ten_thousand_CNY)",
     10.0: "volumes look like lots of 10 shares, or the units given are not those of the file",
     1e3: "amounts look like CNY, not thousands (--amount-unit CNY), or volumes like thousands of shares",
     1e4: "amounts look like CNY, not ten thousands (--amount-unit CNY), or volumes like ten thousands of shares",
 }  # amount / volume over the price -> the likely unit
 
 
-def whole_part(volume: FloatArray, unit: float = 1.0) -> float:
-    """Part of volumes that are a whole number of `unit` shares, among those small enough for single precision to tell; NaN where
-    there is none.
-    """
-    telling = volume[(volume > 0) & (volume * _SINGLE < 0.2 * unit)]
-    rest = np.abs(telling - np.round(telling / unit) * unit)
-    return float((rest <= telling * _SINGLE + 1e-3).mean()) if len(rest) else float("nan")
+def in_wholes(volume: FloatArray, unit: float = 1.0) -> tuple[BoolArray, BoolArray]:
+    """[rows] volumes small enough for single precision to tell whether they are whole numbers of `unit` shares, and which are."""
+    telling = (volume > 0) & (volume * _SINGLE < 0.2 * unit)
+    small = np.where(telling, volume, 0.0)
+    return telling, telling & (np.abs(small - np.round(small / unit) * unit) <= small * _SINGLE + 1e-3)
+
+
+def _whole_part(volume: FloatArray, unit: float) -> float:
+    telling, whole = in_wholes(volume, unit)
+    return float(whole.sum() / telling.sum()) if telling.any() else float("nan")
 
 
 def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "divided"] | None:
@@ -50,7 +53,7 @@ def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "div
     if not moved.any():
         return "raw"
     for unit in (1.0, 100.0):
-        raw, divided = whole_part(volume[moved], unit), whole_part((volume * factor)[moved], unit)
+        raw, divided = _whole_part(volume[moved], unit), _whole_part((volume * factor)[moved], unit)
         if raw > _WHOLE and not divided > MOSTLY_WHOLE:
             return "raw"
         if divided > _WHOLE and not raw > MOSTLY_WHOLE:
@@ -72,7 +75,7 @@ def outside_bar(table: BarTable, average: FloatArray) -> BoolArray:
 
 def wrong_units(raw: RawMarket) -> tuple[BoolArray, str] | None:
     """Bars ([rows]) whose amount, volume and prices fit after one constant of units or the factor, and not as they are, with the
-    likely unit in words. None where those are only a few.
+    likely unit in words, or most bars, where no constant makes them fit. None where those are only a few.
     """
     table, average = raw.table, average_price(raw.table)
     known = table.traded & np.isfinite(average) & (average > 0)
@@ -86,9 +89,16 @@ def wrong_units(raw: RawMarket) -> tuple[BoolArray, str] | None:
     for key, scale in scales.items():
         fits = off & np.isfinite(scale) & ~outside_bar(table, average / scale)
         # Without a factor prices may be adjusted, and those of single codes happen to be some ten times what was paid.
-        days, fitting = (np.bincount(table.column, weights=mask) for mask in (known, fits))
-        fits &= (fitting > _MOST_OF_A_CODE * days)[table.column] | (not raw.has_factor)
-        if fits.sum() > max(best[0], (_PART_OF_A_MARKET if raw.has_factor else _MOST_OF_A_CODE) * known.sum()):
+        fits &= _mostly(fits, known, table.column) | _mostly(fits, known, table.row) | (not raw.has_factor)
+        if fits.sum() > max(best[0], (_PART_OF_A_MARKET if raw.has_factor else _MOST) * known.sum()):
             times = f"{key:g}" if isinstance(key, float) else f"the {key}" if key == "factor" else key
             best = (int(fits.sum()), fits, f"{times} times the price: {_WORDS[key]}")
+    if not best[0] and raw.has_factor and off.sum() > _MOST * known.sum():
+        return off, "not the price, nor a known number of times it: columns or units that don't belong together"
     return (best[1], best[2]) if best[0] else None
+
+
+def _mostly(fits: BoolArray, known: BoolArray, group: npt.NDArray[np.int64]) -> BoolArray:
+    """[rows] whether most known bars of a row's group, a code or a day, fit."""
+    count, fitting = (np.bincount(group, weights=mask) for mask in (known, fits))
+    return np.asarray((fitting > _MOST * count)[group])

@@ -8,7 +8,7 @@ from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.quality import RawMarket, check
 from ktdeval.market.units import stored_volume
-from raw_market import bars, changed, market
+from raw_market import CODES, DAYS, bars, changed, market
 
 
 def words(raw: RawMarket) -> dict[str, str]:
@@ -27,6 +27,8 @@ def words(raw: RawMarket) -> dict[str, str]:
         (1.0, 1e3, "--amount-unit CNY)"),
         (1.0, 1e4, "--amount-unit CNY)"),
         (10.0, 100.0, "the units given are not those of the file"),
+        (1.0, 1e-6, "millions of CNY; multiply"),
+        (1.0, 1e-8, "hundreds of millions of CNY; multiply"),
     ],
 )
 def test_amounts_that_fit_only_after_a_constant_of_units_are_an_error_that_names_it(
@@ -51,12 +53,20 @@ def test_volumes_of_another_convention_are_an_error_and_a_few_odd_days_are_none(
     )
     odd = words(market(changed("600519.SH", "2024-01-04", amount=1e6)))
     assert odd.keys() == {"average_price_outside_bar"}
+    # Units that change on a day are named, and so are numbers that no unit explains.
+    late = table["date"] >= DAYS[3]
+    lots = market(table.assign(volume=table["volume"].where(~late, table["volume"] / 100)))
+    assert "--volume-unit lot)" in words(lots)["wrong_units"]
+    assert "don't belong together" in words(market(table.assign(amount=table["amount"] * 37)))["wrong_units"]
     # Adjusted prices without a factor never agree with amounts, whatever the quotient.
     mixed = table.assign(amount=table["amount"] * (1 + np.arange(len(table)) % 7))
     assert "wrong_units" not in words(market(mixed, has_factor=False))
     # Volumes that are no counts of shares are named where no amount shows more.
     bare = table.assign(amount=np.nan, volume=1234.5678)
     assert "lots with decimals" in words(market(bare))["volume_not_whole"]
+    one = bare.assign(volume=np.where(bare["code"] == CODES[1], 1234.5678, 1000.0))
+    (found,) = (finding for finding in check(market(one)) if finding.kind == "volume_not_whole")
+    assert found.count == len(DAYS), "one code of many"
 
 
 @given(seed=st.integers(0, 2**32), assets=st.integers(1, 30), largest=st.floats(3, 9), lots=st.booleans())

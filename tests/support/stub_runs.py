@@ -23,7 +23,7 @@ from ktdeval.harness.messages import USAGE_FIELDS
 from ktdeval.market.calendar import sessions
 from ktdeval.runner.store import RunFolder
 from ktdeval.typed import to_plain
-from run_support import Done, Running, ktdeval, start
+from run_support import SAME_MASK, Done, Running, ktdeval, start
 from stub_provider import KEY, Stub
 
 
@@ -65,7 +65,7 @@ def apart(episodes: int, limit: int) -> tuple[object, ...]:
 def words_of(wire: Wire, stub: Stub | None, *words: object) -> tuple[object, ...]:
     """`ktdeval` words of a run over a wire; task, windows, `--out` and the market are the caller's."""
     address = () if stub is None else ("--base-url", stub.base_url_of(wire.name))
-    common = ("--cache", "run", "--price", "input=2,output=8,cache_read=0.5", "--quiet")
+    common = ("--cache", "run", "--price", "input=2,output=8,cache_read=0.5", "--quiet", *SAME_MASK)
     return ("--model", wire.model, *wire.words, *address, *common, *words)
 
 

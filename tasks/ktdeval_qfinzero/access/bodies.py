@@ -39,7 +39,7 @@ class Bodies:
         try:
             body = await self._read(headers, receive)
             if body and is_json(headers):
-                _check_json(body)
+                check_json(body)
         except ServiceError as error:
             close = {"connection": "close"} if error.code == "timeout" else {}
             await error_answer(error).response(close)(scope, receive, send)
@@ -77,7 +77,8 @@ def _check_size(count: int) -> None:
         raise ServiceError("too_large", f"a request's body has at most {MOST_BODY_BYTES} bytes")
 
 
-def _check_json(body: bytes) -> None:
+def check_json(body: bytes | str) -> None:
+    """Refuse what is not strict JSON; raises ServiceError `invalid_argument`."""
     try:
         loads_untrusted(body)
     except (ValueError, RecursionError) as error:

@@ -5,8 +5,10 @@ Over HTTP each session has a workspace of its own, opened with it and dropped wh
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from http import HTTPStatus
@@ -14,14 +16,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from mcp import types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.message import SessionMessage
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from ktdeval_qfinzero.access.bodies import check_json
 from ktdeval_qfinzero.access.dispatch import Answer, dispatch, error_answer
 from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Limits, Workspaces
 from ktdeval_qfinzero.data.stores import Dataset
@@ -97,8 +102,31 @@ async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits, lo
     workspace_id = workspaces.open()
     served = types.version.MODERN_PROTOCOL_VERSIONS
     server = mcp_server(catalogue, workspaces, lambda _: workspace_id, lambda _: served)
-    async with stdio_server() as (read, write):
+
+    async def strict_lines() -> AsyncIterator[str]:
+        """Lines that are strict JSON. Others are answered here, for the SDK takes the last of doubled fields."""
+        async for line in await anyio.open_file(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False):
+            try:
+                check_json(line)
+            except ServiceError as error:
+                await write.send(_refused(line, error))
+            else:
+                yield line
+
+    async with stdio_server(strict_lines()) as (read, write):  # type: ignore[arg-type]  # it is iterated, and no more
         await server.run(read, write, server.create_initialization_options())
+
+
+def _refused(line: str, error: ServiceError) -> SessionMessage:
+    """Answer to a line that is not strict JSON, with the id of its request where that can be read."""
+    try:
+        given = json.loads(line)
+    except (ValueError, RecursionError):
+        given = None
+    asked = given.get("id") if isinstance(given, dict) else None
+    code = types.PARSE_ERROR if given is None else types.INVALID_REQUEST
+    named = asked if type(asked) in (int, str) else None
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=named, error=types.ErrorData(code=code, message=error.message)))
 
 
 def _tool(operation: Operation) -> types.Tool:

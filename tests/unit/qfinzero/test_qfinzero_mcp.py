@@ -19,6 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from ktdeval_qfinzero.access.dispatch import Security
+from ktdeval_qfinzero.access.mcp import serve_stdio
 from ktdeval_qfinzero.access.served_market import served as served_catalogue
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits
 from ktdeval_qfinzero.catalogue import catalogue
@@ -163,6 +164,19 @@ def test_over_stdin_and_stdout_every_tool_gives_what_the_process_gives(folder: P
     messages = [json.loads(line) for line in written.read_text().splitlines()]  # and nothing else goes to stdout
     assert len(messages) > len(catalogue().operations)
     assert all(message["jsonrpc"] == "2.0" for message in messages)
+
+
+def test_lines_of_stdin_that_are_no_strict_json_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"toy_clock_advance","arguments":%s}}'
+    lines = [call % (7, '{"minutes":1,"minutes":2}'), call % ('"a"', '{"minutes":NaN}'), call % ("true", '{"a":1,"a":1}'), "{"]
+    (tmp_path / "in").write_text("\n".join(lines))
+    with (tmp_path / "in").open() as given, (tmp_path / "out").open("w") as told:
+        monkeypatch.setattr(sys, "stdin", given)
+        monkeypatch.setattr(sys, "stdout", told)
+        asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
+    answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [(each["id"], each["error"]["code"]) for each in answers] == [(7, -32600), ("a", -32600), (None, -32600), (None, -32700)]
+    assert "'minutes' stands twice" in answers[0]["error"]["message"]
 
 
 # ---- errors and sessions

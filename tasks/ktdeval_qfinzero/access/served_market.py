@@ -54,9 +54,14 @@ def load_rules(path: Path) -> MarketRules:
 
 def check_rules(entries: list[Entry], rules: MarketRules, where: str) -> None:
     """Raise VerificationError if an account or a session of a log was not opened under these rules."""
+    opened = 0
     for entry in entries:
-        given = entry.data if isinstance(entry.data, Mapping) and entry.kind == "command" else {}
-        for name, value in rules.fixed.get(entry.type, {}).items() if given else ():
+        given = entry.data if isinstance(entry.data, Mapping) else {}
+        if entry.type == "ACCOUNT_CREATED":
+            opened += 1
+            if opened > rules.accounts.most or given.get("account_type") not in rules.accounts.types:
+                raise VerificationError(f"{where}: line {entry.seq + 1} opens an account that the rules don't allow")
+        for name, value in rules.fixed.get(entry.type, {}).items():
             if given.get(name) != value:
                 raise VerificationError(f"{where}: line {entry.seq + 1} has another {name} than the rules")
 
@@ -72,9 +77,11 @@ _OF_COMMAND: Final = {"PMB.account.create": "account.create", "PMB.session.creat
 
 def _ruled(operation: Operation, rules: MarketRules) -> Operation:
     """An operation without the arguments that the server gives."""
-    fixed = rules.fixed[_OF_COMMAND[operation.name]]
+    fixed, usual = rules.fixed[_OF_COMMAND[operation.name]], {"account_type": rules.accounts.types[0]}
     fields = [each for each in msgspec.structs.fields(operation.takes) if each.name not in fixed]
-    left = [(each.name, each.type) if each.required else (each.name, each.type, each.default) for each in fields]
+    left = [
+        (each.name, each.type) if each.required else (each.name, each.type, usual.get(each.name, each.default)) for each in fields
+    ]
 
     def handler(workspace: Workspace, given: Plain) -> Answer:
         if operation.name == "PMB.account.create":

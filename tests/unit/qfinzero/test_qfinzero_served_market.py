@@ -51,7 +51,7 @@ def traded(served: Served) -> str:
     mine = served.open()
     session = {"session_id": "sess-000001"}
     for path, given in (
-        ("/v1/accounts", {"account_type": "CASH"}),
+        ("/v1/accounts", {}),  # of the first type that the rules name
         ("/v1/sessions", {"account_id": "acct-000001", **SPAN}),
         ("/v1/orders", {**session, "account_id": "acct-000001", "order": ORDER}),
         ("/v1/sessions/sess-000001/step", {"step": 1}),
@@ -132,6 +132,7 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
     account = next(number for number, line in enumerate(lines) if '"type":"account.create"' in line)
     cheaper = [line.replace('"price_e4":', '"price_e4":1') if number == trade else line for number, line in enumerate(lines)]
     richer = [line.replace('"initial_cash":20000', '"initial_cash":90000') for line in lines]
+    borrower = [line.replace('"account_type":"CASH"', '"account_type":"MARGIN"') for line in lines]
     assert cheaper != lines
     assert richer != lines
     log, rules, rerun = tmp_path / "log.jsonl", ("--rules", folder / "rules.yaml"), ("--rerun", "--data", folder / "data")
@@ -140,6 +141,7 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
         (chained(cheaper), rerun, trade + 1),
         (chained(richer), rules, account + 1),
         (chained(richer), rerun, account + 2),
+        (chained(borrower), rules, account + 2),
         ([*lines[:3], *lines[4:]], (), 4),
     ):
         log.write_text("\n".join(changed))

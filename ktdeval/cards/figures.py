@@ -9,6 +9,7 @@ from ktdeval.cards.card import ScoringCard, TradingCard, TradingEpisode
 from ktdeval.cards.parts import MetricLine
 from ktdeval.cards.table import UNDEFINED, Grid, clean
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
+from ktdeval.stats.series import TRADING_DAYS
 
 _PARTS = ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect")
 _PAPER_PARTS = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
@@ -61,17 +62,21 @@ def _parts(card: TradingCard) -> str:
     which = f" ({one.window}, seed {one.seed}, of median return)" if len(card.pooled) > 1 else ""
     reference = card.reference.benchmark_buy_and_hold.get(one.window)
     held = None if reference is None else reference.metrics.total_return.value
-    against = "" if held is None else f" The benchmark made {number('total_return', 'fraction', held)} %{_price_index(one)}."
+    against = "" if held is None else f" The benchmark made {number('total_return', 'fraction', held)} %{price_index([one])}."
     return f"Return, %{which}: {told['total_return']}, of which {parts or 'nothing is attributed'}{without}.{against}"
 
 
-def _price_index(episode: TradingEpisode) -> str:
-    """How much dividend-like growth a price index lacks, where the information ratio's detail has it."""
-    ratio = episode.metrics.get("information_ratio")
-    growth = ratio.detail.get("dividend_growth") if ratio is not None and isinstance(ratio.detail, Mapping) else None
-    if not isinstance(growth, float):
+def price_index(episodes: Sequence[TradingEpisode]) -> str:
+    """How much dividend-like growth a price index lacks, mean over episodes; empty without the information ratio's detail."""
+    found = []
+    for one in episodes:
+        detail = one.metrics["information_ratio"].detail if "information_ratio" in one.metrics else None
+        if isinstance(detail, Mapping) and isinstance(growth := detail.get("dividend_growth"), float):
+            found.append((100 * growth * one.steps / TRADING_DAYS, one.steps))
+    if not found:
         return ""
-    return f" (a price index lacks dividends: the members' adjustment factors grew by {100 * growth:.1f} % a year)"
+    rise, days = map(fmean, zip(*found, strict=True))
+    return f" (a price index lacks dividends: the members' adjustment factors grew by {rise:.1f} % in {days:.0f} days)"
 
 
 def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from scipy import stats
 from ktdeval.cards import TradingCard
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
-from ktdeval_compare.entrants import Entrant, Row, label, recorded_ledger
+from ktdeval_compare.entrants import Entrant, Row, differ_in_windows, label, recorded_ledger
 
 _SELECTION = "selection_alpha"
 
@@ -23,21 +23,22 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     Returns `cards`: for each card `return`, `selection` (medians), their ranks, `paper_selection`, `psr`, `dsr` (median over
     episodes, each deflated by all trials of its window and snapshot), `trials` (least and most over windows), `reason` where there
     is no `dsr`. `ranks`: rank correlations of return and selection, where cards are of the same windows. `exposures`:
-    factor rows over all cards.
+    factor rows over all cards, without a `mean` where they are not.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named)]
     wanted = {(window.name, entrant.card.snapshot.id) for entrant in named for window in entrant.card.windows}
     trials = {(window, snapshot): count_trials(roots, window, snapshot) for window, snapshot in sorted(wanted)}
     rows: list[Row] = [_card_row(entrant, trials) for entrant in named]
-    windows = [sorted({(episode.first_day, episode.last_day) for episode in entrant.card.pooled}) for entrant in named]
-    if any(spans != windows[0] for spans in windows):
+    exposures = _exposures(named)
+    if differ_in_windows(named):
         ranks: Row = {"spearman": None, "kendall": None, "reason": "the cards' figures are of different windows"}
+        exposures = [row | {"mean": None, "members": 0, "same_sign": 0} for row in exposures]
     else:
         ranks = rank(rows)
     notes = [f"{entrant.label}: window {window} is left out: {reason}"
              for entrant in named for window, reason in (entrant.card.left_out or {}).items()]  # fmt: skip
-    return {"cards": rows, "ranks": ranks, "exposures": _exposures(named), "notes": notes}
+    return {"cards": rows, "ranks": ranks, "exposures": exposures, "notes": notes}
 
 
 def rank(rows: Sequence[Row]) -> Row:

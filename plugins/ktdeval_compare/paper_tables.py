@@ -18,7 +18,7 @@ from ktdeval.cards import TradingCard
 from ktdeval.cli import grid_lines
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
-from ktdeval_compare.entrants import Entrant, Scored, label, load_cards, load_entrants
+from ktdeval_compare.entrants import Entrant, Scored, differ_in_windows, label, load_cards, load_entrants
 from ktdeval_compare.luck import luck
 
 Row = dict[str, float | str | None]
@@ -69,6 +69,8 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
     if rows == "attackers":
         return pd.DataFrame(_attacker_rows(paths, metrics)).set_index("Attacker")
     entrants = load_entrants(paths)
+    if differ_in_windows(entrants):
+        raise CardError(f"the cards' figures are of different windows ({paths[0]} …); a table is of cards of the same ones")
     if rows == "factors":
         return _exposure_frame(entrants, cohorts)
     if rows == "models":
@@ -103,7 +105,7 @@ def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
     """Median and quartiles of each mask in one text."""
 
     def text(row: pd.Series[float], mask: str) -> str:
-        low, high = (_cell(row[f"{mask}_{end}"], "percent") for end in ("low", "high"))
+        low, high = (_cell(row.get(f"{mask}_{end}"), "percent") for end in ("low", "high"))
         return _cell(row[mask], "percent") + ("" if UNDEFINED in (low, high) else f" [{low}, {high}]")
 
     return pd.DataFrame({mask: [text(row, mask) for _, row in frame.iterrows()] for mask in MASKS if mask in frame}, frame.index)
@@ -181,7 +183,8 @@ def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
         row = cells.setdefault((card.model.name, card.task.mode), {})
         _check_new(card.task.mask not in row, entrant)
         row |= {card.task.mask: line.value}
-        row |= {f"{card.task.mask}_{end}": getattr(line.interval, end, None) for end in ("low", "high")}
+        if line.interval and line.interval.kind == "interquartile":  # one episode has a bootstrap interval instead
+            row |= {f"{card.task.mask}_{end}": getattr(line.interval, end) for end in ("low", "high")}
     frame = pd.DataFrame.from_dict(cells, orient="index", dtype=float).rename_axis(["Model", "Mode"])
     return _in_order(frame, "Mode", MODES)
 

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
-from ktdeval.cards import ScoringCard, TradingCard
+from ktdeval.cards import ScoringCard, TradingCard, price_index
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.stats import MetricValue, mean_with_interval, overlap_correlation
@@ -191,6 +191,8 @@ def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]
     return {
         "table": Table("All cards: medians over episodes", _HEADS, rows),
         "plots": gallery.add("overview", plots, evaluations),
+        "price_index": next(filter(None, (price_index(one.card.pooled) for one in evaluations)), ""),
+        "mixed": len({frozenset((one.first_day, one.last_day) for one in study.evaluation.card.pooled) for study in studies}) > 1,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ktdeval.cards import SCHEME_HEADS, Calls, Drift, PriceEntry, TradingCard, scheme_rows
+from ktdeval.cards import SCHEME_HEADS, Calls, Drift, PriceEntry, TradingCard, price_index, scheme_rows
 from ktdeval.jsonio import file_sha256
 from ktdeval_report.card_tables import (
     attribution_notes,
@@ -43,7 +43,10 @@ def _facts(evaluation: Evaluation) -> Table:
         ("model", with_args(card.model)),
         ("agent", with_args(card.agent)),
         ("calls", ", ".join(f"{name} {value}" for name, value in sorted(card.call.items()))),
-        ("market", f"{snapshot.name}, {snapshot.assets} assets, benchmark {snapshot.benchmark_name}{repairs}"),
+        (
+            "market",
+            f"{snapshot.name}, {snapshot.assets} assets, benchmark {snapshot.benchmark_name}{price_index(card.pooled)}{repairs}",
+        ),
         ("windows", [Cell(f"{window.name} {window.first} … {window.last}") for window in card.windows]),
         ("seeds", ", ".join(map(str, card.seeds))),
         ("ranking", ranking(card)),

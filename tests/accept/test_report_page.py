@@ -130,6 +130,7 @@ def test_many_cards_begin_with_one_row_each(session: Path) -> None:
     page = report(session, "masks", "one", "hold")
     rows = page.table("All cards")
     assert len(rows) == 5
+    assert "These cards are of different windows: their figures don't rank them." in page.text
     links = [link.attributes["href"] for link in page.all("table")[0].all("a")]
     sections = {f"#{section.attributes.get('id')}" for section in page.all("section")}
     assert len(set(links)) == 4
@@ -147,6 +148,7 @@ def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> 
     drawn = [figure.all("figcaption")[0].text for figure in page.all("figure")]
     assert any(title.startswith(f"{wanted}:") for title in drawn)
     assert not any(title.startswith(WINDOWS.split(",")[0]) for title in drawn)
+    assert "These cards are of different windows" not in page.text
     assert "Not every window is drawn: 2 windows of the cards below are in tables only." in " ".join(page.text.split())
     # A card given twice is shown once.
     assert len(report(session, "one", "one/cards/blinded_open_research.json").all("h2")) == 1

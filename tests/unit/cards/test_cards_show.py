@@ -64,7 +64,8 @@ def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
     assert (len(parts), "of median return" in several) == (5, True)
     assert sum(parts) == pytest.approx(total, abs=0.026)
     made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
-    assert "adjustment factors grew by 2.2 % a year)" in text_of(made).replace("\n", " ")
+    made["episodes"][0]["steps"] = 126
+    assert "adjustment factors grew by 1.1 % in 126 days)" in text_of(made).replace("\n", " ")
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and days were in sight" in text_of(made)
 

@@ -41,7 +41,15 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: 
     among = report(*cards, "--runs", str(runs))
     assert {tuple(row["trials"]) for row in among["cards"]} == {(3, 4)}  # the cut run of W5 was a chance too
     found = report(*cards)
-    assert report(cards[0], str(runs / "cut"))["ranks"]["reason"] == "the cards' figures are of different windows"
+    apart = report(cards[0], str(runs / "cut"))
+    assert apart["ranks"]["reason"] == "the cards' figures are of different windows"
+    assert {row["mean"] for row in apart["exposures"]} == {None}
+    for name in ("ktdfin-3", "ktdfin-4", "ktdfin-8"):
+        assert main(["table", cards[0], str(runs / "cut"), "--like", name]) == 2
+        assert "figures are of different windows" in capsys.readouterr().err
+    for card, spread in ((cards[0], True), (str(runs / "cut"), False)):  # of one episode there are no quartiles
+        assert main(["table", card, "--like", "ktdfin-3"]) == 0
+        assert ("[" in capsys.readouterr().out) == spread
     # The deflated Sharpe ratio is that of the library on the ledgers.
     folders = [RunFolder.load(runs / model) for model in MODELS]
     expected = []

@@ -140,8 +140,7 @@ def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray
     y = (targets - mean)[usable]
     x = np.moveaxis(exposures, 1, 2)[usable]
     penalty = RIDGE * len(y) * np.eye(x.shape[1])
-    found: FloatArray = np.linalg.solve(x.T @ x + penalty, x.T @ y)
-    return found
+    return np.linalg.solve(x.T @ x + penalty, x.T @ y)
 
 
 def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, FloatArray, BoolArray]:

@@ -269,5 +269,4 @@ def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> Values | 
         columns.append({day: float(np.mean(values)) for day, values in sorted(by_day.items())})
         if list(columns[-1]) != list(columns[0]):
             return f"{entrant.label}: its ledgers cover other days than those of {entrants[0].label}"
-    table: Values = np.array([list(column.values()) for column in columns]).T
-    return table
+    return np.array([list(column.values()) for column in columns]).T

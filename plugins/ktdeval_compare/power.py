@@ -61,8 +61,7 @@ def median_variance(seeds: int) -> float:
 def _from_above(values: npt.NDArray[np.float64], step: float) -> npt.NDArray[np.float64]:
     """[n] trapezoidal integrals from each grid point to the end."""
     parts = (values[1:] + values[:-1]) * (step / 2.0)
-    result: npt.NDArray[np.float64] = np.concatenate([np.cumsum(parts[::-1])[::-1], [0.0]])
-    return result
+    return np.concatenate([np.cumsum(parts[::-1])[::-1], [0.0]])
 
 
 @dataclass(frozen=True, slots=True)

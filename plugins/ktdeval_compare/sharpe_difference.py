@@ -102,8 +102,7 @@ def _gradient(mean: Matrix, square: Matrix) -> Matrix:
     """[…, 4] derivatives of `SR_1 - SR_2` by the means and the uncentred second moments, [… , 2] each."""
     cube = (square - mean**2) ** 1.5
     sign = np.array([1.0, -1.0])
-    result: Matrix = np.concatenate([sign * square / cube, -sign * mean / (2.0 * cube)], axis=-1)
-    return result
+    return np.concatenate([sign * square / cube, -sign * mean / (2.0 * cube)], axis=-1)
 
 
 def _moments(pair: Matrix) -> Matrix:

@@ -63,8 +63,7 @@ class QlibParams:
     industry: str | None = option(None, help="a file with code, name, industry")
     names: str | None = option(None, help=_NAMES_HELP)
     prices: Literal["unadjusted", "adjusted"] = option(
-        "adjusted",
-        help="adjusted (as Qlib's own data): prices are divided by the factor and rounded to fen",
+        "adjusted", help="adjusted (as Qlib's own data): prices are divided by the factor and rounded to fen"
     )
     volume: VolumeAs = option("auto", help=_VOLUME_HELP)
     volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")

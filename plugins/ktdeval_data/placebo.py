@@ -182,8 +182,7 @@ class _Rebuilder:
         weights = np.sqrt(np.where(traded, amount, 0.0).sum(axis=0) / np.maximum(count, 1))
         known = source.member[row - 1] & (count > 0)
         weights = np.where(count > 0, weights, np.median(weights[known]) if known.any() else 1.0)
-        weighed: FloatArray = np.where(takes_part, weights if known.any() else 1.0, 0.0)
-        return weighed
+        return np.where(takes_part, weights if known.any() else 1.0, 0.0)
 
     def _amounts(self, row: int, bars: Mapping[str, FloatArray]) -> FloatArray:
         """[N] CNY: the source's, in the proportion of the bars' mean prices; inside the bar where the source's lies in its own."""
@@ -266,8 +265,7 @@ def regress(design: FloatArray, weights: FloatArray, values: FloatArray) -> Floa
 
 
 def _reach(fractions: FloatArray) -> FloatArray:
-    reach: FloatArray = np.maximum(np.where(np.isfinite(fractions), fractions, 0.0), 0.0)
-    return reach
+    return np.maximum(np.where(np.isfinite(fractions), fractions, 0.0), 0.0)
 
 
 def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
@@ -276,8 +274,7 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
     reached = np.abs(prices / reference - 1.0)
     farthest = np.where(np.isfinite(reached), reached, 0.0).max(axis=0)
     # An exchange rounds a limit price to the nearest fen, so a fen beyond the limit is still the limit.
-    bounds: FloatArray = np.where(farthest > limit + FEN / reference, farthest, limit)
-    return bounds
+    return np.where(farthest > limit + FEN / reference, farthest, limit)
 
 
 # ---- which residual each bar gets, and with which sign: all that chance decides

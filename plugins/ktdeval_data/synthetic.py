@@ -141,8 +141,7 @@ def _indices(market: Market, lots: FloatArray) -> dict[str, FloatArray]:
 def _levels(returns: FloatArray, weights: FloatArray, start: float) -> FloatArray:
     weights = np.where(np.isfinite(weights), weights, 0.0)
     daily = (weights * np.where(np.isfinite(returns), returns, 0.0)).sum(axis=1) / weights.sum(axis=1)
-    levels: FloatArray = np.round(start * np.cumprod(1.0 + daily), 4)
-    return levels
+    return np.round(start * np.cumprod(1.0 + daily), 4)
 
 
 def _truth(params: SyntheticParams, listings: Listings, shocks: Shocks, market: Market) -> Truth:

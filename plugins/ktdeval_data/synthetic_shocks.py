@@ -97,8 +97,7 @@ def daily_noise(days: DayArray) -> FloatArray:
     """[T] daily standard deviation of the index around its control path, as a fraction."""
     ends = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]")
     noise = np.array([point.noise_pct for point in CONTROL_POINTS]) / 100.0
-    levels: FloatArray = noise[np.minimum(np.searchsorted(ends, days), len(noise) - 1)]
-    return levels
+    return noise[np.minimum(np.searchsorted(ends, days), len(noise) - 1)]
 
 
 def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
@@ -227,8 +226,7 @@ def _factor_returns(seed: int, target: FloatArray, volatility: FloatArray) -> Fl
 
 def _base_volatility(rng: np.random.Generator, listings: Listings) -> FloatArray:
     boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
-    volatility: FloatArray = IDIOSYNCRATIC_VOLATILITY * boards * np.exp(0.25 * rng.standard_normal(len(boards)))
-    return volatility
+    return IDIOSYNCRATIC_VOLATILITY * boards * np.exp(0.25 * rng.standard_normal(len(boards)))
 
 
 def _clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
@@ -276,8 +274,7 @@ def _listed(rng: np.random.Generator, days: DayArray, n_assets: int) -> BoolArra
     first = np.zeros(n_assets, dtype=np.int64)
     late = rng.choice(n_assets, size=LATE_LISTINGS, replace=False)
     first[late] = rng.integers(1, max(2, len(days) * 3 // 4), size=LATE_LISTINGS)
-    listed: BoolArray = np.arange(len(days))[:, None] >= first
-    return listed
+    return np.arange(len(days))[:, None] >= first
 
 
 def _suspended(rng: np.random.Generator, listed: BoolArray) -> BoolArray:

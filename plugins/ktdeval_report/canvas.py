@@ -12,34 +12,21 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
 from ktdeval.errors import UsageError
+from ktdeval.yamlio import load_yaml
 from ktdeval_report.render import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-PALETTE: Mapping[str, tuple[str, str]] = {
-    "paper": ("#ffffff", "#15191f"),
-    "ink": ("#1c2128", "#e6e9ed"),
-    "muted": ("#59626d", "#a4aeb9"),
-    "rule": ("#d9dfe6", "#323a44"),
-    "band": ("#e3e8ee", "#27303a"),
-    "band2": ("#c6d0db", "#3b4855"),
-    "one": ("#1d63a8", "#68b0f7"),
-    "two": ("#b0470a", "#f2955a"),
-    "three": ("#1b7a50", "#4fc78f"),
-    "four": ("#7849b8", "#b795f5"),
-    "five": ("#876b00", "#d8b43c"),
-    "six": ("#b52e7c", "#f283c1"),
-    "seven": ("#0d7487", "#42cadc"),
-    "other": ("#8a939d", "#737d88"),
-    "cash": ("#eef1f4", "#222931"),
-}
+_STYLE = load_yaml(Path(__file__).with_name("canvas.yaml"))
+PALETTE: Mapping[str, tuple[str, str]] = {role: (light, dark) for role, (light, dark) in _STYLE["palette"].items()}
 """Role -> light and dark colour."""
 
 SERIES = ("one", "two", "three", "four", "five", "six", "seven")
@@ -49,7 +36,7 @@ WIDTH = 5.6
 """Inches; 72 units of the SVG each. Small, so that letters can still be read where a telephone shrinks the plot."""
 
 _DOTS_PER_INCH = 160
-_FONT = 10.5
+_FONT: float = _STYLE["settings"]["font.size"]
 _TITLE = 0.45
 """Inches above the plot in a file, for its title."""
 
@@ -87,34 +74,8 @@ def _drawing(as_text: bool) -> Iterator[None]:
     """Settings of ours, whatever those of the user are, so that equal runs give equal bytes."""
     import matplotlib  # noqa: PLC0415 - as above
 
-    ours: Any = {
-        "svg.fonttype": "none" if as_text else "path",
-        "svg.hashsalt": "ktdeval",
-        "text.parse_math": False,
-        "font.family": "DejaVu Sans",
-        "font.size": _FONT,
-        "axes.titlesize": _FONT,
-        "axes.labelsize": _FONT,
-        "legend.fontsize": _FONT - 0.5,
-        "text.color": colour("ink"),
-        "axes.edgecolor": colour("muted"),
-        "axes.labelcolor": colour("ink"),
-        "axes.facecolor": "none",
-        "figure.facecolor": colour("paper"),
-        "xtick.color": colour("muted"),
-        "ytick.color": colour("muted"),
-        "xtick.labelcolor": colour("ink"),
-        "ytick.labelcolor": colour("ink"),
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.color": colour("rule"),
-        "grid.linewidth": 0.6,
-        "axes.axisbelow": True,
-        "legend.frameon": False,
-        "axes.unicode_minus": True,
-        "axes.formatter.use_locale": False,
-    }
+    colours = {name: colour(role) for name, role in _STYLE["colours"].items()}
+    ours: Any = {**_STYLE["settings"], **colours, "svg.fonttype": "none" if as_text else "path"}
     with matplotlib.rc_context(), warnings.catch_warnings():
         # A name in letters that the measuring font lacks is still text in the page, which the reader's fonts have.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")

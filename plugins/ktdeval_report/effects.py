@@ -12,20 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval import stats
 from ktdeval.jsonio import dumps_canonical
-from ktdeval.stats import (
-    MASK_FACTORS,
-    MODE_PIECES,
-    VARIANT_FIELDS,
-    Variant,
-    ladder_contributions,
-    left_out_windows,
-    mask_contrasts,
-    mean_with_interval,
-    overlap_correlation,
-    variant_order,
-    window_means,
-)
+from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval.typed import encode_canonical
 from ktdeval_report.inputs import Evaluation
 
@@ -80,7 +69,7 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
             if variant[0] in MASK_FACTORS and variant[1] in MODE_PIECES and cards.setdefault(variant, one) is not one:
                 notes.append(f"{one.label}: a card of that mask and mode is there already; this one is left out")
         if len(cards) > 1:
-            ordered = {variant: cards[variant] for variant in sorted(cards, key=variant_order)}
+            ordered = {variant: cards[variant] for variant in sorted(cards, key=stats.variant_order)}
             design = _Design(_agent(members[0], list(groups.values())), ordered, metric)
             masks += design.mask_effects()
             modes += design.ladders()
@@ -126,7 +115,7 @@ class _Design:
                 self.notes.append(f"{self.agent}: masks of {mode} have different prompts or tools and are not compared")
                 continue
             values, correlation = self._values(variants, f"masks of {mode}")
-            contrasts = mask_contrasts({mask: values[mask, mode] for mask, _ in variants})
+            contrasts = stats.mask_contrasts({mask: values[mask, mode] for mask, _ in variants})
             found += [self._effect(mode, EFFECT_NAMES[name], of, correlation) for name, of in contrasts.items()]
         return found
 
@@ -140,7 +129,7 @@ class _Design:
             values, correlation = self._values(variants, f"modes under {mask}")
             sets = {MODE_PIECES[mode]: values[mask, mode] for _, mode in variants}
             ends = f"total ({variants[0][1]} to {variants[-1][1]})"
-            pieces = ladder_contributions(sets).items()
+            pieces = stats.ladder_contributions(sets).items()
             found += [self._effect(mask, ends if piece == "total" else piece, of, correlation) for piece, of in pieces]
         return found
 
@@ -152,18 +141,18 @@ class _Design:
             for cell in episodes[variants[0]]
         }
         days = {cell[0]: (entry.first_day, entry.last_day) for cell, entry in episodes[variants[0]].items()}
-        left_out = left_out_windows(days)
+        left_out = stats.left_out_windows(days)
         self.notes += [f"{self.agent}: {what}: window {window} is left out: {reason}" for window, reason in left_out.items()]
         rows = {cell: row for cell, row in rows.items() if cell[0] not in left_out}
         whole = {cell: row for cell, row in rows.items() if len(row) == len(variants)}
         planned = len({cell for cell in set().union(*episodes.values()) if cell[0] not in left_out})
         if len(whole) < planned:
             self.notes.append(f"{self.agent}: {what}: {len(whole)} of {planned} (window, seed) have a figure on every card")
-        windows, values = window_means(variants, whole)
-        return values, overlap_correlation([days[window] for window in windows])
+        windows, values = stats.window_means(variants, whole)
+        return values, stats.overlap_correlation([days[window] for window in windows])
 
     def _effect(self, where: str, name: str, values: Values, correlation: Values) -> Effect:
-        mean = mean_with_interval(values, correlation)
+        mean = stats.mean_with_interval(values, correlation)
         detail = mean.detail or {}
         reason = mean.reason or detail.get("reason") or ""
         return Effect(self.agent, where, name, mean.value, detail.get("low"), detail.get("high"), len(values), reason)

@@ -167,10 +167,7 @@ def _left_out(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
     recorded = [study for study in studies if study.windows]
     missing = sum(len(study.evaluation.windows) - sum(window.drawn for window in study.windows) for study in recorded)
     beyond = len(recorded) - drawn_cards
-    return {
-        "missing_windows": count(missing, "window") if missing else "",
-        "beyond": count(beyond, "card") if beyond > 0 else "",
-    }
+    return {"missing_windows": count(missing, "window") if missing else "", "beyond": count(beyond, "card") if beyond > 0 else ""}
 
 
 # ---- all cards

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.jsonio import JsonValue
 from ktdeval.trading import Ledger
 from ktdeval_report.canvas import SERIES, Plot, colour, quiet
 from ktdeval_report.render import clean, count, figure as number, percent
@@ -29,6 +28,7 @@ _LABELS = 4
 """Days named below a plot."""
 
 _LONGEST_LINE = 30
+_PART_ROLES = {"common": "one", "style": "two", "industry": "five", "selection": "three", "trading": "four"}
 
 _MANY_DAYS = 150
 """Above this the step of a single day can't be seen, and areas are drawn between points, which makes smaller pages."""
@@ -54,8 +54,7 @@ def places_of(days: int) -> tuple[Values, Literal["post"] | None]:
 
 def held_to(values: Values, places: Values) -> Values:
     """One value for each place, on the last axis: the last one once more where a step must end."""
-    held: Values = np.concatenate([values, values[..., -1:]], axis=-1)[..., : len(places)]
-    return held
+    return np.concatenate([values, values[..., -1:]], axis=-1)[..., : len(places)]
 
 
 def _growth(levels: npt.ArrayLike) -> Values:
@@ -66,8 +65,7 @@ def _growth(levels: npt.ArrayLike) -> Values:
 
 def _drawdown(levels: npt.ArrayLike) -> Values:
     values = np.asarray(levels, dtype=np.float64)
-    fallen: Values = 100.0 * (values / np.maximum.accumulate(values) - 1.0)
-    return fallen
+    return 100.0 * (values / np.maximum.accumulate(values) - 1.0)
 
 
 def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
@@ -215,32 +213,24 @@ def reliability_plot(study: CardStudy) -> Plot | None:
         if all("accuracy_low" in entry for entry in bins):
             above.vlines(confidence, [entry["accuracy_low"] for entry in bins], [entry["accuracy_high"] for entry in bins],
                          color=colour("one"), linewidth=1.4, label="95 % interval")  # fmt: skip
-        above.plot(
-            confidence, accuracy, color=colour("one"), marker="o", markersize=5, linewidth=0.9, label="orders that came out right"
-        )
+        label = "orders that came out right"
+        above.plot(confidence, accuracy, color=colour("one"), marker="o", markersize=5, linewidth=0.9, label=label)
         above.set_ylim(0, 1)
         above.set_ylabel("share that came out right")
-        below.bar(
-            [(entry["low"] + entry["high"]) / 2 for entry in bins],
-            [entry["n"] for entry in bins],
-            width=0.09,
-            color=colour("other"),
-        )
+        middles, orders = [(entry["low"] + entry["high"]) / 2 for entry in bins], [entry["n"] for entry in bins]
+        below.bar(middles, orders, width=0.09, color=colour("other"))
         below.set_ylabel("orders")
         below.set_xlabel("stated confidence")
         below.set_xlim(0, 1)
         quiet(below)
         figure.legend(*above.get_legend_handles_labels(), loc="outside upper left", ncols=2, handlelength=1.6)
 
-    text = f"{count(total, 'order')} in {count(len(bins), 'bin')}: " + "; ".join(map(_bin_text, bins))
+    right = (f"confidence {each['mean_confidence']:.2f}, right {each['accuracy']:.2f}, n {each['n']}" for each in bins)
+    text = f"{count(total, 'order')} in {count(len(bins), 'bin')}: {'; '.join(right)}"
     note = ""
     if "accuracy_low" in bins[0]:
         note = "Intervals are Wilson's. Orders of one day share its market move, so they are narrower than they should be."
     return Plot("reliability", "Reliability of stated confidence", f"{text}.", draw, 3.9, note)
-
-
-def _bin_text(entry: Mapping[str, JsonValue]) -> str:
-    return f"confidence {entry['mean_confidence']:.2f}, right {entry['accuracy']:.2f}, n {entry['n']}"
 
 
 # ---- attribution
@@ -258,10 +248,8 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
         axes = figure.subplots()
         places, step = places_of(len(total))
         above, below = np.zeros(len(total)), np.zeros(len(total))
-        for role, (name, part) in zip(("one", "two", "five", "three", "four"), _with_gap(parts), strict=True):
-            if part is None:
-                continue
-            gain, cost = np.maximum(part, 0.0), np.minimum(part, 0.0)
+        for name, part in parts.items():  # industry is there where it was fitted
+            gain, cost, role = np.maximum(part, 0.0), np.minimum(part, 0.0), _PART_ROLES[name]
             for base, change in ((above, gain), (below, cost)):
                 low, high = held_to(base, places), held_to(base + change, places)
                 label = name if change is gain else None
@@ -282,11 +270,6 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
     text += f"; together the total return of {percent(float(total[-1]) / 100)}."
     note = "Carino-linked with the factor of the whole episode: what stands at the end adds to the total return."
     return Plot("attribution", f"{window.name}: where the return came from", text, draw, 3.9, note)
-
-
-def _with_gap(parts: dict[str, Values]) -> list[tuple[str, Values | None]]:
-    """Return the parts in the order of their colours; industry has none unless it was fitted."""
-    return [(name, parts.get(name)) for name in ("common", "style", "industry", "selection", "trading")]
 
 
 def exposures_plot(window: WindowStudy) -> Plot | None:
@@ -347,14 +330,8 @@ def forest_plot(name: str, title: str, axis: str, points: Sequence[Point], scale
         for row, point in zip(rows, known, strict=True):
             if point.low is not None and point.high is not None:
                 axes.hlines(row, scale * point.low, scale * point.high, color=colour("one"), linewidth=2.0)
-        axes.plot(
-            [scale * (point.value or 0.0) for point in known],
-            rows,
-            color=colour("one"),
-            marker="o",
-            markersize=5.5,
-            linestyle="none",
-        )
+        values = [scale * (point.value or 0.0) for point in known]
+        axes.plot(values, rows, color=colour("one"), marker="o", markersize=5.5, linestyle="none")
         axes.set_yticks(rows, [_lines_of(point.name) for point in known])
         axes.set_ylim(-0.7, len(known) - 0.3)
         axes.set_xlabel(axis)

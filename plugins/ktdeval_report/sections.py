@@ -10,16 +10,7 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import SCHEME_HEADS, Calls, Drift, PriceEntry, TradingCard, price_index, scheme_rows
 from ktdeval.jsonio import file_sha256
-from ktdeval_report.card_tables import (
-    attribution_notes,
-    attribution_table,
-    definitions,
-    panel,
-    panel_notes,
-    sure_table,
-    windows_notes,
-    windows_table,
-)
+from ktdeval_report import card_tables
 from ktdeval_report.inputs import Evaluation, with_args
 from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, percent, tally
 from ktdeval_report.study import CardStudy
@@ -116,17 +107,17 @@ def card_view(study: CardStudy, plots: Mapping[str, Sequence[object]]) -> dict[s
         "labels": [(name, "") for name in card.labels],
         "facts": _facts(one),
         "problem": one.problem,
-        "panel": panel(study),
-        "panel_notes": list(panel_notes(study)),
-        "definitions": definitions(card),
-        "windows": windows_table(one),
+        "panel": card_tables.panel(study),
+        "panel_notes": list(card_tables.panel_notes(study)),
+        "definitions": card_tables.definitions(card),
+        "windows": card_tables.windows_table(one),
         "has_market": has_market,
-        "sure": sure_table(study) if has_market else None,
-        "window_notes": windows_notes(study),
+        "sure": card_tables.sure_table(study) if has_market else None,
+        "window_notes": card_tables.windows_notes(study),
         "drawn": windows,
-        "attribution": attribution_table(study) if study.lines else None,
+        "attribution": card_tables.attribution_table(study) if study.lines else None,
         "no_attribution": _no_attribution(study),
-        "attribution_notes": attribution_notes(study),
+        "attribution_notes": card_tables.attribution_notes(study),
         "schemes": Table("Selection by the industries in the fit, mean of episodes", SCHEME_HEADS, scheme_rows(card)),
         "several": any(len(values) > 1 for values in study.lines.values()),
         "lead": plots.get("lead", ()),
@@ -161,8 +152,7 @@ def usage_rows(card: TradingCard) -> Iterator[tuple[str, str]]:
 
 def ranking(card: TradingCard) -> str:
     """Return whether the card may stand in a ranking, with every reason why not."""
-    verdict = card.rankable
-    return "rankable" if verdict.value else f"not rankable: {'; '.join(verdict.reasons)}"
+    return "rankable" if card.rankable.value else f"not rankable: {'; '.join(card.rankable.reasons)}"
 
 
 def _tokens(card: TradingCard) -> str:

@@ -10,23 +10,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from msgspec.structs import asdict
 
+from ktdeval import stats
 from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
 from ktdeval.errors import ConfigError
 from ktdeval.fields import build
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.stats import (
-    Bootstrap,
-    Envelope,
-    EnvelopeSettings,
-    Interval,
-    benchmark_levels,
-    episode_intervals,
-    judged_orders,
-    newey_west_mean,
-    random_envelope,
-    reliability_points,
-)
 from ktdeval.trading import Ledger, MarketTape, TradingConfig
 from ktdeval_report.inputs import Cell, Evaluation
 
@@ -54,13 +43,13 @@ class WindowStudy:
     seed: int
     ledger: Ledger
     benchmark: FloatArray | None = None  # [steps + 1] index levels; None without the market
-    intervals: Mapping[str, Interval] = field(default_factory=dict)  # of the daily metrics, by name; empty without the market
+    intervals: Mapping[str, stats.Interval] = field(default_factory=dict)  # of the daily metrics, by name; empty without the market
     attribution: Attribution | None = None  # of its returns; None with `no_attribution`
     no_attribution: str = _NO_MARKET  # why there is none
     #: line -> interval of its linked contribution; `style` and `trading` are those of their lines together
-    lines: Mapping[str, Interval] = field(default_factory=dict)
+    lines: Mapping[str, stats.Interval] = field(default_factory=dict)
     selection_t: float | None = None  # HAC t statistic of its daily selection; None where it is not defined
-    envelope: Envelope | None = None  # random traders with its activity; None with `no_envelope`
+    envelope: stats.Envelope | None = None  # random traders with its activity; None with `no_envelope`
     no_envelope: str = _NO_MARKET  # why there is none
 
 
@@ -106,8 +95,8 @@ class Workbench:
             windows.append(window if market is None else self._judged(window, evaluation, market, attributions[chosen]))
         if market is not None:
             pooled = [ledger for (window, _), ledger in everything.items() if window in evaluation.pooled_windows]
-            forecasts = [one for ledger in pooled for one in judged_orders(ledger, market).forecasts]
-            recorded = reliability_points(forecasts)
+            forecasts = [one for ledger in pooled for one in stats.judged_orders(ledger, market).forecasts]
+            recorded = stats.reliability_points(forecasts)
         return CardStudy(evaluation, windows, *_over_episodes(known), recorded)
 
     def _judged(
@@ -118,13 +107,13 @@ class Workbench:
         split = attribution if isinstance(attribution, Attribution) else None
         return replace(
             window,
-            benchmark=benchmark_levels(window.ledger, market),
-            intervals=episode_intervals(window.ledger, market),
+            benchmark=stats.benchmark_levels(window.ledger, market),
+            intervals=stats.episode_intervals(window.ledger, market),
             attribution=split,
             no_attribution=attribution if isinstance(attribution, str) else "",
             lines=line_intervals(split) if split else {},
             selection_t=_selection_t(split) if split else None,
-            envelope=envelope if isinstance(envelope, Envelope) else None,
+            envelope=envelope if isinstance(envelope, stats.Envelope) else None,
             no_envelope=envelope if isinstance(envelope, str) else "",
         )
 
@@ -140,7 +129,7 @@ class Workbench:
             self._fits[key] = fit_factors(market, first, last)
         return attribute(ledger, market, self._fits[key])
 
-    def _envelope(self, evaluation: Evaluation, ledger: Ledger, market: MarketSnapshot) -> Envelope | str:
+    def _envelope(self, evaluation: Evaluation, ledger: Ledger, market: MarketSnapshot) -> stats.Envelope | str:
         try:
             config = build(TradingConfig, evaluation.card.task.config.get("trading") or {}, "trading rules on the card")
         except ConfigError as error:
@@ -148,8 +137,8 @@ class Workbench:
         key = (market.id, config)
         if key not in self._tapes:
             self._tapes[key] = MarketTape.from_snapshot(market, config)
-        return random_envelope(
-            ledger, market, config, EnvelopeSettings(self._settings.paths, self._settings.seed), self._tapes[key]
+        return stats.random_envelope(
+            ledger, market, config, stats.EnvelopeSettings(self._settings.paths, self._settings.seed), self._tapes[key]
         )
 
 
@@ -174,13 +163,13 @@ def choose_windows(evaluation: Evaluation, most: int) -> list[str]:
     return [name for name in known if name in chosen]
 
 
-def line_intervals(attribution: Attribution) -> dict[str, Interval]:
+def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
     """Bootstrap intervals over days of each linked line and part; those of lines are the card's."""
     if attribution.linked.lines is None:
         return {}
     linked = attribution.linked_lines
     series = dict(zip(attribution.line_names, linked.T, strict=True)) | parts_of(attribution, linked)
-    return {name: Bootstrap(values).sum() for name, values in series.items()}
+    return {name: stats.Bootstrap(values).sum() for name, values in series.items()}
 
 
 def parts_of(attribution: Attribution, values: FloatArray) -> dict[str, FloatArray]:
@@ -199,7 +188,7 @@ def parts_of(attribution: Attribution, values: FloatArray) -> dict[str, FloatArr
 def _selection_t(attribution: Attribution) -> float | None:
     if len(attribution.selection) < 2:
         return None
-    mean, error = newey_west_mean(attribution.selection)
+    mean, error = stats.newey_west_mean(attribution.selection)
     return mean / error if error > 1e-15 else None
 
 

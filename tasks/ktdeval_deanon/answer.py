@@ -16,40 +16,8 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market import Board, DayArray, parse_code
 from ktdeval.yamlio import load_yaml
 
-MAX_TICKERS = 5
-
-# No example of a code or a date stands here: what is offered to an attacker passes the leak guard of the mask, too.
-ANSWER_FORM = ToolSpec(
-    "submit_answer",
-    "Submit what you recovered. Call it once; a guess costs nothing, null says that you have none.",
-    {
-        "type": "object",
-        "properties": {
-            "tickers": {
-                "type": "array",
-                "items": {"type": "string"},
-                "maxItems": MAX_TICKERS,
-                "description": "codes (six digits, with or without the exchange) of the stock in question, likeliest first",
-            },
-            "date": {
-                "type": ["string", "null"],
-                "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-                "description": "the calendar date of the day in question, as YYYY-MM-DD",
-            },
-            "sector": {"type": ["string", "null"], "description": "the stock's industry, one, as specific as you can"},
-            "board": {"type": ["string", "null"], "description": "the stock's board: main, chinext, star or bse"},
-            "confidence": {
-                "type": "number",
-                "minimum": 0,
-                "maximum": 1,
-                "description": "probability that the first ticker is right",
-            },
-            "reasoning": {"type": "string", "description": "how you came to it, briefly"},
-        },
-        "required": ["tickers", "date", "sector", "board", "confidence", "reasoning"],
-        "additionalProperties": False,
-    },
-)
+ANSWER_FORM = ToolSpec(**load_yaml(Path(__file__).with_name("answer_form.yaml")))
+MAX_TICKERS: int = ANSWER_FORM.parameters["properties"]["tickers"]["maxItems"]
 
 _BOARD_WORDS = {
     Board.MAIN: re.compile(r"\bmain|主板"),

@@ -13,30 +13,10 @@ import numpy as np
 from ktdeval.jsonio import sha256_hex
 from ktdeval.market import Board, MarketSnapshot
 from ktdeval.masking import Lens
+from ktdeval.yamlio import load_yaml
 
 _PROMPTS = ("system", "user")
-_UNITS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
-    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-)  # fmt: skip
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_HIDDEN = {
-    "bright": "Nothing is hidden: codes, names and dates are the real ones. Read them off.",
-    "stock_blind": "Codes, company names and industries are hidden behind labels; the dates are the real ones.",
-    "date_blind": "Dates are hidden: days are counted from the first decision of an episode, and index levels are shown with that "
-    "day's close as 100; codes, names and industries are the real ones.",
-    "blinded": "Codes, company names and industries are hidden behind labels. Dates are hidden, too: days are counted from the "
-    "first decision of an episode, and index levels are shown with that day's close as 100.",
-}
-_REAL = "The data are real: daily bars of the Chinese A-share market, as they were."
-_PLACEBO = (
-    "The data are made of real ones, daily bars of the Chinese A-share market: stocks, dates and the moves that stocks have in "
-    "common are the real ones, but what each stock did on its own was drawn anew, so its prices are not what they were."
-)
-_GENERATED = (
-    "The data are not real: a program generated this market{called}, with invented stocks, on the model of Chinese A shares and on "
-    "the calendar of their exchanges. Its days share dates with real ones, and nothing else."
-)
+_WORDS = load_yaml(Path(__file__).with_name("brief.yaml"))
 
 
 @cache
@@ -72,13 +52,13 @@ class Brief:
         """Brief for a probe behind this mask; it differs between probes only where masks do."""
         market, name = self._market, self._market.meta.name
         if market.meta.synthetic:
-            kind = _GENERATED.format(called="" if lens.is_hidden_identity(name) else f" (`{name}`)")
+            kind = _WORDS["generated"].format(called="" if lens.is_hidden_identity(name) else f" (`{name}`)")
         else:
-            kind = _PLACEBO if "placebo" in name else _REAL
+            kind = _WORDS["placebo" if "placebo" in name else "real"]
         # An index that is called by its code or a date goes unnamed where the mask hides these.
         index = market.index_names.get(market.meta.benchmark, market.meta.benchmark)
         universe = "an index of large stocks" if lens.is_hidden_identity(index) else f"the {index} index"
-        words = {"market": kind, "universe": universe, "hidden": _HIDDEN[lens.mask.kind], "numbers": _number_words(lens)}
+        words = {"market": kind, "universe": universe, "hidden": _WORDS["hidden"][lens.mask.kind], "numbers": _number_words(lens)}
         return Template(prompt_text("system")).substitute(self._public, **words)
 
 
@@ -113,7 +93,8 @@ def _year_words(year: int) -> str:
 
 
 def _below_hundred(number: int) -> str:
-    if number < len(_UNITS):
-        return _UNITS[number]
+    units: list[str] = _WORDS["units"]
+    if number < len(units):
+        return units[number]
     tens, unit = divmod(number, 10)
-    return _TENS[tens - 2] + (f"-{_UNITS[unit]}" if unit else "")
+    return f"{_WORDS['tens'][tens - 2]}{f'-{units[unit]}' if unit else ''}"

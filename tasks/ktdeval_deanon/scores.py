@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ktdeval.contracts import AnswerRecord, Score, ScoreDefinition
 from ktdeval.jsonio import JsonValue
 from ktdeval.stats import clopper_pearson_upper, poisson_binomial, wilson
+from ktdeval.yamlio import load_yaml
 
 LEVEL = 0.95
 UNPARSABLE = "unparsable_rate"
@@ -18,26 +20,9 @@ _SOURCE = "KTD-Fin, section 4.3 and Appendix K"
 _define = partial(ScoreDefinition, unit="fraction of answers", range=(0.0, 1.0), better="lower", source=_SOURCE, headline=True)
 
 DEFINITIONS: Mapping[str, ScoreDefinition] = {
-    "ticker_top1": _define(formula="the first code is the stock's"),
-    "ticker_top5": _define(formula="one of up to five codes is the stock's"),
-    "board": _define(
-        formula="the board is the stock's; it is shown under every mask, so this only tells whether an attacker reads", better=""
-    ),
-    "sector": _define(
-        formula="the industry is the stock's, by its name in the data or a known other one",
-        source="of our own, after KTD-Fin, Appendix K",
-    ),
-    "date_within_5": _define(formula="the date lies within 5 trading days of the day"),
-    "date_within_20": _define(formula="the date lies within 20 trading days of the day"),
-    "date_within_60": _define(formula="the date lies within 60 trading days of the day"),
-    "joint": _define(formula="ticker_top5 and date_within_5"),
-    UNPARSABLE: _define(
-        formula="probes without a valid answer, over all probes; they are left out of the other scores",
-        unit="fraction of probes",
-        headline=False,
-    ),
+    name: _define(**given) for name, given in load_yaml(Path(__file__).with_name("scores.yaml")).items()
 }
-"""What each score means, in the order shown. Low is good for the mask, and says nothing against the attacker."""
+"""What each score means, in the order shown."""
 
 
 def _members(facts: Mapping[str, Any]) -> int:

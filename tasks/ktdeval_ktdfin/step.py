@@ -139,8 +139,7 @@ class Step:
     @cached_property
     def candidates(self) -> BoolArray:
         """[N] True where the asset can be bought as things stand: a member that trades and is not limit-up."""
-        buyable: BoolArray = self.member & self.has_bar & ~self.limit_up
-        return buyable
+        return self.member & self.has_bar & ~self.limit_up
 
     def status(self, asset: int) -> str:
         """`trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""

@@ -60,9 +60,7 @@ def get_market_context(step: Step) -> Payload:
 
 
 def screen_candidates(
-    step: Step,
-    factors: Annotated[list[SignedDim], Length(1, MAX_FACTORS)],
-    k: Annotated[int, Bounds(1, MAX_SCREENED)] = 20,
+    step: Step, factors: Annotated[list[SignedDim], Length(1, MAX_FACTORS)], k: Annotated[int, Bounds(1, MAX_SCREENED)] = 20
 ) -> Payload:
     """Ranks the index members that can be bought (trading, not limit-up) and returns the best k with their values, best first.
 
@@ -122,9 +120,7 @@ def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, 
 
 
 def compare_candidates(
-    step: Step,
-    stock_ids: Annotated[list[AssetArg], Length(1, MAX_COMPARED)],
-    dims: Annotated[list[Dim], Length(1, len(DIM_NAMES))],
+    step: Step, stock_ids: Annotated[list[AssetArg], Length(1, MAX_COMPARED)], dims: Annotated[list[Dim], Length(1, len(DIM_NAMES))]
 ) -> Payload:
     """Several stocks side by side, in the order given.
 
@@ -211,8 +207,7 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts) - 1
     mean_rank = last - (counts - 1) / 2
-    ranks: FloatArray = mean_rank[inverse] / (len(values) - 1)
-    return ranks
+    return mean_rank[inverse] / (len(values) - 1)
 
 
 # ---- the market as a whole

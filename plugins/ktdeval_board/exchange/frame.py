@@ -162,9 +162,7 @@ def _value(facts: Any, column: Column) -> Any:
 
 
 def _frame(
-    frame: Frame,
-    data: BoardData,
-    rows: Iterator[tuple[SimpleNamespace, Mapping[str, EpisodeMetric | MetricLine | ScoreLine]]],
+    frame: Frame, data: BoardData, rows: Iterator[tuple[SimpleNamespace, Mapping[str, EpisodeMetric | MetricLine | ScoreLine]]]
 ) -> pd.DataFrame:
     """Make a frame of facts and figures; a metric that a card or episode does not have has that as its reason."""
     columns = columns_of(frame, data.units(frame) if frame in ("cards", "episodes") else None)

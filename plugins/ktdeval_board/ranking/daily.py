@@ -74,8 +74,7 @@ def mean_by_day(episodes: Sequence[Sequence[Daily]], attribute: str) -> Vector:
     place = place.reshape(-1)
     counts = np.bincount(place, minlength=len(days))
     columns = [np.concatenate([getattr(each, attribute) for each in of_agent]) for of_agent in episodes]
-    table: Vector = np.array([np.bincount(place, column, len(days)) / counts for column in columns]).T
-    return table
+    return np.array([np.bincount(place, column, len(days)) / counts for column in columns]).T
 
 
 def same_days(one: Sequence[Daily], other: Sequence[Daily]) -> bool:

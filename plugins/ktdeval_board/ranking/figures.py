@@ -111,8 +111,7 @@ def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int6
     ordered = np.sort(values, axis=1)  # NaN last
 
     def at(place: npt.NDArray[np.int64]) -> Vector:
-        found: Vector = np.take_along_axis(ordered, np.maximum(place, 0)[:, None], axis=1)[:, 0]
-        return found
+        return np.take_along_axis(ordered, np.maximum(place, 0)[:, None], axis=1)[:, 0]
 
     def quartile(quarter: int) -> Vector:
         # As statistics.quantiles(method="inclusive"), to the last bit, so that a board shows what the card says.
@@ -156,11 +155,7 @@ def collect(
 
 
 def _extra(
-    name: str,
-    card: TradingCard,
-    episode: TradingEpisode,
-    benchmark: Mapping[str, Mapping[str, float]],
-    facts: SeriesFacts | None,
+    name: str, card: TradingCard, episode: TradingEpisode, benchmark: Mapping[str, Mapping[str, float]], facts: SeriesFacts | None
 ) -> EpisodeMetric:
     """Return one of the board's own figures, shaped as a metric on a card."""
     if name == "excess":

@@ -71,7 +71,7 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
 
 
 def verify_certificate(
-    path: Path, plugins: Plugins, changes: Mapping[str, Any], runs: Sequence[Path], on_probe: OnProbe
+    path: Path, plugins: Plugins, changes: Mapping[str, Any], runs: Sequence[Path], on_probe: OnProbe = lambda *_: None
 ) -> str | None:
     """Draw a certificate's probe set again, attack it again, and return the first line that differs; None when all is as recorded.
 

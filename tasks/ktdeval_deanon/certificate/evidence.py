@@ -228,22 +228,14 @@ class Clues:
         for bar in self.shown.bars:
             volume, amount = bar.numbers.get("volume_shares", 0.0), bar.numbers.get("amount_cny", 0.0)
             if volume > 0.0 and not self.mask.rebase_prices:
-                yield Clue(
-                    history.log_volume,
-                    bar.offset,
-                    *_pack(figure_span(volume, self.mask.round_digits).log(), _LOG_SLACK, self.noise),
-                )
+                yield Clue(history.log_volume, bar.offset, *_pack(self._figure(volume).log(), _LOG_SLACK, self.noise))
             elif volume > 0.0 and self.start is not None:
                 # The tool's own four digits come before the rescaling, so which number lost how much does not show.
                 span = self._price(volume).widened(math.log(stands_for(1.0, FIGURE_DIGITS).high))
                 shown = _pack(span, _LOG_SLACK, self.noise)
                 yield Clue(history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start)
             if amount > 0.0:
-                yield Clue(
-                    history.log_amount,
-                    bar.offset,
-                    *_pack(figure_span(amount, self.mask.round_digits).log(), _LOG_SLACK, self.noise),
-                )
+                yield Clue(history.log_amount, bar.offset, *_pack(self._figure(amount).log(), _LOG_SLACK, self.noise))
 
     def _figures(self, field: Field) -> Iterator[Clue]:
         for name, value in self.shown.figures.items():

@@ -26,7 +26,6 @@ _DRAWDOWN = re.compile(r"drawdown_([1-9][0-9]{0,3})d_pct")
 _VOLATILITY = re.compile(r"volatility_([1-9][0-9]{0,3})d_pct")
 _AMOUNT = re.compile(r"amount_([1-9][0-9]{0,3})d_cny")
 _DAYS_PER_YEAR = 252.0
-_MEAN_DAYS = 20
 
 
 class PublicHistory:

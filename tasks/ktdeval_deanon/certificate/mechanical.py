@@ -63,13 +63,8 @@ def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> t
 
 
 def _answer(attacker: str, guess: Guess) -> dict[str, JsonValue]:
-    return {
-        **blank_answer(attacker),
-        "tickers": list(guess.tickers),
-        "date": guess.day,
-        "sector": guess.sector,
-        "board": guess.board,
-    }
+    guessed = {"tickers": list(guess.tickers), "date": guess.day, "sector": guess.sector, "board": guess.board}
+    return {**blank_answer(attacker), **guessed}
 
 
 def _records(questions: Questions, answers: Sequence[Mapping[str, JsonValue]]) -> list[AnswerRecord]:

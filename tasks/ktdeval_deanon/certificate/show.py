@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Report, clean, count, word_grid
-from ktdeval.registry import Plugins
 from ktdeval_deanon.certificate.card import EXACT_MATCHER, KIND, certificate_block, certificate_problems, derive_certificate
 from ktdeval_deanon.certificate.certify import verify_certificate
 from ktdeval_deanon.certificate.types import MODEL, SCHEMA_FILE, Certificate, MaskOptions
@@ -131,10 +129,6 @@ def _percent(value: float | None) -> str:
     return UNDEFINED if value is None else f"{100 * value:.2f}"
 
 
-def _verify(path: Path, plugins: Plugins, changes: Mapping[str, Any], runs: Sequence[Path]) -> str | None:
-    return verify_certificate(path, plugins, changes, runs, lambda *_: None)
-
-
 CERTIFICATE = CardKind(
     name=KIND,
     type=Certificate,
@@ -145,5 +139,5 @@ CERTIFICATE = CardKind(
     content=lambda card: f"probes: {card.probes.count}, attackers: {len(card.attackers)}",
     attach=certificate_block,
     attached_rows=certificate_rows,
-    verify=_verify,
+    verify=verify_certificate,
 )

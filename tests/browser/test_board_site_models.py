@@ -149,6 +149,8 @@ def test_windows_stand_before_within_and_after_the_training_data(session: Reader
 
     def cut(entry: Any) -> Any:
         entry["submission"]["model"]["cutoff_date"] = cutoff
+        for episode in entry["card"]["episodes"]:
+            episode["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.02 * 252 / episode["steps"]}
         return entry
 
     site = changed_site(forged_site, tmp_path / "site", {f"card/{row['card']}": cut})
@@ -158,6 +160,8 @@ def test_windows_stand_before_within_and_after_the_training_data(session: Reader
     assert words.pop(second["name"]) == "inside"
     assert set(words.values()) == {"after"}
     assert f"{len(words)} of {len(words) + 2} windows are wholly later" in tab.inner_text("main")
+    draw_all(tab)
+    assert "A price index lacks dividends: +2.00\u202f% an episode by the members' factors." in tab.inner_text(".report")
 
 
 def test_equity_is_that_of_the_series_with_and_without_fees(session: Reader, forged_site: Path) -> None:

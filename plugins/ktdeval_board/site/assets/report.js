@@ -87,10 +87,12 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
       return kt.stats.median(values) === null ? null : kt.stats.median(values) - reference[window.name].metrics.total_return.value;
     }).filter(known);
     if (!excess.length) return [];
+    const lacks = card.episodes.map((one) => one.metrics.information_ratio?.detail?.dividend_growth * one.steps / 252).filter(known);
     return [
       `It did better than buying and holding the benchmark in ${excess.filter((value) => value > 0).length} of `
         + `${plural(excess.length, "window")}; `
-      + `the median difference is ${percent(kt.stats.median(excess))}.`,
+      + `the median difference is ${percent(kt.stats.median(excess))}.`
+      + (lacks.length ? ` A price index lacks dividends: ${percent(kt.stats.median(lacks))} an episode by the members' factors.` : ""),
     ];
   }
 

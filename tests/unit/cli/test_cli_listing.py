@@ -139,6 +139,9 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
     probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind"))]
     tool_use = [f"qfinzero_{suite}{way}" for suite in ("calling", "planning") for way in ("", "_text", "_live")]
     assert [line.split()[0] for line in lines] == sorted([*trading, *probes, *tool_use])
+    # Its informative cells give the memory premium of each mode and the ladder.
+    core = {line.split()[0] for line in said("tasks", "ktdfin_core").splitlines()[1:]}
+    assert core == {f"{mask}_{mode}" for mask in ("bright", "blinded") for mode in modes}
 
 
 def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(said: Said) -> None:

@@ -6,21 +6,15 @@ without them (KTD-Fin eq. 1), whose three parts add to it with the same `trading
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from pathlib import Path
+from typing import Literal, cast, get_args
 
-from ktdeval.attribution import (
-    Attribution,
-    Fit,
-    Scheme,
-    attribute,
-    attribution_problem,
-    fit_factors,
-    vif_screen,
-)
+from ktdeval.attribution import Attribution, Fit, Scheme, attribute, attribution_problem, fit_factors, vif_screen
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
@@ -34,6 +28,7 @@ _FIT = f"{_PAPER_FIT}, with industries of weighted mean 0 (fewer than 5 names: p
 TRADING = ("timing", "fees", "rounding")
 _CALIBRATION = 60  # trading days
 _Lines = Callable[[Attribution], tuple[str, ...]]
+Better = Literal["higher", "lower", "neither"]
 _Detail = Callable[["Attributed"], Mapping[str, JsonValue]]
 
 
@@ -78,7 +73,7 @@ class AttributionMetric:
 
     name: str
     formula: str
-    better: Literal["higher", "lower", "neither"]
+    better: Better
     lines: _Lines
     detail: _Detail
     scheme: Scheme = "strict"
@@ -154,48 +149,26 @@ def _styles(attribution: Attribution) -> tuple[str, ...]:
     return attribution.factor_names
 
 
-# Parts in the order in which they add to the total return: version, formula, better, lines of the attribution, detail. Those of
-# `strict` end with trading, which is the same in both.
-_PARTS: Mapping[str, tuple[int, str, Literal["higher", "neither"], _Lines, _Detail]] = {
-    "common_return": (
-        2,
-        f"linked sum of w * f0; {_FIT}",
-        "neither",
-        lambda _: ("common",),
-        lambda attributed: {"invested": float(attributed.by("strict").invested.mean())},
-    ),
-    "industry_return": (1, f"linked sum of w * g_industry; {_FIT}", "neither", lambda _: ("industry",), lambda _: {}),
-    "style_return": (
-        2,
-        f"linked sum of w * X_k * f_k over the styles; {_FIT}",
-        "neither",
-        _styles,
-        _lines_of("strict", _styles),
-    ),
-    "selection_alpha": (2, f"linked sum of w * residual; {_FIT}", "higher", lambda _: ("selection",), _selection_detail),
-    "trading_effect": (
-        1,
-        "linked sum of NAV return - sum of w * return: timing, fees, rounding",
-        "higher",
-        lambda _: TRADING,
-        _lines_of("strict", lambda _: TRADING),
-    ),
-    "paper_common_return": (1, f"linked sum of w * f0; {_PAPER_FIT}", "neither", lambda _: ("common",), lambda _: {}),
-    "paper_style_return": (
-        1,
-        f"linked sum of w * X_k * f_k over the styles; {_PAPER_FIT}",
-        "neither",
-        _styles,
-        _lines_of("paper", _styles),
-    ),
-    "paper_selection_alpha": (
-        1,
-        f"linked sum of w * residual; {_PAPER_FIT}",
-        "higher",
-        lambda _: ("selection",),
-        lambda attributed: {"daily": _daily(attributed.by("paper"))},
-    ),
+_LINES: Mapping[str, _Lines] = {
+    "common_return": lambda _: ("common",),
+    "industry_return": lambda _: ("industry",),
+    "style_return": _styles,
+    "selection_alpha": lambda _: ("selection",),
+    "trading_effect": lambda _: TRADING,
 }
+_DETAILS: Mapping[str, _Detail] = {
+    "common_return": lambda attributed: {"invested": float(attributed.by("strict").invested.mean())},
+    "style_return": _lines_of("strict", _styles),
+    "selection_alpha": _selection_detail,
+    "trading_effect": _lines_of("strict", lambda _: TRADING),
+    "paper_style_return": _lines_of("paper", _styles),
+    "paper_selection_alpha": lambda attributed: {"daily": _daily(attributed.by("paper"))},
+}
+"""Lines of the attribution, of either scheme, and detail of each part that has one."""
+
+with Path(__file__).with_name("metrics.csv").open(encoding="utf-8") as _stream:
+    _PARTS = {row["name"]: row for row in csv.DictReader(_stream) if row["version"]}
+"""Parts in the order in which they add to the total return. Those of `strict` end with trading, which is the same in both."""
 
 
 def attribution_metrics() -> list[Metric]:
@@ -207,6 +180,7 @@ def attribution_metric(name: str) -> Metric:
     """One of the parts; UsageError where there is none of that name."""
     if name not in _PARTS:
         raise UsageError(f"no attribution metric {name!r}{near_matches(name, _PARTS)}")
-    version, formula, better, lines, detail = _PARTS[name]
-    scheme: Scheme = "paper" if name.startswith("paper_") else "strict"
-    return AttributionMetric(name, f"{name}/{version}: {formula}", better, lines, detail, scheme)
+    row, scheme = _PARTS[name], "paper" if name.startswith("paper_") else "strict"
+    formula = f"{name}/{row['version']}: {row['formula'].format(fit=_FIT, paper_fit=_PAPER_FIT)}"
+    lines, detail = _LINES[name.removeprefix("paper_")], _DETAILS.get(name, lambda _: {})
+    return AttributionMetric(name, formula, cast("Better", row["better"]), lines, detail, cast("Scheme", scheme))

@@ -17,6 +17,17 @@ from pathlib import Path
 from typing import Any
 
 
+def later(place: str) -> Callable[[], Any]:
+    """Return a function that returns what `module:name` names, and imports it only then."""
+    module, _, name = place.partition(":")
+    return lambda: getattr(import_module(module), name)
+
+
+def maker(place: str, *first: Any) -> Callable[..., Any]:
+    """Return a function that calls what `module:name` names, with `first` before its own arguments, and imports it only then."""
+    return lambda *given: later(place)()(*first, *given)
+
+
 def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a module (`__name__`, `__file__`) whose stub imports its public names."""
     tree = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))

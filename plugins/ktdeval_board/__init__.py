@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import click
-
-
-def _make_leaderboard() -> click.Command:
-    from ktdeval_board.command import leaderboard
-
-    return leaderboard
+from ktdeval.lazy import later
 
 
 @hookimpl
-def ktdeval_commands() -> Sequence[Spec]:
+def ktdeval_commands() -> list[Spec]:
     """Return the command on leaderboards."""
-    return [Spec("leaderboard", _make_leaderboard, "Submit runs to a leaderboard; check, rank, publish and export it.")]
+    summary = "Submit runs to a leaderboard; check, rank, publish and export it."
+    return [Spec("leaderboard", later("ktdeval_board.command:leaderboard"), summary)]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.lazy import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
-
-    import click
 
 _COMMANDS = {
     "compare": "Test whether agents differ, paired by window and seed, and name those that are tied.",
@@ -23,12 +21,7 @@ _COMMANDS = {
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
-
-
-def _make(name: str) -> click.Command:
-    module, attribute = {"table": ("paper_tables", "table_command"), "demo": ("demo", "demo")}.get(name, ("commands", name))
-    command: click.Command = getattr(import_module(f"ktdeval_compare.{module}"), attribute)
-    return command
+_ELSEWHERE = {"table": "paper_tables:table_command", "demo": "demo:demo"}
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -41,4 +34,5 @@ def _function(name: str) -> Callable[..., Any]:
 def ktdeval_commands() -> Sequence[Spec]:
     """Commands on several cards."""
     functions = {name: {"function": partial(_function, name)} for name in _COMMANDS if name not in ("power", "demo")}
-    return [Spec(name, partial(_make, name), summary, extra=functions.get(name, {})) for name, summary in _COMMANDS.items()]
+    places = {name: later(f"ktdeval_compare.{_ELSEWHERE.get(name, f'commands:{name}')}") for name in _COMMANDS}
+    return [Spec(name, places[name], summary, extra=functions.get(name, {})) for name, summary in _COMMANDS.items()]

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from ktdeval.hookspecs import Spec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def _lazy(module: str, name: str) -> Callable[[Any], Any]:
-    """Return a function of a provider that imports its module when it is called."""
-    return lambda params: getattr(import_module(f"ktdeval_data.{module}"), name)(params)
+from ktdeval.lazy import maker
 
 
 @hookimpl
@@ -26,34 +16,34 @@ def ktdeval_data() -> list[Spec]:
     """
     from ktdeval_data.params import GENERATOR_VERSION, LongParams, PlaceboParams, QlibParams, SyntheticParams
 
-    with_truth = _lazy("synthetic", "make_with_files")
+    with_truth = maker("ktdeval_data.synthetic:make_with_files")
     return [
         Spec(
             "synthetic",
-            _lazy("synthetic", "make_synthetic"),
+            maker("ktdeval_data.synthetic:make_synthetic"),
             "a generated CSI300-like market with known factor returns, from a seed",
             SyntheticParams,
             extra={"generated": True, "version": GENERATOR_VERSION, "make_with_files": with_truth},
         ),
         Spec(
             "placebo",
-            _lazy("placebo", "make_placebo"),
+            maker("ktdeval_data.placebo:make_placebo"),
             "a market like another one in which nobody can select: the same market and style returns, residuals under random signs",
             PlaceboParams,
-            extra={"make_with_files": _lazy("placebo", "make_with_files")},
+            extra={"make_with_files": maker("ktdeval_data.placebo:make_with_files")},
         ),
         Spec(
             "long",
-            _lazy("long_table", "make_long"),
+            maker("ktdeval_data.long_table:make_long"),
             "CSV or Parquet tables of bars, index levels, membership and industries, in any vendor's columns, codes and units",
             LongParams,
-            extra={"read": _lazy("long_table", "read_long")},
+            extra={"read": maker("ktdeval_data.long_table:read_long")},
         ),
         Spec(
             "qlib",
-            _lazy("qlib_binary", "make_qlib"),
+            maker("ktdeval_data.qlib_binary:make_qlib"),
             "a folder in Qlib's binary layout (calendars, instruments, features)",
             QlibParams,
-            extra={"read": _lazy("qlib_binary", "read_qlib")},
+            extra={"read": maker("ktdeval_data.qlib_binary:read_qlib")},
         ),
     ]

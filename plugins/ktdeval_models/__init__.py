@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.lazy import maker
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, MemoryParams, RandomParams, RankParams
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams
 
@@ -14,16 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ktdeval.harness import Model
-
-
-def _lazy(module: str, name: str) -> Callable[..., Model]:
-    """Return a maker that imports its module when it is called."""
-
-    def make(*given: Any) -> Model:
-        model: Model = getattr(import_module(f"ktdeval_models.{module}"), name)(*given)
-        return model
-
-    return make
 
 
 @hookimpl
@@ -35,9 +24,9 @@ def ktdeval_models() -> Sequence[Spec]:
         extra = name if name in ("anthropic", "google") else "openai"
         return Spec(name, make, f"{summary}; needs the extra {extra} and {key}", params)
 
-    builtin = _lazy("catalogue", "make_builtin")
-    openai, compatible = _lazy("remote.openai", "make_openai"), _lazy("remote.openai", "make_compatible")
-    anthropic, google = _lazy("remote.anthropic", "AnthropicModel"), _lazy("remote.google", "GoogleModel")
+    builtin = maker("ktdeval_models.catalogue:make_builtin")
+    openai, anthropic = maker("ktdeval_models.remote.openai:make_openai"), maker("ktdeval_models.remote.anthropic:AnthropicModel")
+    google = maker("ktdeval_models.remote.google:GoogleModel")
     return [
         Spec("builtin/hold", builtin, "Looks at the market and never trades"),
         Spec("builtin/random", builtin, "Buys and sells shown stocks at random, from the run's seed", RandomParams),
@@ -48,19 +37,19 @@ def ktdeval_models() -> Sequence[Spec]:
         Spec("builtin/linear_factor", builtin, "Holds the best by coefficients of the style factors", LinearFactorParams),
         Spec(
             "builtin/memory",
-            _lazy("memory", "make_memory"),
+            maker("ktdeval_models.memory:make_memory"),
             "Remembers the market where codes or days show: what masks are for",
             MemoryParams,
         ),
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
-        Spec("replay", _lazy("replay", "make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
+        Spec("replay", maker("ktdeval_models.replay:make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
         provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", OpenAIParams),
         provider("anthropic", anthropic, "Anthropic (Claude)", "a key in ANTHROPIC_API_KEY", AnthropicParams),
         provider("google", google, "Google (Gemini)", "a key in GEMINI_API_KEY or GOOGLE_API_KEY", GoogleParams),
         *(
             provider(
                 name,
-                partial(compatible, name),
+                maker("ktdeval_models.remote.openai:make_compatible", name),
                 preset.summary,
                 f"a key in {' or '.join(preset.variables)}" if preset.needs_key else "a key only where the server wants one",
                 CompatibleParams,

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import click
-
-
-def _make_rationale() -> click.Command:
-    from ktdeval_rationale.command import rationale
-
-    return rationale
+from ktdeval.lazy import later
 
 
 @hookimpl
-def ktdeval_commands() -> Sequence[Spec]:
+def ktdeval_commands() -> list[Spec]:
     """Command on run folders."""
-    return [Spec("rationale", _make_rationale, "Count what models name in their reasons, by mask, and what hiding it removes.")]
+    summary = "Count what models name in their reasons, by mask, and what hiding it removes."
+    return [Spec("rationale", later("ktdeval_rationale.command:rationale"), summary)]

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    import click
-
-
-def _make_report() -> click.Command:
-    from ktdeval_report.command import report
-
-    return report
-
-
-def _make_function() -> Callable[..., Path]:
-    from ktdeval_report.command import draw_report
-
-    return draw_report
+from ktdeval.lazy import later
 
 
 @hookimpl
-def ktdeval_commands() -> Sequence[Spec]:
+def ktdeval_commands() -> list[Spec]:
     """Command on run folders and cards."""
-    return [Spec("report", _make_report, "Draw runs as one self-contained HTML page, with plots as files when asked.",
-                 extra={"function": _make_function})]  # fmt: skip
+    summary = "Draw runs as one self-contained HTML page, with plots as files when asked."
+    command, function = later("ktdeval_report.command:report"), later("ktdeval_report.command:draw_report")
+    return [Spec("report", command, summary, extra={"function": function})]

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import click
-
-
-def _make_view() -> click.Command:
-    from ktdeval_view.command import view
-
-    return view
+from ktdeval.lazy import later
 
 
 @hookimpl
-def ktdeval_commands() -> Sequence[Spec]:
+def ktdeval_commands() -> list[Spec]:
     """Command on run folders."""
-    return [Spec("view", _make_view, "Walk a run's episodes day by day: prompts, tool calls, replies, orders, fills, NAV.")]
+    summary = "Walk a run's episodes day by day: prompts, tool calls, replies, orders, fills, NAV."
+    return [Spec("view", later("ktdeval_view.command:view"), summary)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.lazy import later
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,22 +20,18 @@ def _make_task(name: str, config: Mapping[str, Any], where: str) -> ScoringTask:
     return DeanonTask(name, DeanonConfig.load(config, where))
 
 
-def _load(module: str, name: str) -> Any:
-    return getattr(import_module(f"ktdeval_deanon.certificate.{module}"), name)
-
-
 @hookimpl
 def ktdeval_cards() -> Sequence[Spec]:
     """Certificate of a mask."""
     summary = "What attackers recovered of masked payloads, and what that bounds."
-    return [Spec("certificate", partial(_load, "show", "CERTIFICATE"), summary)]
+    return [Spec("certificate", later("ktdeval_deanon.certificate.show:CERTIFICATE"), summary)]
 
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """Command that makes and verifies certificates."""
     summary = "Certify a mask: attack what it shows, and bound what is recovered."
-    return [Spec("certify", partial(_load, "command", "certify"), summary)]
+    return [Spec("certify", later("ktdeval_deanon.certificate.command:certify"), summary)]
 
 
 @hookimpl

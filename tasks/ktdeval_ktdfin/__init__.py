@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.lazy import maker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ktdeval.contracts import Task
-    from ktdeval.harness import Tool
 
 _TOOLS = {
     "get_market_context": "Indices, breadth and the tone of industries",
@@ -37,13 +36,7 @@ def ktdeval_tasks() -> Sequence[Spec]:
     return task_specs(f"{__path__[0]}/ktdfin.yaml", _make_task)
 
 
-def _make_tool(name: str) -> Tool:
-    from ktdeval_ktdfin.tools import research_tool
-
-    return research_tool(name)
-
-
 @hookimpl
 def ktdeval_tools() -> Sequence[Spec]:
     """Six read-only research tools over the step of a KTD-Fin scene."""
-    return [Spec(name, partial(_make_tool, name), summary) for name, summary in _TOOLS.items()]
+    return [Spec(name, maker("ktdeval_ktdfin.tools:research_tool", name), summary) for name, summary in _TOOLS.items()]

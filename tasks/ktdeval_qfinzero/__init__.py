@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.lazy import later
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
-
-    import click
 
     from ktdeval.contracts import ScoringTask
 
@@ -22,24 +21,16 @@ def _make_task(name: str, config: Mapping[str, Any], where: str) -> ScoringTask:
     return SuiteTask(name, SuiteConfig.load(config, where))
 
 
-def _make_serve() -> click.Command:
-    from ktdeval_qfinzero.command import serve
-
-    return serve
-
-
-def _make_qfinzero() -> click.Command:
-    from ktdeval_qfinzero.command import qfinzero
-
-    return qfinzero
-
-
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """The commands on the services and their data."""
     return [
-        Spec("serve", _make_serve, "Serve the QFinZero services over HTTP and the Model Context Protocol."),
-        Spec("qfinzero", _make_qfinzero, "Data, tools and broker logs of the QFinZero services."),
+        Spec(
+            "serve",
+            later("ktdeval_qfinzero.command:serve"),
+            "Serve the QFinZero services over HTTP and the Model Context Protocol.",
+        ),
+        Spec("qfinzero", later("ktdeval_qfinzero.command:qfinzero"), "Data, tools and broker logs of the QFinZero services."),
     ]
 
 

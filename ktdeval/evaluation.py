@@ -88,7 +88,9 @@ class Evaluation:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row a task and metric (or score): value over all episodes, interval, n, unit, why there is none."""
+        """One row a task and metric (or score): value over all episodes, `low` and `high` with what they bound (`bounds`: quartiles
+        over episodes are `interquartile`, all else are 95 % intervals), n, unit, why there is none.
+        """
         rows = []
         for card in self.cards:
             lines = card.metrics if isinstance(card, TradingCard) else card.scores
@@ -96,10 +98,10 @@ class Evaluation:
             for name in dict.fromkeys((*(name for name in order if name in lines), *lines)):
                 line = lines[name]
                 interval = getattr(line, "interval", None)
-                low, high = getattr(interval, "low", None), getattr(interval, "high", None)
+                ends = [getattr(interval, name, None) for name in ("low", "high", "kind")]
                 reason = line.reason if line.value is None else None
-                rows.append((card.task.name, name, line.value, low, high, line.n, line.unit, line.better, reason))
-        columns = ["task", "metric", "value", "low", "high", "n", "unit", "better", "reason"]
+                rows.append((card.task.name, name, line.value, *ends, line.n, line.unit, line.better, reason))
+        columns = ["task", "metric", "value", "low", "high", "bounds", "n", "unit", "better", "reason"]
         return pd.DataFrame(rows, columns=columns).set_index(["task", "metric"])
 
     @cached_property

@@ -78,7 +78,7 @@
       "Ranks",
       prose(
         items([
-          "A figure is the median over the episodes in view (windows × seeds), with the quartiles as its interval; for one episode it is that episode's own bootstrap interval.",
+          "A figure is the median over the episodes in view (windows × seeds), with its quartiles; of one episode, with that episode's own bootstrap interval.",
           [
             "Ranked is who has a verdict of the check, all planned episodes, at least 95 % of the steps decided by the model, and no erratum against it. Everybody else is listed with the reason.",
           ],

@@ -133,7 +133,7 @@ kt.choices = (() => {
       onChange: (value) => state.set({fees: value}),
     });
     const bars = kt.controls.choice({
-      label: "Intervals",
+      label: "Ranges",
       options: [
         ["", "as bars"],
         ["numbers", "as numbers"],

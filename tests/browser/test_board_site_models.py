@@ -299,6 +299,9 @@ def test_the_report_says_what_the_card_says(session: Reader, forged_site: Path) 
         wins += statistics.median(own) > reference[window["name"]]["metrics"]["total_return"]["value"]
     assert f"benchmark in {wins} of {len(entry['card']['windows'])} windows" in report
     assert row["card"] in report
+    for page in (link("card.html", card=row["card"]), link("compare.html", a=row["card"], b=row["card"])):
+        tie = f"Tie group\\s+{chr(64 + entry['ranks']['all']['tie'])}\\b"
+        assert re.search(tie, session.open(page).inner_text("main")), "by the letter that the board has"
 
 
 def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None:

@@ -23,7 +23,7 @@ Address: #card=ID */
         ["Division", entry.division ? el("a", {href: kt.address.task(entry.division)}, entry.division) : "none of this board"],
         ["Rank", entry.ranked && rank
           ? [`${rank.rank} of ${rank.of}`, known(rank.alpha_rank) ? `, by selection alpha ${rank.alpha_rank}` : ""] : "none"],
-        ["Tie group", entry.ranked && known(rank?.tie) ? String(rank.tie) : null],
+        ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
         ["Submitted", `${submission.submitted_on} by ${submission.submitter.name}`],
         ["Market", `${card.snapshot.name}${card.snapshot.synthetic ? " (synthetic)" : ""}`],
         ["Board", board.title],

@@ -10,7 +10,6 @@
 kt.columns = (() => {
   const {el, format, known} = kt;
   const [BAR, DOT] = [64, 2.5]; // width of a bar and radius of its dot, in pixels as in style.css
-  const letter = (group) => (group <= 26 ? String.fromCharCode(64 + group) : String(group));
   const KINDS = {
     rule: ["rule baseline", "A fixed rule that trades without any model of language; always shown."],
     random: ["random baseline", "Trades at random within the task's rules; always shown."],
@@ -73,9 +72,9 @@ kt.columns = (() => {
         ? null
         : el(
             "span.tie",
-            {title: `Tie group ${letter(row.tie)}: ${facts.tieWords}`},
+            {title: `Tie group ${format.tie(row.tie)}: ${facts.tieWords}`},
             el("span.unseen", {}, " tie group "),
-            letter(row.tie),
+            format.tie(row.tie),
           );
     return el("td.rank.n", {}, row.rank, tie);
   }
@@ -89,7 +88,7 @@ kt.columns = (() => {
         ? "the same as by return"
         : `${kt.plural(Math.abs(gain), "place")} ${gain > 0 ? "better" : "worse"} than by return`;
     const mark = gain === 0 ? "" : `${gain > 0 ? "▲" : "▼"}${Math.abs(gain)}`;
-    const tie = row.alpha_tie === null ? "" : `; tie group ${letter(row.alpha_tie)} by selection`;
+    const tie = row.alpha_tie === null ? "" : `; tie group ${format.tie(row.alpha_tie)} by selection`;
     return el(
       "td.alpha.n",
       {title: `${words}${tie}`},
@@ -115,7 +114,7 @@ kt.columns = (() => {
         cell: (row) => rankCell(row, facts),
         csv: [
           ["rank", (row) => row.rank],
-          ["tie_group", (row) => (row.tie === null ? null : letter(row.tie))],
+          ["tie_group", (row) => (row.tie === null ? null : format.tie(row.tie))],
         ],
       },
       {
@@ -141,7 +140,7 @@ kt.columns = (() => {
             cell: alphaCell,
             csv: [
               ["alpha_rank", (row) => row.alpha_rank],
-              ["alpha_tie_group", (row) => (row.alpha_tie === null ? null : letter(row.alpha_tie))],
+              ["alpha_tie_group", (row) => (row.alpha_tie === null ? null : format.tie(row.alpha_tie))],
             ],
           }
         : null,

@@ -77,7 +77,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
         ["Model", kt.modelLink(card.model.name, null, {card: entry.id})], ["Agent", card.agent.name],
         ["Rank", entry.ranked && rank ? `${rank.rank} of ${rank.of}` : `none: ${entry.why.join("; ") || "a baseline"}`],
         ["α rank", entry.ranked && rank && known(rank.alpha_rank) ? String(rank.alpha_rank) : null],
-        ["Tie group", entry.ranked && known(rank?.tie) ? String(rank.tie) : null],
+        ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
         ["Submitted", `${entry.submission.submitted_on} by ${entry.submission.submitter.name}`],
         ["Card", kt.cardLink(entry.id)],
       ]));

@@ -13,7 +13,7 @@
 // kt.format.cell(number, unit, reason, options)          the same as a node; "—" carries its reason as a title and for readers
 // kt.format.percent(fraction, digits = 2, signed) .number(number, digits = 2, signed) .count(number) .short(cardId)
 // kt.format.range(low, high, unit)       "−1.08 … 1.16 %";        kt.format.unit(unit)  for a heading, such as "%" or "/year"
-// kt.format.list(["a", "b"])             "a, b";                  kt.plural(3, "window")  "3 windows"
+// kt.format.list(["a", "b"])             "a, b";                  kt.plural(3, "window")  "3 windows";  kt.format.tie(1)  "A"
 // kt.address.model(name, {agent, division}) .card(id) .compare(a, b) .task(division) .board({division, …}) .market(snapshot)
 // kt.modelLink(name, text, more) kt.cardLink(id, text) kt.compareLink(a, b, text)        links to these addresses
 // kt.modelKey(name)                      first 16 hex digits of the SHA-256 of a name: kt.load(`model/${kt.modelKey(name)}`)
@@ -165,6 +165,7 @@ window.kt = (() => {
     unit: (unit) => kindOf(unit).before || kindOf(unit).sign || "",
     short: (id) => String(id || "").slice(0, 10),
     list: (items) => (items || []).join(", "),
+    tie: (group) => (group <= 26 ? String.fromCharCode(64 + group) : String(group)),
   };
   const plural = (n, one, many = `${one}s`) => `${number(n, 0)} ${n === 1 ? one : many}`;
 

@@ -172,11 +172,15 @@ def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArr
 
 class Bootstrap:
     """A daily series [n], or several [n, k] resampled together (the first decides the block length); all intervals use the same
-    resamples. `problem` says why there can be none, or is None.
+    resamples. `seeded_by`: the series that seeds the draws in place of the values, where the last bits of these are those of one
+    processor's arithmetic. `problem` says why there can be none, or is None.
     """
 
-    def __init__(self, values: npt.NDArray[np.float64], resampling: Resampling | None = None) -> None:
+    def __init__(
+        self, values: npt.NDArray[np.float64], resampling: Resampling | None = None, seeded_by: Series | None = None
+    ) -> None:
         self.values = np.ascontiguousarray(values)
+        self.seeded_by = self.values if seeded_by is None else seeded_by
         self.resampling = resampling or Resampling()
         self.problem = _problem(values)
 
@@ -190,7 +194,7 @@ class Bootstrap:
         """[draws, n] days of each resample."""
         seed = self.resampling.seed
         if seed is None:
-            seed = derive_seed(hashlib.sha256((self.values + 0.0).astype("<f8").tobytes()).hexdigest(), "intervals")
+            seed = derive_seed(hashlib.sha256((self.seeded_by + 0.0).astype("<f8").tobytes()).hexdigest(), "intervals")
         return stationary_indices(len(self.values), self.block_days, self.resampling.draws, seed)
 
     def _blocks(self, series: Draws) -> Iterator[Draws]:

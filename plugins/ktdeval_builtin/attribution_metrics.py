@@ -108,7 +108,7 @@ def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
     return {
         "linked": _linked(attribution, attribution.line_names),
         # A block bootstrap interval over days of each linked line.
-        "intervals": {name: Bootstrap(column).sum().to_json() for name, column in columns},
+        "intervals": {name: Bootstrap(column, seeded_by=attribution.returns).sum().to_json() for name, column in columns},
         "total_return": attribution.linked.total_return,
         "daily": _daily(attribution),
         "mean_exposures": _mean_exposures(attribution),

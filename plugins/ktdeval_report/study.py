@@ -169,7 +169,7 @@ def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
         return {}
     linked = attribution.linked_lines
     series = dict(zip(attribution.line_names, linked.T, strict=True)) | parts_of(attribution, linked)
-    return {name: stats.Bootstrap(values).sum() for name, values in series.items()}
+    return {name: stats.Bootstrap(values, seeded_by=attribution.returns).sum() for name, values in series.items()}
 
 
 def parts_of(attribution: Attribution, values: FloatArray) -> dict[str, FloatArray]:

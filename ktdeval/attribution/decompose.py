@@ -134,44 +134,6 @@ class Attribution(Decomposition):
         return Linked(total, dict(zip(self.line_names, values, strict=True)))
 
 
-def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
-    """Split the returns of portfolios with these [..., D, N] weights, shares of the capital at the close before each day of the
-    fit, of any sign and sum. Raises DataError unless they are finite and of the fit's days and assets.
-    """
-    days, assets = fitted.returns.shape
-    if weights.shape[-2:] != (days, assets) or not np.isfinite(weights.sum()):
-        raise DataError(
-            f"weights are {weights.shape}, expected finite numbers of {days} days × {assets} assets on the last two axes"
-        )
-    portfolios = weights.reshape(-1, days, assets).transpose(1, 0, 2)
-    totals = (portfolios @ fitted.exposures.design.transpose(0, 2, 1)).transpose(1, 0, 2).reshape(*weights.shape[:-1], -1)
-    count = len(fitted.industry_names)
-    day = np.arange(portfolios.shape[1] * days).reshape(-1, days, 1)
-    industries = np.zeros((*weights.shape[:-1], count))
-    if count:
-        cells, size = day * count + fitted.industry_of, day.size * count
-        industries = np.bincount(cells.ravel(), weights.ravel(), size).reshape(industries.shape)
-    held, selection = (np.einsum("...dn,dn->...d", weights, part) for part in (fitted.returns, fitted.residuals))
-    return _parts(fitted, slice(None), held, selection, totals, industries)
-
-
-def _parts(
-    fitted: Fit, days: slice, held: FloatArray, selection: FloatArray, totals: FloatArray, industries: FloatArray
-) -> Decomposition:
-    """From [..., D, 1 + K] and [..., D, I] sums of weights times the columns of the fit's design and industries."""
-    return Decomposition(
-        factor_names=fitted.factor_names,
-        industry_names=fitted.industry_names,
-        held_return=held,
-        common=totals[..., 0] * fitted.common[days],
-        style=totals[..., 1:] * fitted.style[days],
-        industry=industries * fitted.industry[days],
-        selection=selection,
-        exposures=totals[..., 1:],
-        invested=totals[..., 0],
-    )
-
-
 def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
     """Why a ledger has no attribution on this snapshot, in words, or None when it has one."""
     if not ledger.steps:
@@ -247,7 +209,7 @@ class _Holdings:
 
 
 def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
-    """`decompose` over the positions held, without a column for each asset that is not."""
+    """Split `sum w r` over the positions held, without a column for each asset that is not."""
     at = (holdings.day + offset, holdings.asset)
     weight = holdings.weight
     columns = np.empty((len(weight), 3 + len(fitted.factor_names)))
@@ -258,7 +220,18 @@ def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decompos
     industries: FloatArray = np.zeros((days, len(fitted.industry_names)))
     if len(fitted.industry_names):
         np.add.at(industries, (holdings.day, fitted.industry_of[at]), weight)
-    return _parts(fitted, slice(offset, offset + days), totals[:, 0], totals[:, 1], totals[:, 2:], industries)
+    fit_days = slice(offset, offset + days)
+    return Decomposition(
+        factor_names=fitted.factor_names,
+        industry_names=fitted.industry_names,
+        held_return=totals[:, 0],
+        common=totals[:, 2] * fitted.common[fit_days],
+        style=totals[:, 3:] * fitted.style[fit_days],
+        industry=industries * fitted.industry[fit_days],
+        selection=totals[:, 1],
+        exposures=totals[:, 3:],
+        invested=totals[:, 2],
+    )
 
 
 def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:

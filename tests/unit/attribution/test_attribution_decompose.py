@@ -11,7 +11,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.attribution.decompose import Attribution, attribute, attribution_problem, decompose
+from ktdeval.attribution.decompose import Attribution, attribute, attribution_problem
 from ktdeval.attribution.exposures import NOTE_MEANINGS
 from ktdeval.attribution.fit import Fit, close_to_close, fit_factors
 from ktdeval.attribution.industries import Scheme
@@ -20,6 +20,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger
+from portfolios import decompose
 from stats_play import play, rotation
 
 FIRST, LAST = 270, 310

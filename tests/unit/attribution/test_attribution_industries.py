@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from ktdeval.attribution.decompose import decompose
 from ktdeval.attribution.fit import fit_factors
 from ktdeval.attribution.industries import MINIMUM, Scheme, pooled_industries
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
+from portfolios import decompose
 
 FIRST = 270
 #: Of 60 names: two industries of 20, one of 12, one of 4, two singletons, and 2 names of no known industry.

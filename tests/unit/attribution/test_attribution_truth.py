@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ktdeval.attribution.decompose import decompose
 from ktdeval.attribution.fit import Fit, fit_factors
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import Truth, build
+from portfolios import decompose
 
 PRICES = ("open", "high", "low", "close")
 

@@ -127,6 +127,13 @@ def read_plain(path: Path) -> bytes:
         return stream.read()
 
 
+def csv_rows(path: Path) -> list[dict[str, str]]:
+    """Rows of a table that ships with the code, by column name."""
+    import csv  # noqa: PLC0415 - most commands read no table
+
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of the bytes of a plain file; errors as of `open_plain`."""
     with open_plain(path) as stream:

@@ -12,11 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.messages import encodable
-from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.jsonio import JsonValue, csv_rows, loads_strict
 
 LONGEST_QUOTE = 300  #: Characters of a provider's own words that a message may hold
 _READ_CHARS = 20 * LONGEST_QUOTE  # more of them are not looked at
@@ -24,39 +25,12 @@ _READ_CHARS = 20 * LONGEST_QUOTE  # more of them are not looked at
 FILTERED = 451  #: Status that stands for "blocked by a content filter", whatever status a provider gives it
 _NO_MONEY = 402
 
-# Error codes and types of OpenAI, Anthropic and Google, and what they mean as an HTTP status. Those that mean the same under any
-# status come first; the others are looked up only when the error came inside a success, where there is no status to go by.
-_MEANINGS: Mapping[str, int] = {
-    "invalid_api_key": 401,
-    "api_key_invalid": 401,
-    "authentication_error": 401,
-    "model_not_found": 404,
-    "insufficient_quota": _NO_MONEY,
-    "billing_hard_limit_reached": _NO_MONEY,
-    "billing_not_active": _NO_MONEY,
-    "billing_error": _NO_MONEY,
-    "content_filter": FILTERED,
-    "content_policy_violation": FILTERED,
-    "invalid_prompt": FILTERED,  # OpenAI: the prompt was flagged as against the usage policy
-    "overloaded_error": 529,
-}
-_MEANINGS_WITHOUT_STATUS: Mapping[str, int] = {
-    "permission_error": 403,
-    "not_found_error": 404,
-    "rate_limit_exceeded": 429,
-    "rate_limit_error": 429,
-    "resource_exhausted": 429,
-    "unavailable": 503,
-    "server_error": 500,
-    "api_error": 500,
-    "internal": 500,
-    "timeout_error": 504,
-    "deadline_exceeded": 504,
-    "invalid_request_error": 400,
-    "invalid_argument": 400,
-    "context_length_exceeded": 400,
-    "request_too_large": 413,
-}
+_CODES = csv_rows(Path(__file__).with_name("error_codes.csv"))
+"""Error codes and types of OpenAI, Anthropic and Google, and what they mean as an HTTP status: under any status, or under none,
+where the error came inside a success and there is no status to go by."""
+_MEANINGS, _MEANINGS_WITHOUT_STATUS = (
+    {row["code"]: int(row["status"]) for row in _CODES if row["under"] == under} for under in ("any", "none")
+)
 _KINDS = {408: "timeout", 409: "server", 425: "server", 429: "rate_limited", 503: "overloaded", 529: "overloaded"}
 
 _PARAMETER_CODES = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))

@@ -6,17 +6,17 @@ would change results silently, so `ktdeval.market.assembly` refuses them unless 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import islice
+from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
 
 from ktdeval.errors import DataError
+from ktdeval.jsonio import csv_rows
 from ktdeval.market.calendar import sessions
 from ktdeval.market.raw import (
     EVERY_ASSET,
@@ -68,8 +68,7 @@ def check(raw: RawMarket) -> list[Finding]:
 @cache
 def _kinds() -> Mapping[str, Mapping[str, str]]:
     """Severity, repairs and hint of each kind of finding."""
-    with resources.files("ktdeval.market").joinpath("findings.csv").open(encoding="utf-8") as stream:
-        return {row["kind"]: row for row in csv.DictReader(stream)}
+    return {row["kind"]: row for row in csv_rows(Path(__file__).with_name("findings.csv"))}
 
 
 def _finding(kind: str, count: int, examples: Iterable[str] = (), about: object = "") -> Finding:

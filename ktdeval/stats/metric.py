@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ktdeval.errors import PluginError
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, csv_rows
 
 if TYPE_CHECKING:
     from ktdeval.market.snapshot import MarketSnapshot
@@ -117,5 +116,4 @@ def built_in(function: Callable[..., Any]) -> FunctionMetric:
 
 @cache
 def _descriptions() -> dict[str, dict[str, str]]:
-    with resources.files("ktdeval.stats").joinpath("metrics.csv").open(encoding="utf-8") as stream:
-        return {row["name"]: row for row in csv.DictReader(stream)}
+    return {row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv"))}

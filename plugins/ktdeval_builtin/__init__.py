@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.jsonio import csv_rows
 from ktdeval.lazy import later, maker
 
 if TYPE_CHECKING:
@@ -53,6 +53,6 @@ def ktdeval_agents() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Return the panel and its diagnostics, in the order in which a card shows them, and the parts of the total return."""
-    rows = csv.DictReader(Path(__file__).with_name("metrics.csv").read_text(encoding="utf-8").splitlines())
+    rows = csv_rows(Path(__file__).with_name("metrics.csv"))
     makers = {True: "ktdeval_builtin.attribution_metrics:attribution_metric", False: "ktdeval.stats:panel_metric"}
     return [Spec(row["name"], maker(makers[bool(row["version"])], row["name"]), row["summary"]) for row in rows]

@@ -6,7 +6,6 @@ without them (KTD-Fin eq. 1), whose three parts add to it with the same `trading
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from typing import Literal, cast, get_args
 from ktdeval.attribution import Attribution, Fit, Scheme, attribute, attribution_problem, fit_factors, vif_screen
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, csv_rows
 from ktdeval.market import MarketSnapshot
 from ktdeval.stats import Bootstrap, Metric, MetricValue, RuleSet, Same, newey_west_mean
 from ktdeval.trading import Ledger
@@ -166,8 +165,7 @@ _DETAILS: Mapping[str, _Detail] = {
 }
 """Lines of the attribution, of either scheme, and detail of each part that has one."""
 
-with Path(__file__).with_name("metrics.csv").open(encoding="utf-8") as _stream:
-    _PARTS = {row["name"]: row for row in csv.DictReader(_stream) if row["version"]}
+_PARTS = {row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv")) if row["version"]}
 """Parts in the order in which they add to the total return. Those of `strict` end with trading, which is the same in both."""
 
 

@@ -11,18 +11,18 @@ Each purpose has its own random stream, so that a change of one does not move th
 
 from __future__ import annotations
 
-import csv
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import yaml
 
 from ktdeval.attribution import FACTORS
+from ktdeval.jsonio import csv_rows
 from ktdeval.market import Board, BoolArray, DayArray, FloatArray, board_of
 from ktdeval.seeds import derive_seed
 
-_FOLDER = files("ktdeval_data")
+_FOLDER = Path(__file__).parent
 
 
 class ControlPoint(NamedTuple):
@@ -42,13 +42,9 @@ class Regime(NamedTuple):
     name: str
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(_FOLDER.joinpath(name).read_text(encoding="utf-8").splitlines()))
-
-
-REGIMES = tuple(Regime(**row) for row in _rows("synthetic_windows.csv"))
+REGIMES = tuple(Regime(**row) for row in csv_rows(_FOLDER / "synthetic_windows.csv"))
 CONTROL_POINTS = tuple(
-    ControlPoint(row["day"], float(row["level"]), float(row["noise_pct"])) for row in _rows("synthetic_index.csv")
+    ControlPoint(row["day"], float(row["level"]), float(row["noise_pct"])) for row in csv_rows(_FOLDER / "synthetic_index.csv")
 )
 _NAMES = yaml.safe_load(_FOLDER.joinpath("synthetic_names.yaml").read_text(encoding="utf-8"))
 

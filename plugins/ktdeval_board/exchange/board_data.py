@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from msgspec import UNSET
 
 from ktdeval.cards import Definition, EpisodeMetric, Interval, ScoringCard
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, csv_rows
 from ktdeval_board.documents import Series
 from ktdeval_board.entries import Board, Card, Entry, figures_of, load_board
 from ktdeval_board.placement import replacing
@@ -132,11 +131,10 @@ def metric_columns(name: str, unit: str) -> tuple[Column, ...]:
 def _fixed() -> dict[Frame, tuple[Column, ...]]:
     """Read the columns of each frame that do not depend on the cards' metrics."""
     found: dict[Frame, list[Column]] = {frame: [] for frame in FRAMES}
-    with Path(__file__).with_name("columns.csv").open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            for frame in row["frames"].split():
-                made = Column(row["column"], row["type"], row["meaning"], row["unit"], row["value"])  # type: ignore[arg-type]
-                found[frame].append(made)  # type: ignore[index]
+    for row in csv_rows(Path(__file__).with_name("columns.csv")):
+        for frame in row["frames"].split():
+            made = Column(row["column"], row["type"], row["meaning"], row["unit"], row["value"])  # type: ignore[arg-type]
+            found[frame].append(made)  # type: ignore[index]
     return {frame: tuple(columns) for frame, columns in found.items()}
 
 

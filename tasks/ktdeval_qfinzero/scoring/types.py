@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, csv_rows
 
 Suite = Literal["calling", "planning"]
 
@@ -72,7 +71,7 @@ PREFIXES: Final = ("UPQ", "ESP", "PMB")
 # Pseudo-calls that say "I will not do this" (compared in upper case).
 REFUSAL_NAMES: Final = frozenset({"REFUSE", "CANNOT_COMPLY", "NONE"})
 
-_ROWS: Final = tuple(csv.DictReader(Path(__file__).with_name("tools.csv").read_text(encoding="utf-8").splitlines()))
+_ROWS: Final = csv_rows(Path(__file__).with_name("tools.csv"))
 
 # Name -> (address, method) of the 26 service tools.
 SERVICE_TOOLS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(

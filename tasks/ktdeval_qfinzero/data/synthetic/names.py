@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
+
+from ktdeval.jsonio import csv_rows
 
 Size = Literal["mega", "large", "mid", "thin"]
 Role = Literal["plain", "split", "new", "acquired", "halted"]
@@ -50,9 +51,8 @@ class Coin(msgspec.Struct, frozen=True):
 
 def _load(name: str, kind: type[Row]) -> tuple[Row, ...]:
     """Rows of a CSV file of this package; an empty cell has the field's default."""
-    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as stream:
-        cells = [{column: cell for column, cell in row.items() if cell} for row in csv.DictReader(stream)]
-    return tuple(msgspec.convert(row, kind, strict=False) for row in cells)
+    rows = ({column: cell for column, cell in row.items() if cell} for row in csv_rows(Path(__file__).with_name(name)))
+    return tuple(msgspec.convert(row, kind, strict=False) for row in rows)
 
 
 STOCKS = _load("stocks.csv", Stock)

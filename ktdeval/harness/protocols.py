@@ -15,33 +15,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 from ktdeval.harness.messages import Message, Model, ModelRequest, Reply, ToolCall, ToolProtocol, ToolSpec
 from ktdeval.harness.written_calls import Written, read_blocks, read_envelope, split_thought
 from ktdeval.jsonio import JsonValue, loads_strict
 
-_TEXT_RULES = """# How to call tools
-
-Tools are called in writing here. To call one, write a fenced block of exactly this form:
-
-```json
-{"tool": "NAME", "arguments": {}}
-```
-
-`tool` is the name of one of the tools below, `arguments` an object that follows the JSON Schema of its arguments. Write one block
-for each call; a reply may hold several. End the reply after its last block: the results come with the next message, each between
-<tool_result> tags, in the order of the calls. Never write a result yourself. A reply without such a block calls no tool."""
-
-_SCHEMA_RULES = """# How to reply and to call tools
-
-Each of your replies is one JSON object and nothing else, of exactly this form:
-
-{"content": "TEXT", "calls": [{"name": "NAME", "arguments": {}}]}
-
-`content` is what you want to say, or empty. `calls` holds the calls of tools in order, or is an empty list: `name` is the name of
-one of the tools below, `arguments` an object that follows the JSON Schema of its arguments. The results come with the next message,
-each between <tool_result> tags, in the order of the calls. Never write a result yourself."""
-
+_TEXT_RULES, _SCHEMA_RULES = (
+    Path(__file__).with_name(f"{form}_rules.md").read_text("utf-8").removesuffix("\n") for form in ("text", "schema")
+)
 _TOOLS_HEADING = "# Tools"
 _FORCED = "In your next reply you must call the tool {name}, exactly once and no other, in the form shown above."
 _ANSWER_RULES = (

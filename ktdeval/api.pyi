@@ -28,6 +28,7 @@ from ktdeval.harness.agent import (
     Observation as Observation,
     StepSession as StepSession,
 )
+from ktdeval.harness.arguments import AssetArg as AssetArg, Bounds as Bounds, DayArg as DayArg, Length as Length
 from ktdeval.harness.messages import (
     CallParams as CallParams,
     Message as Message,
@@ -39,10 +40,6 @@ from ktdeval.harness.messages import (
     ToolSpec as ToolSpec,
 )
 from ktdeval.harness.tools import (
-    AssetArg as AssetArg,
-    Bounds as Bounds,
-    DayArg as DayArg,
-    Length as Length,
     Refusal as Refusal,
     Tool as Tool,
     tool as tool,

@@ -10,6 +10,7 @@ from ktdeval.harness.agent import (
     Submission as Submission,
     ToolResult as ToolResult,
 )
+from ktdeval.harness.arguments import AssetArg as AssetArg, Bounds as Bounds, DayArg as DayArg, Length as Length
 from ktdeval.harness.messages import (
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
     CallParams as CallParams,
@@ -27,10 +28,6 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.tools import (
-    AssetArg as AssetArg,
-    Bounds as Bounds,
-    DayArg as DayArg,
-    Length as Length,
     Refusal as Refusal,
     Tool as Tool,
     call as call,

@@ -19,34 +19,11 @@ from typing import Any, get_type_hints
 
 from ktdeval.errors import PluginError
 from ktdeval.fields import near_matches
-from ktdeval.harness.arguments import (
-    AssetArg,
-    Bounds,
-    Converter,
-    DayArg,
-    Length,
-    ToolArgumentError,
-    compile_annotation,
-    holds_handle,
-)
+from ktdeval.harness.arguments import Converter, ToolArgumentError, compile_annotation, holds_handle
 from ktdeval.harness.messages import ToolSpec
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import Payload
-
-__all__ = [
-    "AssetArg",
-    "Bounds",
-    "DayArg",
-    "Length",
-    "Refusal",
-    "Tool",
-    "ToolArgumentError",
-    "ToolOutcome",
-    "call",
-    "json_tool",
-    "tool",
-]
 
 
 @dataclass(frozen=True, slots=True)

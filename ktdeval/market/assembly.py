@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -149,18 +150,13 @@ def accept_member_count(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 REPAIRS: Mapping[str, Repair] = {
-    "drop_unknown_codes": drop_unknown_codes,
-    "drop_duplicates": drop_duplicates,
-    "drop_non_sessions": drop_non_sessions,
-    "derive_high_low": derive_high_low,
-    "round_prices": round_prices,
-    "drop_impossible": drop_impossible,
-    "fill_factor": fill_factor,
-    "fill_amount": fill_amount,
-    "resolve_overlaps": resolve_overlaps,
-    "fill_indices": fill_indices,
-    ACCEPT_MEMBER_COUNT: accept_member_count,
-}  #: Repairs by name, in the order in which they are applied whatever the order they were asked for in
+    repair.__name__: repair
+    for repair in (
+        drop_unknown_codes, drop_duplicates, drop_non_sessions, derive_high_low, round_prices, drop_impossible, fill_factor,
+        fill_amount, resolve_overlaps, fill_indices, accept_member_count,
+    )
+}  # fmt: skip
+"""Repairs by name, in the order in which they are applied whatever the order they were asked for in."""
 
 
 def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
@@ -200,13 +196,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
         codes=codes,
         names=tuple(str(names.get(code) or code) for code in codes),
         industries=tuple(str(industries.get(code) or UNKNOWN_INDUSTRY) for code in codes),
-        open=grids["open"],
-        high=grids["high"],
-        low=grids["low"],
-        close=grids["close"],
-        volume=grids["volume"],
-        amount=grids["amount"],
-        factor=grids["factor"],
+        **grids,
         member=membership(raw.members, days, codes),
         indices=indices,
         spells=tuple(_spells(raw)),
@@ -237,7 +227,7 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
     raise DataError(f"market {raw.name}: {'; '.join(parts)}; 'ktdeval data check' tells more")
 
 
-def _grids(raw: RawMarket) -> dict[str, FloatArray]:
+def _grids(raw: RawMarket) -> dict[str, Any]:
     """[T, N] arrays of the bar fields."""
     table = raw.table
     place = {code: column for column, code in enumerate(raw.codes)}

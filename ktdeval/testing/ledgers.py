@@ -58,24 +58,10 @@ def _bought_and_held(snapshot: MarketSnapshot, step: int, row: int) -> StepRecor
     code, shares, price_ticks, fee_fen = snapshot.codes[0], 1000, 100_000, 500
     notional = price_ticks * shares // 100
     cash = INITIAL_CASH_FEN - notional - fee_fen
-    order = {
-        "code": code,
-        "stock_id": None,
-        "side": "BUY",
-        "target_weight": None,
-        "shares": shares,
-        "confidence": 0.7,
-        "reason": "a reason long enough",
-        "status": "filled",
-        "rule": None,
-        "message": "",
-        "filled_shares": shares,
-        "price_ticks": price_ticks,
-        "notional_fen": notional,
-        "fee_fen": fee_fen,
-    }
-    nothing = dict.fromkeys(("filled_shares", "price_ticks", "notional_fen", "fee_fen"), 0)
-    refused = {**order, **nothing, "status": "rejected", "rule": "cash", "message": "no cash"}
+    order = {"code": code, "stock_id": None, "side": "BUY", "target_weight": None, "shares": shares, "confidence": 0.7}
+    fill = {"filled_shares": shares, "price_ticks": price_ticks, "notional_fen": notional, "fee_fen": fee_fen}
+    order |= {"reason": "a reason long enough", "status": "filled", "rule": None, "message": "", **fill}
+    refused = {**order, **dict.fromkeys(fill, 0), "status": "rejected", "rule": "cash", "message": "no cash"}
     mark = price_ticks + 500 * step * (-1) ** step
     value, locked = mark * shares // 100, shares if step == 0 else 0
     return step_record(

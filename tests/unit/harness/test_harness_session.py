@@ -6,6 +6,7 @@ import pytest
 from ktdeval.errors import LeakError, ModelError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Decision, HarnessConfig, StepSession
+from ktdeval.harness.arguments import AssetArg
 from ktdeval.harness.messages import (
     MAX_REPLY_CHARS,
     CallParams,
@@ -18,7 +19,7 @@ from ktdeval.harness.messages import (
     Usage,
 )
 from ktdeval.harness.session import GuardedSession, SessionParts
-from ktdeval.harness.tools import AssetArg, tool
+from ktdeval.harness.tools import tool
 from ktdeval.masking.payload import AssetRef, DayRef
 from masking_market import BASE_ROW, CODES, guard_of, lens_of
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import PluginError
-from ktdeval.harness.tools import AssetArg, Bounds, DayArg, Length, Refusal, Tool, ToolArgumentError, call, json_tool, tool
+from ktdeval.harness.arguments import AssetArg, Bounds, DayArg, Length, ToolArgumentError
+from ktdeval.harness.tools import Refusal, Tool, call, json_tool, tool
 from ktdeval.masking.payload import AssetRef, DayRef
 from masking_market import BASE_ROW, CODES, MARKET, lens_of
 

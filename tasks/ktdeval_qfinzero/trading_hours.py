@@ -19,11 +19,16 @@ DEFAULT = "XNYS"  #: Calendar of a dataset that names none, and of the embedded 
 
 @dataclass(frozen=True, eq=False)
 class TradingHours:
-    """Sessions of the exchange. `open_ns, close_ns`: [n] int64, the session's first moment and the end of its last minute."""
+    """Sessions of the exchange.
+    `open_ns, close_ns`: [n] int64, the session's first moment and the end of its last minute; `begin_ns, end_ns`: [m] int64, those
+    of the parts that a lunch break makes of it.
+    """
 
     days: npt.NDArray[np.datetime64]  #: [n] datetime64[D], ascending
     open_ns: npt.NDArray[np.int64]
     close_ns: npt.NDArray[np.int64]
+    begin_ns: npt.NDArray[np.int64]
+    end_ns: npt.NDArray[np.int64]
 
     @property
     def reach(self) -> str:
@@ -95,8 +100,9 @@ def trading_hours(calendar: str = DEFAULT) -> TradingHours:
         ) from error
     last = min(pd.Timestamp(LAST + timedelta(days=14)), known.bound_max() or pd.Timestamp.max)
     schedule = type(known)(start=pd.Timestamp(FIRST), end=last).schedule.loc[: pd.Timestamp(LAST)]
-    return TradingHours(
-        schedule.index.to_numpy().astype("datetime64[D]"),
-        schedule["open"].dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64),
-        schedule["close"].dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64),
+    opens, closes, break_starts, break_ends = (
+        schedule[name].dropna().dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64)
+        for name in ("open", "close", "break_start", "break_end")
     )
+    begins, ends = (np.sort(np.concatenate(pair)) for pair in ((opens, break_ends), (break_starts, closes)))
+    return TradingHours(schedule.index.to_numpy().astype("datetime64[D]"), opens, closes, begins, ends)

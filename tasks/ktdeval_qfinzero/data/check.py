@@ -88,7 +88,8 @@ def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
         if (generation_of(name) or manifest.generation + 1) > manifest.generation:
             yield Finding("warning", name, "is left over from an update that did not end; the next one removes it")
     for file, count in read.outside.items():
-        yield Finding("warning", file, f"{count} bars start outside the exchange's sessions: no tick shows them in time")
+        words = "no tick shows them in time (of minutes whose times are their ends, say `stamped: end`)"
+        yield Finding("warning", file, f"{count} bars start outside the exchange's sessions: {words}")
 
 
 def _part_problems(folder: Path, part: Part, read: _Read) -> list[str]:
@@ -173,5 +174,5 @@ def _outside_sessions(block: Block, place: BarsPlace, hours: TradingHours) -> in
     start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]
     if place.resolution == "day":
         return int((~np.isin(start.astype("datetime64[ns]").astype("datetime64[D]"), hours.days)).sum())
-    rows = np.searchsorted(hours.open_ns, start, side="right") - 1
-    return int(((rows < 0) | (start >= hours.close_ns[np.maximum(rows, 0)])).sum())
+    rows = np.searchsorted(hours.begin_ns, start, side="right") - 1
+    return int(((rows < 0) | (start >= hours.end_ns[np.maximum(rows, 0)])).sum())

@@ -24,7 +24,7 @@ from ktdeval_qfinzero.data.ingest_spec import BarSource
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, FloatArray, IntArray, Resolution
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER, read_contract
-from ktdeval_qfinzero.moments import DAY, SECOND, moment_text, parse_moment
+from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, moment_text, parse_moment
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -334,7 +334,7 @@ def _starts(spec: BarSource, texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.
     zone = spec.zone or "UTC"
     start_ns, days, bad = moments(texts, zone)
     if spec.resolution == "minute":
-        return start_ns, bad | days
+        return start_ns - (MINUTE if spec.stamped == "end" else 0), bad | days
     if (day_zone := spec.day_zone or zone) != "UTC":
         given = ~days & ~bad
         start_ns[given], bad[given] = days_in_zone(start_ns[given], day_zone)

@@ -37,6 +37,7 @@ class BarSource(TableSource):
         1.0, help="how many of the file's units one unit of the instrument is, such as 0.001 of a coin: the step in which it trades"
     )
     zone: str | None = option(None, help="as of the whole spec, where these files have another")
+    stamped: Literal["start", "end"] = option("start", help="moment of a minute's bar that its time is")
     day_zone: str | None = option(None, help="time zone whose midnight begins a day's bar, where it is not `zone`")
 
 

@@ -162,7 +162,7 @@ def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Mani
     by_key = {part.key: part for part in sorted(parts, key=lambda part: part.key)}
     days, minutes = _reach(by_key, "day"), _reach(by_key, "minute")
     if days is None:
-        raise DataError("a dataset needs bars of days: there are none")
+        raise DataError("a dataset needs bars of days, and there are none: add a source with `resolution: day`")
     first, last = minutes or (days[1] + timedelta(days=1), days[1])
     identity = content_id(info, by_key.values())
     named = replace(info, content_id=identity, first_day=days[0], last_day=days[1], minute_first_day=first, minute_last_day=last)

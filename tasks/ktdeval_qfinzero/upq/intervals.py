@@ -1,4 +1,4 @@
-"""Bars of several minutes, made from those of minutes: aligned to the session's open, of coins to midnight in UTC."""
+"""Bars of several minutes, counted from the session's open and a lunch break's end, of coins from midnight in UTC."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def interval_bars(view: View, asset_class: AssetClass, ticker: str, span: Span, 
 
 
 def interval_ends(view: View, asset_class: AssetClass, start_ns: IntArray, step_ns: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """[n] until when bars reach, at most to their session's close and the view's moment; and which reach over a whole `step_ns`."""
+    """[n] until when bars reach, at most to a break, a close and the view's moment; and which reach over a whole `step_ns`."""
     ends = np.minimum(start_ns + step_ns, view.as_of_ns // MINUTE * MINUTE)
     if asset_class != "crypto":
         hours = view.hours
-        ends = np.minimum(ends, hours.close_ns[np.searchsorted(hours.close_ns, start_ns, side="right")])
+        ends = np.minimum(ends, hours.end_ns[np.searchsorted(hours.end_ns, start_ns, side="right")])
     return ends, ends == start_ns + step_ns
 
 
 def _origins(view: View, asset_class: AssetClass, ns: IntArray) -> IntArray:
-    """[n] moments that the bars of these moments are counted from: the open of the session that runs, or comes next."""
+    """[n] moments that the bars of these moments are counted from: the beginning of the trading that runs, or comes next."""
     if asset_class == "crypto":
         return np.zeros_like(ns)
     hours = view.hours
-    return hours.open_ns[np.searchsorted(hours.close_ns, ns, side="right")]
+    return hours.begin_ns[np.searchsorted(hours.end_ns, ns, side="right")]

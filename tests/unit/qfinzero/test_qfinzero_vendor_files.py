@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cli.main import main
+from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.stores import Span
-from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.moments import moment_text, parse_moment
+from ktdeval_qfinzero.workspace import Workspace
 from paths import REPOSITORY
 
 SHARED = REPOSITORY.parent / "shared" / "data"
@@ -47,6 +49,36 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_the_spec(tmp_path:
     folder = made(tmp_path, spec, minutes="\n".join(["Datetime,Ticker,Open,High,Low,Close,Volume", *rows]), days=days)
     bars = open_dataset(folder).prices.bars("stock", "AVLN", "minute", EVER)
     assert [moment_text(start) for start in bars.start_ns.tolist()] == ["2025-01-06T14:30:00Z", "2025-01-06T14:31:00Z"]
+
+
+def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = [f"{hour:02}:{minute:02}" for hour in (9, 10, 11, 13, 14, 15) for minute in range(60)]
+    ends = [time for time in times if "09:31" <= time <= "11:30" or "13:01" <= time <= "15:00"]
+    rows = [f"2025-01-06 {time},{10 + place},{10 + place},{10 + place},{10 + place},100" for place, time in enumerate(ends)]
+    files = {
+        "minutes": "\n".join(["time,open,high,low,close,volume", *rows]),
+        "days": "time,open,high,low,close,volume\n2025-01-06,10,249,10,249,24000\n",
+    }
+    source = "asset_class: stock, symbol: 600519.SH, resolution"
+    spec = "calendar: XSHG\nzone: Asia/Shanghai\nbars:\n  - {file: days.csv, %s: day}\n  - {file: minutes.csv, %s: minute%s}\n"
+    for name, stamped, warned in (("a", "", True), ("b", ", stamped: end", False)):
+        (tmp_path / name).mkdir()
+        folder = made(tmp_path / name, spec % (source, source, stamped), **files)
+        assert main(["qfinzero", "data", "check", str(folder)]) == 0
+        told = capsys.readouterr().out
+        assert ("2 bars start outside the exchange's sessions" in told and "`stamped: end`" in told) is warned
+    given = {"tickers": "600519.SH", "start": "2025-01-06", "end": "2025-01-06", "interval": "60m"}
+    morning = [("01:30", "02:30", 10), ("02:30", "03:30", 70)]
+    for as_of, afternoon in (
+        ("2025-01-06T07:00:00Z", [("05:00", "06:00", 130), ("06:00", "07:00", 190)]),
+        ("2025-01-06T05:10:30Z", [("05:00", "05:10", 130)]),
+    ):
+        workspace = Workspace(open_dataset(folder), parse_moment(as_of, "as_of"))
+        bars = catalogue().find("UPQ.stock.minute").call(workspace, given)["bars"]
+        found = [(row["window_start"][11:16], row["window_end"][11:16], row["open"]) for row in bars]
+        assert found == morning + afternoon
 
 
 def test_columns_are_named_once_decimals_are_rounded_and_told_and_symbols_come_from_the_bars(

@@ -15,6 +15,7 @@ from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.frames import BarFeed, require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
 from ktdeval_qfinzero.pmb.margin import equity_e4
+from ktdeval_qfinzero.pmb.ticks import review
 from ktdeval_qfinzero.pmb.timeline import advance, end_session, last_tick
 from ktdeval_qfinzero.pmb.values import WORKING, Instrument, Order, Rules, Session
 from ktdeval_qfinzero.trading_hours import FIRST, LAST
@@ -62,6 +63,8 @@ def create_session(engine: Engine, given: take.CreateSession) -> str:
     if engine.opened:
         before_ns = int(hours.open_ns[engine.day_row]) if session.frequency == "1m" else engine.now_ns
         engine.load_frame(engine.visible_marks(engine.instruments(), before_ns))
+    if account.margin_call_due is not None:  # what was to be closed in the session before is closed in this one
+        review(engine, session, engine.now_ns, at_close=False)
     return session_id
 
 
@@ -84,7 +87,10 @@ def step(engine: Engine, given: take.Step) -> str:
 def stop(engine: Engine, given: take.OneSession) -> str:
     """End a session now; its working orders expire, positions stay."""
     session = placement.running_session(engine, given.session_id)
-    _require_no_bar(engine, tuple(engine.state.working.values()), "session_id")
+    working = tuple(engine.state.working.values())
+    if forced := [order.id for order in working if order.forced]:
+        raise conflict(f"{forced[0]} of the broker is to meet a margin call; step until it is filled", "session_id")
+    _require_no_bar(engine, working, "session_id")
     end_session(engine, session, engine.now_ns, stopped=True)
     return session.id
 

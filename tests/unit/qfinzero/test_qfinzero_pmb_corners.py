@@ -120,6 +120,24 @@ def test_a_forced_order_waits_for_volume() -> None:
     assert play.account.margin_call_due is None
 
 
+def test_a_liquidation_is_not_escaped_by_ending_the_session() -> None:
+    rows: Any = [FLAT, FLAT, (100, 100, 60, 60, 1_000_000), *[(60, 60, 60, 60, 1_000_000)] * 3]
+    rules = {**FREE, "margin": {"call_days": 0}}
+    play = Play(rows, cash=10_000, config=rules, end_ts="2025-01-06T14:33:00Z")
+    play.step()
+    play.order("BUY", "MARKET", 190)
+    play.step(2)  # the liquidation is sent at the last tick
+    assert (play.state.running, play.held(), play.account.margin_call_due is not None) == ("", 190, True)
+    spans = {"frequency": "1m", "start_ts": "2025-01-06T14:33:00Z", "end_ts": "2025-01-07", "universe": {"stocks": ["AVLN"]}}
+    begun = {"account_id": play.account_id, "execution_config": rules, **spans}
+    play.session_id = play.broker.execute("session.create", begun).id
+    with pytest.raises(ServiceError, match="to meet a margin call; step until it is filled"):
+        play.call("session.stop")
+    play.step()
+    assert play.held() < 190
+    verify(play.broker.log.to_lines(), play.dataset)
+
+
 def test_a_forced_order_opens_nothing_when_its_position_is_gone() -> None:
     """Puts are exercised while the broker's order to sell shares waits: without an end to it the account would go short."""
     put = OptionContract("AVLN", JANUARY, 900_000, "P").symbol

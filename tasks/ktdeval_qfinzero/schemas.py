@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import base64
 import types
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
-from msgspec import NODEFAULT, Meta, UnsetType
+from msgspec import NODEFAULT, UNSET, Meta, UnsetType
 
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.yamlio import load_yaml
 from ktdeval_qfinzero.errors import invalid
 
 MAX_LENGTH = 500
@@ -62,28 +65,6 @@ class Row(msgspec.Struct):
     """An object within arguments or an answer."""
 
 
-def row_type(name: str, always: Mapping[str, Any], sometimes: Mapping[str, Any]) -> type[msgspec.Struct]:
-    """Make the type of rows whose fields a caller chooses: field -> type of those that are always there, and of the others."""
-    optional = ((field, hint | UnsetType, msgspec.UNSET) for field, hint in sometimes.items())
-    return msgspec.defstruct(name, [*always.items(), *optional], bases=(Row,), kw_only=True)
-
-
-def joined(name: str, *parts: type[msgspec.Struct]) -> type[Any]:
-    """Make a type with the fields of several, in their order; a struct can't inherit fields from two."""
-    fields = [each for part in parts for each in msgspec.structs.fields(part)]
-    required = [(each.name, each.type) for each in fields if each.required]
-    optional = [(each.name, each.type, each.default) for each in fields if not each.required]
-    return msgspec.defstruct(name, [*required, *optional])
-
-
-class Shown:
-    """Type that a field's values follow (a list of it where `listed`) that are made as plain JSON; `more`: schema keywords."""
-
-    def __init__(self, hint: Any, *, listed: bool = True, more: Mapping[str, JsonValue] | None = None) -> None:
-        hint = Annotated[hint, Meta(extra_json_schema=dict(more))] if more else hint
-        self.hint = list[hint] if listed else hint
-
-
 def text(description: str, longest: int = 40, pattern: str | None = None) -> Meta:
     """A text argument of bounded length."""
     return Meta(description=description, min_length=1, max_length=longest, pattern=pattern)
@@ -100,6 +81,66 @@ Ticker = Annotated[str, said("Ticker.")]
 Cursor = Annotated[str, text("next_cursor of the page before, to go on after it with the same other arguments.", MAX_LENGTH)]
 NextCursor = Annotated[str | None, said("Where the next page begins; null at the end.")]
 Unknown = Annotated[list[str], said("What was asked for that is not listed, as of the clock.")]
+
+
+_COMMON: Final[dict[str, Any]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "object": dict[str, Any],
+    "Answer": Answer,
+    "Day": Day,
+    "Moment": Moment,
+    "Ticker": Ticker,
+    "NextCursor": NextCursor,
+    "Unknown": Unknown,
+}  #: Types that a file of types may name
+
+
+def load_types(path: Path, known: Mapping[str, Any]) -> Callable[[str], Any]:
+    """Make the types of a YAML file, whose head says how it is written; `known`: further types that it names. What is returned
+    gives them by name, and raises AttributeError: no such type.
+    """
+    made: dict[str, Any] = {}
+    types = ChainMap(made, _COMMON, dict(known))
+    for heading, given in load_yaml(path).items():
+        name, _, bases = heading.rstrip(")").partition("(")
+        made[name] = _struct(name, bases, given, types) if isinstance(given, Mapping) else _annotated(given, types)
+
+    def type_of(name: str) -> Any:
+        if name not in made:
+            raise AttributeError(f"{path} has no type {name}")
+        return made[name]
+
+    return type_of
+
+
+def _struct(name: str, bases: str, given: Mapping[str, Any], types: Mapping[str, Any]) -> type[msgspec.Struct]:
+    fields = [field for base in bases.split(", ") if base for field in msgspec.structs.fields(types[base])]
+    required = [(field.name, field.type) for field in fields if field.required]
+    optional = [(field.name, field.type, UNSET) for field in fields if not field.required]
+    hints = {field: _annotated(hint, types) for field, hint in given.items()}
+    required += [(field, hint) for field, hint in hints.items() if not field.endswith("?")]
+    optional += [(field[:-1], hint | UnsetType, UNSET) for field, hint in hints.items() if field.endswith("?")]
+    return msgspec.defstruct(name, [*required, *optional])
+
+
+def _annotated(given: Any, types: Mapping[str, Any]) -> Any:
+    if isinstance(given, str):
+        return _hint(given, types)
+    kind, description, *more = given
+    return Annotated[_hint(kind, types), Meta(description=description, extra_json_schema=more[0] if more else None)]
+
+
+def _hint(text: str, types: Mapping[str, Any]) -> Any:
+    if text.endswith(" | null"):
+        return _hint(text.removesuffix(" | null"), types) | None
+    kind, _, inner = text.partition(" of ")
+    if not inner:
+        return types[kind]
+    item: Any = _hint(inner, types)
+    return list[item] if kind == "list" else dict[str, item]
 
 
 def limit(most: int) -> Meta:
@@ -157,8 +198,7 @@ def _keywords(meta: Meta, kind: str | None) -> dict[str, JsonValue]:
 def _peeled(hint: Any) -> tuple[Any, tuple[Meta, ...], bool]:
     """(type itself, annotations around it from the inside out, whether it may be null)."""
     if get_origin(hint) is Annotated:
-        shown = next((note.hint for note in hint.__metadata__ if isinstance(note, Shown)), hint.__origin__)
-        inner, metas, may_be_null = _peeled(shown)
+        inner, metas, may_be_null = _peeled(hint.__origin__)
         return inner, metas + tuple(note for note in hint.__metadata__ if isinstance(note, Meta)), may_be_null
     if get_origin(hint) in (Union, types.UnionType):
         member = next(each for each in get_args(hint) if each not in (type(None), UnsetType))

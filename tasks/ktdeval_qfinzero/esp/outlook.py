@@ -12,6 +12,8 @@ from typing import Final
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, row_key
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid
+from ktdeval_qfinzero.esp.answers import Bucket, Timeline, Trigger, TriggersPage
+from ktdeval_qfinzero.esp.arguments import Reason, TimelineQuery, TriggersQuery
 from ktdeval_qfinzero.esp.reading import (
     Key,
     Wanted,
@@ -24,7 +26,6 @@ from ktdeval_qfinzero.esp.reading import (
     wanted_rows,
     window_of,
 )
-from ktdeval_qfinzero.esp.types import Bucket, Reason, Timeline, TimelineQuery, Trigger, TriggersPage, TriggersQuery
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text, parse_moment
 from ktdeval_qfinzero.schemas import write_cursor
 from ktdeval_qfinzero.view import View

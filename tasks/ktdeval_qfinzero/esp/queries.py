@@ -7,6 +7,8 @@ from msgspec.structs import asdict
 from ktdeval_qfinzero.data.rows import NEWS_TYPES, EventRow, NewsRow, row_key
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid, not_found
+from ktdeval_qfinzero.esp.answers import Article, EventAnswer, EventsPage
+from ktdeval_qfinzero.esp.arguments import EarningsCalendar, EconomicCalendar, EventsQuery, NewsQuery, OneArticle, OneEvent
 from ktdeval_qfinzero.esp.reading import (
     Wanted,
     article_payload,
@@ -18,17 +20,6 @@ from ktdeval_qfinzero.esp.reading import (
     read_tags,
     unknown_tickers,
     window_of,
-)
-from ktdeval_qfinzero.esp.types import (
-    Article,
-    EarningsCalendar,
-    EconomicCalendar,
-    EventAnswer,
-    EventsPage,
-    EventsQuery,
-    NewsQuery,
-    OneArticle,
-    OneEvent,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text, parse_moment
 from ktdeval_qfinzero.schemas import Answer, write_cursor

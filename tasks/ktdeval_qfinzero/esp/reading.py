@@ -18,14 +18,13 @@ from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, Eve
 from ktdeval_qfinzero.data.sqlite_files import words
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError, invalid
-from ktdeval_qfinzero.esp.types import (
+from ktdeval_qfinzero.esp.answers import EventShown, ReleaseShown
+from ktdeval_qfinzero.esp.arguments import (
     EconomicCalendar,
-    EventShown,
     EventsQuery,
     EventView,
     Filters,
     NewsQuery,
-    ReleaseShown,
     Status,
     StreamQuery,
     TimelineQuery,

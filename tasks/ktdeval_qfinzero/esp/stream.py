@@ -14,6 +14,8 @@ from msgspec.structs import asdict
 
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, EventType, NewsRow, as_known, known_moments
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
+from ktdeval_qfinzero.esp.answers import CalendarCovered, Coverage, Freshness, SourceShown, StreamPage, UpdateShown
+from ktdeval_qfinzero.esp.arguments import Change, CoverageQuery, Nothing, StreamQuery
 from ktdeval_qfinzero.esp.reading import (
     BLOCK,
     Key,
@@ -27,18 +29,6 @@ from ktdeval_qfinzero.esp.reading import (
     read_tags,
     status_of,
     unknown_tickers,
-)
-from ktdeval_qfinzero.esp.types import (
-    CalendarCovered,
-    Change,
-    Coverage,
-    CoverageQuery,
-    Freshness,
-    Nothing,
-    SourceShown,
-    StreamPage,
-    StreamQuery,
-    UpdateShown,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, moment_text
 from ktdeval_qfinzero.schemas import write_cursor

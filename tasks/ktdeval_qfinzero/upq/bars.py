@@ -24,7 +24,7 @@ from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import columns
-from ktdeval_qfinzero.upq.answers import AdjustmentShown, CoinDayBars, CoinMinuteBars, Rows, StockDayBars, StockMinuteBars
+from ktdeval_qfinzero.upq.answers import AdjustmentShown, CoinDayBars, CoinMinuteBars, StockDayBars, StockMinuteBars
 from ktdeval_qfinzero.upq.arguments import (
     VALUES,
     CoinDays,
@@ -38,7 +38,7 @@ from ktdeval_qfinzero.upq.arguments import (
     read_tickers,
     span_of,
 )
-from ktdeval_qfinzero.upq.columns import indicator_columns, read_indicators
+from ktdeval_qfinzero.upq.columns import Rows, indicator_columns, read_indicators
 from ktdeval_qfinzero.upq.intervals import interval_bars, interval_ends
 from ktdeval_qfinzero.view import View
 

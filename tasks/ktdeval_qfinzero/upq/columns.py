@@ -30,9 +30,10 @@ PRICE_DECIMALS = 6  #: Of adjusted prices and indicators; unadjusted prices have
 _VOLUME_DECIMALS = 4
 
 Column = Sequence[JsonValue]
+Rows = list[dict[str, Any]]  #: Of an answer
 
 
-def to_rows(columns: Mapping[str, Column]) -> list[dict[str, JsonValue]]:
+def to_rows(columns: Mapping[str, Column]) -> Rows:
     """One object for each row of the columns, which are equally long."""
     names = tuple(columns)
     return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]

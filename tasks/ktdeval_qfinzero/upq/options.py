@@ -16,7 +16,7 @@ from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_t
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import columns
-from ktdeval_qfinzero.upq.answers import Chain, ContractBars, Rows
+from ktdeval_qfinzero.upq.answers import Chain, ContractBars
 from ktdeval_qfinzero.upq.arguments import (
     MOST_VALUED,
     TERMS,
@@ -131,7 +131,7 @@ def _row_of(view: View, contract: OptionContract) -> ContractRow | None:
     return None
 
 
-def _rows(view: View, table: Table, names: Sequence[str], given: ChainQuery | ContractQuery) -> Rows:
+def _rows(view: View, table: Table, names: Sequence[str], given: ChainQuery | ContractQuery) -> columns.Rows:
     found: dict[str, columns.Column] = {name: _column(table, name) for name in names}
     if given.include_greeks:
         found |= _greek_columns(view, table, given.greek_price_field)

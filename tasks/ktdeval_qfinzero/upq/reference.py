@@ -12,7 +12,6 @@ from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq.answers import (
-    YIELD_FIELDS,
     Dividends,
     DividendShown,
     Freshness,
@@ -36,6 +35,7 @@ from ktdeval_qfinzero.upq.arguments import (
 from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
 from ktdeval_qfinzero.view import View
 
+_LENGTHS = {"M": "month", "Y": "year"}
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}
 _LOOK_BACK_DAYS = (7, 70)  #: The newest bar is looked for in the last days of the data, before all of it is read
 
@@ -50,7 +50,7 @@ def rates_query(view: View, given: DaysOfRates) -> Rates:
     rows = [
         {
             "date": row.day.isoformat(),
-            **{YIELD_FIELDS[tenor]: row.yields_pct.get(tenor) for tenor in tenors},
+            **{f"yield_{tenor[:-1]}_{_LENGTHS[tenor[-1]]}": row.yields_pct.get(tenor) for tenor in tenors},
             "published_ts": moment_text(row.available_ns),
         }
         for row in curves_of_days(view, first, last)

@@ -1,22 +1,20 @@
-"""Arguments and answers of the event calls."""
+"""Arguments of the event calls."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market
 from ktdeval_qfinzero.instruments import TICKER
-from ktdeval_qfinzero.schemas import Answer, Arguments, Row, Shown, joined, said
+from ktdeval_qfinzero.schemas import Arguments, said
 
 Mode = Literal["upcoming", "just_happened", "window"]
 EventView = Literal["compact", "full"]
 Status = Literal["scheduled", "occurred", "updated"]
 Change = Literal["announced", "changed", "released", "revised", "published"]
 Reason = Literal["HIGH_IMPORTANCE", "TIME_IMMINENT", "MATCH_WATCHLIST"]
-
-# ---- arguments
 
 MomentText = Annotated[str, Meta(max_length=40)]
 Minutes = Annotated[int, Meta(ge=1, le=527_040)]
@@ -194,169 +192,3 @@ class Nothing(Arguments):
 
 Filters = EventsQuery | StreamQuery | TriggersQuery | TimelineQuery | EconomicCalendar | EarningsCalendar | NewsQuery
 """Calls that choose among events."""
-
-# ---- answers
-
-Count = Annotated[int, Meta(ge=0)]
-Unknown = Annotated[list[str], said("Tickers asked for that are not listed as of the clock.")]
-NextCursor = Annotated[str | None, said("Cursor of the next page; null when this is the last.")]
-
-
-class ReleaseShown(Row):
-    """Values that came out together."""
-
-    available_utc: Annotated[str, said("When the values became known.")]
-    values: Annotated[dict[str, Any], said("The values, by name.")]
-
-
-class EventShown(Row):
-    """An event (table 4 of the QFinZero paper)."""
-
-    event_id: Annotated[str, said("Id; of an article the id of the article.")]
-    event_type: Annotated[EventType, said("What kind of event it is.")]
-    title: Annotated[str, said("Title.")]
-    time_utc: Annotated[str, said("When it is due, or was published.")]
-    importance: Annotated[Importance, said("Importance.")]
-    status: Annotated[Status, said("scheduled: no outcome is known yet; occurred: it is; updated: it has been revised since.")]
-    tickers: Annotated[list[str], said("Whom it is about; empty for what concerns the whole market.")]
-    country: Annotated[str | None, said("Country that it concerns; null where it is none in particular.")]
-    market: Annotated[Market, said("Market that it concerns.")]
-    snippet: Annotated[str, said("The outcome, or the article, in short.")]
-    source: Annotated[str, said("Where it comes from.")]
-    releases: (
-        Annotated[list[ReleaseShown], said("Full view, calendar events: what was released so far, oldest first.")] | UnsetType
-    ) = UNSET
-    payload: (
-        Annotated[
-            dict[str, Any],
-            said(
-                "Full view: values known so far by name. Of a calendar event those expected, overlaid with those released, "
-                "and surprise = actual − expected, surprise_pct in percent of |expected|; what is not released has no key. "
-                "Of an article its author, address, publisher, keywords and insights."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-
-
-class _Known(Row):
-    known_utc: Annotated[str, said("When this became known; what the stream is sorted by, with the id.")]
-    change: Annotated[
-        Change,
-        said(
-            "announced: it stands in the calendar; changed: estimate or date, before it is due; released, "
-            "revised: its outcome came out; published: an article."
-        ),
-    ]
-
-
-UpdateShown = joined("UpdateShown", _Known, EventShown)  #: An event as it stood when something became known of it
-
-
-class Trigger(Row):
-    """An event to come."""
-
-    trigger_time_utc: Annotated[str, said("When the event is due.")]
-    event_id: Annotated[str, said("Its id.")]
-    reason_codes: Annotated[
-        list[Reason], said("TIME_IMMINENT: due in less than 30 minutes; MATCH_WATCHLIST: about a ticker asked for.")
-    ]
-    event: EventShown
-
-
-class Bucket(Row):
-    """Events of a stretch of time."""
-
-    bucket_start_utc: Annotated[str, said("First moment of the bucket.")]
-    bucket_end_utc: Annotated[str, said("First moment after it.")]
-    count: Annotated[Count, said("Events in it; exact, whichever of them this page lists.")]
-    events: Annotated[list[EventShown], said("Its events that this page lists, compact.")]
-
-
-class EventsPage(Answer):
-    """A page of events."""
-
-    events: Annotated[list[EventShown], said("By time and id.")]
-    unknown: Unknown
-    next_cursor: NextCursor
-
-
-EventAnswer = joined("EventAnswer", Answer, EventShown)  #: One event in full
-
-
-class StreamPage(Answer):
-    """A page of the stream."""
-
-    events: Annotated[list[Any], said("What became known, oldest first, each event as it stood then."), Shown(UpdateShown)]
-    unknown: Unknown
-    more: Annotated[bool, said("Whether the next call gives more at once, without the clock going forward.")]
-    next_cursor: Annotated[str, said("Where the stream goes on; never null, for it has no end.")]
-
-
-class TriggersPage(Answer):
-    """A page of triggers."""
-
-    triggers: Annotated[list[Trigger], said("Soonest first.")]
-    unknown: Unknown
-    next_cursor: NextCursor
-
-
-class Timeline(Answer):
-    """Buckets of a window."""
-
-    total: Annotated[Count, said("Events of all buckets.")]
-    buckets: Annotated[list[Bucket], said("All buckets of the window in order, empty ones too; the last may be shorter.")]
-    unknown: Unknown
-    next_cursor: Annotated[str | None, said("Cursor of the page that lists further events; null when all are listed.")]
-
-
-class Article(Answer):
-    """An article with its whole text."""
-
-    id: Annotated[str, said("Id.")]
-    title: Annotated[str, said("Title.")]
-    published_utc: Annotated[str, said("When it was published.")]
-    tickers: Annotated[list[str], said("Whom it is about.")]
-    article_url: Annotated[str, said("Link to the original.")]
-    author: Annotated[str, said("Author.")]
-    description: Annotated[str | None, said("Short summary.")]
-    image_url: Annotated[str | None, said("Image.")]
-    keywords: Annotated[list[str], said("The publisher's keywords.")]
-    publisher: Annotated[dict[str, Any], said("Name, homepage_url, logo_url.")]
-    insights: Annotated[list[dict[str, Any]], said("Ticker, sentiment and reasoning of each.")]
-    body: Annotated[str, said("The whole text.")]
-
-
-class CalendarCovered(Row):
-    """Content of a calendar."""
-
-    event_type: Annotated[str, said("Type.")]
-    count: Annotated[Count, said("Events due on these days.")]
-    days: Annotated[Count, said("Days (UTC) with at least one.")]
-    scheduled: Annotated[Count, said("Events without an outcome.")]
-    occurred: Annotated[Count, said("Events with an outcome that stands.")]
-    updated: Annotated[Count, said("Events with a revised outcome.")]
-    first_time_utc: Annotated[str | None, said("When the first is due; null where there is none.")]
-    last_time_utc: Annotated[str | None, said("When the last is due; null where there is none.")]
-
-
-class Coverage(Answer):
-    """Content of the calendars for some days."""
-
-    first_day: Annotated[str, said("First day looked at.")]
-    last_day: Annotated[str, said("Last day looked at.")]
-    calendars: Annotated[list[CalendarCovered], said("One for each type of calendar.")]
-
-
-class SourceShown(Row):
-    """Newest of a source."""
-
-    source: Annotated[str, said("macro_calendar, earnings or news.")]
-    latest_utc: Annotated[str | None, said("When something last became known, of whatever kind of change.")]
-    age_minutes: Annotated[int | None, said("Whole minutes from then to the clock.")]
-
-
-class Freshness(Answer):
-    """When each source last had something new."""
-
-    sources: Annotated[list[SourceShown], said("One for each source.")]

@@ -28,6 +28,7 @@ from ktdeval.jsonio import JsonValue, dumps_pretty, file_sha256, loads_strict, r
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, pack_lines, redact_secrets, rescore, verify_card
 from ktdeval.typed import Value, to_plain
+from ktdeval.yamlio import load_yaml
 from ktdeval_board.documents import RecordFile
 from ktdeval_board.entries import Card
 from ktdeval_board.rules import SnapshotRule
@@ -211,21 +212,9 @@ class _Form(NamedTuple):
     replacement: str
 
 
-# Patterns ask for a digit where words alone could have the form: a key has one, `risk-adjusted-…` has none.
-_FORMS = (
-    _Form(
-        "a private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), REDACTED
-    ),
-    _Form("an API key (sk-…)", re.compile(r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}"), REDACTED),
-    _Form("an API key (AIza…)", re.compile(r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{30,}"), REDACTED),
-    _Form("an access key (AKIA…)", re.compile(r"(?<![A-Za-z0-9])A[KS]IA[0-9A-Z]{16}(?![0-9A-Za-z])"), REDACTED),
-    _Form("a token (ghp_…)", re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"), REDACTED),
-    _Form("a token (hf_…)", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}"), REDACTED),
-    _Form("a token (xox…)", re.compile(r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}"), REDACTED),
-    _Form("a JSON web token", re.compile(r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"), REDACTED),
-    _Form("a bearer token", re.compile(r"\b[Bb]earer\s+(?=[A-Za-z._~+/-]*\d)[A-Za-z0-9._~+/-]{16,}=*"), f"Bearer {REDACTED}"),
-    _Form("a home folder", re.compile(r"(?<![\w./~-])/(?:home|Users)/[^\s/\\\"'<>\[\](){}:;,]+"), HOME),
-    _Form("a home folder", re.compile(r"\b[A-Za-z]:\\+Users\\+[^\s/\\\"'<>\[\](){}:;,]+"), HOME),
+_FORMS = tuple(
+    _Form(form["kind"], re.compile(form["pattern"]), form.get("replacement", REDACTED))
+    for form in load_yaml(Path(__file__).with_name("secrets.yaml"))["forms"]
 )
 
 

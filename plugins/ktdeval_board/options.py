@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from datetime import date, datetime
@@ -11,7 +10,8 @@ from typing import Any
 import click
 
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import JsonValue
+from ktdeval.fields import split_list
+from ktdeval.jsonio import JsonValue, loads_strict
 
 _SEED_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
 _MOST_SEEDS = 10_000
@@ -26,6 +26,11 @@ def warn(message: str) -> None:
     click.echo(f"ktdeval: warning: {message}", err=True)
 
 
+def say(message: str) -> None:
+    """Say on stderr what is done."""
+    click.echo(f"        {message}", err=True)
+
+
 def as_day(text: str | None, now: datetime) -> str:
     """A day as YYYY-MM-DD; that of `now` where none is given."""
     if text is None:
@@ -38,15 +43,10 @@ def as_day(text: str | None, now: datetime) -> str:
     raise UsageError(f"--on: expected a day as YYYY-MM-DD, was {text!r}")
 
 
-def as_items(text: str) -> tuple[str, ...]:
-    """`"a, b"` as `("a", "b")`; empty pieces vanish."""
-    return tuple(piece.strip() for piece in text.split(",") if piece.strip())
-
-
 def as_seeds(text: str) -> tuple[int, ...]:
     """`"0,1,2"` or `"0-2"` as `(0, 1, 2)`, ascending."""
     seeds: set[int] = set()
-    for piece in as_items(text):
+    for piece in split_list(text):
         if match := _SEED_RANGE.fullmatch(piece):
             first, last = int(match[1]), int(match[2])
             if last - first >= _MOST_SEEDS:
@@ -70,6 +70,11 @@ def as_mapping(texts: Iterable[str], option: str) -> dict[str, JsonValue]:
     return found
 
 
+def moved_market(data: str | None, data_args: Iterable[str]) -> dict[str, JsonValue]:
+    """`--data` and `--data-args` as changes of a run's config; none where no market is named."""
+    return {} if data is None else {"data": data, "data_args": as_mapping(data_args, "--data-args")}
+
+
 def _pairs(text: str, option: str) -> list[tuple[str, JsonValue]]:
     if text.lstrip().startswith("{"):
         value = _json(text)
@@ -89,10 +94,6 @@ def _pairs(text: str, option: str) -> list[tuple[str, JsonValue]]:
 def _json(text: str) -> Any:
     """Return the JSON value that a text is; None where it is none."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return loads_strict(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _refuse(token: str) -> None:
-    raise ValueError(f"{token} is no JSON number")

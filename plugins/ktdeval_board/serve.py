@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -46,10 +47,8 @@ class LiveSite:
 
     def __init__(self, board: Path, folder: Path, progress: Progress | None = None) -> None:
         """Nothing is built yet."""
-        self.board = board
-        self.site = folder / "site"
+        self.board, self.site, self._progress = board, folder / "site", progress
         self.problem: str | None = None
-        self._progress = progress
         self._built: Fingerprint | None = None
         self._lock = threading.Lock()
 
@@ -77,18 +76,14 @@ class LiveSite:
 
 def fingerprint(board: Path) -> Fingerprint:
     """Return what tells one state of a board from another without reading its files."""
-    return tuple(sorted(_states(board)))
-
-
-def _states(board: Path) -> Iterator[tuple[str, int, int]]:
+    states = []
     for name in (RULES_FILE, ERRATA_FILE, CARDS, VERDICTS, SERIES, DECISIONS, IMPORTED, MARKETS):
         root = board / name
         for path in [root, *root.rglob("*")] if root.is_dir() else [root]:
-            try:
+            with suppress(OSError):  # gone meanwhile, which the next look finds as well
                 state = path.lstat()
-            except OSError:  # gone meanwhile, which the next look finds as well
-                continue
-            yield path.relative_to(board).as_posix(), state.st_size, state.st_mtime_ns
+                states.append((path.relative_to(board).as_posix(), state.st_size, state.st_mtime_ns))
+    return tuple(sorted(states))
 
 
 class SiteServer(ThreadingHTTPServer):
@@ -103,8 +98,7 @@ class SiteServer(ThreadingHTTPServer):
         Where only this machine is listened to, only names of this machine are answered: a page on the web that has its own name
         lead here (DNS rebinding) reads nothing.
         """
-        self.live = live
-        self.log = log
+        self.live, self.log = live, log
         self.hosts = {*_LOOPBACK, address[0]} if address[0] in _LOOPBACK else None
         try:
             super().__init__(address, partial(_Handler, directory=str(live.site)))
@@ -141,19 +135,19 @@ class _Handler(SimpleHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         live, hosts = self.server.live, self.server.hosts
         if hosts is not None and _name(self.headers.get("Host", "")) not in hosts:
-            page = render("site/problem.html", message=f"this server answers to {', '.join(sorted(hosts))} only").encode()
-            return self._answer(HTTPStatus.MISDIRECTED_REQUEST, page, "text/html; charset=utf-8")
+            return self._problem(HTTPStatus.MISDIRECTED_REQUEST, f"this server answers to {', '.join(sorted(hosts))} only")
         if path.endswith(("/", ".html")):
             live.refresh()
         if live.problem is not None:
-            page = render("site/problem.html", message=live.problem).encode()
-            return self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, page, "text/html; charset=utf-8")
+            return self._problem(HTTPStatus.INTERNAL_SERVER_ERROR, live.problem)
         file = self._file(path)
         if file is None:
-            missing = live.site / "404.html"
-            return self._answer(HTTPStatus.NOT_FOUND, missing.read_bytes(), "text/html; charset=utf-8")
+            return self._answer(HTTPStatus.NOT_FOUND, (live.site / "404.html").read_bytes(), "text/html; charset=utf-8")
         kind = _TYPES.get(file.suffix)
         return self._answer(HTTPStatus.OK, file.read_bytes(), f"{kind}; charset=utf-8" if kind else "application/octet-stream")
+
+    def _problem(self, status: HTTPStatus, message: str) -> BytesIO:
+        return self._answer(status, render("site/problem.html", message=message).encode(), "text/html; charset=utf-8")
 
     def _file(self, path: str) -> Path | None:
         """Return the file of an address; None where there is none, or where it would lie outside or be hidden."""

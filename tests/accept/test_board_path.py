@@ -16,8 +16,8 @@ from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.entries import load_board
 from ktdeval_board.layout import SCHEMAS
 from ktdeval_board.reading import DOCUMENTS, schema_of, schema_texts
-from ktdeval_board.site.files import read_data_file
 from paths import REPOSITORY
+from site_data import read_data_file
 
 ROOT = REPOSITORY
 PRACTICE = ROOT / "leaderboards" / "practice"

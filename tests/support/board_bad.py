@@ -24,7 +24,7 @@ from ktdeval.contracts.spec import NO_WINDOW
 from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256, sha256_hex
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate
-from ktdeval_board.checking.content import ContentOptions, check_content, check_files
+from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.entries import Candidate
 from ktdeval_board.layout import BoardFolder
@@ -215,7 +215,7 @@ class BadBoard:
     def look(self, today: str = TODAY, every: bool = False) -> tuple[list[Finding], list[Candidate]]:
         """What the check finds of files and documents, and which cards nothing was found of."""
         rules = load_rules(self.folder)
-        found, sound = check_content(self.folder, rules, load_errata(self.folder), ContentOptions(today, every))
+        found, sound = check_content(self.folder, rules, load_errata(self.folder), today, every)
         refused = {finding.path for finding in found if not finding.path.startswith("verdicts/")}
         assert not [one for one in sound if any(one.card_id in path for path in refused)]
         findings = sorted([*check_files(self.folder, rules), *found])

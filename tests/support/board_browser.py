@@ -24,7 +24,8 @@ import pytest
 
 from board_forge import forge_board
 from ktdeval_board.site.build import build_site
-from ktdeval_board.site.files import data_file, read_data_file
+from ktdeval_board.site.files import data_file
+from site_data import read_data_file
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (

@@ -19,8 +19,8 @@ from ktdeval.jsonio import JsonValue
 from ktdeval_board.checking.findings import At, Check, Stage, rule
 from ktdeval_board.entries import Candidate, Card, figures_of, identity, identity_words
 from ktdeval_board.layout import path_segment
+from ktdeval_board.ranking.describe import TRUST
 
-_TIERS = ("re-run", "re-executed", "self-reported", "unchecked")
 _DEFINITION = ("better", "formula", "range", "unit")
 _TOLERANCE = 1e-9
 """Relative: sums on another machine may differ in their last digits."""
@@ -38,7 +38,7 @@ class Together:
         """Cards in the order in which they have the say."""
         return sorted(
             self.candidates,
-            key=lambda each: (each.verdict is None, _TIERS.index(each.tier), each.submission.submitted_on, each.where),
+            key=lambda each: (each.verdict is None, TRUST.index(each.tier), each.submission.submitted_on, each.where),
         )
 
     @cached_property
@@ -58,10 +58,8 @@ class Together:
 @rule("duplicate", Stage.TOGETHER)
 def _duplicate(together: Together) -> Iterator[At]:
     for known, candidate in together.later(lambda each: identity(each.card, each.division)):
-        system = identity_words(candidate.card)
-        yield At(
-            candidate.where, f"{system} has a card in division {candidate.division.id} already: {known.where}; one attempt each"
-        )
+        there = f"has a card in division {candidate.division.id} already: {known.where}; one attempt each"
+        yield At(candidate.where, f"{identity_words(candidate.card)} {there}")
 
 
 @rule("copy", Stage.TOGETHER)
@@ -70,10 +68,8 @@ def _copied(together: Together) -> Iterator[At]:
     for candidate in together.standing:
         for key, what in _fingerprints(candidate):
             known = first.setdefault(key, candidate)
-            is_baseline = (
-                known.baseline is not None and known.baseline == candidate.baseline and known.division != candidate.division
-            )
-            if known is not candidate and not is_baseline:
+            is_baseline = known.baseline is not None and known.baseline == candidate.baseline
+            if known is not candidate and not (is_baseline and known.division != candidate.division):
                 yield At(candidate.where, f"{what} is also on {known.where}")
                 break
 
@@ -85,10 +81,8 @@ def _key_used(together: Together) -> Iterator[At]:
         if key := candidate.card.mask_key:
             known = first.setdefault(key, candidate)
             if not _is_one_run(known, candidate):
-                problem = (
-                    f"was the key of {known.where}, whose records tell what each handle stands for; run again without --mask-key"
-                )
-                yield At(candidate.where, f"{key} {problem}")
+                problem = f"was the key of {known.where}, whose records tell what each handle stands for"
+                yield At(candidate.where, f"{key} {problem}; run again without --mask-key")
 
 
 def _is_one_run(one: Candidate, other: Candidate) -> bool:

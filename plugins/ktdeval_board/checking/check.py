@@ -16,7 +16,7 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import describe_any, open_snapshot
 from ktdeval.typed import Value, encode_canonical
 from ktdeval_board.checking.changes import changes_since
-from ktdeval_board.checking.content import ContentOptions, check_content, check_files
+from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.checking.records import Case, Evidence, check_records, is_whole, make_verdict, settle, write_findings, write_own
 from ktdeval_board.checking.reruns import OwnRun, load_own_run, matching_run, rerun_baseline, with_rerun
@@ -83,7 +83,7 @@ def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tel
         return CheckReport(tuple(changed), (), 0, ("the content was not looked at, because of what is changed",))
     rules, errata = load_rules(folder), load_errata(folder)
     findings = check_files(folder, rules)
-    found, candidates = check_content(folder, rules, errata, ContentOptions(options.today, options.every))
+    found, candidates = check_content(folder, rules, errata, options.today, options.every)
     findings += found
     run = _Run(BoardFolder(folder), OpenedMarkets(rules, plugins, options.data), plugins, options, tell)
     refused = [finding.path for finding in findings]
@@ -105,15 +105,8 @@ class _Run:
     """
 
     def __init__(self, folder: BoardFolder, markets: OpenedMarkets, plugins: Plugins, options: CheckOptions, tell: Tell) -> None:
-        self.findings: list[Finding] = []
-        self.checked: list[Checked] = []
-        self.skipped = 0
-        self.notes: list[str] = []
-        self._folder = folder
-        self._markets = markets
-        self._plugins = plugins
-        self._options = options
-        self._tell = tell
+        self.findings, self.checked, self.skipped, self.notes = list[Finding](), list[Checked](), 0, list[str]()
+        self._folder, self._markets, self._plugins, self._options, self._tell = folder, markets, plugins, options, tell
 
     @property
     def rules(self) -> Rules:
@@ -266,9 +259,8 @@ class OpenedMarkets:
         except KtdevalError as error:
             return f"market {rule.name} can't be opened here: {error}"
         if snapshot.id != rule.id:
-            return (
-                f"market {rule.name} is another one here: {rule.data} is snapshot {snapshot.id[:12]}, the board's is {rule.id[:12]}"
-            )
+            other = f"{rule.data} is snapshot {snapshot.id[:12]}, the board's is {rule.id[:12]}"
+            return f"market {rule.name} is another one here: {other}"
         return snapshot
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,14 +30,6 @@ _LIST_BYTES, _FILES_OF_EPISODE, _FILES_OF_RUN = 500, 3, 10
 """An entry of a list of records takes about 200 bytes; a list that is longer than its episodes could fill it is not read."""
 
 
-@dataclass(frozen=True)
-class ContentOptions:
-    """Day of the check, YYYY-MM-DD, and whether cards with a verdict on their very bytes are validated again, too."""
-
-    today: str
-    every: bool = False
-
-
 def check_files(folder: Path, rules: Rules) -> list[Finding]:
     """Check every file of a board: kind, name, place, size, the hash that a card's name says, and what is missing."""
     found = [finding for item in walk(folder, rules.limits) for finding in findings_of(Stage.FILES, item)]
@@ -46,13 +37,14 @@ def check_files(folder: Path, rules: Rules) -> list[Finding]:
 
 
 def check_content(
-    folder: Path, rules: Rules, errata: Sequence[Erratum], options: ContentOptions
+    folder: Path, rules: Rules, errata: Sequence[Erratum], today: str, every: bool = False
 ) -> tuple[list[Finding], list[Candidate]]:
     """Check every document that submitters wrote, as far as can be said without records and market.
 
+    `today`: day of the check, YYYY-MM-DD; `every`: whether cards with a verdict on their very bytes are validated again, too.
     Returns what is refused, and the cards that are sound, in the order of their paths.
     """
-    documents = _Documents(BoardFolder(folder), rules, options)
+    documents = _Documents(BoardFolder(folder), rules, today, every)
     looked_at = [documents.look(files, errata) for files in listed_cards(folder)]
     candidates = [candidate for candidate in looked_at if candidate is not None]
     for path in listed_imports(folder):
@@ -66,9 +58,9 @@ def check_content(
 class _Documents:
     """Takes documents from stage to stage."""
 
-    def __init__(self, board: BoardFolder, rules: Rules, options: ContentOptions) -> None:
+    def __init__(self, board: BoardFolder, rules: Rules, today: str, every: bool) -> None:
         self.findings: list[Finding] = []
-        self._board, self._rules, self._options = board, rules, options
+        self._board, self._rules, self._today, self._every = board, rules, today, every
 
     def look(self, files: CardFiles, errata: Iterable[Erratum]) -> Candidate | None:
         """Hold a card, its submission and its list of records against the rules; it is a candidate when nothing is refused.
@@ -77,7 +69,7 @@ class _Documents:
         """
         rules, verdict, relative = self._rules, self._verdict(files), self._board.relative
         own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
-        is_new = verdict is None or self._options.every
+        is_new = verdict is None or self._every
         most = rules.limits.bytes_of("card_mb")
         list_bytes = min(_LIST_BYTES * (_FILES_OF_EPISODE * rules.limits.episodes + _FILES_OF_RUN), most)
         value = self.read(files.card, most, schemes=("https", "http"), is_known=not is_new)
@@ -91,7 +83,7 @@ class _Documents:
         if is_new and not any(erratum.effect == "withdrawn" for erratum in own):
             self._found(Stage.CARD, CardInputs(where, rules, card, is_certified(self._board, card)))
         if submission is not None:
-            facts = (rules, files.card_id, card, submission, self._options.today if is_new else None)
+            facts = (rules, files.card_id, card, submission, self._today if is_new else None)
             self._found(Stage.SUBMISSION, SubmissionInputs(relative(files.submission), *facts))
         if records is not None:
             has_folder = records_folder(self._board, files.card_id) is not None

@@ -13,28 +13,16 @@ from pathlib import Path
 
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import file_sha256
+from ktdeval_board import layout
 from ktdeval_board.checking.findings import At, Stage, rule
-from ktdeval_board.layout import (
-    CARD_ID,
-    CARDS,
-    CERTIFICATES,
-    DECISIONS,
-    IMPORTED,
-    MARKETS,
-    RECORDS,
-    SCHEMAS,
-    SERIES,
-    VERDICTS,
-    BoardFolder,
-    CardFiles,
-)
+from ktdeval_board.layout import CARD_ID, CARDS, IMPORTED, RECORDS, BoardFolder, CardFiles
 from ktdeval_board.rules import Limits
 
 SUBMITTED = (CARDS, RECORDS, IMPORTED)
 """Folders that submitters add to."""
-WRITTEN = (VERDICTS, SERIES, DECISIONS, MARKETS)
+WRITTEN = (layout.VERDICTS, layout.SERIES, layout.DECISIONS, layout.MARKETS)
 """Folders that the check writes to; a link in one would lead what it writes out of the board."""
-_OWN = (*WRITTEN, SCHEMAS, CERTIFICATES, ".github")
+_OWN = (*WRITTEN, layout.SCHEMAS, layout.CERTIFICATES, ".github")
 
 _ID, _SEGMENT, _EPISODE = "[0-9a-f]{64}", "[A-Za-z0-9_][A-Za-z0-9._-]{0,100}", "[0-9a-f]{20}"
 _FOLDERS = re.compile(f"(?:cards(?:/{_SEGMENT}){{0,3}}|records(?:/{_ID}(?:/episodes(?:/{_EPISODE})?)?)?|imported)", re.ASCII)
@@ -149,9 +137,8 @@ def listed_cards(folder: Path) -> Iterator[CardFiles]:
 
 def listed_imports(folder: Path) -> Iterator[Path]:
     """Yield the imported results that are plain files, in the order of their paths."""
-    yield from (
-        item.path for item in _plain_files(folder, IMPORTED) if _FILES.fullmatch(item.where) and item.path.suffix == ".json"
-    )
+    files = (item for item in _plain_files(folder, IMPORTED) if _FILES.fullmatch(item.where))
+    yield from (item.path for item in files if item.path.suffix == ".json")
 
 
 def records_folder(board: BoardFolder, card_id: str) -> Path | None:
@@ -254,11 +241,8 @@ class Tree:
     def records(self) -> list[Item]:
         """Folders of records."""
         top = self.folder / RECORDS
-        return [
-            item
-            for item in (_items(top, RECORDS) if is_plain_folder(top) else [])
-            if CARD_ID.fullmatch(item.name) and item.is_folder
-        ]
+        items = _items(top, RECORDS) if is_plain_folder(top) else []
+        return [item for item in items if CARD_ID.fullmatch(item.name) and item.is_folder]
 
 
 @rule("foreign-file", Stage.TREE)

@@ -7,19 +7,20 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 import msgspec
 
 from ktdeval.errors import ConfigError, VerificationError
+from ktdeval.fields import split_list
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval_board.baselines import first_day, run_baseline
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.entries import Board, load_board
 from ktdeval_board.init import DEFAULT_BASELINES, NewBoard, init_board
-from ktdeval_board.options import PLUGIN, as_day, as_items, as_mapping, as_seeds, warn
+from ktdeval_board.options import PLUGIN, as_day, as_mapping, as_seeds, moved_market, warn
 from ktdeval_board.rules import Baseline, Division
 from ktdeval_board.submit import Request, Stored, submit_run
 
@@ -47,40 +48,22 @@ from ktdeval_board.submit import Request, Stored, submit_run
 @click.option("--summary", default="", help="a sentence for the front page")
 @click.option("--on", "today", metavar="YYYY-MM-DD", help="first day of the board [default: today]")
 @PLUGIN
-def init(  # noqa: PLR0913 - a command takes one parameter for each option
-    folder: Path,
-    name: str,
-    title: str,
-    tasks: str,
-    data: str,
-    data_args: tuple[str, ...],
-    windows: str,
-    seeds: str,
-    market: Literal["real", "synthetic"] | None,
-    certificate: Literal["required", "optional"],
-    baselines: tuple[str, ...],
-    today: str | None,
-    extra: tuple[str, ...],
-    **texts: Any,
-) -> None:
+def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, seeds: str, today: str | None, **given: Any) -> None:
     """Begin a board in DIR: its rules, README, schemas, and the workflow that checks submissions.
 
     A division is made of each task, with its windows and seeds, on one market; what is compared is fixed by hashes in board.yaml.
     """
-    day = as_day(today, datetime.now(UTC))
-    if not (texts["contact"] or texts["url"]) and sys.stdin.isatty():
-        texts["contact"] = click.prompt("contact: e-mail or https address in whose name the baselines are submitted")
-    new = NewBoard(
-        name, title, as_items(tasks), day, data, as_mapping(data_args, "--data-args"), as_items(windows), as_seeds(seeds), market,
-        certificate, baselines, **texts,
-    )  # fmt: skip
+    extra, day = given.pop("extra"), as_day(today, datetime.now(UTC))
+    if not (given["contact"] or given["url"]) and sys.stdin.isatty():
+        given["contact"] = click.prompt("contact: e-mail or https address in whose name the baselines are submitted")
+    given |= {"data_args": as_mapping(data_args, "--data-args"), "windows": split_list(windows), "seeds": as_seeds(seeds)}
+    new = NewBoard(tasks=split_list(tasks), opened_on=day, **given)
     begun = init_board(folder, new, load_plugins(extra, warn))
-    click.echo(f"{folder}: board {name} of a {begun.rules.market} market")
+    click.echo(f"{folder}: board {new.name} of a {begun.rules.market} market")
     for division in begun.rules.divisions:
-        windows_words = f"{len(division.windows)} window{'' if len(division.windows) == 1 else 's'}"
-        click.echo(
-            f"  division {division.id}: {windows_words} × {len(division.seeds)} seed{'' if len(division.seeds) == 1 else 's'}"
-        )
+        sizes = ((len(division.windows), "window"), (len(division.seeds), "seed"))
+        words = (f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in sizes)
+        click.echo(f"  division {division.id}: {' × '.join(words)}")
     for note in begun.notes:
         click.echo(f"note: {note}", err=True)
     if begun.rules.baselines:
@@ -109,25 +92,14 @@ _STRATEGY = "baseline"
 @click.option("--data-args", multiple=True, metavar="NAME=VALUE,…", help="arguments of the data provider")
 @click.option("--on", "today", metavar="YYYY-MM-DD", help="day of the submission [default: today, UTC]")
 @PLUGIN
-def baselines(  # noqa: PLR0913 - a command takes one parameter for each option
-    board: Path,
-    only: str | None,
-    stored: Stored,
-    concurrency: int,
-    contact: str,
-    data: str | None,
-    data_args: tuple[str, ...],
-    today: str | None,
-    extra: tuple[str, ...],
-) -> None:
+def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, contact: str, **given: Any) -> None:
     """Run the baselines that the board in DIR always shows, and submit their cards; those that are there are passed over.
 
     They need no key and cost nothing but time. `ktdeval leaderboard check` confirms them afterwards.
     """
-    plugins = load_plugins(extra, warn)
+    plugins = load_plugins(given["extra"], warn)
     loaded = load_board(board)
-    changes = {} if data is None else {"data": data, "data_args": as_mapping(data_args, "--data-args")}
-    day = as_day(today, datetime.now(UTC))
+    changes, day = moved_market(given["data"], given["data_args"]), as_day(given["today"], datetime.now(UTC))
     contact = contact or loaded.rules.contact or (loaded.rules.url if loaded.rules.url.startswith("https://") else "")
     if not contact:
         raise ConfigError("board.yaml: contact is empty; baselines are submitted in the board's name, so set it or say --contact")

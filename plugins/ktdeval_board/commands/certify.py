@@ -18,7 +18,7 @@ from ktdeval_board.bundle import ANSWERS, CERTIFICATE, MANIFEST, MARK, TRANSCRIP
 from ktdeval_board.documents import Certified
 from ktdeval_board.entries import VERDICT
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.options import PLUGIN, as_day, as_mapping, warn
+from ktdeval_board.options import PLUGIN, as_day, moved_market, warn
 from ktdeval_board.rules import load_rules
 
 _FILE = click.Path(path_type=Path)
@@ -48,8 +48,7 @@ def certify(  # noqa: PLR0913 - a command takes one parameter for each option
     verify = card_kinds(ATTACHED, plugins)[ATTACHED].verify
     if verify is None:
         raise PluginError("the plugin of certificates can't verify one")
-    changes = {} if data is None else {"data": data, "data_args": as_mapping(data_args, "--data-args")}
-    if (difference := verify(certificate, plugins, changes, runs)) is not None:
+    if (difference := verify(certificate, plugins, moved_market(data, data_args), runs)) is not None:
         raise VerificationError(f"{certificate}: does not verify: {difference}")
     sha256 = file_sha256(certificate)
     folder = BoardFolder(board).certificate(sha256)

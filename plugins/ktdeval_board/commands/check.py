@@ -13,7 +13,7 @@ from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import load_plugins
 from ktdeval.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
-from ktdeval_board.options import as_day, warn
+from ktdeval_board.options import as_day, say, warn
 
 
 @click.command()
@@ -41,7 +41,7 @@ def check(board: Path, is_dry: bool, as_json: bool, today: str | None, **choices
     options = CheckOptions(today=as_day(today, datetime.now(UTC)), record=not is_dry, **choices)
     if (options.rerun is None) != (not options.rerun_by):
         raise UsageError("--rerun and --by go together: the run, and the name that readers are told")
-    report = check_board(board, load_plugins(options.plugins, warn), options, _tell)
+    report = check_board(board, load_plugins(options.plugins, warn), options, say)
     if as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:
@@ -61,7 +61,3 @@ def _print(report: CheckReport) -> None:
     refused = len(report.findings)
     counts = (f"checked {len(report.checked)}", f"with a verdict before {report.skipped}", f"findings {refused}")
     click.echo(", ".join(counts) + ("" if refused else ": nothing is refused"))
-
-
-def _tell(words: str) -> None:
-    click.echo(f"        {words}", err=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.jsonio import dumps_pretty, write_atomic
 from ktdeval.typed import to_plain
@@ -37,16 +39,7 @@ _SHOWN = 12
     help="of every-eval-ever: the day that records say they were made on [default: today]",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="print what was written as JSON")
-def export(  # noqa: PLR0913 - a command takes one parameter for each option
-    board: Path,
-    form: str,
-    out: Path,
-    division: str | None,
-    dataset: str | None,
-    licence: str,
-    on: dt.datetime | None,
-    as_json: bool,
-) -> None:
+def export(board: Path, form: str, out: Path, division: str | None, as_json: bool, **given: Any) -> None:
     """Write the rows of the board in DIR for other tools: tables, a dataset, or the records of other result collections.
 
     Withdrawn cards are left out; tiers, labels and why a card has no rank are columns. Nothing is uploaded.
@@ -54,11 +47,13 @@ def export(  # noqa: PLR0913 - a command takes one parameter for each option
     writers: dict[str, Callable[[BoardData, Path], Exported]] = {
         "parquet": write_parquet,
         "csv": write_csv,
-        "hf-dataset": lambda data, folder: write_hf_dataset(data, folder, licence),
-        "eval-results": lambda data, folder: write_eval_results(data, folder, dataset or ""),
-        "every-eval-ever": lambda data, folder: write_every_eval_ever(data, folder, (on or dt.datetime.now(dt.UTC)).date()),
+        "hf-dataset": lambda data, folder: write_hf_dataset(data, folder, given["licence"]),
+        "eval-results": lambda data, folder: write_eval_results(data, folder, given["dataset"]),
+        "every-eval-ever": lambda data, folder: write_every_eval_ever(
+            data, folder, (given["on"] or dt.datetime.now(dt.UTC)).date()
+        ),
     }
-    if form == "eval-results" and dataset is None:
+    if form == "eval-results" and given["dataset"] is None:
         raise UsageError("--to eval-results needs --dataset OWNER/NAME: the benchmark dataset on the Hub that the results are of")
     data = read_board(board, division)
     exported = write_folder(out, lambda folder: writers[form](data, folder))
@@ -99,7 +94,6 @@ def import_results(results: Path, board: Path, kind: str, model: str | None) -> 
     folder.mkdir(exist_ok=True)
     path = folder / file_name(document)
     write_atomic(path, dumps_pretty(to_plain(document)))
-    count = len(document.results)
-    click.echo(f"{path}: {count:,} {'result' if count == 1 else 'results'} of {document.model.name}")
+    click.echo(f"{path}: {count(len(document.results), 'result')} of {document.model.name}")
     for note in document.notes:
         click.echo(f"note: {note}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from ktdeval_board.options import say, warn
 from ktdeval_board.serve import LiveSite, SiteServer
 from ktdeval_board.site.build import BuildReport, build_site
 
@@ -31,13 +32,13 @@ def build(folder: Path, out: Path | None, quiet: bool) -> None:
 def tell(message: str) -> None:
     """Say what is done, where somebody watches."""
     if sys.stderr.isatty():
-        click.echo(f"        {message}", err=True)
+        say(message)
 
 
 def show_report(report: BuildReport) -> None:
     """Print what was built, and what is amiss."""
     for note in report.notes:
-        click.echo(f"ktdeval: warning: {note}", err=True)
+        warn(note)
     facts = f"{report.cards:,} cards, {report.divisions} divisions, {report.files:,} files, {report.size / 1e6:.1f} MB"
     click.echo(f"site    {report.out / 'index.html'} ({facts})")
 
@@ -58,16 +59,12 @@ def serve(folder: Path, port: int, host: str, is_opened: bool, verbose: bool) ->
     """
     with tempfile.TemporaryDirectory(prefix="ktdeval-board-") as private:
         live = LiveSite(folder, Path(private), tell)
-        with SiteServer((host, port), live, _say if verbose else None) as server:
+        with SiteServer((host, port), live, say if verbose else None) as server:
             show_report(live.build())
             try:
                 click.echo(f"serving {server.address} (Ctrl-C ends it)")
                 if is_opened and not webbrowser.open(server.address):
-                    click.echo(f"ktdeval: warning: no browser could be started; open {server.address}", err=True)
+                    warn(f"no browser could be started; open {server.address}")
                 server.serve_forever()
             except KeyboardInterrupt:
                 click.echo("")
-
-
-def _say(message: str) -> None:
-    click.echo(f"        {message}", err=True)

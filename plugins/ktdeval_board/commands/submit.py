@@ -10,13 +10,14 @@ from typing import Any
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import load_plugins
 from ktdeval.typed import to_plain
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
-from ktdeval_board.options import PLUGIN, as_day, as_mapping, warn
-from ktdeval_board.submit import Outcome, Request, Stored, Submitted, submit_run
+from ktdeval_board.options import PLUGIN, as_day, moved_market, warn
+from ktdeval_board.submit import Outcome, Request, Submitted, submit_run
 
 _CLAIMS = Claims.__struct_fields__
 
@@ -55,48 +56,27 @@ _CLAIMS = Claims.__struct_fields__
 @click.option("--json", "as_json", is_flag=True, help="print the outcome as JSON")
 @PLUGIN
 @click.pass_context
-def submit(  # noqa: PLR0913 - a command takes one parameter for each option
-    context: click.Context,
-    /,
-    run: Path,
-    board: Path,
-    card: str | None,
-    stored: Stored,
-    records_url: str,
-    records_out: Path | None,
-    data: str | None,
-    data_args: tuple[str, ...],
-    is_dry: bool,
-    today: str | None,
-    as_json: bool,
-    extra: tuple[str, ...],
-    **said: Any,
-) -> None:
+def submit(context: click.Context, /, run: Path, board: Path, today: str | None, as_json: bool, **given: Any) -> None:
     """Check the run folder RUN against a board's rules and write its submission into a clone of the board.
 
     Everything that is missing is said at once. Secrets are taken out of transcripts. By submitting you state that the records are
     those of one run as it was made, which you chose before its result was known. Exit code 1: something is missing, nothing was
     written.
     """
-    changes = {} if data is None else {"data": data, "data_args": as_mapping(data_args, "--data-args")}
-    day = as_day(today, datetime.now(UTC))
-    request = Request(run, day, card, stored, records_url, records_out, changes, extra, is_dry)
-    redactor = Redactor(os.environ, str(Path.home()))
-    outcome = submit_run(board, request, Claims(**{name: said[name] for name in _CLAIMS}), load_plugins(extra, warn), redactor)
+    changes, day = moved_market(given.pop("data"), given.pop("data_args")), as_day(today, datetime.now(UTC))
+    claims, plugins = Claims(**{name: given.pop(name) for name in _CLAIMS}), given.pop("extra")
+    request = Request(run, day, changes=changes, plugins=plugins, **given)
+    outcome = submit_run(board, request, claims, load_plugins(plugins, warn), Redactor(os.environ, str(Path.home())))
     if as_json:
-        click.echo(dumps_pretty({"dry_run": is_dry, **to_plain(outcome)}), nl=False)
+        click.echo(dumps_pretty({"dry_run": request.is_dry, **to_plain(outcome)}), nl=False)
     else:
         for note in outcome.notes:
             click.echo(f"note: {note}", err=True)
-        for line in outcome.missing:
-            click.echo(line)
-        for line in _told(outcome, request):
+        for line in (*outcome.missing, *_told(outcome, request)):
             click.echo(line)
     if not outcome.submitted:
         if not as_json:
-            click.echo(
-                f"nothing was written: {len(outcome.missing)} thing{'' if len(outcome.missing) == 1 else 's'} to fix", err=True
-            )
+            click.echo(f"nothing was written: {count(len(outcome.missing), 'thing')} to fix", err=True)
         context.exit(1)
 
 

@@ -44,6 +44,9 @@ class _Words(Value, frozen=True, kw_only=True):
 class _Columns(Value, frozen=True, kw_only=True):
     board: dict[str, Definition]
     cards: dict[str, _Words]
+    first: tuple[str, ...]
+    default: tuple[str, ...]
+    attribution: tuple[str, ...]
 
 
 _COLUMNS = from_plain(load_yaml(Path(__file__).with_name("columns.yaml")), _Columns, "columns.yaml")
@@ -54,16 +57,11 @@ EXTRA: Mapping[str, Definition] = _COLUMNS.board
 _SCORING_EXTRA = ("decided", "cost_usd", "tokens")
 _SCORING_DEFAULT = ("decided", "cost_usd")
 
-_FIRST = ("total_return", "excess", ALPHA, "sharpe", "max_drawdown", "information_ratio", "vs_random", "gross_return")
-_DEFAULT = ("total_return", "excess", ALPHA, "sharpe", "max_drawdown", "vs_random", "turnover", "ece", "cost_usd")
+_GROUPS = {name: family for family, names in PANEL_FAMILIES.items() for name in names}
+_GROUPS |= dict.fromkeys(_COLUMNS.attribution, "attribution")
 
-_ATTRIBUTION = (
-    "common_return", "industry_return", "style_return", ALPHA, "trading_effect",
-    "paper_common_return", "paper_style_return", "paper_selection_alpha",
-)  # fmt: skip
-_GROUPS = {name: family for family, names in PANEL_FAMILIES.items() for name in names} | dict.fromkeys(_ATTRIBUTION, "attribution")
-
-_TRUST = ("re-run", "re-executed", "self-reported", "unchecked")
+TRUST = ("re-run", "re-executed", "self-reported", "unchecked")
+"""Tiers, the best confirmed first."""
 
 
 def by_trust(entries: Iterable[Entry]) -> list[Entry]:
@@ -71,7 +69,7 @@ def by_trust(entries: Iterable[Entry]) -> list[Entry]:
 
     What cards say of the market and of metrics is taken from the first, so that no claim weighs more than the board's own finding.
     """
-    return sorted(entries, key=lambda entry: (_TRUST.index(entry.tier), entry.card.limit is not None, entry.card_id))
+    return sorted(entries, key=lambda entry: (TRUST.index(entry.tier), entry.card.limit is not None, entry.card_id))
 
 
 def division_kind(board: Board, division: Division) -> str:
@@ -100,18 +98,16 @@ def division_columns(board: Board, division: Division) -> list[str]:
     known = [*(name for name in names if name in card.metrics), *EXTRA]
     if division.rank_by not in known and division.rank_by in card.metrics:
         known.append(division.rank_by)
-    first = [name for name in dict.fromkeys((division.rank_by, *_FIRST)) if name in known]
+    first = [name for name in dict.fromkeys((division.rank_by, *_COLUMNS.first)) if name in known]
     return [*first, *(name for name in known if name not in first)]
 
 
 def default_columns(columns: Sequence[str], rank_by: str) -> list[str]:
     """Return the columns that a reader sees unasked: a choice of a trading task's, the first four scores of a scoring task."""
     if "total_return" in columns:
-        return [name for name in columns if name == rank_by or name in _DEFAULT]
+        return [name for name in columns if name == rank_by or name in _COLUMNS.default]
     scores = [name for name in columns if name not in EXTRA]
-    return list(
-        dict.fromkeys([*(name for name in columns if name == rank_by), *scores[:4], *(_SCORING_DEFAULT if columns else ())])
-    )
+    return list(dict.fromkeys([*([rank_by] if rank_by in columns else ()), *scores[:4], *(_SCORING_DEFAULT if columns else ())]))
 
 
 def describe_metrics(board: Board) -> dict[str, JsonValue]:

@@ -313,10 +313,8 @@ def _random(columns: Sequence[str], windows: Sequence[str], samples: Sequence[Sa
         middle[column] = np.median(defined)
         if len(defined) > 1:
             low[column], high[column] = np.quantile(defined, RANDOM_RANGE)
-    reasons = dict.fromkeys(
-        (name for name, count in zip(columns, n.tolist(), strict=True) if count == 0),
-        "not defined in any episode of random traders",
-    )
+    undefined = (name for name, count in zip(columns, n.tolist(), strict=True) if count == 0)
+    reasons = dict.fromkeys(undefined, "not defined in any episode of random traders")
     row = _row("random_traders", "random traders", "random traders", by_trust(sources)[-1])
     yield row | _figures(middle, low, high, n.tolist(), RANDOM_KIND) | {"reasons": reasons}
 
@@ -340,34 +338,19 @@ def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
 def _row(baseline: str, model: str, label: str, source: Entry) -> Row:
     """Return what such a row says in every scope; it is confirmed as far as the card that it rests on."""
     return {
-        "card": None,
+        **dict.fromkeys(("card", "attempts", "cutoff", "rank", "alpha_rank", "tie", "alpha_tie")),
+        **dict.fromkeys(("agent", "strategy", "submitter", "submitted_on", "settings"), ""),
         "model": model,
-        "agent": "",
         "label": label,
-        "strategy": "",
         "baseline": baseline,
         "tier": source.tier,
         "labels": [],
-        "attempts": None,
-        "cutoff": None,
-        "submitter": "",
-        "submitted_on": "",
-        "settings": "",
         "ranked": False,
         "why": [],
-        "rank": None,
-        "alpha_rank": None,
-        "tie": None,
-        "alpha_tie": None,
     }
 
 
 def _figures(middle: Vector, low: Vector, high: Vector, n: Sequence[int], kind: str) -> Row:
-    ends = nullable(np.stack((middle, low, high)))
-    return {
-        "values": ends[0],
-        "low": ends[1],
-        "high": ends[2],
-        "interval": [None if end is None else kind for end in ends[1]],
-        "n": list(n),
-    }
+    values, lows, highs = nullable(np.stack((middle, low, high)))
+    kinds = [None if end is None else kind for end in lows]
+    return {"values": values, "low": lows, "high": highs, "interval": kinds, "n": list(n)}

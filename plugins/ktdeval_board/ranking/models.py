@@ -127,20 +127,10 @@ def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValu
     for place, (effect, contrast) in enumerate(mask_contrasts(values).items()):
         mean = mean_with_interval(contrast, correlation)
         detail = mean.detail or {}
-        yield {
-            "mode": first.task.mode,
-            "agent": first.agent.name,
-            "settings": settings_of(first),
-            "metric": metric,
-            "effect": effect,
-            "place": place,
-            "value": _six(mean.value),
-            "low": _six(detail.get("low")),
-            "high": _six(detail.get("high")),
-            "n": len(contrast),
-            "left_out": left_out,
-            "reason": mean.reason or detail.get("reason"),
-        }
+        figures = {"value": _six(mean.value), "low": _six(detail.get("low")), "high": _six(detail.get("high")), "n": len(contrast)}
+        what = {"mode": first.task.mode, "agent": first.agent.name, "settings": settings_of(first), "metric": metric}
+        reason = mean.reason or detail.get("reason")
+        yield {**what, "effect": effect, "place": place, **figures, "left_out": left_out, "reason": reason}
 
 
 def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Vector], list[str], int]:
@@ -186,15 +176,9 @@ def history(board: Board, rankings: Rankings) -> JsonValue:
 
 
 def _event(date: str, kind: str, entry: Entry | None, card_id: str, text: str) -> dict[str, JsonValue]:
-    return {
-        "date": date,
-        "kind": kind,
-        "card": card_id,
-        "model": None if entry is None else entry.model,
-        "agent": None if entry is None else entry.agent,
-        "division": None if entry is None or entry.division is None else entry.division.id,
-        "text": text,
-    }
+    division = None if entry is None or entry.division is None else entry.division.id
+    system = {"model": entry and entry.model, "agent": entry and entry.agent, "division": division}
+    return {"date": date, "kind": kind, "card": card_id, **system, "text": text}
 
 
 def _events(entry: Entry, label: str) -> Iterator[dict[str, JsonValue]]:
@@ -221,11 +205,5 @@ def _best(division_id: str, rankings: Rankings) -> Iterator[JsonValue]:
     ranked = [row for row in table["rows"] if row["rank"] is not None]
     for row in sorted(ranked, key=lambda row: (row["submitted_on"], row["rank"], row["card"])):
         if ahead is None or row["rank"] < ahead:
-            ahead = row["rank"]
-            yield {
-                "division": division_id,
-                "date": row["submitted_on"],
-                "card": row["card"],
-                "label": row["label"],
-                "value": row["values"][column],
-            }
+            ahead, value = row["rank"], row["values"][column]
+            yield {"division": division_id, "date": row["submitted_on"], "card": row["card"], "label": row["label"], "value": value}

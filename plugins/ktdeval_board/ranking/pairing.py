@@ -10,18 +10,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval import stats
 from ktdeval.jsonio import JsonValue
-from ktdeval.stats import (
-    RankNull,
-    blocks_of,
-    correlated_null,
-    effective_count,
-    hodges_lehmann,
-    overlap_correlation,
-    rank_null,
-    sign_flip,
-    signed_rank,
-)
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import by_trust, division_kind
@@ -56,20 +46,15 @@ class Windows:
     windows: Sequence[WindowRule]
     correlation: Vector  #: [n, n] of figures over windows, by the days that they share
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the windows."""
-        return [window.name for window in self.windows]
-
     @cached_property
-    def null(self) -> RankNull | None:
+    def null(self) -> stats.RankNull | None:
         """Distribution of the signed-rank statistic over all windows where they share days; None where it is exact."""
-        return correlated_null(self.correlation, NULL_DRAWS, _SEED) if self.shared(range(len(self.windows))) else None
+        return stats.correlated_null(self.correlation, NULL_DRAWS, _SEED) if self.shared(range(len(self.windows))) else None
 
     @cached_property
     def blocks(self) -> npt.NDArray[np.int64]:
         """[n] labels from 0 of windows that change signs together."""
-        labels: npt.NDArray[np.int64] = np.unique(blocks_of(self.correlation), return_inverse=True)[1].reshape(-1)
+        labels: npt.NDArray[np.int64] = np.unique(stats.blocks_of(self.correlation), return_inverse=True)[1].reshape(-1)
         return labels if len(self.windows) else np.zeros(0, np.int64)
 
     def shared(self, places: Sequence[int]) -> bool:
@@ -86,7 +71,7 @@ def windows_of(board: Board, division: Division) -> Windows:
         if entry.is_trading and entry.card.limit is None
         for episode in entry.trading.episodes
     }
-    return Windows(windows, overlap_correlation([covered.get(each.name, (each.first, each.last)) for each in windows]))
+    return Windows(windows, stats.overlap_correlation([covered.get(each.name, (each.first, each.last)) for each in windows]))
 
 
 def paired_cards(rows: Sequence[Mapping[str, JsonValue]]) -> list[str]:
@@ -102,7 +87,7 @@ def pairs_index(windows: Windows, cards: Sequence[str]) -> dict[str, JsonValue]:
     return {
         "windows": [{"name": window.name, "first": window.first, "last": window.last} for window in windows.windows],
         "overlap": shared,
-        "effective_windows": round(effective_count(windows.correlation), _DIGITS),
+        "effective_windows": round(stats.effective_count(windows.correlation), _DIGITS),
         "cards": list(cards) if windows.windows else [],
         "fields": list(FIELDS),
     }
@@ -114,7 +99,7 @@ def pair_tests(entries: Sequence[Entry], windows: Windows) -> dict[str, dict[str
     metrics = sorted({name for entry in entries for name in entry.trading.metrics})
     first, second = np.triu_indices(len(entries), 1)
     for metric in metrics:
-        figures = _figures(entries, metric, windows.names)
+        figures = _figures(entries, metric, [window.name for window in windows.windows])
         rows = _tests(medians(figures[first] - figures[second])[0], windows)
         for one, other, row in zip(first.tolist(), second.tolist(), rows, strict=True):
             here, there = entries[one], entries[other]
@@ -140,12 +125,9 @@ def _figures(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> V
 def _turned(row: Row) -> Row:
     turned = row.copy()
     for name, other in (("effect", "effect"), ("value", "value"), ("low", "high"), ("high", "low")):
-        turned[_PLACE[name]] = _minus(row[_PLACE[other]])
+        value = row[_PLACE[other]]
+        turned[_PLACE[name]] = None if value is None else 0.0 - value
     return turned
-
-
-def _minus(value: float | None) -> float | None:
-    return None if value is None else 0.0 - value
 
 
 def _tests(differences: Vector, windows: Windows) -> list[Row]:
@@ -170,14 +152,14 @@ def _tests(differences: Vector, windows: Windows) -> list[Row]:
 def _plain_tests(differences: Vector, windows: Windows) -> list[Row]:
     """Test rows in which every window has a figure and no two sizes are equal or zero, with the library's distributions."""
     n = differences.shape[1]
-    null = windows.null or rank_null(np.arange(1.0, n + 1.0))
+    null = windows.null or stats.rank_null(np.arange(1.0, n + 1.0))
     p = np.array([null.two_sided(float(statistic)) for statistic in null.support])
     order = np.argsort(np.abs(differences), axis=1)
     positive = (np.take_along_axis(differences, order, axis=1) > 0) @ np.arange(1, n + 1)
     top = n * (n + 1) // 2
     one, other = np.triu_indices(n)
     walsh = np.sort((differences[:, one] + differences[:, other]) / 2.0, axis=1)
-    example = hodges_lehmann(differences[0], null=null)
+    example = stats.hodges_lehmann(differences[0], null=null)
     cut = int(np.searchsorted(null.at_or_below, 0.025 + 1e-12, side="right")) - 1
     ends = (walsh[:, cut], walsh[:, -1 - cut]) if cut >= 0 else (np.full(len(walsh), np.nan),) * 2
     sums = np.stack([differences[:, windows.blocks == block].sum(axis=1) for block in range(windows.blocks.max() + 1)], axis=1)
@@ -203,9 +185,9 @@ def _test(differences: Vector, windows: Windows) -> Row:
     shared, shared_moving = windows.shared(places), windows.shared(moving)
     # The simulated distribution is that of all windows; one for each choice of them would take too long.
     has_p, has_interval = not shared_moving or len(moving) == len(differences), not shared or len(places) == len(differences)
-    ranks = signed_rank(values, null=windows.null if has_p and shared_moving else None)
-    shift = hodges_lehmann(values, null=windows.null if has_interval and shared else None)
-    flips = sign_flip(values, blocks_of(windows.correlation[np.ix_(places, places)]) if shared else None)
+    ranks = stats.signed_rank(values, null=windows.null if has_p and shared_moving else None)
+    shift = stats.hodges_lehmann(values, null=windows.null if has_interval and shared else None)
+    flips = stats.sign_flip(values, stats.blocks_of(windows.correlation[np.ix_(places, places)]) if shared else None)
     tested = (ranks.p, ranks.smallest_p) if has_p else (None, None)
     ends = (shift.low, shift.high, shift.confidence, shift.reason) if has_interval else (None, None, None, _NOT_HERE)
     reason = ranks.reason if has_p else _NOT_HERE

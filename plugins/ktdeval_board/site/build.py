@@ -79,14 +79,10 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
 
 def _write_parts(board: Board, site: SiteWriter, workers: int) -> Tables:
     """Tables and records, by as many processes as there are; gives the tables."""
-    jobs: list[Callable[[], Mapping[str, JsonValue]]] = [
-        partial(_write_division, board, site, division) for division in board.rules.divisions
-    ]
+    jobs: list[Callable[[], Any]] = [partial(_write_division, board, site, division) for division in board.rules.divisions]
     jobs += [partial(_write_records, board, site, chunk) for chunk in _chunks(board.entries)]
     results = list(run_jobs(jobs, workers))
-    return {
-        division.id: table for division, table in zip(board.rules.divisions, results[: len(board.rules.divisions)], strict=True)
-    }
+    return dict(zip((division.id for division in board.rules.divisions), results, strict=False))
 
 
 def _chunks(items: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
@@ -133,14 +129,13 @@ def _write_division(board: Board, site: SiteWriter, division: Division) -> Mappi
     return tables
 
 
-def _write_records(board: Board, site: SiteWriter, entries: Sequence[Entry]) -> Mapping[str, JsonValue]:
+def _write_records(board: Board, site: SiteWriter, entries: Sequence[Entry]) -> None:
     """Write raw cards as they were submitted and decisions; series of cards that stand in no table."""
     for entry in entries:
         site.write(f"cards/{entry.card_id}.json", _card_bytes(board, entry))
         _copy_unread(board.folder.decisions(entry.card_id), f"decisions/{entry.card_id}", entry.card_id, site)
         if entry.division is None or entry.is_withdrawn:
             _series(board, site, entry.card_id)
-    return {}
 
 
 def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tables) -> None:
@@ -246,7 +241,9 @@ def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Res
     _jobs = jobs
     context = multiprocessing.get_context("fork")
     try:
-        with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_begin_worker) as pool:
+        # The parent ends the build at Ctrl-C, and says so once.
+        quiet: Any = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
+        with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, **quiet) as pool:
             try:
                 yield from pool.map(_run_job, range(len(jobs)))
             except BaseException:
@@ -268,10 +265,6 @@ def without_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _begin_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the build, and says so once
 
 
 def _run_job(place: int) -> Any:

@@ -10,15 +10,8 @@ from ktdeval.typed import to_plain
 from ktdeval_board.entries import Board, Entry, market_of, mismatches
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
-from ktdeval_board.ranking.describe import (
-    by_trust,
-    default_columns,
-    describe_metrics,
-    division_columns,
-    division_kind,
-    division_scopes,
-    system_labels,
-)
+from ktdeval_board.ranking import describe
+from ktdeval_board.ranking.describe import by_trust
 from ktdeval_board.rules import Division, Rules, SnapshotRule
 
 SITE_VERSION = 1
@@ -75,7 +68,7 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> d
         "divisions": [
             _division(board, division, tables[division.id]["all"], markets.get(division.snapshot)) for division in rules.divisions
         ],
-        "metrics": describe_metrics(board),
+        "metrics": describe.describe_metrics(board),
         "models": models_data(board),
         "errata": to_plain(board.errata),
         "counts": {
@@ -111,21 +104,20 @@ def _snapshot(board: Board, rule: SnapshotRule, market: Market | None) -> dict[s
 def _division(board: Board, division: Division, table: Table, market: Market | None) -> dict[str, JsonValue]:
     entries = board.of_division(division)
     task = by_trust(entries)[0].card.task if entries else None
-    columns = division_columns(board, division)
-    rows = table["rows"]
+    columns = describe.division_columns(board, division)
     return {
         **{name: getattr(division, name) for name in _DIVISION_RULES},
         "mask": task and task.mask,
         "mode": task and task.mode,
-        "kind": division_kind(board, division),
+        "kind": describe.division_kind(board, division),
         "windows": _windows(division, entries, market),
         "seeds": list(division.seeds),
-        "scopes": [scope_key(scope) for scope in division_scopes(board, division)],
+        "scopes": [scope_key(scope) for scope in describe.division_scopes(board, division)],
         "entrants": sum(entry.baseline is None for entry in entries),
-        "ranked": sum(row["ranked"] for row in rows),
+        "ranked": sum(row["ranked"] for row in table["rows"]),
         "baselines": sum(entry.baseline is not None for entry in entries),
         "columns": columns,
-        "default_columns": default_columns(columns, division.rank_by),
+        "default_columns": describe.default_columns(columns, division.rank_by),
         "notes": list(table["notes"]),
         "task_config": task and task.config,
     }
@@ -167,21 +159,13 @@ def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue
 
 def cards_index(board: Board) -> dict[str, JsonValue]:
     """Return the value of `cards-index`: one short row for each card that was not withdrawn, so that any page can name it."""
-    labels = system_labels(board)
-    rows = [
-        [
-            entry.card_id,
-            entry.model,
-            entry.agent,
-            None if entry.division is None else entry.division.id,
-            entry.tier,
-            entry.baseline_kind,
-            entry.submission.submitted_on,
-            labels[entry.card_id],
-        ]
-        for entry in board.entries
-        if not entry.is_withdrawn
-    ]
+    labels = describe.system_labels(board)
+    rows = []
+    for entry in board.entries:
+        if not entry.is_withdrawn:
+            division = None if entry.division is None else entry.division.id
+            known = (entry.tier, entry.baseline_kind, entry.submission.submitted_on, labels[entry.card_id])
+            rows.append([entry.card_id, entry.model, entry.agent, division, *known])
     return {"columns": list(_CARD_COLUMNS), "rows": rows}
 
 
@@ -217,10 +201,7 @@ def _absence(rules: Rules, entry: Entry) -> list[str]:
     if withdrawn or entry.division is not None:
         return withdrawn
     same_task = [division for division in rules.divisions if division.task == entry.card.task.name]
-    return [
-        "belongs to no division of the board",
-        *(reason for each in same_task[:1] for reason in mismatches(rules, each, entry.card)),
-    ]
+    return ["belongs to no division of the board", *(mismatches(rules, same_task[0], entry.card) if same_task else ())]
 
 
 def card_data(board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_board import templates
 from ktdeval_board.rules import Rules
@@ -28,8 +28,6 @@ PACKED_FROM = 50_000
 
 _QUICK, _SMALL = 1, 9
 """Levels of zlib: for values of single cards, of which there are thousands, and for tables, which readers wait for."""
-
-_FOLDER_MODE = 0o755
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'none'; base-uri 'none'; "
@@ -60,17 +58,6 @@ def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool =
         packed = base64.b64encode(zlib.compress(value, _SMALL if is_plain else _QUICK))
         return b'ktdevalReceivePacked(%s,\n"%s"\n);\n' % (quoted, packed)
     return b"ktdevalReceive(%s,\n%s\n);\n" % (quoted, value)
-
-
-def read_data_file(content: bytes) -> JsonValue:
-    """Return the value that the content of a data file hands over."""
-    head, _, rest = content.partition(b"\n")
-    if not rest.endswith(b"\n);\n") or not head.startswith((b"ktdevalReceive(", b"ktdevalReceivePacked(")):
-        raise ValueError("is no data file of a site")
-    found = loads_strict(rest.removesuffix(b"\n);\n"))
-    if head.startswith(b"ktdevalReceivePacked("):
-        return loads_strict(zlib.decompress(base64.b64decode(found)))
-    return found
 
 
 class SiteWriter:

@@ -23,8 +23,9 @@ from ktdeval_board.entries import load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.reading import DOCUMENTS, read_untrusted
 from ktdeval_board.site.build import build_site, run_jobs
-from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file, read_data_file
+from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file
 from run_support import error_line, ktdeval
+from site_data import read_data_file
 
 DIVISION = "blinded-open-research"
 

@@ -36,12 +36,16 @@ def reject_constant(token: str) -> NoReturn:
     raise ValueError(f"{token} is no JSON number")
 
 
+class DoubledFieldError(ValueError):
+    """An object has a field twice."""
+
+
 def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse an object that has a field twice: an `object_pairs_hook` of `json`."""
     members = dict(pairs)
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"field {next(name for name in names if names.count(name) > 1)[:80]!r} stands twice in one object")
+        raise DoubledFieldError(f"field {next(name for name in names if names.count(name) > 1)[:80]!r} stands twice in one object")
     return members
 
 

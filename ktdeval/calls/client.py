@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from msgspec import structs
 
@@ -34,7 +36,14 @@ _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say th
 #: Failures after which the provider may have written, and bills, a reply that never arrived whole
 _POSSIBLY_BILLED = frozenset({"timeout", "bad_response"})
 _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not worth a word to whoever watches
+_SHORTEST_SECRET = 8  #: Characters; below are placeholders of local servers (`x`, `none`), and words of any reply hold them
 _FIRST_CONTACTS = 3  #: Connections that may fail before anything was ever answered: never reached means a wrong address
+
+
+@lru_cache
+def _spelt(secret: str) -> re.Pattern[str]:
+    """Return the pattern of a secret as text, and as JSON in a text may spell it."""
+    return re.compile("".join(rf"(?:\\?{re.escape(letter)}|\\u00(?i:{ord(letter):02x}))" for letter in secret))
 
 
 @dataclass(frozen=True)
@@ -234,7 +243,8 @@ class ModelClient:
 
     def _without_secrets(self, text: str) -> str:
         for secret in self._model.secrets():  # a server may echo what it was sent
-            text = text.replace(secret, "[key]") if secret else text
+            if len(secret) >= _SHORTEST_SECRET:
+                text = _spelt(secret).sub("[key]", text)
         return text
 
     def _fail(self, call: _Call, reservation: Reservation, error: BaseException, was_sent: bool) -> None:

@@ -16,7 +16,7 @@ from jsonschema.exceptions import ValidationError
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.harness.wording import in_words
-from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.jsonio import DoubledFieldError, JsonValue, reject_constant, unique_fields
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
@@ -80,10 +80,9 @@ class ActionForm:
 
     def read(self, text: str) -> Reading:
         """Like `parse`, with counts."""
-        try:
-            value = loads_strict(text)
-        except (ValueError, RecursionError):
-            return Reading(no_json())
+        value = read_json(text)
+        if isinstance(value, Submission):
+            return Reading(value)
         errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
         if errors:
             return Reading(not_of_schema(errors), sum(map(self._is_attempt, _offered_ids(value))))
@@ -132,9 +131,15 @@ def _offered_ids(value: JsonValue) -> list[str]:
     return [str(item) for item in offered if isinstance(item, (str, int)) and not isinstance(item, bool)]
 
 
-def no_json() -> Submission:
-    """Return the feedback to a text that is not a JSON object."""
-    return _invalid("bad_json", [{"at": "(whole)", "rule": "must be one JSON object, without NaN or Infinity"}])
+def read_json(text: str) -> JsonValue | Submission:
+    """Return what the text holds, or the feedback to what is no JSON, or gives one field two values."""
+    try:
+        return cast(JsonValue, json.loads(text, object_pairs_hook=unique_fields, parse_constant=reject_constant))
+    except DoubledFieldError:
+        rule = "must have each field once in an object"
+    except (ValueError, RecursionError):
+        rule = "must be one JSON object, without NaN or Infinity"
+    return _invalid("bad_json", [{"at": "(whole)", "rule": rule}])
 
 
 def not_of_schema(errors: list[ValidationError]) -> Submission:

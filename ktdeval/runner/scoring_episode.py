@@ -13,7 +13,7 @@ from ktdeval.contracts.events import SampleFinished
 from ktdeval.contracts.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.fields import build
-from ktdeval.harness.action import MAX_PROBLEMS, Reading, no_json, not_of_schema
+from ktdeval.harness.action import MAX_PROBLEMS, Reading, not_of_schema, read_json
 from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.messages import CallParams, Model, ToolSpec
 from ktdeval.harness.session import GuardedSession, SessionParts
@@ -33,10 +33,9 @@ class AnswerForm:
 
     def read(self, text: str) -> Reading:
         """Return a submission without orders when `text` is an answer, else feedback."""
-        try:
-            value = loads_strict(text)
-        except (ValueError, RecursionError):
-            return Reading(no_json())
+        value = read_json(text)
+        if isinstance(value, Submission):
+            return Reading(value)
         errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
         return Reading(not_of_schema(errors) if errors else Submission(()))
 

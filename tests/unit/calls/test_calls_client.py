@@ -464,16 +464,24 @@ def test_a_run_that_kept_its_replies_in_a_file_of_their_own_goes_on_from_it(tmp_
 
 def test_a_key_that_a_server_echoes_in_a_reply_is_neither_passed_on_nor_kept(place, monkeypatch):
     key = "sk-test-0123456789abcdef"
-    call = ToolCall(f"id {key}", key, json.dumps({"authorization": key}), Opaque("scripted", key))
+    spelt = json.dumps({"plain": key, "escaped": "(it)"}).replace("(it)", "".join(f"\\u{ord(letter):04X}" for letter in key))
+    call = ToolCall(f"id {key}", key, spelt, Opaque("scripted", key))
     echo = Reply(f"You sent {key}.", (call,), "tool_calls", Usage(10, 5), f"their key {key}", served_by=key)
     model = ScriptedModel(lambda text, attempt: echo)
     monkeypatch.setattr(model, "secrets", lambda: (key,))
     reply = place.client(model).for_episode("e1").reply(ask("a"))
     assert reply.content == "You sent [key]."
     assert key not in repr(reply)
+    assert json.loads(reply.tool_calls[0].arguments) == {"plain": "[key]", "escaped": "[key]"}
     place.close()
     assert not any(key.encode() in path.read_bytes() for path in place.folder.iterdir())
     assert key not in repr(place.records())
+
+
+def test_a_placeholder_for_a_key_changes_no_reply(place, monkeypatch):
+    model = ScriptedModel(lambda text, attempt: Reply("100 of asset_0001", usage=Usage(10, 5)))
+    monkeypatch.setattr(model, "secrets", lambda: ("1", "a", "EMPTY"))
+    assert place.client(model).for_episode("e1").reply(ask("a")).content == "100 of asset_0001"
 
 
 def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(place):

@@ -68,6 +68,12 @@ def test_what_is_no_json_is_bad_json(text):
     assert problems(text) == ("bad_json", [("(whole)", "must be one JSON object, without NaN or Infinity")])
 
 
+def test_a_field_with_two_values_is_no_submission():
+    text = text_of(order())
+    for doubled in (text[:-1] + ', "orders": []}', text.replace('"side": "BUY"', '"side": "BUY", "side": "SELL"')):
+        assert problems(doubled) == ("bad_json", [("(whole)", "must have each field once in an object")])
+
+
 ONE_OF = ("orders[0]", "must have exactly one of target_weight and shares")
 SHARES = ("orders[0].shares", "must be a whole number from 1 to 100000000")
 ALL = "stock_id, side, confidence, reason, target_weight, shares"

@@ -36,7 +36,7 @@ from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.score import make_card, rescore
 from ktdeval.runner.store import RunFolder
 from ktdeval.typed import to_plain
-from run_support import PLUGIN, TASK, WINDOW, Done, card_of, copy_run, episodes, error_line, ktdeval
+from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, Done, card_of, copy_run, episodes, error_line, ktdeval
 
 LIMIT = 7
 Path_ = tuple[str | int, ...]
@@ -49,7 +49,7 @@ def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def verified_run(folder: Path, market: Path, seeds: int) -> Path:
-    words = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", LIMIT)
+    words = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", LIMIT, *SAME_MASK)
     assert ktdeval(*words, "--seeds", seeds, "--data", market, "--out", folder / "run", cwd=folder).code == 0
     done = ktdeval("card", "verify", folder / "run", cwd=folder)
     assert done.code == 0, done
@@ -169,7 +169,7 @@ def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(run:
 
 
 def test_a_card_in_the_folder_of_another_run_is_not_verified(run: Path, market: Path, tmp_path: Path) -> None:
-    words = ("--model", "builtin/momentum", "--tasks", TASK, "--windows", WINDOW, "--limit", LIMIT)
+    words = ("--model", "builtin/momentum", "--tasks", TASK, "--windows", WINDOW, "--limit", LIMIT, *SAME_MASK)
     assert ktdeval(*words, "--data", market, "--out", tmp_path / "other", cwd=tmp_path).code == 0
     shutil.copy(run / "cards" / f"{TASK}.json", tmp_path / "other" / "cards" / f"{TASK}.json")
     assert len(findings(verify(tmp_path / "other"))) >= 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from run_support import Done, card_of, cards, error_line, finished_steps
-from stub_faults import NOT_ON_WIRE
+from stub_faults import KINDS, MISDEEDS, NOT_ON_WIRE
 from stub_provider import FaultPlan, Stub, running_stub
 from stub_runs import TASK_APART, WIRES, answered, apart, book, failed_attempts, finished, run, steps, untold
 
@@ -20,15 +20,6 @@ pytest.importorskip("google.genai")
 STEPS, EPISODES = 3, 4
 RUN = ("--canary", 0, "--tool-protocol", "native")
 SHORT = (*apart(EPISODES, STEPS), *RUN)
-
-KINDS = {
-    "rate_limited": "rate_limited", "rate_limited_date": "rate_limited", "server": "server", "bad_gateway": "server",
-    "gateway_timeout": "server", "unavailable": "overloaded", "overloaded": "overloaded", "error_200": "server",
-    "reset": "connection", "reset_body": "connection", "silent": "timeout", "slow": "timeout", "cut": "bad_response",
-    "cut_chunked": "bad_response", "malformed": "bad_response", "wrong_shape": "bad_response", "html": "bad_response",
-    "empty_body": "bad_response",
-}  # fmt: skip
-"""Every way in which an attempt fails and may be made again, and the kind that it is counted under."""
 
 
 @pytest.fixture(scope="module")
@@ -117,13 +108,6 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
 
 
 # -- answers of a model that misbehaves ------------------------------------------------------------------------------
-
-MISDEEDS = {
-    "wrong_tool": {"wrong_tool"}, "odd_tool_name": {"wrong_tool"}, "parallel": {"contradictory"}, "bad_arguments": {"bad_json"},
-    "truncated": {"truncated", "no_submission"}, "truncated_call": {"truncated", "bad_json"}, "empty": {"empty_reply"},
-    "refusal": {"refusal"}, "content_filter": {"content_filter", "empty_reply"}, "prose": {"no_submission"},
-}  # fmt: skip
-"""What the model does at its first submission of a step, and what is counted for it."""
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google"])

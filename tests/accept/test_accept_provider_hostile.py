@@ -6,17 +6,22 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adapter_server import LOOK, SUBMIT, ask
 from ktdeval.errors import KtdevalError, ModelError
-from ktdeval.harness.messages import sound
+from ktdeval.harness import TranscriptEntry
+from ktdeval.harness.messages import Message, ModelRequest, sound
 from ktdeval.registry import load_plugins
-from run_support import card_of
-from stub_hostile import HOSTILE, VALUES, Spoilt, fields, with_value
+from ktdeval.runner.store import RunFolder
+from run_support import card_of, error_line, finished_steps, ktdeval
+from stub_faults import ACCOUNT, KINDS, MISDEEDS, NOT_ON_WIRE, PROMPT
+from stub_hostile import HOSTILE, ODD, VALUES, Spoilt, fields, with_value
+from stub_neutral import Asked
 from stub_provider import KEY, FaultPlan, Stub, running_stub
-from stub_runs import TASK_APART, WIRES, apart, failed_attempts, finished, steps
+from stub_runs import TASK_APART, WIRES, apart, contents, failed_attempts, finished, run, steps
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
@@ -105,3 +110,91 @@ def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(market: P
     assert failed_attempts(folder) == expected
     assert steps(folder) == steps(calm)
     assert card_of(folder, TASK_APART)["failures"] == {}
+
+
+LASTING = (*(name for name, (outcome, _) in HOSTILE.items() if outcome != "stop"), *KINDS, *PROMPT, *MISDEEDS, *ODD)
+
+
+def _ends(fault: str, wire: str) -> tuple[set[str], set[str]]:
+    """Who decides a step whose submissions are all answered so, and what may be counted for it."""
+    if fault in MISDEEDS:
+        return {"fallback"}, MISDEEDS[fault] | ({"no_submission"} if fault == "refusal" else set())
+    if fault == "prompt_filter" and wire != "google":
+        return {"fallback"}, {"content_filter", "empty_reply"}
+    if fault in ODD:
+        counted = ODD[fault].elsewhere.get(wire, ODD[fault].counted)
+    else:
+        counted = f"model_{KINDS.get(fault) or PROMPT.get(fault) or HOSTILE[fault][0]}"
+    if counted in ("model", "model_reply"):
+        return {"model"}, set()
+    return {"error" if counted.startswith("model_") else "fallback"}, {counted}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", ["chat", "anthropic", "google"])
+def test_every_lasting_fault_is_counted_for_its_own_step_alone_and_the_run_goes_on(
+    market: Path, stub: Stub, tmp_path: Path, wire: str
+) -> None:
+    stub.plan = FaultPlan(faults=LASTING, attempts=10**9, unit="step", phase="submission")
+    words = (
+        *apart(32, 8),
+        "--canary",
+        0,
+        "--tool-protocol",
+        "native",
+        "--max-failures",
+        1000,
+        "--max-retries",
+        0,
+        "--timeout-s",
+        3,
+    )
+    done = run(WIRES[wire], stub, tmp_path / "run", market, *words)
+    assert done.code == 0, done
+    assert "Traceback" not in done.err
+    store, met = RunFolder.load(tmp_path / "run"), Counter[str]()
+    for spec in store.manifest.specs:
+        for record, entry in zip(store.load_ledger(spec).steps, store.load_transcript(spec), strict=True):
+            fault = stub.plan.taken.get(_unit(entry))
+            if fault is None:  # a connection that a fault of another step had closed
+                assert (record.provenance, set(record.failures)) in (("model", set()), ("error", {"model_connection"}))
+                continue
+            met[fault] += 1
+            deciders, counted = _ends(fault, wire)
+            assert record.provenance in deciders, (fault, record)
+            assert set(record.failures) <= counted, (fault, record)
+            assert bool(record.failures) == bool(counted), (fault, record)
+            assert record.provenance == "model" or not record.orders
+    assert set(LASTING) - set(met) <= NOT_ON_WIRE.get(wire, set())
+    assert len(met) >= 190
+    asked = len(stub.requests)
+    assert run(WIRES[wire], stub, tmp_path / "run", market, *words).code == 0
+    assert len(stub.requests) == asked
+    checked = ktdeval("card", "verify", tmp_path / "run", cwd=tmp_path)
+    assert checked.code == 0, checked
+    assert not [path for path, data in contents(tmp_path / "run") if KEY.encode() in data]
+
+
+def _unit(entry: TranscriptEntry) -> str:
+    """What the stub calls the submissions of a step."""
+    sent: Any = entry.exchanges[0]["sent"]
+    return f"{Asked('', '', ModelRequest(tuple(Message(said['role'], said['content']) for said in sent[:2]))).step} submission"
+
+
+STOPS = (*(name for name, (outcome, _) in HOSTILE.items() if outcome == "stop"), *ACCOUNT)
+
+
+@pytest.mark.slow
+def test_what_every_call_would_meet_stops_the_run_before_it_is_recorded_and_the_same_command_goes_on(
+    market: Path, stub: Stub, tmp_path: Path
+) -> None:
+    words = (*apart(1, 2), "--canary", 0, "--tool-protocol", "native")
+    for place, wire in enumerate(ADAPTERS):
+        for fault in STOPS[place :: len(ADAPTERS)]:
+            stub.plan = FaultPlan(faults=(fault,), attempts=10**9, phase="submission")
+            done = run(WIRES[wire], stub, tmp_path / wire, market, *words)
+            assert "--" in error_line(done) or WIRES[wire].variable in error_line(done), (fault, done)
+            assert KEY not in done.out + done.err
+            assert finished_steps(tmp_path / wire) == 0, fault
+        stub.plan = FaultPlan()
+        assert card_of(finished(WIRES[wire], stub, tmp_path / wire, market, *words), TASK_APART)["failures"] == {}

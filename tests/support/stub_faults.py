@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ktdeval.harness.messages import Reply, ToolCall
 from ktdeval.jsonio import sha256_hex
-from stub_hostile import HOSTILE, Spoilt
+from stub_hostile import HOSTILE, ODD, Spoilt
 from stub_neutral import Asked, Kind, Refused, usage_of
 
 REFUSALS: Mapping[str, tuple[int, Kind, str]] = {
@@ -53,6 +53,28 @@ NOT_ON_WIRE = {
     "google": {"bad_arguments", "truncated_call", "refusal"},
 }
 """Bent replies that a wire has no form for. (Anthropic's content filter answers with an error: `prompt_filter`.)"""
+
+KINDS = {
+    "rate_limited": "rate_limited", "rate_limited_date": "rate_limited", "server": "server", "bad_gateway": "server",
+    "gateway_timeout": "server", "unavailable": "overloaded", "overloaded": "overloaded", "error_200": "server",
+    "reset": "connection", "reset_body": "connection", "silent": "timeout", "slow": "timeout", "cut": "bad_response",
+    "cut_chunked": "bad_response", "malformed": "bad_response", "wrong_shape": "bad_response", "html": "bad_response",
+    "empty_body": "bad_response",
+}  # fmt: skip
+"""Every way in which an attempt fails and may be made again, and the kind that it is counted under."""
+
+PROMPT = {"context": "bad_request", "too_large": "bad_request", "prompt_filter": "bad_request"}
+"""Refusals of one prompt: no retry helps, and the run goes on."""
+
+ACCOUNT = ("no_quota", "no_balance", "unauthorized", "forbidden", "unknown_model")
+"""Refusals that every call would meet."""
+
+MISDEEDS = {
+    "wrong_tool": {"wrong_tool"}, "odd_tool_name": {"wrong_tool"}, "parallel": {"contradictory"}, "bad_arguments": {"bad_json"},
+    "truncated": {"truncated", "no_submission"}, "truncated_call": {"truncated", "bad_json"}, "empty": {"empty_reply"},
+    "refusal": {"refusal"}, "content_filter": {"content_filter", "empty_reply"}, "prose": {"no_submission"},
+}  # fmt: skip
+"""What the model does at its first submission of a step, and what is counted for it."""
 
 _WRONG_SHAPES: Mapping[str, Any] = {
     "chat": {"id": "chatcmpl-1", "object": "chat.completion", "choices": {"message": "hello"}},
@@ -112,14 +134,15 @@ class FaultPlan:
     #: what to answer instead, whatever is asked: made from the good answer
     spoil: Callable[[bytes], Spoilt] | None = None
     retry_after_s: float | None = 0  # what a 429, 503 or 529 asks to wait; None: it does not say
-    _taken: dict[str, str] = field(default_factory=dict)
+    #: fault by content that was hit
+    taken: dict[str, str] = field(default_factory=dict)
     _seen: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.by_number = {int(number): fault for number, fault in self.by_number.items()}
         self.faults = tuple(self.faults)
         for fault in (*self.by_number.values(), *self.faults):
-            assert fault in (*REFUSALS, *BROKEN, *BENT, *HOSTILE), f"no fault {fault!r}"
+            assert fault in (*REFUSALS, *BROKEN, *BENT, *HOSTILE, *ODD), f"no fault {fault!r}"
 
     def choose(self, number: int, asked: Asked) -> str | None:
         if number in self.by_number:
@@ -131,6 +154,6 @@ class FaultPlan:
         self._seen[unit] += 1
         if self._seen[unit] > self.attempts or int(sha256_hex(unit)[:12], 16) % self.every:
             return None
-        if unit not in self._taken:
-            self._taken[unit] = possible[len(self._taken) % len(possible)]
-        return self._taken[unit]
+        if unit not in self.taken:
+            self.taken[unit] = possible[len(self.taken) % len(possible)]
+        return self.taken[unit]

@@ -240,6 +240,127 @@ kind(
 kind("reply", no_length_whole=lambda good: raw(head() + good), old_http=lambda good: raw(b"HTTP/1.0 200 OK\r\n\r\n" + good))
 
 
+# -- answers of the API's form in which a call, a choice or a count is odd
+@dataclass(frozen=True)
+class Odd:
+    """An answer, what is counted for a submission that is answered so each time (`model`: its decision holds), and on which wires
+    it is something else."""
+
+    make: Make
+    counted: str
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+
+def unreadable(counted: str, name: str = "model_bad_response") -> tuple[str, Mapping[str, str]]:
+    """What is counted where arguments are text, and where they are a part of the answer's JSON."""
+    return counted, {"anthropic": name, "google": name}
+
+
+def arguments(text: str | Make) -> Make:
+    """An answer whose first call has these arguments, as text or as the raw JSON of an object."""
+
+    def make(good: bytes) -> Spoilt:
+        answer = json.loads(good)
+        for place in fields(answer):
+            if place[-1] in ("arguments", "input", "args") and (old := at(answer, place)):
+                given = json.dumps(old) if isinstance(old, dict) else old
+                new = text if isinstance(text, str) else text(given.encode()).body.decode()
+                at(answer, place[:-1])[place[-1]] = new if isinstance(old, str) else "(arguments)"
+                return Spoilt(json.dumps(answer).replace('"(arguments)"', new).encode())
+        raise AssertionError("the answer has no call")
+
+    return make
+
+
+def at(answer: Any, place: tuple[str | int, ...]) -> Any:
+    for key in place:
+        answer = answer[key]
+    return answer
+
+
+def every(names: tuple[str, ...], value: Any) -> Make:
+    """An answer with a value at all fields of these names."""
+
+    def make(good: bytes) -> Spoilt:
+        answer = json.loads(good)
+        for place in list(fields(answer)):
+            if place[-1] in names:
+                at(answer, place[:-1])[place[-1]] = value
+        return Spoilt(json.dumps(answer).encode())
+
+    return make
+
+
+def parts(change: Callable[[list[Any]], list[Any]], *names: str) -> Make:
+    """An answer with another list of calls, choices, outputs, contents or candidates."""
+
+    def make(good: bytes) -> Spoilt:
+        answer = json.loads(good)
+        for place in fields(answer):
+            if place[-1] in names and isinstance(at(answer, place), list):
+                at(answer, place[:-1])[place[-1]] = change(at(answer, place))
+                break
+        return Spoilt(json.dumps(answer).encode())
+
+    return make
+
+
+def holding(**more: Any) -> str:
+    return json.dumps({"orders": [], "overall_reason": "to wait", **more})
+
+
+IDS = ("id", "call_id")
+COUNTS = (
+    "prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens", "promptTokenCount",
+    "candidatesTokenCount", "totalTokenCount",
+)  # fmt: skip
+WHOLES, CALLS = ("choices", "output", "content", "candidates"), ("tool_calls", "output", "content", "parts")
+ODD: dict[str, Odd] = {
+    "args_5_mb": Odd(arguments(holding(overall_reason="a" * (5 << 20))), "model_bad_response"),
+    "args_100_kb": Odd(arguments(holding(overall_reason="a" * 100_000)), "bad_json"),
+    "args_deep": Odd(arguments(DEEP), *unreadable("bad_json")),
+    "args_deep_inside": Odd(arguments(f'{{"orders": {DEEP}}}'), *unreadable("bad_json")),
+    "args_deeper": Odd(arguments(DEEPER), *unreadable("bad_json")),
+    "args_of_digits": Odd(arguments(f'{{"orders": {"9" * 5_000}}}'), *unreadable("bad_json")),
+    "args_nan": Odd(arguments('{"orders": NaN}'), *unreadable("bad_json")),
+    "args_infinite": Odd(arguments('{"orders": 1e999}'), *unreadable("schema", "bad_json")),
+    "args_null": Odd(arguments("null"), *unreadable("schema")),
+    "args_list": Odd(arguments("[]"), *unreadable("schema")),
+    "args_text_of_json": Odd(arguments(json.dumps(holding())), *unreadable("schema")),
+    "args_empty_text": Odd(arguments(""), *unreadable("bad_json")),
+    "args_bom": Odd(arguments("\ufeff" + holding()), *unreadable("bad_json")),
+    "args_two_objects": Odd(arguments(holding() * 2), *unreadable("bad_json")),
+    "args_fenced": Odd(arguments(f"```json\n{holding()}\n```"), *unreadable("bad_json")),
+    "args_without_reason": Odd(arguments('{"orders": []}'), "schema"),
+    "args_control": Odd(arguments('{"orders": "\\u0000\\u001b[2J\\u202e"}'), "schema"),
+    "args_surrogate": Odd(arguments('{"orders": "\\ud800"}'), "schema"),
+    "args_more_keys": Odd(arguments(holding(confidence=1e308)), "schema"),
+    "args_doubled_key": Odd(
+        arguments('{"orders": [{}], ' + holding()[1:]), "bad_json", dict.fromkeys(("anthropic", "google"), "model")
+    ),
+    "no_ids": Odd(every(IDS, ""), "model", {"anthropic": "model_bad_response"}),
+    "long_ids": Odd(every(IDS, "x" * 10_000), "model"),
+    "odd_ids": Odd(every(IDS, "\x00\x1b[2J\ud800\u202e../../etc"), "model"),
+    "number_ids": Odd(every(IDS, 7), "model", dict.fromkeys(("responses", "anthropic", "google"), "model_bad_response")),
+    "tokens_10_40": Odd(every(COUNTS, 10**40), "model"),
+    "tokens_negative": Odd(every(COUNTS, -5), "model"),
+    "tokens_text": Odd(every(COUNTS, "many"), "model"),
+    "tokens_infinite": Odd(lambda good: Spoilt(every(COUNTS, "(huge)")(good).body.replace(b'"(huge)"', b"1e999")), "model"),
+    "tokens_null": Odd(every(COUNTS, None), "model"),
+    "nothing_chosen": Odd(
+        parts(lambda _: [], *WHOLES), "model_bad_response", dict.fromkeys(("responses", "anthropic"), "empty_reply")
+    ),
+    "chosen_twice": Odd(parts(lambda old: old * 2, *WHOLES), "model", {"google": "model_bad_response"}),
+    "calls_300": Odd(parts(lambda old: old * 300, *CALLS), "model_bad_response"),
+    "calls_null": Odd(parts(lambda _: [None], *CALLS), "model_bad_response", {"responses": "empty_reply"}),
+    "finish_unknown": Odd(every(("finish_reason", "status", "stop_reason", "finishReason"), "tired"), "model_bad_response"),
+    "unnamed_call": Odd(every(("name",), ""), "wrong_tool"),
+    "long_name": Odd(every(("name",), "submit_action" * 1_000), "wrong_tool"),
+    "wait_a_day": Odd(lambda _: limited("86400"), "model_rate_limited"),
+    "wait_for_ages": Odd(lambda _: limited("9" * 18), "model_rate_limited"),
+}
+
+
 # -- a value of another kind at a field
 VALUES: Mapping[str, Any] = {
     "null": None,

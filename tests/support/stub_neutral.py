@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage, encodable
 from ktdeval.jsonio import dumps_canonical, loads_strict, sha256_hex
 from ktdeval_models.catalogue import make_builtin
 from stub_written import Form, unwrite
@@ -281,7 +281,7 @@ def _words(messages: Sequence[Message]) -> list[Any]:
 
 def _canonical(arguments: str) -> str:
     try:
-        return dumps_canonical(loads_strict(arguments))
+        return encodable(dumps_canonical(loads_strict(arguments)))
     except (ValueError, RecursionError):
         return arguments
 

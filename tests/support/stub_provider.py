@@ -30,7 +30,7 @@ from ktdeval.harness.messages import Reply
 from stub_anthropic import AnthropicWire
 from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
 from stub_google import GoogleWire
-from stub_hostile import HOSTILE, Spoilt
+from stub_hostile import HOSTILE, ODD, Spoilt
 from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide, make_model
 from stub_openai import ChatWire, ResponsesWire
 from stub_written import write_out
@@ -220,8 +220,8 @@ class Stub:
 
     async def _break(self, fault: str, wire: Any, request: web.Request, asked: Asked) -> web.StreamResponse:
         payload = _encode(wire.write(Answer(asked, self._reply(asked, None))))
-        if fault in HOSTILE:
-            return await _spoil(request, HOSTILE[fault][1](payload))
+        if fault in HOSTILE or fault in ODD:
+            return await _spoil(request, (ODD[fault].make if fault in ODD else HOSTILE[fault][1])(payload))
         half, key = payload[: len(payload) // 2], self.options.key  # what can't be read gives the key away
         if fault == "reset":
             _reset(request)

@@ -34,7 +34,7 @@ WINDOW = "2024-12-26:2025-01-09"  # across a New Year, with a gap of four days i
 STEPS = 8
 FAILURES = {
     "bad_json", "schema", "unknown_tool", "bad_arguments", "unknown_asset", "unknown_day", "empty_reply", "no_submission",
-    "wrong_tool", "tool_budget", "truncated", "refusal", "content_filter",
+    "wrong_tool", "tool_budget", "truncated", "refusal", "content_filter", "constraint", "contradictory",
     *(f"model_{kind}" for kind in ("timeout", "rate_limited", "server", "connection", "bad_response")),
 }  # fmt: skip
 

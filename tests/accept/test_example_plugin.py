@@ -60,7 +60,7 @@ def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> Non
         for name in ("example_two_weeks", "blinded_open_research")
     )
     changed = {key for key in own if own[key] != base.get(key)}
-    assert changed == {"name", "plugin", "family", "windows", "default_windows", "harness", "metrics"}
+    assert changed == {"name", "version", "plugin", "family", "windows", "default_windows", "harness", "metrics"}
     assert own["harness"] == {**base["harness"], "max_candidates": 10, "max_tool_calls": 4}
 
 

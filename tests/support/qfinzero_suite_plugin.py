@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ktdeval.hookspecs import Spec, hookimpl
+
+sys.path.insert(0, str(Path(__file__).parent))  # a board's check imports it in a process of its own
+
 from qfinzero_suite_play import VARIANTS, Perfect, Silent, generated_items, generated_task
 
 

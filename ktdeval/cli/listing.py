@@ -93,6 +93,8 @@ def _show_metric(plugins: Plugins, name: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
+        low, high = (any_end if end is None else f"{end:g}" for end, any_end in zip(made.range, ("-∞", "∞")))
+        found |= {"range": f"{low} … {high}", "headline": "yes" if made.headline else "no"}
         click.echo("".join(f"{field:<10}{found[field]}\n" for field in (*fields, "summary", "plugin")), nl=False)
 
 

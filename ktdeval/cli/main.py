@@ -97,7 +97,7 @@ COMMANDS = {
     "tasks": LazyCommand("ktdeval.cli.listing", "tasks", "List tasks; `tasks show NAME` prints one task's config."),
     "models": LazyCommand("ktdeval.cli.listing", "models", "List models; `models show NAME` explains one's parameters."),
     "agents": LazyCommand("ktdeval.cli.listing", "agents", "List agent scaffolds; `agents show NAME` likewise."),
-    "metrics": LazyCommand("ktdeval.cli.listing", "metrics", "List metrics."),
+    "metrics": LazyCommand("ktdeval.cli.listing", "metrics", "List metrics; `metrics show NAME` explains one."),
     "plugins": LazyCommand("ktdeval.cli.listing", "plugins", "List plugins, what they offer, and plugins that fail to load."),
 }
 

@@ -16,7 +16,7 @@ import click
 
 from ktdeval.cli.options import GroupedCommand, config_option, config_options, open_plugins
 from ktdeval.cli.table import print_json
-from ktdeval.config import RunConfig
+from ktdeval.config import RunConfig, load_config
 from ktdeval.errors import CardError, EpisodeFailure, StoreError, VerificationError
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def score(run_folder: Path, **options: object) -> None:
     from ktdeval.runner.score import rescore
 
     given = {name: value for name, value in options.items() if value is not None}
+    load_config(None, {"model": "-", "tasks": ("-",), **given})  # refuse what a run would refuse
     plugins = open_plugins(tuple(given.pop("plugin", ())))  # type: ignore[arg-type]
     cards = rescore(run_folder, plugins, given)
     if not cards:

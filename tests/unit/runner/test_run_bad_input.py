@@ -85,6 +85,7 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
         (("--model", "builtin/momentum"), "no task named"),
         (("runn",), "no command 'runn'; did you mean 'run'?"),
         (("score", "nowhere"), "nowhere: no run here (manifest.json is missing)"),
+        (("score", "nowhere", "--rules", "stict"), "expected one of strict, paper, was 'stict'; did you mean 'strict'?"),
         (("card", "verify", "nowhere.json"), "nowhere.json: can't read the card: No such file or directory"),
     ],
 )

@@ -84,7 +84,7 @@
           ],
           `Letters are tie groups: model confidence sets at ${level} of daily returns. Within a group the data can't say who is better, whatever the ranks.`,
           [
-            "The α-rank goes by selection alpha: the part of the return that neither the market nor style factors explain. An agent far better by return than by selection rode factors.",
+            "The α-rank goes by selection alpha: the part of the return that market, industries and styles don't explain. An agent far better by return than by selection rode factors.",
           ],
           "The benchmark, the rule baselines, random traders and supervised models are always shown, whatever is filtered, and can't be taken out.",
           "Return before fees adds the fees back day by day; ranks are always by the return after fees.",

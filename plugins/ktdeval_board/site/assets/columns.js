@@ -135,7 +135,7 @@ kt.columns = (() => {
             className: "alpha",
             sorts: true,
             better: "lower",
-            hint: "Rank by selection alpha, the part of the return that market and style factors don't explain; with the places it differs from the rank by return",
+            hint: "Rank by selection alpha, the part of the return that market, industries and styles don't explain; with the places it differs from the rank by return",
             value: (row) => (row.ranked || row.baseline ? -(row.values[alphaAt] ?? NaN) : null),
             cell: alphaCell,
             csv: [

@@ -206,13 +206,10 @@ def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
 
 
 def _json_object(text: str, where: str) -> dict[str, Any]:
-    import json  # noqa: PLC0415 - rarely needed, and this module is on the way of every command
-
-    def refuse(token: str) -> None:
-        raise ValueError(f"{token} is not JSON")
+    from ktdeval.jsonio import loads_strict  # noqa: PLC0415 - rarely needed, and this module is on the way of every command
 
     try:
-        return dict(json.loads(text, parse_constant=refuse))
+        return dict(loads_strict(text))
     except ValueError as error:
         raise UsageError(f"{where}: not a JSON object: {error}") from error
 

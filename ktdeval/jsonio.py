@@ -18,6 +18,7 @@ from ktdeval.errors import StoreError
 
 JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str, JsonValue]
 JsonObject = Mapping[str, JsonValue]
+TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
 
 
@@ -64,17 +65,22 @@ def _finite(token: str) -> float:
 
 
 def loads_strict(text: str | bytes) -> JsonValue:
-    """Parse JSON; `NaN`, `Infinity` and `-Infinity` raise ValueError as any other malformed text does."""
-    return json.loads(text, parse_constant=reject_constant)
+    """Parse JSON; `NaN`, `Infinity`, `-Infinity` and too deep a nesting raise ValueError as any other malformed text does."""
+    return _parse(text)
 
 
 def loads_untrusted(text: str | bytes) -> JsonValue:
     """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers. Raises
-    ValueError where it is not strict JSON, RecursionError where it is nested too deeply.
+    ValueError where it is not strict JSON.
     """
-    return json.loads(
-        text, object_pairs_hook=unique_fields, parse_constant=reject_constant, parse_float=_finite, parse_int=bounded_int
-    )
+    return _parse(text, object_pairs_hook=unique_fields, parse_float=_finite, parse_int=bounded_int)
+
+
+def _parse(text: str | bytes, **hooks: Any) -> JsonValue:
+    try:
+        return json.loads(text, parse_constant=reject_constant, **hooks)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
 
 
 def is_shallow(text: str) -> bool:
@@ -82,7 +88,7 @@ def is_shallow(text: str) -> bool:
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return True
     try:
-        level = [loads_strict(text)]
+        level = [json.loads(text, parse_constant=reject_constant)]
     except RecursionError:
         return False
     except ValueError:

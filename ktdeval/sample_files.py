@@ -89,8 +89,6 @@ def _line_rows(path: Path) -> Iterator[SampleRow]:
 def _parsed(text: str, where: str) -> JsonValue:
     try:
         value = loads_strict(text)
-    except RecursionError as error:
-        raise DataError(f"{where}: the JSON is nested too deep") from error
     except ValueError as error:
         raise DataError(f"{where}: not JSON: {error}") from error
     if not is_flat(value, MAX_DEPTH):

@@ -116,7 +116,7 @@ def json_reply(content: bytes, caller: Caller, sent: Collection[str] = ()) -> di
     """Return the JSON object of a success; raises ModelError (`bad_response`) for none, or what an error in it means."""
     try:
         body = loads_strict(content)
-    except (ValueError, RecursionError):  # cut or malformed; UnicodeDecodeError is a ValueError too
+    except ValueError:  # cut or malformed; UnicodeDecodeError is a ValueError too
         body = None
     if not isinstance(body, dict):
         what = "an HTML page" if content.lstrip()[:1] == b"<" else "no JSON object" if content.strip() else "an empty body"

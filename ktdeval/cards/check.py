@@ -145,8 +145,6 @@ def parse_card(text: str, where: str) -> Card:
         raise CardError(f"{where}: line {error.lineno}: is not JSON: {error.msg}") from error
     except ValueError as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error
-    except RecursionError as error:
-        raise CardError(f"{where}: is nested too deeply to be a result card") from error
     return validate_card(card, where, text)
 
 

@@ -139,7 +139,7 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
     """
     try:
         given = loads_strict(arguments_text) if arguments_text.strip() else {}
-    except (ValueError, RecursionError):
+    except ValueError:
         return ToolOutcome(_feedback("bad_json", "arguments", "one JSON object, without NaN or Infinity"), "bad_json")
     if not isinstance(given, dict):
         return ToolOutcome(_feedback("bad_arguments", "arguments", "one JSON object"), "bad_arguments")

@@ -221,7 +221,7 @@ def _without_end(text: str, brackets: str) -> str:
 def _is_json(text: str) -> bool:
     try:
         loads_strict(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True
 

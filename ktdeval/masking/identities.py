@@ -330,7 +330,7 @@ class LeakGuard:
             return text
         try:
             value = loads_strict(text)
-        except (ValueError, RecursionError):
+        except ValueError:
             return self.redact(text)
         cleaned = render_json(self._redact_value(value))
         return render_json({"arguments": WITHHELD}) if self._index.find(cleaned, any_code=True) else cleaned

@@ -187,7 +187,12 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
         packed = read_plain(path)
         if not 0 <= zstandard.frame_content_size(packed) <= _MAX_UNPACKED_BYTES:  # that much memory is taken at once
             raise StoreError(f"{where}: its header states no size, or more than one can have")
-        lines = zstandard.ZstdDecompressor().decompress(packed).splitlines()
+        lines = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False).splitlines()
     except (OSError, zstandard.ZstdError) as error:
         raise StoreError(f"{where}: {error}") from error
-    return [decode_json(line, type_, f"{path}: line {number}: no entry of a {content}") for number, line in enumerate(lines, 1)]
+    values = []
+    for number, line in enumerate(lines, 1):
+        values.append(decode_json(line, type_, f"{path}: line {number}: no entry of a {content}"))
+        if encode_canonical(values[-1]).encode() != line:  # a field that stands twice, or space, can hide what nobody is shown
+            raise StoreError(f"{path}: line {number}: is not in the form that a {content} is written in")
+    return values

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import dumps_canonical, loads_strict, read_plain
+from ktdeval.jsonio import JsonValue, dumps_canonical, read_plain
 from ktdeval.trading.ledger import CountsRecord, Ledger, StepRecord
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.typed import decode_json, from_plain, to_plain
 
 _SPEC_KEY, _CASH_KEY = b"ktdeval.spec", b"ktdeval.initial_cash_fen"
 _SCALARS = {
@@ -68,7 +68,7 @@ def load_ledger(path: Path) -> Ledger:
         table = pq.read_table(io.BytesIO(read_plain(path)), partitioning=None)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         rows: Sequence[dict[str, Any]] = table.cast(SCHEMA).to_pylist()
-        spec, cash = loads_strict(metadata[_SPEC_KEY]), int(metadata[_CASH_KEY])
+        spec, cash = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec"), int(metadata[_CASH_KEY])
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise StoreError(f"{path}: not a readable ledger: {str(error).splitlines()[0]}") from error
     steps = [{**row, "failures": dict(row["failures"])} for row in rows]

@@ -81,8 +81,6 @@ def parse_untrusted(text: str, where: str) -> JsonValue:
     """Strict JSON that a stranger wrote."""
     try:
         return loads_untrusted(text)
-    except RecursionError as error:
-        raise CardError(f"{where}: is nested too deeply") from error
     except ValueError as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error
 

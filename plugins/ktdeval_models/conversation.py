@@ -83,6 +83,6 @@ class Conversation:
 def _object(text: str) -> Mapping[str, Any]:
     try:
         value = loads_strict(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -96,7 +96,7 @@ def _submitted(text: str | None, orders: int) -> tuple[list[str], str]:
     """Reasons and overall reason of a submission as written; empty texts where they can't be told."""
     try:
         value = loads_strict(text) if text else None
-    except (ValueError, RecursionError):
+    except ValueError:
         value = None
     if not isinstance(value, dict) or not isinstance(value.get("orders"), list) or len(value["orders"]) != orders:
         return [""] * orders, ""

@@ -61,7 +61,7 @@ def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
     try:
         submitted = loads_strict(talk.submission or "null")
         used = [str(order["stock_id"]) for order in submitted["orders"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return []
     return used if len(used) == orders else []
 

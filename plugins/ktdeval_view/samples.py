@@ -48,7 +48,7 @@ def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
     with journal.open(encoding="utf-8", errors="replace") as stream:
         try:
             return "sample" in loads_strict(stream.readline())["step"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             return False
 
 

@@ -36,7 +36,7 @@ def read_cursor(text: str, kinds: tuple[type, ...]) -> tuple[str | int, ...]:
         in_range = known and all(0 <= part < _INT64 - 1 for part in parts if isinstance(part, int))
         if in_range and write_cursor(*parts) == text:
             return tuple(parts)
-    except (ValueError, RecursionError):  # ValueError: not base64, not UTF-8, not JSON
+    except ValueError:  # ValueError: not base64, not UTF-8, not JSON
         pass
     raise invalid("cursor", "expected the next_cursor of an answer of this operation, unchanged")
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from forging import (
     COLUMNS,
@@ -109,7 +111,7 @@ def false_value(value: Any) -> Any:
     """Another value of the form of this one."""
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
         return "2024-03-05" if value != "2024-03-05" else "2024-03-06"
-    if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{20}|[0-9a-f]{64}", value):
+    if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{20}|[0-9a-f]{32}|[0-9a-f]{64}", value):
         return value[::-1]
     return forged(value)
 
@@ -161,6 +163,15 @@ def ledger_forgeries(bench: Bench) -> Iterator[Forgery]:
             yield Forgery(f"ledger.{kind}.{column}", edit, line)
             yield Forgery(f"ledger.{kind}.{column}, with marks and card", with_a_card(bench, edit), line)
 
+    for kind, spec in {"null": b"null", "a list": b"[]", "too deep": b"[" * 100_000}.items():
+
+        def head(run: Path, spec: bytes = spec) -> None:
+            path = episodes(run)[0] / LEDGER
+            table = pq.read_table(path)
+            pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"ktdeval.spec": spec}), path)
+
+        yield Forgery(f"ledger's spec: {kind}", with_a_card(bench, head), r"ledger\.parquet: spec: expected `object`")
+
 
 def transcript_forgeries(bench: Bench) -> Iterator[Forgery]:
     entries = read_transcript(episodes(bench.run)[0])
@@ -174,6 +185,20 @@ def transcript_forgeries(bench: Bench) -> Iterator[Forgery]:
             change_transcript(episodes(run)[0], lambda old: [old[0], with_value(old[1], place, false), *old[2:]])
 
         yield Forgery(f"transcript.{kind}", with_a_card(bench, edit), r"transcript\.jsonl\.zst: line 2")
+    pack = zstandard.ZstdCompressor().compress
+    hidden: dict[str, Callable[[bytes], bytes]] = {
+        "a field twice": lambda text: pack(text.replace(b'"step":1,', b'"step":0,"step":1,')),
+        "space": lambda text: pack(text.replace(b'"step":1,', b'"step":1,' + b" " * 1000)),
+        "bytes after its end": lambda text: pack(text) + b"more",
+        "another file after its end": lambda text: pack(text) + pack(b"{}\n"),
+    }
+    for kind, again in hidden.items():
+
+        def rewrite(run: Path, again: Callable[[bytes], bytes] = again) -> None:
+            path = episodes(run)[0] / TRANSCRIPT
+            path.write_bytes(again(zstandard.ZstdDecompressor().decompress(path.read_bytes())))
+
+        yield Forgery(f"transcript that hides {kind}", with_a_card(bench, rewrite), r"form that a transcript|of unused data")
     wholes: dict[str, Callable[[list[Any]], Any]] = {
         "dropped": lambda old: old[:1] + old[2:],
         "doubled": lambda old: [*old[:2], *old[1:]],
@@ -240,7 +265,7 @@ def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
         yield Forgery(f"plan: {name}", lambda run, change=change, card=card: relabel(run, change, card), named)
     for number, entry in enumerate(leaves(json.loads((bench.run / "manifest.json").read_text())["episodes"][0])):
         place, value = entry
-        false = 3 if value is None else forged(value)
+        false = 3 if value is None else false_value(value)
         path: Place = ("episodes", 0, *place)
         yield Forgery(
             f"manifest, {number}: {path_text(path)}",

@@ -351,6 +351,6 @@ def _detail_code(content: bytes) -> str | None:
         match loads_strict(content):
             case {"error": {"details": {"error_code": str(code)}}}:
                 return code
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     return None

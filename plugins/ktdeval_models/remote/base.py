@@ -210,7 +210,7 @@ def sent_arguments(text: str) -> str:
     """Return a call's arguments as every server takes them in an earlier turn: some fail on what is no JSON object."""
     try:
         is_object = isinstance(loads_strict(text), dict)
-    except (ValueError, RecursionError):
+    except ValueError:
         is_object = False
     return text if is_object else json.dumps({"malformed_arguments": text}, ensure_ascii=False)
 

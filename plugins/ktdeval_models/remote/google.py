@@ -329,7 +329,7 @@ def _details(content: bytes) -> list[Mapping[str, Any]]:
         match loads_strict(content):
             case {"error": {"details": details}}:
                 return _objects(details)
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     return []
 

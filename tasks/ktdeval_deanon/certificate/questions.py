@@ -201,7 +201,7 @@ def _payload_of(task: ScoringTask, sample: Sample) -> Mapping[str, JsonValue]:
     text, closed, after = rest.partition(_CLOSE)
     try:
         payload = loads_strict(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         payload = None
     if not (opened and closed) or _OPEN in before + after or not isinstance(payload, dict):
         raise ConfigError(f"task {task.name}: sample {sample.id}: its question holds no single fenced JSON object to attack")

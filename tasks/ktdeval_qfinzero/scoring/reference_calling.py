@@ -19,7 +19,7 @@ from itertools import combinations, takewhile
 from types import MappingProxyType
 from typing import Final
 
-from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.jsonio import TOO_DEEP, JsonValue, loads_strict
 from ktdeval_qfinzero.scoring.types import REFUSAL_NAMES, GoldCall, GoldTask, Scores, registry_family
 from ktdeval_qfinzero.scoring.values import (
     CALLING_RULES,
@@ -93,10 +93,8 @@ def _unreadable(problem: str) -> ParsedReply:
 def _load(text: str) -> tuple[JsonValue, str | None]:
     try:
         return loads_strict(text), None
-    except RecursionError:
-        return None, "the JSON is nested too deep"
     except ValueError as error:
-        return None, f"not JSON: {error}"
+        return None, "the JSON is nested too deep" if str(error) == TOO_DEEP else f"not JSON: {error}"
 
 
 def _mend(text: str) -> tuple[JsonValue, str | None]:

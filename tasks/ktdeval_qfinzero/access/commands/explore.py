@@ -81,7 +81,7 @@ def call(name: str, arguments: str, source: Source, as_of: str | None) -> int:
 def _read(text: str) -> object:
     try:
         return loads_untrusted(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError("the arguments are no JSON; write them as one object in quotes, such as '{\"limit\": 5}'") from error
 
 

@@ -30,11 +30,9 @@ DIGITS = 6
 ENVELOPE = EnvelopeSettings()
 """Random traders beside each episode: the suite's own number and seed, so that anyone gets the same bands."""
 
-_COMMON, _SELECTION = "common", "selection"
 _TRADING = ("timing", "fees", "rounding")
-_NO_PART: Mapping[str, JsonValue] = dict.fromkeys(
-    (_COMMON, "industry", "style", _SELECTION, "trading", "selection_daily", "exposures")
-)
+_PARTS = ("common", "industry", "style", "selection", "trading", "selection_daily", "exposures")
+_NO_PART: Mapping[str, JsonValue] = dict.fromkeys(_PARTS)
 
 
 def make_series(run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot, plugins: Plugins) -> Series:
@@ -118,25 +116,18 @@ def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValu
 def _linked(parts: Attribution) -> dict[str, JsonValue]:
     columns = dict(zip(parts.line_names, np.cumsum(parts.linked_lines, axis=0).T, strict=True))
     trading = sum(columns.pop(name) for name in _TRADING)
-    common, industry, selection = (columns.pop(name) for name in (_COMMON, "industry", _SELECTION))
-    style = sum(columns.values(), start=np.zeros(len(common)))
-    lines = {_COMMON: common, "industry": industry, "style": style, _SELECTION: selection, "trading": trading}
-    return {name: np.asarray(line).tolist() for name, line in lines.items()}
+    lines = {name: columns.pop(name) for name in ("common", "industry", "selection")}
+    style = sum(columns.values(), start=np.zeros(len(lines["common"])))
+    return {name: np.asarray(line).tolist() for name, line in {**lines, "style": style, "trading": trading}.items()}
 
 
 def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:
     found = random_envelope(ledger, snapshot, config, ENVELOPE)
     if found.rank is None:  # without a fill the random traders do nothing either, so that bands say nothing
         return {"envelope": None, "envelope_reason": found.reason}
-    bands = found.bands / (ledger.nav[0])
-    envelope: dict[str, JsonValue] = {
-        "levels": list(found.levels),
-        "bands": bands.tolist(),
-        "rank": found.rank,
-        "p_value": found.p_value,
-        "paths": len(found.returns),
-    }
-    return {"envelope": envelope, "envelope_reason": None}
+    bands = (found.bands / ledger.nav[0]).tolist()
+    tested = {"rank": found.rank, "p_value": found.p_value, "paths": len(found.returns)}
+    return {"envelope": {"levels": list(found.levels), "bands": bands, **tested}, "envelope_reason": None}
 
 
 WHY_LENGTH, REASON_LENGTH, _CODE_LENGTH = 300, 160, 40
@@ -234,17 +225,10 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
 
 def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     meta = snapshot.meta
-    return {
-        "name": rule.name,
-        "id": rule.id,
-        "benchmark": meta.benchmark,
-        "benchmark_name": snapshot.index_names.get(meta.benchmark) or meta.benchmark,
-        "synthetic": meta.synthetic,
-        "source": meta.source,
-        "assets": len(snapshot.codes),
-        "first_day": str(snapshot.days[0]),
-        "last_day": str(snapshot.days[-1]),
-    }
+    name = snapshot.index_names.get(meta.benchmark) or meta.benchmark
+    told = {"benchmark": meta.benchmark, "benchmark_name": name, "synthetic": meta.synthetic, "source": meta.source}
+    days = {"first_day": str(snapshot.days[0]), "last_day": str(snapshot.days[-1])}
+    return {"name": rule.name, "id": rule.id, **told, "assets": len(snapshot.codes), **days}
 
 
 def _figures(levels: FloatArray) -> dict[str, JsonValue]:

@@ -73,12 +73,12 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
             values.append(figure.value)
     return {
         "card": entrant.label,
-        "return": _value(card, "total_return"),
-        "selection": _value(card, _SELECTION),
-        "paper_selection": _value(card, f"paper_{_SELECTION}"),
+        "return": card_value(card, "total_return"),
+        "selection": card_value(card, _SELECTION),
+        "paper_selection": card_value(card, f"paper_{_SELECTION}"),
         "return_rank": None,
         "selection_rank": None,
-        "psr": _value(card, "psr"),
+        "psr": card_value(card, "psr"),
         "dsr": statistics.median(values) if values else None,
         "episodes": len(values),
         "trials": [min(counts), max(counts)] if counts else [0, 0],
@@ -86,7 +86,8 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
     }
 
 
-def _value(card: TradingCard, name: str) -> float | None:
+def card_value(card: TradingCard, name: str) -> float | None:
+    """Return a metric of a card; None where it has none, or where it is not defined."""
     return card.metrics[name].value if name in card.metrics else None
 
 

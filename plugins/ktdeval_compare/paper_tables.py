@@ -19,7 +19,7 @@ from ktdeval.cli import grid_lines
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
 from ktdeval_compare.entrants import Entrant, Scored, differ_in_windows, label, load_cards, load_entrants
-from ktdeval_compare.luck import luck
+from ktdeval_compare.luck import card_value as _value, luck
 
 Row = dict[str, float | str | None]
 UNDEFINED = "-"
@@ -117,11 +117,6 @@ def _cell(value: Any, how: str) -> str:
     return UNDEFINED if value is None or pd.isna(value) else _SHOWN[how](value)
 
 
-def _figure(card: TradingCard, metric: str) -> float | None:
-    line = card.metrics.get(metric)
-    return None if line is None else line.value
-
-
 def _excess(card: TradingCard) -> float | None:
     """Median over episodes of the total return less that of the benchmark, bought and held."""
     held = {window: policy.metrics.total_return.value for window, policy in card.reference.benchmark_buy_and_hold.items()}
@@ -132,7 +127,7 @@ def _excess(card: TradingCard) -> float | None:
 
 def _row(card: TradingCard, metrics: Sequence[str]) -> Row:
     """Figures of one card; a metric that it does not have is undefined."""
-    return {metric: _excess(card) if metric == "excess" else _figure(card, metric) for metric in metrics}
+    return {metric: _excess(card) if metric == "excess" else _value(card, metric) for metric in metrics}
 
 
 def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
@@ -142,7 +137,7 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
         raise CardError(f"a table of models is of one task, these cards are of {', '.join(sorted(tasks))}; give those of one")
     rows = {entrant.label: _row(entrant.card, metrics) for entrant in label(entrants)}
     if "selection_rank" in metrics:
-        ranks = pd.Series([_figure(entrant.card, "selection_alpha") for entrant in entrants], dtype=float).rank(ascending=False)
+        ranks = pd.Series([_value(entrant.card, "selection_alpha") for entrant in entrants], dtype=float).rank(ascending=False)
         for row, place in zip(rows.values(), ranks, strict=True):
             row["selection_rank"] = float(place)
     if "excess" in metrics:

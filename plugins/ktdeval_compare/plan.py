@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ class Plan:
         """Return the noise, where it is known."""
         sd = self.window_sd
         if self.tracking_error is not None and self.window_days is not None:
-            sd = power.window_sd_of(self.tracking_error, self.window_days, self.days_per_year)
+            sd = self.tracking_error * math.sqrt(self.window_days / self.days_per_year)
         return None if sd is None else Spread(sd, self.seed_sd or 0.0)
 
     def power_at(self, pair_sd: float) -> float | None:
@@ -69,14 +70,9 @@ def plan_report(plan: Plan) -> Row:
         seeds = (*sorted({*_SEEDS, plan.seeds}), None) if spread.seed_sd else (plan.seeds,)
         rows = [_by_seeds(plan, spread, count) for count in seeds]
     return {
-        "windows": plan.windows,
-        "seeds": plan.seeds,
-        "alpha": plan.alpha,
+        **{name: getattr(plan, name) for name in ("windows", "seeds", "alpha", "comparisons", "effect")},
+        **{name: getattr(spread, name, None) for name in ("window_sd", "seed_sd")},
         "power": plan.wanted,
-        "comparisons": plan.comparisons,
-        "effect": plan.effect,
-        "window_sd": None if spread is None else spread.window_sd,
-        "seed_sd": None if spread is None else spread.seed_sd,
         "smallest_p": smallest_p(plan.windows),
         "windows_for_any_result": pairs_needed(plan.alpha, plan.comparisons),
         "reach": [_reach(plan, windows) for windows in sorted({*_REACH, plan.windows})],

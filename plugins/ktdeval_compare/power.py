@@ -76,11 +76,6 @@ class Spread:
         return math.sqrt(self.window_sd**2 + 2.0 * self.seed_sd**2 * median_variance(seeds))
 
 
-def window_sd_of(tracking_error: float, window_days: int, days_per_year: float = 252.0) -> float:
-    """Standard deviation over windows of the difference in return, from its annual standard deviation."""
-    return tracking_error * math.sqrt(window_days / days_per_year)
-
-
 def normal_effect(pair_sd: float, windows: int, alpha: float = 0.05, power: float = 0.8) -> float:
     """Return the mean difference a z test finds with probability `power`: `(z_{1-alpha/2} + z_power) * sd / sqrt(n)`."""
     return float(ndtri(power) - ndtri(alpha / 2.0)) * pair_sd / math.sqrt(windows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -98,8 +98,8 @@ def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
         source=f"placebo of snapshot {source.id or source.meta.name}: {recipe.kind}, seed {recipe.seed}{block}, version"
         f" {PLACEBO_VERSION}; {source.meta.source}",
     )
-    made = dataclasses.replace(source, open=grids["open"], high=grids["high"], low=grids["low"], close=grids["close"])
-    return dataclasses.replace(made, meta=meta, amount=grids["amount"], id="")
+    made: dict[str, Any] = {name: grids[name] for name in _MADE}
+    return dataclasses.replace(source, meta=meta, id="", **made)
 
 
 class _Rebuilder:

@@ -100,9 +100,8 @@ def _clip(calendar: DayArray, params: QlibParams) -> slice:
     bounds = parse_days(pd.Series([params.first or str(calendar[0]), params.last or str(calendar[-1])]), "first, last").to_numpy()
     start, stop = np.searchsorted(calendar, bounds[0], side="left"), np.searchsorted(calendar, bounds[1], side="right")
     if start >= stop:
-        raise DataError(
-            f"{params.folder}: no days from {params.first} to {params.last}; its calendar is {calendar[0]}…{calendar[-1]}"
-        )
+        its = f"its calendar is {calendar[0]}…{calendar[-1]}"
+        raise DataError(f"{params.folder}: no days from {params.first} to {params.last}; {its}")
     return slice(int(start), int(stop))
 
 
@@ -136,10 +135,8 @@ def _read_bars(features: Mapping[str, Path], calendar: DayArray, members: pd.Dat
         files = _entries(features[name])
         fields = {field: read_bin(files.get(f"{field}.day.bin"), len(calendar))[rows] for field in _FIELDS}
         stored = np.flatnonzero(np.isfinite(fields["close"]) | np.isfinite(fields["volume"]))
-        frame = pd.DataFrame(
-            {"date": calendar[rows][stored], "code": code, **{key: values[stored] for key, values in fields.items()}}
-        )
-        frames.append(frame)
+        known = {key: values[stored] for key, values in fields.items()}
+        frames.append(pd.DataFrame({"date": calendar[rows][stored], "code": code, **known}))
     bars = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if bars.empty:
         raise DataError("features/: no instrument of the universe has bars there in the range of days")

@@ -257,18 +257,15 @@ def _effect_row(effect: Effect, unit: str) -> list[object]:
 
 
 def _effect_plots(effects: Effects) -> list[Plot | None]:
-    scale = 100.0 if effects.unit == "fraction" else 1.0
-    unit = unit_name(effects.unit)
-    axis = f"{effects.metric}{f', {unit}' if unit else ''}"
-    return [
-        _effect_plot("masks", f"Mask effects on {effects.metric}", axis, effects.masks, scale),
-        _effect_plot("modes", f"What data and tools add to {effects.metric}", axis, effects.modes, scale),
-    ]
+    titles = {"masks": f"Mask effects on {effects.metric}", "modes": f"What data and tools add to {effects.metric}"}
+    return [_effect_plot(effects, name, title) for name, title in titles.items()]
 
 
-def _effect_plot(name: str, title: str, axis: str, rows: Sequence[Effect], scale: float) -> Plot | None:
+def _effect_plot(effects: Effects, name: str, title: str) -> Plot | None:
+    rows: Sequence[Effect] = getattr(effects, name)
     if not any(row.value is not None for row in rows):
         return None
+    unit, scale = unit_name(effects.unit), 100.0 if effects.unit == "fraction" else 1.0
     agents, places = {row.agent for row in rows}, {row.where for row in rows}
     points = []
     for row in rows:
@@ -276,4 +273,4 @@ def _effect_plot(name: str, title: str, axis: str, rows: Sequence[Effect], scale
         words += [row.where] if len(places) > 1 else []
         words += [row.agent] if len(agents) > 1 else []
         points.append(Point(" · ".join(words), row.value, row.low, row.high))
-    return forest_plot(name, title, axis, points, scale)
+    return forest_plot(name, title, f"{effects.metric}{f', {unit}' if unit else ''}", points, scale)

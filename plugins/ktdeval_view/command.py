@@ -104,11 +104,9 @@ class RunView:
     """Writes the pages of one run, of which it only reads; its market is a snapshot, or why it is not at hand."""
 
     def __init__(self, run: RunFolder, plugins: Plugins, market: MarketSnapshot | str, redactor: Redactor) -> None:
-        self._run = run
-        self._plugins = plugins
+        self._run, self._plugins, self._redactor = run, plugins, redactor
         self._market = None if isinstance(market, str) else market
         self._no_market = market if isinstance(market, str) else ""
-        self._redactor = redactor
         self._days = set() if self._market is None else {str(day) for day in self._market.days}
 
     def write(self, out: Path, chosen: Sequence[EpisodeSpec], tell: Callable[[EpisodeSpec], None]) -> Written:
@@ -133,10 +131,9 @@ class RunView:
                 size += _write(path, self._page(records, out, chosen))
                 pages.append(path)
             page = path.name if records.steps and path.is_file() else None
-            if isinstance(records, SampleRecords):
-                entries.append(make_sample_entry(records, page))
-            else:
-                entries.append(make_entry(records, self._market, page))
+            entries.append(
+                make_sample_entry(records, page) if isinstance(records, SampleRecords) else make_entry(records, self._market, page)
+            )
         if not pages:
             why = "; ".join(problems) or "wait for one"
             raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,12 +61,8 @@ def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: R
     texts: dict[str, int] = {}  # system prompts, which many days repeat, by their place
     counts, pieces = pack_days(redactor.value(day) for day in _days(records, around.market, texts))
     names = around.names
-    shown = {
-        "assets": {handle: list(asset) for handle, asset in names.assets.items()},
-        "sectors": dict(names.sectors),
-        "days": list(names.days),
-        "first_day": names.first_day,
-    }
+    assets = {handle: list(asset) for handle, asset in names.assets.items()}
+    shown = {"assets": assets, "sectors": dict(names.sectors), "days": list(names.days), "first_day": names.first_day}
     head = redactor.value({**_facts(records, around), "pieces": counts, "rows": _rows(records), "names": shown})
     data = {"head": pack_value(head), "texts": pack_value(redactor.value(list(texts)))}
     data["closes"] = pack_value(None if around.market is None else close_series(records.steps, around.market))
@@ -133,23 +130,18 @@ def with_shared(talk: TranscriptEntry, texts: dict[str, int]) -> list[JsonValue]
 # ---- index
 
 
+def entry_head(records: Any, page: str | None, planned: int | None) -> dict[str, JsonValue]:
+    """Return what the index says of any episode, of days or of samples, whether it has a page (`page`, a file name) or not."""
+    spec, window = records.spec, records.spec.window
+    named = {"task": spec.task, "window": window.name, "first": window.first, "last": window.last, "seed": spec.seed, "id": spec.id}
+    known = {"state": records.state, "problem": records.problem, "page": page, "planned": planned, "steps": len(records.steps)}
+    return {**named, **known}
+
+
 def make_entry(records: EpisodeRecords, market: MarketSnapshot | None, page: str | None) -> dict[str, JsonValue]:
-    """One episode's line of the index, whether it has a page (`page`, a file name) or not."""
-    spec, steps = records.spec, records.steps
-    entry: dict[str, JsonValue] = {
-        "task": spec.task,
-        "window": spec.window.name,
-        "first": spec.window.first,
-        "last": spec.window.last,
-        "seed": spec.seed,
-        "id": spec.id,
-        "state": records.state,
-        "problem": records.problem,
-        "page": page,
-        "planned": _planned_steps(records, market),
-        "steps": len(steps),
-    }
-    return entry | _figures(records, market) if steps else entry
+    """One episode's line of the index."""
+    entry = entry_head(records, page, _planned_steps(records, market))
+    return entry | _figures(records, market) if records.steps else entry
 
 
 def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str, JsonValue]:

@@ -15,7 +15,7 @@ from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.runner import JournalEntry, RunFolder, read_journal
 from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
-from ktdeval_view.pages import with_shared
+from ktdeval_view.pages import entry_head, with_shared
 from ktdeval_view.records import episode_label, has_answers
 
 _SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "talk.js", "samples.js")
@@ -139,11 +139,7 @@ def _kinds(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
 
 def make_sample_entry(records: SampleRecords, page: str | None) -> dict[str, JsonValue]:
     """One episode's line of the index."""
-    spec, answers = records.spec, records.answers
-    entry: dict[str, JsonValue] = {
-        "task": spec.task, "window": spec.window.name, "first": spec.window.first, "last": spec.window.last, "seed": spec.seed,
-        "id": spec.id, "state": records.state, "problem": records.problem, "page": page, "planned": None, "steps": len(answers),
-    }  # fmt: skip
+    entry, answers = entry_head(records, page, None), records.answers
     if not answers:
         return entry
     decided = sum(answer.provenance in ("model", "model_after_retry") for answer in answers)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import UNSET
 
@@ -82,7 +82,7 @@ def _metric_columns(definitions: Mapping[str, Definition]) -> dict[str, str]:
 
 
 Frame = Literal["cards", "episodes", "daily", "metrics", "imported"]
-FRAMES: tuple[Frame, ...] = ("cards", "episodes", "daily", "metrics", "imported")
+FRAMES: tuple[Frame, ...] = get_args(Frame)
 
 Type = Literal["text", "texts", "flag", "count", "counts", "number", "day"]
 """What a column holds: a text, a list of texts, yes or no, an integer, a list of integers, a float, a day. All but lists may be
@@ -110,10 +110,8 @@ class Column:
 
 def columns_of(frame: Frame, metrics: dict[str, str] | None = None) -> tuple[Column, ...]:
     """All columns of a frame, in order."""
-    fixed = _FIXED[frame]
-    if frame not in ("cards", "episodes"):
-        return fixed
-    return (*fixed, *(column for name, unit in (metrics or {}).items() for column in metric_columns(name, unit)))
+    shown = (metrics or {}) if frame in ("cards", "episodes") else {}
+    return (*_FIXED[frame], *(column for name, unit in shown.items() for column in metric_columns(name, unit)))
 
 
 def metric_columns(name: str, unit: str) -> tuple[Column, ...]:
@@ -130,12 +128,9 @@ def metric_columns(name: str, unit: str) -> tuple[Column, ...]:
 
 def _fixed() -> dict[Frame, tuple[Column, ...]]:
     """Read the columns of each frame that do not depend on the cards' metrics."""
-    found: dict[Frame, list[Column]] = {frame: [] for frame in FRAMES}
-    for row in csv_rows(Path(__file__).with_name("columns.csv")):
-        for frame in row["frames"].split():
-            made = Column(row["column"], row["type"], row["meaning"], row["unit"], row["value"])  # type: ignore[arg-type]
-            found[frame].append(made)  # type: ignore[index]
-    return {frame: tuple(columns) for frame, columns in found.items()}
+    parts = ("column", "type", "meaning", "unit", "value")
+    rows = [(row["frames"].split(), [row[part] for part in parts]) for row in csv_rows(Path(__file__).with_name("columns.csv"))]
+    return {frame: tuple(Column(*told) for frames, told in rows if frame in frames) for frame in FRAMES}  # type: ignore[arg-type]
 
 
 _FIXED = _fixed()
@@ -216,15 +211,8 @@ def definition(card: Card, name: str) -> Definition:
 
 def extra_definition(name: str) -> Definition:
     """Return what one of the board's own figures is, in the form of a metric on a card."""
-    extra = EXTRA[name]
-    return Definition(
-        better=extra.better,
-        formula=extra.formula,
-        headline=extra.headline,
-        range=[None, None],
-        source=extra.source,
-        unit=extra.unit,
-    )
+    given = {part: getattr(EXTRA[name], part) for part in ("better", "formula", "headline", "source", "unit")}
+    return Definition(range=[None, None], **given)
 
 
 def _of_division(board: Board, division: Division) -> dict[str, Standing]:

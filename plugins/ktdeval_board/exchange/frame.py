@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,26 +34,25 @@ def load_frame(path: Path | str) -> pd.DataFrame:
     Raises ConfigError: there is no board here, or its rules or errata are not valid; CardError: a file of the board can't be read
     or is not valid.
     """
-    return cards_frame(read_board(path))
+    return _cards_frame(read_board(path))
 
 
 def load_episodes_frame(path: Path | str) -> pd.DataFrame:
     """Return the finished episodes of all cards of a board, one row each; errors as of `load_frame`."""
-    return episodes_frame(read_board(path))
+    return _episodes_frame(read_board(path))
 
 
 def load_daily_frame(path: Path | str) -> pd.DataFrame:
     """Return the days of all episodes that the board has executed again, one row each; errors as of `load_frame`."""
-    return daily_frame(read_board(path))
+    return _daily_frame(read_board(path))
 
 
 def load_imported_frame(path: Path | str) -> pd.DataFrame:
     """Return the results that were imported from other harnesses, one row each; errors as of `load_frame`."""
-    return imported_frame(read_board(path))
+    return _imported_frame(read_board(path))
 
 
-def cards_frame(data: BoardData) -> pd.DataFrame:
-    """Return the frame of `load_frame`."""
+def _cards_frame(data: BoardData) -> pd.DataFrame:
     figures = ({**figures_of(entry.card), **data.standings[entry.card_id].extra} for entry in data.entries)
     frame = _frame("cards", data, zip((_card_facts(data, entry) for entry in data.entries), figures, strict=True))
     names = ("unit", "better", "headline", "formula", "source")
@@ -65,8 +64,7 @@ def cards_frame(data: BoardData) -> pd.DataFrame:
     return frame
 
 
-def episodes_frame(data: BoardData) -> pd.DataFrame:
-    """Return the frame of `load_episodes_frame`."""
+def _episodes_frame(data: BoardData) -> pd.DataFrame:
     rows = (
         (_episode_facts(data, entry, episode), episode.metrics if isinstance(episode, TradingEpisode) else {})
         for entry in data.entries
@@ -75,8 +73,7 @@ def episodes_frame(data: BoardData) -> pd.DataFrame:
     return _frame("episodes", data, rows)
 
 
-def daily_frame(data: BoardData) -> pd.DataFrame:
-    """Return the frame of `load_daily_frame`."""
+def _daily_frame(data: BoardData) -> pd.DataFrame:
     columns = columns_of("daily")
     found: dict[str, list[Any]] = {column.name: [] for column in columns}
     for entry in data.entries:
@@ -90,36 +87,33 @@ def daily_frame(data: BoardData) -> pd.DataFrame:
     return pd.DataFrame({column.name: _series(column, found[column.name]) for column in columns})
 
 
-def metrics_frame(data: BoardData) -> pd.DataFrame:
-    """Return what the metrics of the cards are."""
+def _metrics_frame(data: BoardData) -> pd.DataFrame:
     counts = Counter(name for entry in data.entries for name in {*figures_of(entry.card), *data.standings[entry.card_id].extra})
-    rows = (
-        SimpleNamespace(
-            column=data.metrics[name], name=name, cards=counts[name], definition=each, lowest=each.range[0], highest=each.range[1]
-        )
-        for name, each in data.definitions.items()
-    )
-    return _frame("metrics", data, ((row, {}) for row in rows))
+    rows = []
+    for name, each in data.definitions.items():
+        (lowest, highest), cards = each.range, counts[name]
+        facts = SimpleNamespace(column=data.metrics[name], name=name, cards=cards, definition=each, lowest=lowest, highest=highest)
+        rows.append((facts, dict[str, MetricLine]()))
+    return _frame("metrics", data, rows)
 
 
-def imported_frame(data: BoardData) -> pd.DataFrame:
-    """Return the frame of `load_imported_frame`."""
+def _imported_frame(data: BoardData) -> pd.DataFrame:
     limit = data.board.rules.limits.bytes_of("card_mb")
-    documents = ((path.name, read_untrusted(path, Imported, limit)) for path in data.board.folder.imported())
-    rows = (
-        SimpleNamespace(file=name, document=document, result=result, reason=result.reason or None)
-        for name, document in documents
-        for result in document.results
-    )
-    return _frame("imported", data, ((row, {}) for row in rows))
+    rows = []
+    for path in data.board.folder.imported():
+        document = read_untrusted(path, Imported, limit)
+        for result in document.results:
+            facts = SimpleNamespace(file=path.name, document=document, result=result, reason=result.reason or None)
+            rows.append((facts, dict[str, MetricLine]()))
+    return _frame("imported", data, rows)
 
 
 MAKERS: Mapping[Frame, Callable[[BoardData], pd.DataFrame]] = {
-    "cards": cards_frame,
-    "episodes": episodes_frame,
-    "daily": daily_frame,
-    "metrics": metrics_frame,
-    "imported": imported_frame,
+    "cards": _cards_frame,
+    "episodes": _episodes_frame,
+    "daily": _daily_frame,
+    "metrics": _metrics_frame,
+    "imported": _imported_frame,
 }
 """How each frame is made."""
 
@@ -162,7 +156,7 @@ def _value(facts: Any, column: Column) -> Any:
 
 
 def _frame(
-    frame: Frame, data: BoardData, rows: Iterator[tuple[SimpleNamespace, Mapping[str, EpisodeMetric | MetricLine | ScoreLine]]]
+    frame: Frame, data: BoardData, rows: Iterable[tuple[SimpleNamespace, Mapping[str, EpisodeMetric | MetricLine | ScoreLine]]]
 ) -> pd.DataFrame:
     """Make a frame of facts and figures; a metric that a card or episode does not have has that as its reason."""
     columns = columns_of(frame, data.units(frame) if frame in ("cards", "episodes") else None)

@@ -49,12 +49,14 @@ def write_parquet(data: BoardData, folder: Path) -> Exported:
     """Write each frame as `<frame>.parquet`; every column carries its unit and meaning as metadata."""
     exported = Exported()
     for frame in FRAMES:
-        table = arrow_table(data, frame)
-        name = f"{frame}.parquet"
-        pq.write_table(table, folder / name, compression="zstd")
-        exported.files[name] = table.num_rows
+        _write_arrow(arrow_table(data, frame), folder, f"{frame}.parquet", exported)
     _write_columns(data, folder, exported)
     return exported
+
+
+def _write_arrow(table: pa.Table, folder: Path, name: str, exported: Exported) -> None:
+    pq.write_table(table, folder / name, compression="zstd")
+    exported.files[name] = table.num_rows
 
 
 def write_csv(data: BoardData, folder: Path) -> Exported:
@@ -83,16 +85,12 @@ def arrow_table(data: BoardData, frame: Frame) -> pa.Table:
     made = MAKERS[frame](data)
     for column in columns:
         if column.type == "counts":
-            made[column.name] = made[column.name].map(_within_int64)
+            made[column.name] = [[number for number in numbers if abs(number) <= _INT64] for numbers in made[column.name]]
     return pa.Table.from_pandas(made, schema=pa.schema(fields), preserve_index=False)
 
 
 def _columns(data: BoardData, frame: Frame) -> tuple[Column, ...]:
     return columns_of(frame, data.units(frame))
-
-
-def _within_int64(numbers: list[int]) -> list[int]:
-    return [number for number in numbers if abs(number) <= _INT64]
 
 
 def _plain(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
@@ -141,10 +139,8 @@ def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> Exported:
             exported.notes.append(f"no configuration {frame!r}, for it would have no rows")
             continue
         # The Hub's viewer wants a folder for each configuration whose files would otherwise be taken together.
-        name = f"{frame}/{SPLIT}-00000-of-00001.parquet"
         (folder / frame).mkdir()
-        pq.write_table(table, folder / name, compression="zstd")
-        exported.files[name] = table.num_rows
+        _write_arrow(table, folder, f"{frame}/{SPLIT}-00000-of-00001.parquet", exported)
     write_text(folder, "README.md", _readme(data, exported, licence))
     return exported
 
@@ -180,14 +176,14 @@ def _header(rules: Rules, frames: Mapping[Frame, int], licence: str) -> dict[str
         "tags": [*_TAGS, *(["synthetic"] if rules.market == "synthetic" else [])],
         "size_categories": [_size(max(frames.values()))],
         "configs": [
-            {
-                "config_name": frame,
-                **({"default": True} if frame == "cards" else {}),
-                "data_files": [{"split": SPLIT, "path": f"{frame}/*.parquet"}],
-            }
+            {"config_name": frame, **({"default": True} if frame == "cards" else {}), "data_files": [_data_file(frame)]}
             for frame in frames
         ],
     }
+
+
+def _data_file(frame: Frame) -> dict[str, JsonValue]:
+    return {"split": SPLIT, "path": f"{frame}/*.parquet"}
 
 
 def _size(rows: int) -> str:

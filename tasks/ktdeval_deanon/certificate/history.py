@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
@@ -46,7 +47,7 @@ class PublicHistory:
         self.rows = {day: row for row, day in enumerate(self.days)}
         self.boards = np.array([str(board) for board in market.boards])
         self.industries = np.array(market.industries)
-        self._closes: FloatArray = _filled_forward(market.adjusted_close)
+        self._closes: FloatArray = pd.DataFrame(market.adjusted_close).ffill().to_numpy()
         self._figures: dict[str, SingleArray | None] = {name: single(values) for name, values in (factors or {}).items()}
         self._index_figures: dict[tuple[int, str], SingleArray | None] = {}
 
@@ -68,7 +69,7 @@ class PublicHistory:
     @cached_property
     def log_base(self) -> SingleArray:
         """Natural logarithm of what `rebase_prices` divides by at each day_+0: the last close, over 100."""
-        last = _filled_forward(self.market.close)
+        last = pd.DataFrame(self.market.close).ffill().to_numpy()
         return single(_log(np.where(np.isfinite(last), last, _REBASED_TO) / _REBASED_TO))
 
     @cached_property
@@ -174,13 +175,6 @@ def single(values: npt.NDArray[np.generic]) -> SingleArray:
 def _log(values: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"):
         return np.log(np.where(values > 0, values, np.nan))
-
-
-def _filled_forward(values: FloatArray) -> FloatArray:
-    known = np.isfinite(values)
-    rows = np.where(known, np.arange(len(values))[:, None], 0)
-    np.maximum.accumulate(rows, axis=0, out=rows)
-    return values[rows, np.arange(values.shape[1])]
 
 
 def _trailing_maximum(values: FloatArray, days: int) -> FloatArray:

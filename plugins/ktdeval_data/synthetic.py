@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -97,7 +97,7 @@ def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
 
 
 def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots: FloatArray) -> MarketSnapshot:
-    grids = market.grids
+    grids: dict[str, Any] = {name: market.grids[name] for name in ("open", "high", "low", "close", "volume", "amount", "factor")}
     return MarketSnapshot(
         meta=SnapshotMeta(
             name=f"synthetic-{params.seed}",
@@ -110,7 +110,7 @@ def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots:
         codes=listings.codes,
         names=listings.names,
         industries=tuple(listings.industry_names[place] for place in listings.industry),
-        **{name: grids[name] for name in ("open", "high", "low", "close", "volume", "amount", "factor")},
+        **grids,
         member=market.member,
         indices=_indices(market, lots),
         index_names=INDEX_NAMES,

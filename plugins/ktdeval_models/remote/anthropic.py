@@ -17,45 +17,26 @@ from ktdeval.calls import Refusal, bad_response, one_line
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Opaque, Reply, ToolCall, Usage
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval_models.remote.base import RemoteAdapter, count, finish_of, plain_headers, sent_arguments, whole_usage
+from ktdeval_models.remote import base
+from ktdeval_models.remote.base import RemoteAdapter, count, finish_of, sent_arguments, whole_usage
 from ktdeval_models.remote.params import AnthropicParams
 
 Body = dict[str, Any]
 
-_FINISH: Mapping[Any, FinishReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
-"""`pause_turn` is missing: it belongs to tools that run at the provider, which are never offered."""
-
+_WORDS = base.wire_words("anthropic")
+_FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
 _NO_SAMPLING = "2026-10-21"
 """From this version of the API on, temperature, top_p and top_k are refused whatever their value (notes of that version)."""
 
 # "What's new in Claude …", pages of the models named: a forced tool_choice returns an error.
 _UNFORCED = re.compile(r"claude-(opus-5-5|sonnet-5-5|(fable|mythos)-5-[12])(-\d{8})?")
 
-# `error.details.error_code` of errors that come as 429 or 400 and pass neither by waiting nor by asking for something else
-# (types of the `anthropic` package, `_error_classes.py`).
-_NO_MONEY_CODES = (
-    "contract_spend_limit_reached",
-    "enforced_spend_limit_reached",
-    "linked_organization_billing_unavailable",
-    "linked_organization_spend_limit_reached",
-    "organization_on_hold",
-)
 _FILTERED = "blocked by content filtering policy"
 """In the message of the 400 that stands instead of a reply that the provider's filter took back."""
 
 _MIN_BUDGET = 1024
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
-_BOUNDS = frozenset(
-    ("$schema", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems")
-)
 _THOUGHTS = ("thinking", "redacted_thinking")
 _THINKS = ("enabled", "adaptive")
 
@@ -84,7 +65,7 @@ class AnthropicModel(RemoteAdapter):
         version = {"anthropic-version": self.params.api_version}
         transport = sdk.DefaultHttpxClient(trust_env=False)
         with sdk.Anthropic(api_key=key, base_url=self.endpoint, http_client=transport, default_headers=version) as client:
-            return plain_headers(client)
+            return base.plain_headers(client)
 
     def settings(self) -> JsonValue:
         """Parameters that can change a reply, how tools are forced, and which options of the run the API does not have."""
@@ -252,7 +233,7 @@ class AnthropicModel(RemoteAdapter):
         """Return the error for a refusal; some of this API's look like others and are not."""
         if _FILTERED in refusal.message:
             refusal = replace(refusal, codes=("content_filter",))
-        elif _detail_code(content) in _NO_MONEY_CODES:
+        elif isinstance(details := base.error_details(content), dict) and details.get("error_code") in _WORDS["no_money"]:
             refusal = replace(refusal, codes=("billing_error",))
         was_forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
         if refusal.status == 400 and "tool_choice" in refusal.message and was_forced:
@@ -325,7 +306,8 @@ def closed_schema(schema: Any) -> Any:
         return [closed_schema(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    kept = {name: closed_schema(value) for name, value in schema.items() if name not in _BOUNDS or isinstance(value, Mapping)}
+    bounds = _WORDS["bounds"]
+    kept = {name: closed_schema(value) for name, value in schema.items() if name not in bounds or isinstance(value, Mapping)}
     if kept.get("type") == "object":
         kept["additionalProperties"] = False
     if isinstance(kept.get("minItems"), int) and kept["minItems"] > 1:
@@ -343,14 +325,3 @@ def _usage(usage: Any) -> Usage:
         cache_write_tokens=written,
     )
     return whole_usage(0, found)
-
-
-def _detail_code(content: bytes) -> str | None:
-    """`error.details.error_code` of an error's body; None where there is none."""
-    try:
-        match loads_strict(content):
-            case {"error": {"details": {"error_code": str(code)}}}:
-                return code
-    except ValueError:
-        pass
-    return None

@@ -12,12 +12,13 @@ from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from ktdeval.calls import Caller, ContentFiltered, Refusal, bad_response, error_of, json_reply, refusal_of
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import MAX_TOKEN_COUNT, FinishReason, ModelRequest, Reply, ToolCall, ToolProtocol, Usage
 from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.yamlio import load_yaml
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.transport import Transport, check_base_url
 
@@ -192,6 +193,17 @@ def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -
     return value
 
 
+def wire_words(api: str) -> dict[str, Any]:
+    """Return what `wire.yaml` says of an API: under `finish`, how a reply ended by the word for it, beside the lists of its own."""
+    given = load_yaml(Path(__file__).with_name("wire.yaml"))[api]
+    return {"finish": by_word({reason: given[reason] for reason in get_args(FinishReason) if reason in given}), **given}
+
+
+def by_word(meanings: Mapping[Any, Sequence[str]]) -> dict[str, Any]:
+    """Word -> meaning, from meaning -> its words."""
+    return {word: meaning for meaning, words in meanings.items() for word in words}
+
+
 def text_of(value: JsonValue) -> str:
     """Return the text of a field that may be missing, text, or a list of parts with text."""
     if isinstance(value, str):
@@ -199,6 +211,17 @@ def text_of(value: JsonValue) -> str:
     if not isinstance(value, list):
         return ""
     return "".join(item["text"] for item in value if isinstance(item, dict) and isinstance(item.get("text"), str))
+
+
+def error_details(content: bytes) -> Any:
+    """Return `error.details` of an error's body; None where there are none."""
+    try:
+        match loads_strict(content):
+            case {"error": {"details": details}}:
+                return details
+    except (ValueError, RecursionError):
+        pass
+    return None
 
 
 def sent_name(name: str) -> str:

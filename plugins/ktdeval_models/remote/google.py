@@ -17,25 +17,22 @@ from ktdeval.calls import Refusal, bad_response, one_line
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Opaque, Reply, ToolCall, Usage
 from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval_models.remote.base import RemoteAdapter, count, earlier_calls, finish_of, sent_arguments, whole_usage
+from ktdeval_models.remote.base import (
+    RemoteAdapter,
+    count,
+    earlier_calls,
+    error_details,
+    finish_of,
+    sent_arguments,
+    whole_usage,
+    wire_words,
+)
 from ktdeval_models.remote.params import GoogleParams
 
 Body = dict[str, Any]
 
-_FINISH: Mapping[Any, FinishReason] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "CONTINUATION": "length",  # the provider's own limit for one request; going on would be a second, paid one
-    # The model's own mistake: its call can't be read, or is of a tool that is not there, and the provider withholds it. What is
-    # left, mostly nothing, is its reply; other models' unreadable calls are counted and answered too, not asked for again.
-    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"), "stop"),
-    **dict.fromkeys(
-        ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR"),
-        "content_filter",
-    ),
-}
-"""`OTHER`, whatever it stands for, is among those that are not known."""
-
+_WORDS = wire_words("google")
+_FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
 _SEED_BITS = 0x7FFFFFFF  # the API's seed is a signed integer of 32 bits
 _TOOL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 _NOT_IN_TOOL = re.compile(r"[^a-zA-Z0-9_.:-]")
@@ -46,13 +43,6 @@ _PLAN = re.compile(r"check your plan and billing", re.IGNORECASE)
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-# Of JSON Schema, what the API's fields `parametersJsonSchema` and `responseJsonSchema` are documented to read.
-_SCHEMA_WORDS = frozenset(
-    (
-        "$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems", "minItems",
-        "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required", "propertyOrdering",
-    )
-)  # fmt: skip
 _ALTERNATIVES = ("anyOf", "oneOf")
 
 
@@ -270,7 +260,7 @@ def readable_schema(schema: Mapping[str, JsonValue]) -> Body:
                 kept[word] = [readable_schema(part) for part in value]
         elif word == "const":
             kept["enum"] = [value]
-        elif word in _SCHEMA_WORDS:
+        elif word in _WORDS["schema_words"]:
             kept[word] = _readable(value)
     if "type" not in kept and kept.get("enum") and all(isinstance(value, str) for value in kept["enum"]):
         kept["type"] = "string"
@@ -307,7 +297,7 @@ def _detailed(refusal: Refusal, content: bytes) -> Refusal:
     """
     codes, wait_s = list(refusal.codes), refusal.retry_after_s
     quotas: list[str] = []
-    for detail in _details(content):
+    for detail in _objects(error_details(content)):
         if isinstance(reason := detail.get("reason"), str):
             codes.append(reason.lower())
         if isinstance(delay := detail.get("retryDelay"), str) and (seconds := _SECONDS.fullmatch(delay)):
@@ -322,16 +312,6 @@ def _detailed(refusal: Refusal, content: bytes) -> Refusal:
     if refusal.status == 400 and blamed is None and _THINKING.search(refusal.message) and "signature" not in refusal.message:
         blamed = "thinkingConfig"
     return dataclasses.replace(refusal, codes=tuple(codes), retry_after_s=wait_s, parameter=blamed)
-
-
-def _details(content: bytes) -> list[Mapping[str, Any]]:
-    try:
-        match loads_strict(content):
-            case {"error": {"details": details}}:
-                return _objects(details)
-    except ValueError:
-        pass
-    return []
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

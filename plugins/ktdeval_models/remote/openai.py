@@ -15,50 +15,20 @@ from ktdeval.errors import ConfigError, ModelError
 from ktdeval.fields import near_matches
 from ktdeval.harness import CallParams, FinishReason, Message, Model, ModelRequest, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval_models.remote.base import (
-    RemoteAdapter,
-    count,
-    earlier_calls,
-    finish_of,
-    part,
-    plain_headers,
-    sent_arguments,
-    sent_name,
-    text_of,
-    whole_usage,
-)
+from ktdeval_models.remote import base
+from ktdeval_models.remote.base import RemoteAdapter, count, earlier_calls, finish_of, part, sent_arguments, sent_name, text_of
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, Preset, RemoteParams, presets
 
 Body = dict[str, Any]
 
 _MOST_SEED = 2**31  # seeds are sent modulo this: the smallest range that a server documents
-_FINISH: Mapping[Any, FinishReason] = {
-    "stop": "stop",
-    "tool_calls": "stop",  # what counts is whether there are calls: with a forced tool OpenAI itself says `stop`
-    "function_call": "stop",
-    "length": "length",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",  # Zhipu
-}
-_FINISH_FAILURES = {
-    "insufficient_system_resource": "overloaded",  # DeepSeek
-    "network_error": "server",  # Zhipu: the model failed
-    "abort": "server",  # vLLM: the engine gave the request up
-    "error": "server",  # gateways, when the server behind them failed
-}
+_WORDS = base.wire_words("openai")
+_FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
+_FINISH_FAILURES, _NOT_TO_ADD = base.by_word(_WORDS["failures"]), base.by_word(_WORDS["not_to_add"])
 _TOLD_OF_A_PRESET = ("thinks", "takes_seed", "takes_effort", "budget_field", "think_on", "think_off", "empty_thought")
 _SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow this JSON Schema:"
 # The closing tag alone, where a template opened the thought in the prompt, counts at the end of a line only: no JSON has one there.
 _THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)|(.*?)</think>[ \t]*(?:\n\s*|\Z)", re.DOTALL)
-
-_NOT_TO_ADD = {
-    **dict.fromkeys(("model", "messages", "input", "instructions"), "it is the request itself"),
-    **dict.fromkeys(("tools", "tool_choice", "functions", "function_call"), "see forced_tool and --tool-protocol"),
-    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "use --max-output-tokens"),
-    **dict.fromkeys(("stream", "n", "background"), "a call takes one whole reply"),
-    "temperature": "use --temperature",
-    "seed": "it comes from --seed",
-}
 
 
 def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
@@ -94,7 +64,7 @@ class OpenAIAdapter(RemoteAdapter):
         with sdk.OpenAI(api_key=key, default_headers=own, http_client=sdk.DefaultHttpxClient(trust_env=False)) as client:
             if not is_openai:
                 client.organization = client.project = None
-            return plain_headers(client)
+            return base.plain_headers(client)
 
     def check_fields(self, params: RemoteParams, optional: Collection[str | None]) -> None:
         """Raise ConfigError for a field that the user may not add to requests, or leave out of them (`optional`); says which."""
@@ -127,7 +97,7 @@ def _usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) ->
     into, out = whole
     read = count(usage, f"{into}_details", "cached_tokens") or next(filter(None, (count(usage, name) for name in elsewhere)), 0)
     reasoning, written = count(usage, f"{out}_details", "reasoning_tokens"), count(usage, f"{into}_details", "cache_write_tokens")
-    return whole_usage(count(usage, "total_tokens"), Usage(count(usage, into), count(usage, out), reasoning, read, written))
+    return base.whole_usage(count(usage, "total_tokens"), Usage(count(usage, into), count(usage, out), reasoning, read, written))
 
 
 # --- Chat Completions

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from ktdeval.calls.database import Connection, primary_code
 from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, DamagedError, ReplyRow, unpack
+from ktdeval.jsonio import Closing
 
 _AT_ONCE = 500  # rows in memory, and removed in one transaction: runs that use the cache wait no longer than for these
 _PAGES_AT_ONCE = 1_000
@@ -76,7 +76,7 @@ class _Candidate(NamedTuple):
     bytes: int
 
 
-class CacheAdmin:
+class CacheAdmin(Closing):
     """A reply cache opened to be looked after; runs may use it meanwhile. Errors of the file are StoreErrors."""
 
     def __init__(self, path: Path, read_only: bool = True) -> None:
@@ -127,12 +127,6 @@ class CacheAdmin:
     def close(self) -> None:
         """Release the file."""
         self._file.close()
-
-    def __enter__(self) -> CacheAdmin:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def _rows(self) -> Iterator[ReplyRow]:
         """All rows, some at a time: one long query would keep the log of a running writer from being tidied up."""

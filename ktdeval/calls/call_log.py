@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ktdeval.calls.database import RECORD, CallDatabase, read_records
@@ -14,7 +13,7 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import ANSWERED, CacheEntry, CallRecord, Spent, pack
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
-from ktdeval.jsonio import read_plain
+from ktdeval.jsonio import Closing, read_plain
 from ktdeval.typed import decode_json
 
 LOG_FILE = "calls.sqlite"  #: Name of the record in a run's folder
@@ -71,7 +70,7 @@ class _Group:
     problem: str = ""
 
 
-class CallLog:
+class CallLog(Closing):
     """Record of one run's calls and replies, held by the one process that holds the run folder. One thread writes what the threads
     of a run hand it. Everything that gathers while it writes goes to disk as one transaction: a call and its reply are one record,
     and a process that is killed leaves both or neither. Replies are then copied to the cache that runs share; a copy that was cut
@@ -165,12 +164,6 @@ class CallLog:
             self._check_late()
         finally:
             self._own.close()
-
-    def __enter__(self) -> CallLog:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def _check_late(self) -> None:
         problem, self._late = self._late, ""

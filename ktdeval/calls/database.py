@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from ktdeval.calls.record import (
@@ -27,6 +26,7 @@ from ktdeval.calls.record import (
     unpack,
 )
 from ktdeval.errors import StoreError
+from ktdeval.jsonio import Closing
 
 APPLICATION_ID = 0x6B746472  #: `ktdr` in the header of the file: tells it from the SQLite file of another application
 VERSION = 1
@@ -206,7 +206,7 @@ def _lenient_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-class CallDatabase:
+class CallDatabase(Closing):
     """Replies and calls in one file. Threads may share one object, and processes one file. The file should be on a local disk:
     processes find out through shared memory who writes. Reading does not wait for writing.
     """
@@ -251,12 +251,6 @@ class CallDatabase:
         with self._reading, self._writing:
             self._reader.close()
             self._writer.close()
-
-    def __enter__(self) -> CallDatabase:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 def read_records(path: Path) -> Iterator[CallRecord]:

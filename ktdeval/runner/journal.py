@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -17,7 +16,7 @@ from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Message, Reply
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import JsonValue, open_plain, read_plain, sync_folder
+from ktdeval.jsonio import Closing, JsonValue, open_plain, read_plain, sync_folder
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import Value, decode_json, encode_canonical, from_plain
 
@@ -50,7 +49,7 @@ Record = StepRecord | AnswerRecord
 Entry = JournalEntry[Any]
 
 
-class Journal(Generic[T]):
+class Journal(Closing, Generic[T]):
     """JSON lines of one type, each durable (fdatasync) before `append` returns; `is_own` tells whether an entry may be at its
     place. A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it belonged to is simply
     run again. A line that is broken anywhere else is corruption: StoreError, and the file is left as it is.
@@ -105,12 +104,6 @@ class Journal(Generic[T]):
     def close(self) -> None:
         """Release the file."""
         os.close(self._descriptor)
-
-    def __enter__(self) -> Journal[T]:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 def read_journal(path: Path, type_: type[T]) -> Iterator[T]:

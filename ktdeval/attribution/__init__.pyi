@@ -10,6 +10,7 @@ from ktdeval.attribution.factors import (
     FACTORS as FACTORS,
     FactorDefinition as FactorDefinition,
     FactorTable as FactorTable,
+    PriceHistory as PriceHistory,
     factor_values as factor_values,
     standardise as standardise,
 )

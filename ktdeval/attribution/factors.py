@@ -14,12 +14,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import BoolArray, FloatArray
+from ktdeval.market.snapshot import BoolArray, FloatArray, MarketView
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:
@@ -81,36 +81,16 @@ YEAR_MINIMUM, QUARTER_MINIMUM, MONTH_MINIMUM = 168, 40, 14  #: Fewest observatio
 WINSOR_TAIL = 0.01  #: Exposures are clipped at this quantile and its mirror image before they are z-scored
 
 
-class PriceHistory(Protocol):
-    """Prices that the factors read, [day + 1, N] each, in the units of `MarketSnapshot`: a `MarketView`, or one that grows."""
+class PriceHistory(NamedTuple):
+    """Prices up to row `day` of a market that grows, [day + 1, N] each: what factors read of a `MarketView`, in its units."""
 
-    @property
-    def day(self) -> int:
-        """Row of the last day."""
-
-    @property
-    def adjusted_close(self) -> FloatArray:
-        """Close times factor."""
-
-    @property
-    def adjusted_open(self) -> FloatArray:
-        """Open times factor."""
-
-    @property
-    def high(self) -> FloatArray:
-        """Unadjusted CNY a share."""
-
-    @property
-    def factor(self) -> FloatArray:
-        """Cumulative adjustment factor."""
-
-    @property
-    def volume(self) -> FloatArray:
-        """Shares."""
-
-    @property
-    def amount(self) -> FloatArray:
-        """CNY turnover."""
+    day: int
+    adjusted_close: FloatArray
+    adjusted_open: FloatArray
+    high: FloatArray
+    factor: FloatArray
+    volume: FloatArray
+    amount: FloatArray
 
 
 @dataclass(frozen=True)
@@ -156,14 +136,14 @@ class FactorTable:
         return standardise(self.matrix(), investable)
 
 
-def factor_values(view: PriceHistory) -> FactorTable:
+def factor_values(view: MarketView | PriceHistory) -> FactorTable:
     """Raw style factors of every asset from information up to the close of `view.day`; NaN on too few observations. Names are
     those of KTD-Fin, Appendix E; windows and rules for gaps those of docs/factors.md.
     """
     return FactorTable(trailing_factors(trailing_window(view)))
 
 
-def trailing_window(view: PriceHistory) -> TrailingWindow:
+def trailing_window(view: MarketView | PriceHistory) -> TrailingWindow:
     """Return the last `YEAR` rows of a price history, [≤ 252, N] each."""
     start = max(0, view.day + 1 - YEAR)
     close = view.adjusted_close[start:]

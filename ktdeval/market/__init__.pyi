@@ -6,6 +6,7 @@ from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
 from ktdeval.market.raw import EVERY_ASSET as EVERY_ASSET
 from ktdeval.market.snapshot import (
     DAILY_LIMIT_PCT as DAILY_LIMIT_PCT,
+    NO_MARKET as NO_MARKET,
     Board as Board,
     BoolArray as BoolArray,
     DayArray as DayArray,

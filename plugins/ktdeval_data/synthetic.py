@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ktdeval.attribution import FACTORS, factor_values
+from ktdeval.attribution import FACTORS, PriceHistory, factor_values
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, DayArray, FloatArray, MarketSnapshot, SnapshotMeta, sessions
@@ -97,7 +97,7 @@ def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
 
 
 def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots: FloatArray) -> MarketSnapshot:
-    grids: dict[str, Any] = {name: market.grids[name] for name in ("open", "high", "low", "close", "volume", "amount", "factor")}
+    bars: dict[str, Any] = {name: grid for name, grid in market.grids.items() if not name.startswith("adjusted")}
     return MarketSnapshot(
         meta=SnapshotMeta(
             name=f"synthetic-{params.seed}",
@@ -110,7 +110,7 @@ def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots:
         codes=listings.codes,
         names=listings.names,
         industries=tuple(listings.industry_names[place] for place in listings.industry),
-        **grids,
+        **bars,
         member=market.member,
         indices=_indices(market, lots),
         index_names=INDEX_NAMES,
@@ -150,7 +150,7 @@ def _truth(params: SyntheticParams, listings: Listings, shocks: Shocks, market: 
             "first": params.first,
             "last": params.last,
             "alpha": 0,
-            "annual_factor_premia": FACTOR_PREMIA,
+            "annual_factor_premia": dict(FACTOR_PREMIA),
             "control_points": [point._asdict() for point in CONTROL_POINTS],
             "regimes": [regime._asdict() for regime in REGIMES],
         },
@@ -224,21 +224,9 @@ class Market:
         self.index = np.full(len(self.days), np.nan)
         self.market_return = np.full(len(self.days), np.nan)
 
-    def history(self) -> History:
+    def history(self) -> PriceHistory:
         """Return the days so far."""
-        return History(self.day, *(self.grids[name][: self.day + 1] for name in History._fields[1:]))
-
-
-class History(NamedTuple):
-    """Days up to `day`, as a `PriceHistory` to `factor_values`: [day + 1, N], units as in `MarketSnapshot`."""
-
-    day: int
-    adjusted_close: FloatArray
-    adjusted_open: FloatArray
-    high: FloatArray
-    factor: FloatArray
-    volume: FloatArray
-    amount: FloatArray
+        return PriceHistory(self.day, *(self.grids[name][: self.day + 1] for name in PriceHistory._fields[1:]))
 
 
 class Bounds(NamedTuple):

@@ -14,9 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
-
-from ktdeval.market import MarketSnapshot, SnapshotMeta
+from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import WITHHELD, identities_of, normalise, normalise_with_places, places_of
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
 from ktdeval_rationale.numbers import CALENDAR_WORDS, FOREIGN_CODE, is_code_here, is_date_here
@@ -76,7 +74,7 @@ class RationaleLinter:
     """
 
     def __init__(self, snapshot: MarketSnapshot | None = None, lexicon: Lexicon | None = None) -> None:
-        market = snapshot or _no_market()
+        market = snapshot or NO_MARKET
         self._index = identities_of(market, assets=True, dates=True)
         self._industries = frozenset(_letters(industry) for industry in market.industries) - {""}
         self._lexicon = lexicon or shipped_lexicon()
@@ -145,12 +143,3 @@ def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
 
 def _letters(name: str) -> str:
     return _LETTERS.sub("", normalise(name)).lower()
-
-
-def _no_market() -> MarketSnapshot:
-    """A market without assets: what is found is what needs no market."""
-    meta = SnapshotMeta("no market", "", synthetic=False, has_factor=False, benchmark="")
-    grid, days, member = np.empty((0, 0)), np.empty(0, dtype="datetime64[D]"), np.empty((0, 0), dtype=bool)
-    return MarketSnapshot(meta=meta, days=days, codes=(), names=(), industries=(), open=grid, high=grid, low=grid,
-                          close=grid, volume=grid, amount=grid, factor=grid, member=member, indices={"": np.empty(0)},
-                          index_names={})  # fmt: skip

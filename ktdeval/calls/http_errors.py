@@ -170,7 +170,7 @@ def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> Refus
     wait_s = retry_after_s(headers)
     try:
         return read_refusal(status, loads_strict(content), wait_s)
-    except (ValueError, RecursionError):  # a proxy's HTML page, or nothing
+    except ValueError:  # a proxy's HTML page, or nothing
         text = re.sub(r"<[^>]*>", " ", content[:2000].decode("utf-8", "replace"))
         return Refusal(status, message=text, retry_after_s=wait_s)
 

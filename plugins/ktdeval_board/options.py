@@ -95,5 +95,5 @@ def _json(text: str) -> Any:
     """Return the JSON value that a text is; None where it is none."""
     try:
         return loads_strict(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None

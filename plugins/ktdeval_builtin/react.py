@@ -100,7 +100,7 @@ def _meaning(arguments: str) -> str:
     """Return arguments so that the same JSON is the same text."""
     try:
         return dumps_canonical(loads_strict(arguments))
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 
 from ktdeval.jsonio import JsonValue, dumps_pretty
@@ -18,6 +19,8 @@ UNVERIFIED = frozenset({"provenance"})  #: Fields of a card that two equal runs 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 _ABSENT = object()
+_RELATIVE, _ABSOLUTE = 1e-9, 1e-12  # far above the last bits of a sum, far below what a card is read for
+_Same = Callable[[object, object], bool]
 
 
 def path_text(path: JsonPath) -> str:
@@ -76,17 +79,23 @@ def first_difference(recorded: JsonValue, recomputed: JsonValue, text: str | Non
     are equal when their JSON is: `1` and `1.0` differ, as do `0.0` and `-0.0`. `text` is what `recorded` was read from; by default
     its `dumps_pretty` form, which is how cards are written. None when all is equal.
     """
-    if (found := _first_path(recorded, recomputed, ())) is None:
+    return _difference(recorded, recomputed, text, _is_same)
+
+
+def _difference(recorded: JsonValue, recomputed: JsonValue, text: str | None, is_same: _Same) -> str | None:
+    if (found := _first_path(recorded, recomputed, (), is_same)) is None:
         return None
     path, contrast = found
     return f"line {line_of(dumps_pretty(recorded) if text is None else text, path)}: {path_text(path)}: {contrast}"
 
 
 def card_difference(recorded: Mapping[str, JsonValue], recomputed: Mapping[str, JsonValue], text: str | None = None) -> str | None:
-    """`first_difference` of two cards, passing over what is not verifiable (`UNVERIFIED`)."""
+    """`first_difference` of two cards, passing over what is not verifiable (`UNVERIFIED`) and the last bits of figures, which
+    another processor's sums may give differently.
+    """
     kept = {name: recorded[name] for name in UNVERIFIED & recorded.keys()}
     others = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
-    return first_difference(recorded, {**others, **kept}, text)
+    return _difference(recorded, {**others, **kept}, text, _is_close)
 
 
 def value_difference(recorded: JsonValue, recomputed: JsonValue) -> str | None:
@@ -108,7 +117,9 @@ def steps_difference(recorded: Sequence[StepRecord], recomputed: Sequence[StepRe
     return None
 
 
-def _first_path(left: object, right: object, path: tuple[str | int, ...]) -> tuple[JsonPath, str] | None:
+def _first_path(
+    left: object, right: object, path: tuple[str | int, ...], is_same: _Same | None = None
+) -> tuple[JsonPath, str] | None:
     """Place of the first difference, and `recorded …, recomputed …`."""
     pairs: list[tuple[str | int, object, object]]
     if isinstance(left, Mapping) and isinstance(right, Mapping):
@@ -117,8 +128,8 @@ def _first_path(left: object, right: object, path: tuple[str | int, ...]) -> tup
     elif isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         pairs = [(place, old, new) for place, (old, new) in enumerate(zip_longest(left, right, fillvalue=_ABSENT))]
     else:
-        return None if _is_same(left, right) else (path, f"recorded {_shown(left)}, recomputed {_shown(right)}")
-    found = (_first_path(old, new, (*path, key)) for key, old, new in pairs)
+        return None if (is_same or _is_same)(left, right) else (path, f"recorded {_shown(left)}, recomputed {_shown(right)}")
+    found = (_first_path(old, new, (*path, key), is_same) for key, old, new in pairs)
     return next((difference for difference in found if difference is not None), None)
 
 
@@ -129,6 +140,12 @@ def _is_same(left: object, right: object) -> bool:
         return left == right
     # As written: tells 1 from 1.0 and from true, and 0.0 from -0.0.
     return json.dumps(left) == json.dumps(right)
+
+
+def _is_close(left: object, right: object) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
+    return _is_same(left, right)
 
 
 def _shown(value: object) -> str:

@@ -142,7 +142,7 @@ CONTRADICTED = {
         (("call", "temperature"), 0.0),
         (("windows", 0, "last"), "2024-03-28"),
         (("reference", "benchmark_buy_and_hold", WINDOW, "metrics", "total_return", "value"), -0.5),
-        (("calibration", "bins", 0, "accuracy"), 1.0),
+        (("calibration", "bins", 0, "accuracy"), 0.123),
         (("task", "config", "trading", "buy_fee_bps"), 0.0),
         (("metrics", "sharpe", "formula"), "sharpe/2: better"),
         (("rules",), "paper"),

@@ -84,7 +84,8 @@ def metrics(episode: Episode, prices: Prices, rules: str) -> dict[str, tuple[flo
     steps, count = episode.steps, len(episode.steps)
     nav = pd.Series([episode.initial_cash_fen, *(step["nav_fen"] for step in steps)]) / 100
     returns, benchmark = nav.pct_change().dropna(), benchmark_of(episode, prices).pct_change().dropna()
-    answered = [step["provenance"] == "fallback" for step in steps if step["provenance"] != "error"]
+    replied = [step for step in steps if step["provenance"] != "error"]
+    unreadable = [step["provenance"] == "fallback" and "constraint" not in dict(step["failures"]) for step in replied]
     calls = sum(step["tool_calls"] for step in steps)
     judged = forecasts(episode, prices)[0]
     gaps = judged["confidence"] - judged["success"]
@@ -95,7 +96,7 @@ def metrics(episode: Episode, prices: Prices, rules: str) -> dict[str, tuple[flo
         "information_ratio": (annual_ratio(returns - benchmark), count),
         **behaviour(steps, rules),
         "cash_ratio": (mean([step["cash_fen"] / step["nav_fen"] for step in steps]), count),
-        "parse_failure_rate": (mean(answered), len(answered)),
+        "parse_failure_rate": (mean(unreadable), len(unreadable)),
         "decision_coverage": (mean([step["provenance"] in DECIDED for step in steps]), count),
         "tool_validity_rate": (sum(step["tool_calls_valid"] for step in steps) / calls if calls else None, calls),
         "unmask_attempts": (sum(step["unmask_attempts"] for step in steps), count),

@@ -10,10 +10,10 @@ from ktdeval.harness import Refusal, Tool, json_tool
 from ktdeval.jsonio import JsonValue
 from ktdeval.masking import Exact
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.esp.answers import EventAnswer
 from ktdeval_qfinzero.esp.outlook import next_triggers, timeline
 from ktdeval_qfinzero.esp.queries import earnings_calendar, economic_calendar, get_event, news_body, query_events, search_news
 from ktdeval_qfinzero.esp.stream import coverage, freshness as events_freshness, stream_events
+from ktdeval_qfinzero.esp.types import EventAnswer
 from ktdeval_qfinzero.operations import Catalogue, Operation, query
 from ktdeval_qfinzero.pmb.operations import OPERATIONS as PMB
 from ktdeval_qfinzero.upq.bars import crypto_daily, crypto_minute, stock_daily, stock_minute

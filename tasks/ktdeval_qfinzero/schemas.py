@@ -9,7 +9,9 @@ import base64
 import types
 from collections import ChainMap
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
+from string import Template
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -45,6 +47,7 @@ Schema = Mapping[str, JsonValue]
 
 _SCALARS: Final[Mapping[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _BOUNDS: Final[Mapping[str, str]] = {"gt": "exclusiveMinimum", "ge": "minimum", "le": "maximum", "pattern": "pattern"}
+_META: Final = ("min_length", "max_length", *_BOUNDS)
 _PLAIN: Final = (bool, int, float, str)
 _LENGTHS: Final[Mapping[str, tuple[str, str]]] = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
 
@@ -89,54 +92,79 @@ _COMMON: Final[dict[str, Any]] = {
     "float": float,
     "bool": bool,
     "object": dict[str, Any],
+    "Arguments": Arguments,
     "Answer": Answer,
     "Day": Day,
     "Moment": Moment,
     "Ticker": Ticker,
+    "Cursor": Cursor,
     "NextCursor": NextCursor,
     "Unknown": Unknown,
 }  #: Types that a file of types may name
 
 
-def load_types(path: Path, known: Mapping[str, Any]) -> Callable[[str], Any]:
-    """Make the types of a YAML file, whose head says how it is written; `known`: further types that it names. What is returned
-    gives them by name, and raises AttributeError: no such type.
+def load_types(known: Mapping[str, Any], *paths: Path) -> Callable[[str], Any]:
+    """Make the types of YAML files; `known`: further names for them. The result gives types by name, or raises AttributeError.
+
+    A field is its type, or [type, description, mapping], of which each of the latter two may be absent. The mapping has bounds of
+    `msgspec.Meta`, whose values may be names, further keywords of the JSON Schema, and of arguments the `default`. A field with a
+    question mark may be absent. A type is a name from above, one of Python, or made of them: `list of X`, `object of X`,
+    `one of a, b` and `X | null`. `Name(A, B):` has the fields of A and B as well. `Texts:` are for `$name` in descriptions.
     """
     made: dict[str, Any] = {}
     types = ChainMap(made, _COMMON, dict(known))
-    for heading, given in load_yaml(path).items():
+    for heading, given in chain.from_iterable(load_yaml(path).items() for path in paths):
         name, _, bases = heading.rstrip(")").partition("(")
-        made[name] = _struct(name, bases, given, types) if isinstance(given, Mapping) else _annotated(given, types)
+        if name == "Texts":
+            types = types.new_child(given)
+        else:
+            made[name] = _struct(name, bases, given, types) if isinstance(given, Mapping) else _annotated(given, types)
 
     def type_of(name: str) -> Any:
         if name not in made:
-            raise AttributeError(f"{path} has no type {name}")
+            raise AttributeError(f"{paths[-1].parent} has no type {name}")
         return made[name]
 
     return type_of
 
 
 def _struct(name: str, bases: str, given: Mapping[str, Any], types: Mapping[str, Any]) -> type[msgspec.Struct]:
-    fields = [field for base in bases.split(", ") if base for field in msgspec.structs.fields(types[base])]
-    required = [(field.name, field.type) for field in fields if field.required]
-    optional = [(field.name, field.type, UNSET) for field in fields if not field.required]
-    hints = {field: _annotated(hint, types) for field, hint in given.items()}
-    required += [(field, hint) for field, hint in hints.items() if not field.endswith("?")]
-    optional += [(field[:-1], hint | UnsetType, UNSET) for field, hint in hints.items() if field.endswith("?")]
-    return msgspec.defstruct(name, [*required, *optional])
+    inherited = [types[base] for base in bases.split(", ") if base]
+    fields: list[Any] = [
+        (field.name, field.type) if field.required else (field.name, field.type, field.default)
+        for base in inherited
+        for field in msgspec.structs.fields(base)
+    ]
+    takes = Arguments in inherited
+    for field, form in given.items():
+        hint, more = _annotated(form, types), form[-1] if isinstance(form, list) else None
+        if field.endswith("?"):
+            fields.append((field[:-1], hint | None, None) if takes else (field[:-1], hint | UnsetType, UNSET))
+        else:
+            fields.append((field, hint, more["default"]) if isinstance(more, Mapping) and "default" in more else (field, hint))
+    if takes:
+        return msgspec.defstruct(name, fields, bases=(Arguments,), kw_only=True)
+    return msgspec.defstruct(name, sorted(fields, key=len))  # first those that are always there
 
 
 def _annotated(given: Any, types: Mapping[str, Any]) -> Any:
     if isinstance(given, str):
         return _hint(given, types)
-    kind, description, *more = given
-    return Annotated[_hint(kind, types), Meta(description=description, extra_json_schema=more[0] if more else None)]
+    kind, *notes = given
+    more = dict(notes.pop()) if notes and isinstance(notes[-1], Mapping) else {}
+    (text,) = notes or (None,)
+    description = None if text is None else Template(text).substitute(types)
+    more.pop("default", None)
+    bounds: dict[str, Any] = {name: types.get(bound, bound) for name in _META if (bound := more.pop(name, None)) is not None}
+    return Annotated[_hint(kind, types), Meta(description=description, extra_json_schema=more or None, **bounds)]
 
 
 def _hint(text: str, types: Mapping[str, Any]) -> Any:
     if text.endswith(" | null"):
         return _hint(text.removesuffix(" | null"), types) | None
     kind, _, inner = text.partition(" of ")
+    if kind == "one":
+        return Literal.__getitem__(tuple(inner.split(", ")))
     if not inner:
         return types[kind]
     item: Any = _hint(inner, types)

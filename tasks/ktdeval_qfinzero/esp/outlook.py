@@ -12,8 +12,7 @@ from typing import Final
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, row_key
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid
-from ktdeval_qfinzero.esp.answers import Bucket, Timeline, Trigger, TriggersPage
-from ktdeval_qfinzero.esp.arguments import Reason, TimelineQuery, TriggersQuery
+from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.esp.reading import (
     Key,
     Wanted,
@@ -36,16 +35,16 @@ LONGEST_TIMELINE_NS: Final = 366 * DAY
 _AROUND_NS: Final = 6 * 60 * MINUTE
 
 
-def next_triggers(view: View, given: TriggersQuery) -> TriggersPage:
+def next_triggers(view: View, given: types.TriggersQuery) -> types.TriggersPage:
     """Get the next scheduled events worth waking up for, with the reasons."""
     tags = read_tags(given, CALENDAR_TYPES)
     span = Span(view.as_of_ns + 1, view.as_of_ns + given.horizon_minutes * MINUTE + 1)
     found = list(islice(_watched(view, Wanted(span, tags, read_after(given.cursor))), given.limit + 1))
     rows = found[: given.limit]
     triggers = [
-        Trigger(moment_text(row.time_ns), row.event_id, _reasons(row, tags, view.as_of_ns), event_shown(row)) for row in rows
+        types.Trigger(moment_text(row.time_ns), row.event_id, _reasons(row, tags, view.as_of_ns), event_shown(row)) for row in rows
     ]
-    return TriggersPage(
+    return types.TriggersPage(
         as_of_ts=moment_text(view.as_of_ns),
         triggers=triggers,
         unknown=unknown_tickers(view, tags.tickers),
@@ -53,12 +52,12 @@ def next_triggers(view: View, given: TriggersQuery) -> TriggersPage:
     )
 
 
-def timeline(view: View, given: TimelineQuery) -> Timeline:
+def timeline(view: View, given: types.TimelineQuery) -> types.Timeline:
     """Count and list events in equal buckets of time."""
     span, width_ns = _grid(view.as_of_ns, given)
     tags, listing = read_tags(given), _Listing(read_after(given.cursor), given.limit)
     buckets = [
-        Bucket(moment_text(start_ns), moment_text(min(start_ns + width_ns, span.end_ns)), 0, [])
+        types.Bucket(moment_text(start_ns), moment_text(min(start_ns + width_ns, span.end_ns)), 0, [])
         for start_ns in range(span.start_ns, span.end_ns, width_ns)
     ]
     for row in wanted_rows(view, Wanted(span, tags)):
@@ -67,7 +66,7 @@ def timeline(view: View, given: TimelineQuery) -> Timeline:
         buckets[number].count += 1
         if listing.takes(key):
             buckets[number].events.append(event_shown(row, "compact"))
-    return Timeline(
+    return types.Timeline(
         as_of_ts=moment_text(view.as_of_ns),
         total=sum(bucket.count for bucket in buckets),
         buckets=buckets,
@@ -107,8 +106,8 @@ def _watched(view: View, wanted: Wanted) -> Iterator[EventRow]:
     return heapq.merge(calendar_rows(view, wanted), of_the_market, key=row_key)
 
 
-def _reasons(row: EventRow, tags: Tags, now_ns: int) -> list[Reason]:
-    reasons: dict[Reason, bool] = {
+def _reasons(row: EventRow, tags: Tags, now_ns: int) -> list[types.Reason]:
+    reasons: dict[types.Reason, bool] = {
         "HIGH_IMPORTANCE": row.importance == "high",
         "TIME_IMMINENT": row.time_ns - now_ns < IMMINENT_NS,
         "MATCH_WATCHLIST": not set(tags.tickers).isdisjoint(row.tickers),
@@ -116,7 +115,7 @@ def _reasons(row: EventRow, tags: Tags, now_ns: int) -> list[Reason]:
     return [reason for reason, holds in reasons.items() if holds]
 
 
-def _grid(now_ns: int, given: TimelineQuery) -> tuple[Span, int]:
+def _grid(now_ns: int, given: types.TimelineQuery) -> tuple[Span, int]:
     """Window and the width of its buckets. Raises ServiceError: `invalid_argument`: too long, or too many buckets."""
     start_ns = max(0, now_ns - _AROUND_NS) if given.start_utc is None else parse_moment(given.start_utc, "start_utc")
     end_ns = now_ns + _AROUND_NS if given.end_utc is None else read_end(given.end_utc, "end_utc")

@@ -18,17 +18,7 @@ from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, Eve
 from ktdeval_qfinzero.data.sqlite_files import words
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError, invalid
-from ktdeval_qfinzero.esp.answers import EventShown, ReleaseShown
-from ktdeval_qfinzero.esp.arguments import (
-    EconomicCalendar,
-    EventsQuery,
-    EventView,
-    Filters,
-    NewsQuery,
-    Status,
-    StreamQuery,
-    TimelineQuery,
-)
+from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.moments import DAY, moment_text, parse_moment
 from ktdeval_qfinzero.schemas import read_cursor
 from ktdeval_qfinzero.view import View
@@ -88,11 +78,11 @@ def calendar_tags(tags: Tags) -> Tags | None:
     return _of_types(tags, CALENDAR_TYPES)
 
 
-def _of_types(tags: Tags, types: tuple[EventType, ...]) -> Tags | None:
+def _of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
     """Tags with those types that a source can have; None where it has none of the ones wanted."""
     if not tags.types:
         return tags
-    chosen = tuple(kind for kind in tags.types if kind in types)
+    chosen = tuple(kind for kind in tags.types if kind in known)
     return replace(tags, types=chosen) if chosen else None
 
 
@@ -119,12 +109,12 @@ def unknown_tickers(view: View, tickers: Sequence[str]) -> list[str]:
     return [ticker for ticker in tickers if ticker not in listed]
 
 
-def read_tags(given: Filters, types: Sequence[EventType] | None = None) -> Tags:
-    """Filters of a call; `types` where it has no argument for them. Raises ServiceError: `invalid_argument`."""
-    tickers = None if isinstance(given, EconomicCalendar) else given.tickers
-    asked = given.event_types if isinstance(given, EventsQuery | StreamQuery | TimelineQuery) else types
+def read_tags(given: Any, kinds: Sequence[EventType] | None = None) -> Tags:
+    """Filters of a call; `kinds` where it has no argument for types. Raises ServiceError: `invalid_argument`."""
+    tickers = None if isinstance(given, types.EconomicCalendar) else given.tickers
+    asked = given.event_types if isinstance(given, types.EventsQuery | types.StreamQuery | types.TimelineQuery) else kinds
     tags = Tags(types=tuple(asked or ()), tickers=tuple(dict.fromkeys(tickers or ())), markets=tuple(given.markets or ()))
-    if isinstance(given, NewsQuery):
+    if isinstance(given, types.NewsQuery):
         return replace(tags, text=_read_words(given.keyword, "keyword"), publisher=_read_words(given.publisher, "publisher"))
     return replace(tags, least=given.min_importance)
 
@@ -180,7 +170,7 @@ _SAID: Final = (
 _LARGEST: Final = 1e15
 
 
-def status_of(row: EventRow | NewsRow) -> Status:
+def status_of(row: EventRow | NewsRow) -> types.Status:
     """Where an event stands, judged by the releases that the row still has: those of the moment it was read as of. What comes out
     before the event is due is no outcome: a new estimate, another date. `scheduled` until the first outcome, `occurred` from then
     on, `updated` after one of a later moment. An article has occurred.
@@ -203,15 +193,15 @@ def payload_of(row: EventRow) -> dict[str, JsonValue]:
     return payload
 
 
-def event_shown(row: EventRow | NewsRow, view: EventView = "full") -> EventShown:
+def event_shown(row: EventRow | NewsRow, view: types.EventView = "full") -> types.EventShown:
     """An event; `full` adds the payload, and to calendar events their releases one by one."""
     payload = payload_of(row) if isinstance(row, EventRow) else article_payload(row)
     full, scheduled = view == "full", isinstance(row, EventRow)
     releases = [
-        ReleaseShown(available_utc=moment_text(release.available_ns), values=dict(release.values))
+        types.ReleaseShown(available_utc=moment_text(release.available_ns), values=dict(release.values))
         for release in (row.releases if isinstance(row, EventRow) else ())
     ]
-    return EventShown(
+    return types.EventShown(
         event_id=row.event_id if isinstance(row, EventRow) else row.id,
         event_type=row.event_type,
         title=row.title,

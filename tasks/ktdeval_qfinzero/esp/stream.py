@@ -14,8 +14,7 @@ from msgspec.structs import asdict
 
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, EventType, NewsRow, as_known, known_moments
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
-from ktdeval_qfinzero.esp.answers import CalendarCovered, Coverage, Freshness, SourceShown, StreamPage, UpdateShown
-from ktdeval_qfinzero.esp.arguments import Change, CoverageQuery, Nothing, StreamQuery
+from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.esp.reading import (
     BLOCK,
     Key,
@@ -51,7 +50,7 @@ class Update:
         return self.known_ns, self.row.event_id if isinstance(self.row, EventRow) else self.row.id
 
     @property
-    def change(self) -> Change:
+    def change(self) -> types.Change:
         """Kind of news."""
         row = self.row
         if isinstance(row, NewsRow):
@@ -79,7 +78,7 @@ def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> 
         after = found[-1].key
 
 
-def stream_events(view: View, given: StreamQuery) -> StreamPage:
+def stream_events(view: View, given: types.StreamQuery) -> types.StreamPage:
     """Follow what becomes known: announcements, releases, revisions and news, each once, in the order they became known."""
     tags, after = read_tags(given), None if given.cursor == HEAD else read_after(given.cursor)
     if after is None:  # (moment, "") comes before everything of that moment, for no id is empty
@@ -90,10 +89,10 @@ def stream_events(view: View, given: StreamQuery) -> StreamPage:
     found = list(islice(updates, given.limit + 1))
     more, page = len(found) > given.limit, found[: given.limit]
     position = page[-1].key if more else max(after, (view.as_of_ns + 1, ""))
-    return StreamPage(
+    return types.StreamPage(
         as_of_ts=moment_text(view.as_of_ns),
         events=[
-            UpdateShown(known_utc=moment_text(each.known_ns), change=each.change, **asdict(event_shown(each.row, given.view)))
+            types.UpdateShown(known_utc=moment_text(each.known_ns), change=each.change, **asdict(event_shown(each.row, given.view)))
             for each in page
         ],
         unknown=unknown_tickers(view, tags.tickers),
@@ -105,11 +104,11 @@ def stream_events(view: View, given: StreamQuery) -> StreamPage:
 _LOOKS_BACK_NS: Final = (DAY, 7 * DAY, 31 * DAY, 366 * DAY)
 
 
-def coverage(view: View, given: CoverageQuery) -> Coverage:
+def coverage(view: View, given: types.CoverageQuery) -> types.Coverage:
     """Summarise what the calendars hold for the days around the clock."""
     today_ns = view.as_of_ns // DAY * DAY
     span = Span(max(0, today_ns - given.days * DAY), today_ns + (given.days + 1) * DAY)
-    return Coverage(
+    return types.Coverage(
         as_of_ts=moment_text(view.as_of_ns),
         first_day=day_of(span.start_ns).isoformat(),
         last_day=day_of(span.end_ns - 1).isoformat(),
@@ -117,7 +116,7 @@ def coverage(view: View, given: CoverageQuery) -> Coverage:
     )
 
 
-def freshness(view: View, given: Nothing) -> Freshness:  # noqa: ARG001 - all functions of operations take both
+def freshness(view: View, given: types.Nothing) -> types.Freshness:  # noqa: ARG001 - all functions of operations take both
     """Say when each source of events last had something new."""
 
     def updates_since(kind: EventType, start_ns: int) -> Iterator[int]:
@@ -129,18 +128,18 @@ def freshness(view: View, given: Nothing) -> Freshness:  # noqa: ARG001 - all fu
     latest: dict[str, int | None] = {kind: _latest(view, partial(updates_since, kind)) for kind in CALENDAR_TYPES}
     latest["news"] = _latest(view, articles_since)
     sources = [
-        SourceShown(source, None if ns is None else moment_text(ns), None if ns is None else (view.as_of_ns - ns) // MINUTE)
+        types.SourceShown(source, None if ns is None else moment_text(ns), None if ns is None else (view.as_of_ns - ns) // MINUTE)
         for source, ns in latest.items()
     ]
-    return Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
+    return types.Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
 
 
-def _covered(kind: str, rows: list[EventRow]) -> CalendarCovered:
+def _covered(kind: str, rows: list[EventRow]) -> types.CalendarCovered:
     statuses = Counter(status_of(row) for row in rows)
     days = len({row.time_ns // DAY for row in rows})
     counts = (statuses["scheduled"], statuses["occurred"], statuses["updated"])
     ends = [moment_text(row.time_ns) for row in (rows[0], rows[-1])] if rows else (None, None)
-    return CalendarCovered(kind, len(rows), days, *counts, *ends)
+    return types.CalendarCovered(kind, len(rows), days, *counts, *ends)
 
 
 def _latest(view: View, since: Callable[[int], Iterator[int]]) -> int | None:

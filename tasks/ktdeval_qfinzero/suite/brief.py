@@ -18,7 +18,7 @@ from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Item
 from ktdeval_qfinzero.benchmark.wordings import clock_text
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.esp.arguments import StreamQuery
+from ktdeval_qfinzero.esp.types import StreamQuery
 from ktdeval_qfinzero.moments import SECOND, moment_text
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.schemas import Schema

@@ -23,21 +23,8 @@ from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, IntArra
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
-from ktdeval_qfinzero.upq import columns
-from ktdeval_qfinzero.upq.answers import AdjustmentShown, CoinDayBars, CoinMinuteBars, StockDayBars, StockMinuteBars
-from ktdeval_qfinzero.upq.arguments import (
-    VALUES,
-    CoinDays,
-    CoinMinutes,
-    Mode,
-    StockDays,
-    StockMinutes,
-    read_days,
-    read_moments,
-    read_names,
-    read_tickers,
-    span_of,
-)
+from ktdeval_qfinzero.upq import columns, types
+from ktdeval_qfinzero.upq.arguments import VALUES, read_days, read_moments, read_names, read_tickers, span_of
 from ktdeval_qfinzero.upq.columns import Rows, indicator_columns, read_indicators
 from ktdeval_qfinzero.upq.intervals import interval_bars, interval_ends
 from ktdeval_qfinzero.view import View
@@ -62,7 +49,7 @@ class Adjustment:
         return day_start(self.ex_day) if resolution == "day" else self.open_ns - _EARLY_TRADING
 
 
-def adjustments(view: View, ticker: str, mode: Mode) -> tuple[Adjustment, ...]:
+def adjustments(view: View, ticker: str, mode: types.Mode) -> tuple[Adjustment, ...]:
     """Events that count at the view's moment, by ex-day."""
     if mode == "none":
         return ()
@@ -128,7 +115,7 @@ class BarQuery:
     span: Span  #: in which the bars start
     fields: tuple[str, ...]  #: some of `VALUES`
     indicators: tuple[str, ...] = ()  #: as `read_indicators` gives them
-    adjust: Mode = "none"  #: for what prices are adjusted
+    adjust: types.Mode = "none"  #: for what prices are adjusted
     limit: int = 10_000  #: most rows of a page
     step_ns: int = MINUTE  #: length of bars of minutes
     after: Key | None = None  #: key (ticker, start) of the last row of the page before
@@ -140,28 +127,28 @@ class BarQuery:
         return Span(self.span.end_ns if ticker < self.after[0] else max(self.span.start_ns, self.after[1] + 1), self.span.end_ns)
 
 
-def stock_daily(view: View, given: StockDays) -> StockDayBars:
+def stock_daily(view: View, given: types.StockDays) -> types.StockDayBars:
     """Daily bars of stocks in a range of days, with indicators where asked for; a day's bar is there from its session's close."""
     rows, adjusted, rest = _page(view, "stock", given, given.indicators, given.adjust)
-    return StockDayBars(bars=rows, adjustments=adjusted, **rest)
+    return types.StockDayBars(bars=rows, adjustments=adjusted, **rest)
 
 
-def stock_minute(view: View, given: StockMinutes) -> StockMinuteBars:
+def stock_minute(view: View, given: types.StockMinutes) -> types.StockMinuteBars:
     """Bars of stocks that start in a range of moments, of one minute or of 5 to 60."""
     rows, adjusted, rest = _page(view, "stock", given, adjust=given.adjust)
-    return StockMinuteBars(bars=rows, adjustments=adjusted, **rest)
+    return types.StockMinuteBars(bars=rows, adjustments=adjusted, **rest)
 
 
-def crypto_daily(view: View, given: CoinDays) -> CoinDayBars:
+def crypto_daily(view: View, given: types.CoinDays) -> types.CoinDayBars:
     """Daily bars of coins, midnight to midnight in UTC on every day of the week, with indicators where asked for."""
     rows, _, rest = _page(view, "crypto", given, given.indicators)
-    return CoinDayBars(bars=rows, **rest)
+    return types.CoinDayBars(bars=rows, **rest)
 
 
-def crypto_minute(view: View, given: CoinMinutes) -> CoinMinuteBars:
+def crypto_minute(view: View, given: types.CoinMinutes) -> types.CoinMinuteBars:
     """Bars of coins, which trade day and night, that start in a range of moments, of one minute or of 5 to 60."""
     rows, _, rest = _page(view, "crypto", given)
-    return CoinMinuteBars(bars=rows, **rest)
+    return types.CoinMinuteBars(bars=rows, **rest)
 
 
 class _Common(TypedDict):
@@ -173,12 +160,12 @@ class _Common(TypedDict):
 def _page(
     view: View,
     asset_class: AssetClass,
-    given: StockDays | StockMinutes | CoinDays | CoinMinutes,
+    given: types.StockDays | types.StockMinutes | types.CoinDays | types.CoinMinutes,
     indicators: str | None = None,
-    adjust: Mode = "none",
-) -> tuple[Rows, list[AdjustmentShown], _Common]:
+    adjust: types.Mode = "none",
+) -> tuple[Rows, list[types.AdjustmentShown], _Common]:
     """(rows, events that changed any of them, the rest of the answer)."""
-    by_day = isinstance(given, StockDays | CoinDays)
+    by_day = isinstance(given, types.StockDays | types.CoinDays)
     resolution: Resolution = "day" if by_day else "minute"
     asked, time_field = read_tickers(given.tickers), TIME_FIELD[resolution]
     listed = {row.symbol for row in view.symbols() if row.asset_class == asset_class}
@@ -188,13 +175,15 @@ def _page(
     fields = tuple(name for name in names if name in VALUES)
     after = None if given.cursor is None else read_cursor(given.cursor, (str, int))
     chosen = read_indicators(indicators)
-    step_ns = MINUTE if isinstance(given, StockDays | CoinDays) else int(given.interval.removesuffix("m")) * MINUTE
+    step_ns = MINUTE if isinstance(given, types.StockDays | types.CoinDays) else int(given.interval.removesuffix("m")) * MINUTE
     key = cast("Key | None", after)
     query = BarQuery(asset_class, resolution, tickers, span, fields, chosen, adjust, given.limit, step_ns, key)
     rows, applied, next_cursor = bar_rows(view, query)
     unknown = [ticker for ticker in asked if ticker not in listed]
     rest = _Common(as_of_ts=moment_text(view.as_of_ns), unknown=unknown, next_cursor=next_cursor)
-    shown = [AdjustmentShown(each.ticker, each.kind, str(each.ex_day), each.price_factor, each.volume_factor) for each in applied]
+    shown = [
+        types.AdjustmentShown(each.ticker, each.kind, str(each.ex_day), each.price_factor, each.volume_factor) for each in applied
+    ]
     return rows, shown, rest
 
 

@@ -15,20 +15,8 @@ from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
-from ktdeval_qfinzero.upq import columns
-from ktdeval_qfinzero.upq.answers import Chain, ContractBars
-from ktdeval_qfinzero.upq.arguments import (
-    MOST_VALUED,
-    TERMS,
-    VALUES,
-    ChainQuery,
-    ContractQuery,
-    DayStatus,
-    PriceField,
-    read_moments,
-    read_names,
-    span_of,
-)
+from ktdeval_qfinzero.upq import columns, types
+from ktdeval_qfinzero.upq.arguments import MOST_VALUED, TERMS, VALUES, read_moments, read_names, span_of
 from ktdeval_qfinzero.upq.bars import TIME_FIELD
 from ktdeval_qfinzero.upq.quotes import Quotes, day_moment, spots_of_days, spots_of_moments, value_quotes
 from ktdeval_qfinzero.view import View
@@ -67,7 +55,7 @@ class Filter:
         return in_time and least <= row.strike_e4 / E4 <= most and self.right in (None, row.right)
 
 
-def chain_query(view: View, given: ChainQuery) -> Chain:
+def chain_query(view: View, given: types.ChainQuery) -> types.Chain:
     """Options on a stock that traded on a day, with that day's bar, from the session's close on."""
     day, wanted = parse_day(given.date, "date"), _read_filter(given)
     underlying, *others = parse_tickers(given.underlying, "underlying")
@@ -83,9 +71,9 @@ def chain_query(view: View, given: ChainQuery) -> Chain:
     table = Table(underlying, contracts, join([found[symbol] for symbol in page]), "day")
     known = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
     hours = view.hours
-    closed: DayStatus = "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
-    status: DayStatus = "no_session" if hours.row_of(day) is None else closed
-    return Chain(
+    closed: types.DayStatus = "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
+    status: types.DayStatus = "no_session" if hours.row_of(day) is None else closed
+    return types.Chain(
         as_of_ts=moment_text(view.as_of_ns),
         underlying=underlying,
         date=day.isoformat(),
@@ -97,7 +85,7 @@ def chain_query(view: View, given: ChainQuery) -> Chain:
     )
 
 
-def ticker_query(view: View, given: ContractQuery) -> ContractBars:
+def ticker_query(view: View, given: types.ContractQuery) -> types.ContractBars:
     """Bars of one option."""
     contract, resolution = parse_contract(given.contract, "contract"), given.resolution
     span = read_moments(given.start, given.end)
@@ -113,7 +101,7 @@ def ticker_query(view: View, given: ContractQuery) -> ContractBars:
     left = bars if after is None else bars.take(bars.start_ns > after)
     page = left.take(slice(0, (min(given.limit, MOST_VALUED) if given.include_greeks else given.limit)))
     table = Table(contract.underlying, (contract,) * len(page), page, resolution)
-    return ContractBars(
+    return types.ContractBars(
         as_of_ts=moment_text(view.as_of_ns),
         bars=_rows(view, table, names, given),
         unknown=[] if listed else [contract.symbol],
@@ -131,7 +119,7 @@ def _row_of(view: View, contract: OptionContract) -> ContractRow | None:
     return None
 
 
-def _rows(view: View, table: Table, names: Sequence[str], given: ChainQuery | ContractQuery) -> columns.Rows:
+def _rows(view: View, table: Table, names: Sequence[str], given: types.ChainQuery | types.ContractQuery) -> columns.Rows:
     found: dict[str, columns.Column] = {name: _column(table, name) for name in names}
     if given.include_greeks:
         found |= _greek_columns(view, table, given.greek_price_field)
@@ -152,7 +140,7 @@ def _column(table: Table, name: str) -> columns.Column:
     return [getattr(contract, attribute) for contract in table.contracts]
 
 
-def _greek_columns(view: View, table: Table, field: PriceField) -> dict[str, columns.Column]:
+def _greek_columns(view: View, table: Table, field: types.PriceField) -> dict[str, columns.Column]:
     start_ns = table.bars.start_ns
     if len(start_ns) == 0:
         return {}
@@ -180,7 +168,7 @@ def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: Filter) 
     return [expiry.isoformat() for expiry in sorted(expiries, key=distance)[:_NEAREST]]
 
 
-def _read_filter(given: ChainQuery) -> Filter:
+def _read_filter(given: types.ChainQuery) -> Filter:
     first = None if given.expiry_min is None else parse_day(given.expiry_min, "expiry_min")
     last = None if given.expiry_max is None else parse_day(given.expiry_max, "expiry_max")
     if first is not None and last is not None and first > last:

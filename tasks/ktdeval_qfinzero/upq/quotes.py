@@ -21,7 +21,7 @@ from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
 from ktdeval_qfinzero.upq import pricing
-from ktdeval_qfinzero.upq.arguments import PriceField
+from ktdeval_qfinzero.upq.types import PriceField
 from ktdeval_qfinzero.view import View
 
 OLDEST_DAYS = 14  #: A curve that many days before a moment is no longer used for it

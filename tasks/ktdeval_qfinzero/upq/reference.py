@@ -11,27 +11,8 @@ from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, AssetClass, Bars, Resolu
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
-from ktdeval_qfinzero.upq.answers import (
-    Dividends,
-    DividendShown,
-    Freshness,
-    Rates,
-    Source,
-    Splits,
-    SplitShown,
-    Symbols,
-    SymbolShown,
-)
-from ktdeval_qfinzero.upq.arguments import (
-    DaysOfRates,
-    ExDays,
-    ListedClass,
-    Nothing,
-    SymbolsQuery,
-    read_days,
-    read_names,
-    read_tickers,
-)
+from ktdeval_qfinzero.upq import types
+from ktdeval_qfinzero.upq.arguments import read_days, read_names, read_tickers
 from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
 from ktdeval_qfinzero.view import View
 
@@ -43,7 +24,7 @@ Instruments = Mapping[AssetClass, Mapping[str, frozenset[str]]]
 """Asset class -> symbol of a stock or coin -> itself, or the contracts on it."""
 
 
-def rates_query(view: View, given: DaysOfRates) -> Rates:
+def rates_query(view: View, given: types.DaysOfRates) -> types.Rates:
     """Treasury yields by day, from the moment of their publication."""
     first, last = read_days(given.start, given.end)
     tenors = read_names(given.tenors, "tenors", tuple(TENOR_YEARS))
@@ -55,42 +36,42 @@ def rates_query(view: View, given: DaysOfRates) -> Rates:
         }
         for row in curves_of_days(view, first, last)
     ]
-    return Rates(as_of_ts=moment_text(view.as_of_ns), rates=rows)
+    return types.Rates(as_of_ts=moment_text(view.as_of_ns), rates=rows)
 
 
-def dividends_query(view: View, given: ExDays) -> Dividends:
+def dividends_query(view: View, given: types.ExDays) -> types.Dividends:
     """Cash dividends declared so far, by ex-day."""
     first, last = read_days(given.start, given.end)
     listed, unknown = _known_stocks(view, read_tickers(given.tickers))
     rows = [
-        DividendShown(ticker, str(row.ex_day), str(row.pay_day), row.amount_e4 / E4, moment_text(row.declared_ns))
+        types.DividendShown(ticker, str(row.ex_day), str(row.pay_day), row.amount_e4 / E4, moment_text(row.declared_ns))
         for ticker in listed
         for row in sorted(view.dividends(ticker), key=lambda row: (row.ex_day, row.declared_ns, row.amount_e4))
         if first <= row.ex_day <= last
     ]
-    return Dividends(as_of_ts=moment_text(view.as_of_ns), dividends=rows, unknown=unknown)
+    return types.Dividends(as_of_ts=moment_text(view.as_of_ns), dividends=rows, unknown=unknown)
 
 
-def splits_query(view: View, given: ExDays) -> Splits:
+def splits_query(view: View, given: types.ExDays) -> types.Splits:
     """Stock splits announced so far, by ex-day."""
     first, last = read_days(given.start, given.end)
     listed, unknown = _known_stocks(view, read_tickers(given.tickers))
     rows = [
-        SplitShown(ticker, str(row.ex_day), row.new, row.old, moment_text(row.announced_ns))
+        types.SplitShown(ticker, str(row.ex_day), row.new, row.old, moment_text(row.announced_ns))
         for ticker in listed
         for row in sorted(view.splits(ticker), key=lambda row: (row.ex_day, row.announced_ns, row.new, row.old))
         if first <= row.ex_day <= last
     ]
-    return Splits(as_of_ts=moment_text(view.as_of_ns), splits=rows, unknown=unknown)
+    return types.Splits(as_of_ts=moment_text(view.as_of_ns), splits=rows, unknown=unknown)
 
 
-def symbols_list(view: View, given: SymbolsQuery) -> Symbols:
+def symbols_list(view: View, given: types.SymbolsQuery) -> types.Symbols:
     """Stocks and coins listed so far."""
     after = () if given.cursor is None else read_cursor(given.cursor, (str, str))
     listed = sorted(view.symbols(), key=_symbol_key)
     left = [row for row in listed if _symbol_key(row) > after and given.asset_class in (None, row.asset_class)]
     page = left[: given.limit]
-    return Symbols(
+    return types.Symbols(
         as_of_ts=moment_text(view.as_of_ns),
         symbols=[_symbol(view, row) for row in page],
         next_cursor=write_cursor(*_symbol_key(page[-1])) if len(left) > len(page) else None,
@@ -101,10 +82,10 @@ def _symbol_key(row: SymbolRow) -> tuple[str, str]:
     return row.symbol, row.asset_class
 
 
-def _symbol(view: View, row: SymbolRow) -> SymbolShown:
-    asset_class: ListedClass = "crypto" if row.asset_class == "crypto" else "stock"
+def _symbol(view: View, row: SymbolRow) -> types.SymbolShown:
+    asset_class: types.ListedClass = "crypto" if row.asset_class == "crypto" else "stock"
     has_options = row.has_options and len(view.contracts(row.symbol)) > 0
-    return SymbolShown(row.symbol, asset_class, row.name, row.sector, has_options, moment_text(row.listed_ns))
+    return types.SymbolShown(row.symbol, asset_class, row.name, row.sector, has_options, moment_text(row.listed_ns))
 
 
 def _known_stocks(view: View, tickers: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -112,10 +93,10 @@ def _known_stocks(view: View, tickers: tuple[str, ...]) -> tuple[list[str], list
     return [ticker for ticker in tickers if ticker in known], [ticker for ticker in tickers if ticker not in known]
 
 
-def freshness(view: View, given: Nothing) -> Freshness:  # noqa: ARG001 - all functions of operations take both
+def freshness(view: View, given: types.Nothing) -> types.Freshness:  # noqa: ARG001 - all functions of operations take both
     """How far each source reaches, as of the clock."""
     listed = _listed(view)
-    sources: dict[str, Source] = {}
+    sources: dict[str, types.Source] = {}
     for asset_class, symbols in listed.items():
         count = sum(map(len, symbols.values()))
         for resolution, name in _NAMES.items():
@@ -125,12 +106,12 @@ def freshness(view: View, given: Nothing) -> Freshness:  # noqa: ARG001 - all fu
     sources["rates"] = _shown((row.available_ns, row.day) for row in view.rates(date.min, date.max))
     sources["dividends"] = _shown((row.declared_ns, row.ex_day) for symbol in stocks for row in view.dividends(symbol))
     sources["splits"] = _shown((row.announced_ns, row.ex_day) for symbol in stocks for row in view.splits(symbol))
-    return Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
+    return types.Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
 
 
 def _listed(view: View) -> Instruments:
     rows = view.symbols()
-    kinds: tuple[ListedClass, ...] = ("stock", "crypto")
+    kinds: tuple[types.ListedClass, ...] = ("stock", "crypto")
     single: dict[AssetClass, dict[str, frozenset[str]]] = {
         kind: {row.symbol: frozenset([row.symbol]) for row in rows if row.asset_class == kind} for kind in kinds
     }
@@ -165,7 +146,7 @@ def _series(
             yield view.bars(asset_class, symbol, resolution, span)
 
 
-def _shown(rows: Iterable[tuple[int, date]], instruments: int | UnsetType = UNSET) -> Source:
+def _shown(rows: Iterable[tuple[int, date]], instruments: int | UnsetType = UNSET) -> types.Source:
     """Of rows (when known, day), the one that became known last."""
     known_ns, day = max(rows, default=(None, None))
-    return Source(None if day is None else str(day), None if known_ns is None else moment_text(known_ns), instruments)
+    return types.Source(None if day is None else str(day), None if known_ns is None else moment_text(known_ns), instruments)

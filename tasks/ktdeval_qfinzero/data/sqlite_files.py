@@ -8,16 +8,15 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, IMPORTANCE, NEWS_TYPES, EventRow, NewsRow, Release, row_key
+from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, IMPORTANCE, NEWS_TYPES, EventRow, NewsRow, Release
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError
 
@@ -108,54 +107,6 @@ class Layout:
     statements: tuple[str, ...]  #: make the tables of a new file
     tickers: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Number of rows written: new ones, ones stored already as they are, and others under an id that was there."""
-
-    new: int = 0
-    same: int = 0
-    replaced: int = 0
-
-
-class RowWriter(ABC, Generic[Text]):
-    """Rows of a file inside a transaction."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-
-    @abstractmethod
-    def held(self, row_id: str) -> dict[str, JsonValue] | None:
-        """Return the record that is stored under an id."""
-
-    @abstractmethod
-    def insert(self, row: Text, record: dict[str, JsonValue]) -> None:
-        """Store a row whose id is free."""
-
-    @abstractmethod
-    def delete(self, record: dict[str, JsonValue]) -> None:
-        """Remove what is stored of a record."""
-
-    def write(self, rows: Iterable[Text], replace: bool) -> Written:
-        """Add rows, passing over equal ones. Raises DataError: a row can't be stored, or differs and `replace` is not set."""
-        new = same = replaced = 0
-        for row in rows:
-            record, row_id = checked_record(row), row_key(row)[1]
-            held = self.held(row_id)
-            if held is None:
-                new += 1
-            elif dumps_canonical(held) == dumps_canonical(record):
-                same += 1
-                continue
-            elif replace:
-                replaced += 1
-                self.delete(held)
-            else:
-                kind = "event" if isinstance(row, EventRow) else "article"
-                raise DataError(f"{kind} {row_id} is stored already with other content: pass replace=True to change it")
-            self.insert(row, record)
-        return Written(new, same, replaced)
 
 
 @contextmanager

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.jsonio import dumps_canonical, loads_strict
 from ktdeval_qfinzero.data.rows import IMPORTANCE, EventRow, NewsRow, as_known, known_moments
 from ktdeval_qfinzero.data.sqlite_files import (
     Layout,
-    RowWriter,
-    Written,
     bounded,
     check_file,
+    checked_record,
     query,
     reading,
     row_of,
@@ -149,73 +148,35 @@ def open_news(path: Path) -> SqliteNews:
     return SqliteNews(path)
 
 
-def write_calendars(path: Path, rows: Iterable[EventRow], *, replace: bool = False) -> Written:
-    """Add events to a file (made where there is none), all or none, passing over equal ones. Raises DataError: a row can't be
-    stored, or contradicts one under its id without `replace`; the file can't be written.
-    """
+def write_calendars(path: Path, rows: Iterable[EventRow]) -> None:
+    """Write events into a new file, all or none. Raises DataError: a row can't be stored, or the file can't be written."""
     with writing(path, CALENDARS) as connection:
-        return _EventWriter(connection).write(rows, replace)
+        for row in rows:
+            record = checked_record(row)
+            releases = record.pop("releases")
+            importance, title = IMPORTANCE.index(row.importance), f" {' '.join(words(row.title))} "
+            event = (row.event_id, row.event_type, row.time_ns, row.announced_ns, importance, row.country, row.market, title)
+            connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*event, dumps_canonical(record)))
+            tickers = [(ticker, row.time_ns, row.event_id) for ticker in sorted(set(row.tickers))]
+            connection.executemany("INSERT INTO event_tickers VALUES (?, ?, ?)", tickers)
+            moments = [(known_ns, row.event_id) for known_ns in known_moments(row)]
+            connection.executemany("INSERT INTO updates VALUES (?, ?)", moments)
+            stored = [(row.event_id, number, moment, dumps_canonical(known)) for number, (moment, known) in enumerate(releases)]
+            connection.executemany("INSERT INTO releases VALUES (?, ?, ?, ?)", stored)
 
 
-def write_news(path: Path, rows: Iterable[NewsRow], *, replace: bool = False) -> Written:
-    """Add articles to a file; as `write_calendars`."""
+def write_news(path: Path, rows: Iterable[NewsRow]) -> None:
+    """Write articles into a new file; as `write_calendars`."""
     with writing(path, NEWS) as connection:
-        return _NewsWriter(connection).write(rows, replace)
-
-
-class _EventWriter(RowWriter[EventRow]):
-    def held(self, row_id: str) -> dict[str, JsonValue] | None:
-        found = self.connection.execute("SELECT event_id, record FROM events WHERE event_id = ?", (row_id,)).fetchall()
-        return next(iter(_with_releases(self.connection, found, _ALWAYS)), None)
-
-    def insert(self, row: EventRow, record: dict[str, JsonValue]) -> None:
-        releases = record.pop("releases")
-        importance, title = IMPORTANCE.index(row.importance), f" {' '.join(words(row.title))} "
-        event = (row.event_id, row.event_type, row.time_ns, row.announced_ns, importance, row.country, row.market, title)
-        self.connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*event, dumps_canonical(record)))
-        tickers = [(ticker, row.time_ns, row.event_id) for ticker in sorted(set(row.tickers))]
-        self.connection.executemany("INSERT INTO event_tickers VALUES (?, ?, ?)", tickers)
-        moments = [(known_ns, row.event_id) for known_ns in known_moments(row)]
-        self.connection.executemany("INSERT INTO updates VALUES (?, ?)", moments)
-        stored = [(row.event_id, number, moment, dumps_canonical(known)) for number, (moment, known) in enumerate(releases)]
-        self.connection.executemany("INSERT INTO releases VALUES (?, ?, ?, ?)", stored)
-
-    def delete(self, record: dict[str, JsonValue]) -> None:
-        old = row_of(record, EventRow)
-        tickers = [(ticker, old.time_ns, old.event_id) for ticker in old.tickers]
-        self.connection.executemany("DELETE FROM event_tickers WHERE ticker = ? AND time_ns = ? AND event_id = ?", tickers)
-        moments = [(known_ns, old.event_id) for known_ns in known_moments(old)]
-        self.connection.executemany("DELETE FROM updates WHERE known_ns = ? AND event_id = ?", moments)
-        self.connection.execute("DELETE FROM releases WHERE event_id = ?", (old.event_id,))
-        self.connection.execute("DELETE FROM events WHERE event_id = ?", (old.event_id,))
-
-
-class _NewsWriter(RowWriter[NewsRow]):
-    def held(self, row_id: str) -> dict[str, Any] | None:
-        found = self.connection.execute("SELECT record FROM articles WHERE id = ?", (row_id,)).fetchone()
-        return loads_strict(found[0]) if found else None
-
-    def insert(self, row: NewsRow, record: dict[str, JsonValue]) -> None:
-        importance, publisher = IMPORTANCE.index(row.importance), row.publisher.get("name", "").casefold()
-        article = (row.id, row.event_type, row.published_ns, importance, row.market, publisher, dumps_canonical(record))
-        number = self.connection.execute("INSERT INTO articles VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", article).lastrowid
-        tickers = [(ticker, row.published_ns, number) for ticker in sorted(set(row.tickers))]
-        self.connection.executemany("INSERT INTO article_tickers VALUES (?, ?, ?)", tickers)
-        self.connection.execute("INSERT INTO article_words (rowid, words) VALUES (?, ?)", (number, _indexed(row)))
-
-    def delete(self, record: dict[str, JsonValue]) -> None:
-        old = row_of(record, NewsRow)
-        (number,) = self.connection.execute("SELECT number FROM articles WHERE id = ?", (old.id,)).fetchone()
-        # An index without content of its own has to be told what it is to forget.
-        forgotten = "INSERT INTO article_words (article_words, rowid, words) VALUES ('delete', ?, ?)"
-        self.connection.execute(forgotten, (number, _indexed(old)))
-        tickers = [(ticker, old.published_ns, number) for ticker in old.tickers]
-        self.connection.executemany("DELETE FROM article_tickers WHERE ticker = ? AND published_ns = ? AND number = ?", tickers)
-        self.connection.execute("DELETE FROM articles WHERE number = ?", (number,))
-
-
-def _indexed(row: NewsRow) -> str:
-    return " ".join(words(f"{row.title} {row.description} {row.body}"))
+        for row in rows:
+            record = dumps_canonical(checked_record(row))
+            importance, publisher = IMPORTANCE.index(row.importance), row.publisher.get("name", "").casefold()
+            article = (row.id, row.event_type, row.published_ns, importance, row.market, publisher, record)
+            number = connection.execute("INSERT INTO articles VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", article).lastrowid
+            tickers = [(ticker, row.published_ns, number) for ticker in sorted(set(row.tickers))]
+            connection.executemany("INSERT INTO article_tickers VALUES (?, ?, ?)", tickers)
+            indexed = " ".join(words(f"{row.title} {row.description} {row.body}"))
+            connection.execute("INSERT INTO article_words (rowid, words) VALUES (?, ?)", (number, indexed))
 
 
 def _with_releases(connection: sqlite3.Connection, found: Sequence[tuple[str, str]], as_of_ns: int) -> list[dict[str, Any]]:

@@ -14,13 +14,13 @@ from hypothesis import example, given, settings
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release, as_known, known_moments
-from ktdeval_qfinzero.data.sqlite_files import Written, words
+from ktdeval_qfinzero.data.sqlite_files import words
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, write_calendars, write_news
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, MOMENTS, PAGES, SPANS, TAGS
-from qfinzero_world import at, events, news
+from qfinzero_world import events, news
 
 EVER = Span(0, 2**62)
 ALL = Page(10**6)
@@ -85,57 +85,23 @@ def test_news_in_a_file_answer_as_those_in_memory(rows: list[NewsRow], span: Spa
             assert file.article(row.id, as_of_ns) == memory.article(row.id, as_of_ns)
 
 
-@settings(max_examples=25)
-@given(rows=ARTICLE_LISTS, changed=ARTICLE_LISTS, tags=TAGS)
-def test_replaced_articles_leave_nothing_behind(rows: list[NewsRow], changed: list[NewsRow], tags: Tags) -> None:
-    """The index of words forgets what an article said before."""
-    changed = [replace(new, id=old.id) for old, new in zip(rows, changed, strict=False)]
-    with tempfile.TemporaryDirectory() as folder:
-        write_news(path := Path(folder) / "news.sqlite", rows)
-        write_news(path, changed, replace=True)
-        now = {row.id: row for row in [*rows, *changed]}
-        assert open_news(path).news(EVER, tags, ALL, LAST) == MemoryNews(list(now.values())).news(EVER, tags, ALL, LAST)
-
-
-@settings(max_examples=25)
-@given(rows=EVENT_LISTS, changed=EVENT_LISTS, tags=TAGS)
-def test_replaced_events_leave_nothing_behind(rows: list[EventRow], changed: list[EventRow], tags: Tags) -> None:
-    changed = [replace(new, event_id=old.event_id) for old, new in zip(rows, changed, strict=False)]
-    with tempfile.TemporaryDirectory() as folder:
-        write_calendars(path := Path(folder) / "calendars.sqlite", rows)
-        write_calendars(path, changed, replace=True)
-        now = {row.event_id: row for row in [*rows, *changed]}.values()
-        file = open_calendars(path)
-        assert file.events(EVER, tags, ALL, LAST) == MemoryCalendars(list(now)).events(EVER, tags, ALL, LAST)
-        assert len(file.updates(Tags(), ALL, LAST)) == sum(len(known_moments(row)) for row in now)
-
-
 # ---- writing
 
 
-def test_equal_rows_are_passed_over_and_changed_ones_refused_unless_replacing_is_meant(tmp_path: Path) -> None:
-    calendars, articles = tmp_path / "calendars.sqlite", tmp_path / "news.sqlite"
-    assert write_calendars(calendars, events()) == Written(new=4)
-    assert write_calendars(calendars, [*events(), replace(events()[0], event_id="econ_new")]) == Written(new=1, same=4)
-    assert len(calendars_of(calendars)) == 5
-    revised = replace(events()[0], releases=(*events()[0].releases, Release(at("2025-03-12T13:30:00Z"), {"actual": 3.1})))
-    with pytest.raises(DataError, match="event econ_cpi_2025_01 is stored already"):
-        write_calendars(calendars, [revised])
-    changed = replace(news()[1], title="Bracket raises guidance")
-    write_news(articles, news())
-    with pytest.raises(DataError, match=r"article news_1 is stored already with other content: pass replace=True"):
-        write_news(articles, [changed])
-    assert write_news(articles, [changed], replace=True) == Written(replaced=1)
-    assert open_news(articles).article("news_1", LAST) == changed
-
-
-def test_all_rows_of_a_call_are_written_or_none(tmp_path: Path) -> None:
-    path = tmp_path / "news.sqlite"
+def test_all_rows_of_a_file_are_written_or_none(tmp_path: Path) -> None:
+    """A broken row refuses the whole call, and so does an id that stands in the file already."""
+    path, calendars = tmp_path / "news.sqlite", tmp_path / "calendars.sqlite"
     write_news(path, news()[:1])
+    write_calendars(calendars, events())
     broken = replace(news()[2], published_ns=-1)
     with pytest.raises(DataError, match="news_2"):
         write_news(path, [news()[1], broken])
+    with pytest.raises(DataError, match="the news store can't be written"):
+        write_news(path, [news()[1], replace(news()[0], title="Another")])
+    with pytest.raises(DataError, match="the calendar store can't be written"):
+        write_calendars(calendars, [replace(events()[0], event_id="econ_new"), events()[1]])
     assert [row.id for row in articles_of(path)] == ["news_0"]
+    assert len(calendars_of(calendars)) == 4
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ from ktdeval.cards.parts import (
     Time as Time,
     UsageCounts as UsageCounts,
 )
+from ktdeval.cards.reports import with_args as with_args
 from ktdeval.cards.schema import card_schema as card_schema
 from ktdeval.cards.scoring import recorded_as as recorded_as
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines
@@ -58,5 +59,6 @@ from ktdeval.cards.table import (
     Report as Report,
     clean as clean,
     count as count,
+    tally as tally,
     word_grid as word_grid,
 )

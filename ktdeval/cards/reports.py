@@ -72,8 +72,8 @@ def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
     """Model, agent, calls, market, windows and seeds; `step` is what a step is called."""
     windows = [f"{window.name} {window.first}…{window.last}" for window in card.windows]
     shown = ", ".join(windows[:2]) + (f" and {len(windows) - 2} more" if len(windows) > 2 else "")
-    yield "model", _with_args(card.model)
-    yield "agent", _with_args(card.agent)
+    yield "model", with_args(card.model)
+    yield "agent", with_args(card.agent)
     yield "calls", ", ".join(f"{name} {value}" for name, value in sorted(card.call.items()))
     settings = card.request_settings or {}
     if unsent := [clean(str(name)) for field in ("not_sent", "omit") for name in settings.get(field) or ()]:
@@ -88,7 +88,8 @@ def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
         yield "mask key", card.mask_key or f"{card.aliases}: anybody can compute its handles"
 
 
-def _with_args(entry: Pluggable) -> str:
+def with_args(entry: Pluggable) -> str:
+    """Return the name of a model or agent with its arguments."""
     args = ", ".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
     return f"{entry.name} ({args})" if args else entry.name
 

@@ -20,6 +20,11 @@ _METAVARS = {"out": "DIR", "limit": "STEPS", "items": "SOURCE", "base_url": "URL
 _METAVARS |= {"cache": "shared|run|FILE", "max_cost": "USD", "int": "N", "float": "X"}
 
 
+plugin_option = click.option(
+    "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
+)
+
+
 def warn(message: str) -> None:
     """Tell the user something on stderr that does not stop the command."""
     click.echo(f"ktdeval: warning: {message}", err=True)

@@ -8,7 +8,12 @@ from ktdeval.runner.journal import (
     read_journal as read_journal,
 )
 from ktdeval.runner.ledger_file import load_ledger as load_ledger
-from ktdeval.runner.plan import describe_any as describe_any, make_plan as make_plan, target_task_of as target_task_of
+from ktdeval.runner.plan import (
+    choose_windows as choose_windows,
+    describe_any as describe_any,
+    make_plan as make_plan,
+    target_task_of as target_task_of,
+)
 from ktdeval.runner.run import RunResult as RunResult, evaluate as evaluate, recorded_mask_key as recorded_mask_key
 from ktdeval.runner.score import (
     describe_environment as describe_environment,

@@ -143,7 +143,7 @@ def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[st
     return call | {name: value for name, value in optional.items() if value is not None}
 
 
-def choose_windows(task: Task, wanted: Sequence[str]) -> tuple[Window, ...]:
+def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Window, ...]:
     """Return the windows named: names, globs, or a range of dates; the task's own when none. Raises UsageError for any other."""
     if not needs_market(task):
         if wanted:

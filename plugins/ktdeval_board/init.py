@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import importlib.metadata
 import json
 import re
@@ -13,13 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ktdeval.contracts import Window
 from ktdeval.errors import ConfigError, StoreError, UsageError
-from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, content_hash, write_atomic
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.registry import Plugins
-from ktdeval.runner import describe_any, open_snapshot
+from ktdeval.runner import choose_windows, describe_any, open_snapshot
 from ktdeval_board.baselines import train_coefficients
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.layout import SCHEMAS
@@ -63,7 +60,6 @@ _TEMPLATE: Mapping[str, str] = {
     "gitignore": ".gitignore",
 }
 """Where the files of the template go."""
-_DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
 
 
 @dataclass(frozen=True)
@@ -153,7 +149,10 @@ def _is_scoring(plugins: Plugins, task: str) -> bool:
 
 def _division(name: str, new: NewBoard, snapshot: MarketSnapshot, plugins: Plugins) -> Division:
     task: Any = plugins.make_task(name)
-    windows = tuple(_windows(task, new.windows))
+    try:
+        windows = choose_windows(task, new.windows)
+    except UsageError as error:
+        raise UsageError(f"--windows: {error}") from error
     for window in windows:
         window_rows(snapshot.days, window.first, window.last)
     scoring = _is_scoring(plugins, name)
@@ -174,23 +173,6 @@ def _division(name: str, new: NewBoard, snapshot: MarketSnapshot, plugins: Plugi
 def _first_score(task: Any) -> str:
     headlines = [name for name, definition in task.scores.items() if definition.headline]
     return str([*headlines, *task.scores][0])
-
-
-def _windows(task: Any, wanted: Sequence[str]) -> Iterator[Window]:
-    """Yield the windows that names, globs and ranges of days stand for, each once; dates are those of the task."""
-    known: Mapping[str, Window] = task.windows
-    seen: set[str] = set()
-    for text in wanted or task.default_windows:
-        if match := _DATE_RANGE.fullmatch(text):
-            found = [Window(text, match[1], match[2])]
-        else:
-            found = [known[name] for name in known if fnmatch.fnmatchcase(name, text)]
-        if not found:
-            raise UsageError(
-                f"--windows: task {task.name} has no window {text!r}{near_matches(text, known)} (it has {', '.join(known)})"
-            )
-        yield from (window for window in found if window.name not in seen)
-        seen |= {window.name for window in found}
 
 
 def _baselines(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import click
@@ -16,25 +16,16 @@ from ktdeval.jsonio import JsonValue, loads_strict
 _SEED_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
 _MOST_SEEDS = 10_000
 
-PLUGIN = click.option(
-    "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
-)
-
-
-def warn(message: str) -> None:
-    """Print a warning, such as that a plugin is skipped."""
-    click.echo(f"ktdeval: warning: {message}", err=True)
-
 
 def say(message: str) -> None:
     """Say on stderr what is done."""
     click.echo(f"        {message}", err=True)
 
 
-def as_day(text: str | None, now: datetime) -> str:
-    """A day as YYYY-MM-DD; that of `now` where none is given."""
+def as_day(text: str | None) -> str:
+    """A day as YYYY-MM-DD; today's (UTC) where none is given."""
     if text is None:
-        return now.date().isoformat()
+        return datetime.now(UTC).date().isoformat()
     try:
         if date.fromisoformat(text).isoformat() == text:
             return text

@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from ktdeval.cards import clean
-from ktdeval.cli import grid_lines
+from ktdeval.cli import grid_lines, open_plugins, plugin_option
 from ktdeval.jsonio import JsonValue, dumps_pretty
-from ktdeval.registry import load_plugins
 from ktdeval.runner import redact_secrets
 from ktdeval_rationale.linter import LEAK_CATEGORIES
 from ktdeval_rationale.rates import Row
@@ -46,8 +45,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--embedding-model", "model", type=_PATH, metavar="DIR",
               help="folder of a model2vec model for --embeddings [default: letter groups, which know spelling only]")  # fmt: skip
 @click.option("--data", metavar="DATA", help="the market, where it has moved since the run: a snapshot folder or data provider")
-@click.option("--plugin", "extra", multiple=True, metavar="PLUGIN",
-              help="further plugin, a module or a path to one; may be repeated")  # fmt: skip
+@plugin_option
 def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
     runs: tuple[Path, ...],
     as_json: bool,
@@ -62,7 +60,7 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
     RUN is a run folder, which is only read; give the runs of several masks to set them against each other. Counted are codes,
     companies, brands, sectors, dates, events, hindsight and recognition. Secrets of the environment are taken out of examples.
     """
-    plugins = load_plugins(extra, lambda message: click.echo(f"ktdeval: warning: {message}", err=True))
+    plugins = open_plugins(extra)
     similarity: SimilarityLinter | str | None = None
     if embeddings or model is not None:
         encoder = choose_encoder(model)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ktdeval.cards import MetricLine, TradingCard
+from ktdeval.cards import MetricLine, TradingCard, count
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval, MetricValue, mean_with_interval, overlap_correlation
 from ktdeval_report.inputs import Evaluation, known_values
-from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, interval_text, p_value, span, unit_name
+from ktdeval_report.render import UNDEFINED, Cell, Table, figure, interval_text, p_value, span, unit_name
 from ktdeval_report.study import CardStudy, WindowStudy, median, quartiles
 
 _PARTS = {

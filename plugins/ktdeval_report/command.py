@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from ktdeval.cards import count
+from ktdeval.cli import open_plugins, plugin_option, warn
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.jsonio import write_atomic
-from ktdeval.registry import load_plugins
 from ktdeval_report.canvas import plot_file, require_matplotlib
 from ktdeval_report.inputs import Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
-from ktdeval_report.render import count
 from ktdeval_report.study import Settings
 
 _FORMATS = ("png", "svg")
@@ -37,12 +38,8 @@ _FORMATS = ("png", "svg")
     "--paths", type=click.IntRange(20, 5000), default=200, show_default=True, metavar="N", help="random traders of a window"
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="seed of the random traders")
-@click.option(
-    "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
-)
-def report(
-    runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, **options: str | int | tuple[str, ...] | None
-) -> None:
+@plugin_option
+def report(runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, **options: Any) -> None:
     """Draw runs as one self-contained HTML page.
 
     RUN is a run folder, whose cards are all taken, or a card inside one. A card on its own gives tables without daily plots. The
@@ -55,14 +52,12 @@ def report(
             raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; give --out a file name, such as {out / 'report.html'}")
-    extra = options["extra"]
-    plugins = load_plugins(extra if isinstance(extra, tuple) else (), _warn)
-    sources = Sources(plugins, options["data"], options["rules"])  # type: ignore[arg-type]
+    sources = Sources(open_plugins(options["extra"]), options["data"], options["rules"])
     evaluations, scored = load_evaluations(runs, sources)
     for evaluation in evaluations:
         if evaluation.problem:
-            _warn(f"{evaluation.path}: {evaluation.problem}")
-    settings = Settings(int(str(options["paths"])), int(str(options["seed"])))
+            warn(f"{evaluation.path}: {evaluation.problem}")
+    settings = Settings(options["paths"], options["seed"])
     made = make_report(evaluations, Options(_names(options["windows"]), _names(options["metrics"]), settings), scored)
     if plots is not None:
         _make_folder(plots)
@@ -74,10 +69,6 @@ def report(
     write_atomic(out, made.html)
     size = f"{len(made.html.encode()) / 1e6:.1f} MB"
     click.echo(f"report  {out} ({count(len(evaluations) + len(scored), 'card')}, {count(len(made.plots), 'plot')}, {size})")
-
-
-def _warn(message: str) -> None:
-    click.echo(f"ktdeval: warning: {message}", err=True)
 
 
 def _names(text: object) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
-from ktdeval.cards import EpisodeMetric, Pluggable, ScoringCard, TradingCard, TradingEpisode, derive_card, load_card
+from ktdeval.cards import EpisodeMetric, ScoringCard, TradingCard, TradingEpisode, derive_card, load_card, with_args
 from ktdeval.errors import CardError, DataError, UsageError
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import MarketSnapshot
@@ -188,9 +188,3 @@ def known_values(episodes: Sequence[TradingEpisode], metric: str) -> list[float]
     """Values of a metric in the episodes where it is there and defined."""
     entries = [episode.metrics[metric] for episode in episodes if metric in episode.metrics]
     return [entry.value for entry in entries if entry.value is not None]
-
-
-def with_args(entry: Pluggable) -> str:
-    """Name of a model or agent with its arguments."""
-    args = ", ".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
-    return f"{entry.name} ({args})" if args else entry.name

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
-from ktdeval.cards import ScoringCard, TradingCard, price_index
+from ktdeval.cards import ScoringCard, TradingCard, count, price_index
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.stats import MetricValue, mean_with_interval, overlap_correlation
@@ -28,7 +28,7 @@ from ktdeval_report.plots import (
     reliability_plot,
     weights_plot,
 )
-from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, render, span, unit_name
+from ktdeval_report.render import UNDEFINED, Cell, Table, figure, render, span, unit_name
 from ktdeval_report.scores import score_views
 from ktdeval_report.sections import card_view
 from ktdeval_report.study import CardStudy, Settings, Workbench, choose_windows, median

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.cards import count
 from ktdeval.trading import Ledger
 from ktdeval_report.canvas import SERIES, Plot, colour, quiet
-from ktdeval_report.render import clean, count, figure as number, percent
+from ktdeval_report.render import clean, figure as number, percent
 from ktdeval_report.study import CardStudy, WindowStudy, parts_of
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ Whatever is not markup already is cleaned and escaped on its way into a page.
 from __future__ import annotations
 
 import functools
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ktdeval.cards import clean as one_line
 from ktdeval.stats import Interval
 
 UNDEFINED = "–"
@@ -52,9 +52,7 @@ class Table:
 
 def clean(text: object) -> str:
     """One line without control and direction characters: a card may come from a stranger, and a page obeys what it shows."""
-    if isinstance(text, Markup):
-        return text
-    return "".join(" " if unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp", "Cs") else letter for letter in str(text))
+    return text if isinstance(text, Markup) else one_line(text)
 
 
 @functools.cache
@@ -104,17 +102,6 @@ def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool =
 def unit_name(unit: str) -> str:
     """Return the unit as shown beside a figure."""
     return {"fraction": "%", **dict.fromkeys(("ratio", "index", "probability", "score", "count"), "")}.get(unit, unit)
-
-
-def count(number: int, noun: str) -> str:
-    """`1 episode`, `1,200 episodes`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def tally(counts: Mapping[str, int]) -> str:
-    """`schema 12, bad_json 4`, most frequent first; `none` when all are zero."""
-    present = sorted(((number, name) for name, number in counts.items() if number), key=lambda pair: (-pair[0], pair[1]))
-    return ", ".join(f"{name} {number:,}" for number, name in present) or "none"
 
 
 def p_value(value: float | None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ktdeval.cards import ScoreLine, ScoringCard
-from ktdeval_report.render import UNDEFINED, Cell, Table, figure, span, tally, unit_name
+from ktdeval.cards import ScoreLine, ScoringCard, tally
+from ktdeval_report.render import UNDEFINED, Cell, Table, figure, span, unit_name
 
 
 def score_views(cards: Sequence[ScoringCard]) -> list[dict[str, Any]]:

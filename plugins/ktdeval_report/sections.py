@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ktdeval.cards import SCHEME_HEADS, Calls, Drift, PriceEntry, TradingCard, price_index, scheme_rows
+from ktdeval.cards import SCHEME_HEADS, Calls, Drift, PriceEntry, TradingCard, count, price_index, scheme_rows, tally, with_args
 from ktdeval.jsonio import file_sha256
 from ktdeval_report import card_tables
-from ktdeval_report.inputs import Evaluation, with_args
-from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, percent, tally
+from ktdeval_report.inputs import Evaluation
+from ktdeval_report.render import UNDEFINED, Cell, Table, figure, percent
 from ktdeval_report.study import CardStudy
 
 _SHOWN_MISSING = 20

@@ -13,11 +13,12 @@ from typing import Any
 
 import click
 
+from ktdeval.cli import open_plugins, plugin_option, warn
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.jsonio import JsonValue, write_atomic
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import Names, find_names
@@ -35,9 +36,7 @@ _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 @click.option("--day", metavar="DAY", help="the day to begin at: its number, `day_+17`, or the date of the decision")
 @click.option("--open", "is_opened", is_flag=True, help="open the index in the browser, or the page where it is one")
 @click.option("--data", metavar="DATA", help="the market, where it has moved since the run: a snapshot folder or data provider")
-@click.option(
-    "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
-)
+@plugin_option
 def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_opened: bool, **sources: Any) -> None:
     """Walk a run's episodes day by day, or sample by sample, as static pages.
 
@@ -47,13 +46,13 @@ def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_o
     folder = RunFolder.load(run)
     chosen = choose_episodes(folder.manifest.specs, episode)
     _check_day(day, len(chosen))
-    plugins = load_plugins(sources["extra"], _warn)
+    plugins = open_plugins(sources["extra"])
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
     market = open_market(folder, plugins, sources["data"]) if has_days else ""
     show = RunView(folder, plugins, market, Redactor(os.environ))
     written = show.write(out or run / "view", chosen, _tell)
     for problem in written.problems:
-        _warn(problem)
+        warn(problem)
     episodes = f"{len(written.pages)} of {len(folder.manifest.specs)} episodes"
     click.echo(f"view    {written.index} ({episodes}, {written.size / 1e6:.1f} MB)")
     address = (written.pages[0] if len(written.pages) == 1 else written.index).resolve().as_uri()
@@ -61,7 +60,7 @@ def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_o
         address = f"{address}#day={day}"
         click.echo(f"day     {address}")
     if is_opened and not webbrowser.open(address):
-        _warn(f"no browser could be started; open {address}")
+        warn(f"no browser could be started; open {address}")
 
 
 def _check_day(day: str | None, episodes: int) -> None:
@@ -74,10 +73,6 @@ def _check_day(day: str | None, episodes: int) -> None:
 def _tell(spec: EpisodeSpec) -> None:
     if sys.stderr.isatty():
         click.echo(f"        {episode_label(spec)}", err=True)
-
-
-def _warn(message: str) -> None:
-    click.echo(f"ktdeval: warning: {message}", err=True)
 
 
 @dataclass(frozen=True)

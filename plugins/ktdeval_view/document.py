@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -16,6 +15,7 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
+from ktdeval.cards import clean
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.runner import redact_secrets
 
@@ -40,9 +40,7 @@ def render(title: str, body: str, scripts: Sequence[str], data: Mapping[str, str
     style, script = _asset("view.css"), "\n".join(['"use strict";', *map(_asset, scripts)])
     own = {name: Markup(text) for name, text in (("style", style), ("script", script), ("body", _asset(body)))}  # noqa: S704
     hashes = {"style_hash": _source_hash(style), "script_hash": _source_hash(script)}
-    # One line without control and direction characters: what stands in a title may come from a stranger's plugin.
-    clean = (" " if unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp", "Cs") else letter for letter in title)
-    return _template().render(own, title="".join(clean), data=data, **hashes)
+    return _template().render(own, title=clean(title), data=data, **hashes)
 
 
 def _asset(name: str) -> str:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from ktdeval.cli import open_plugins, plugin_option
 from ktdeval.errors import ConfigError, VerificationError
 from ktdeval.fields import split_list
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.registry import Plugins
 from ktdeval_board.baselines import first_day, run_baseline
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.entries import Board, load_board
 from ktdeval_board.init import DEFAULT_BASELINES, NewBoard, init_board
-from ktdeval_board.options import PLUGIN, as_day, as_mapping, as_seeds, moved_market, warn
+from ktdeval_board.options import as_day, as_mapping, as_seeds, moved_market
 from ktdeval_board.rules import Baseline, Division
 from ktdeval_board.submit import Request, Stored, submit_run
 
@@ -47,18 +48,18 @@ from ktdeval_board.submit import Request, Stored, submit_run
 @click.option("--url", default="", help="address of the site, https://…")
 @click.option("--summary", default="", help="a sentence for the front page")
 @click.option("--on", "today", metavar="YYYY-MM-DD", help="first day of the board [default: today]")
-@PLUGIN
+@plugin_option
 def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, seeds: str, today: str | None, **given: Any) -> None:
     """Begin a board in DIR: its rules, README, schemas, and the workflow that checks submissions.
 
     A division is made of each task, with its windows and seeds, on one market; what is compared is fixed by hashes in board.yaml.
     """
-    extra, day = given.pop("extra"), as_day(today, datetime.now(UTC))
+    extra, day = given.pop("extra"), as_day(today)
     if not (given["contact"] or given["url"]) and sys.stdin.isatty():
         given["contact"] = click.prompt("contact: e-mail or https address in whose name the baselines are submitted")
     given |= {"data_args": as_mapping(data_args, "--data-args"), "windows": split_list(windows), "seeds": as_seeds(seeds)}
     new = NewBoard(tasks=split_list(tasks), opened_on=day, **given)
-    begun = init_board(folder, new, load_plugins(extra, warn))
+    begun = init_board(folder, new, open_plugins(extra))
     click.echo(f"{folder}: board {new.name} of a {begun.rules.market} market")
     for division in begun.rules.divisions:
         sizes = ((len(division.windows), "window"), (len(division.seeds), "seed"))
@@ -91,15 +92,15 @@ _STRATEGY = "baseline"
 )
 @click.option("--data-args", multiple=True, metavar="NAME=VALUE,…", help="arguments of the data provider")
 @click.option("--on", "today", metavar="YYYY-MM-DD", help="day of the submission [default: today, UTC]")
-@PLUGIN
+@plugin_option
 def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, contact: str, **given: Any) -> None:
     """Run the baselines that the board in DIR always shows, and submit their cards; those that are there are passed over.
 
     They need no key and cost nothing but time. `ktdeval leaderboard check` confirms them afterwards.
     """
-    plugins = load_plugins(given["extra"], warn)
+    plugins = open_plugins(given["extra"])
     loaded = load_board(board)
-    changes, day = moved_market(given["data"], given["data_args"]), as_day(given["today"], datetime.now(UTC))
+    changes, day = moved_market(given["data"], given["data_args"]), as_day(given["today"])
     contact = contact or loaded.rules.contact or (loaded.rules.url if loaded.rules.url.startswith("https://") else "")
     if not contact:
         raise ConfigError("board.yaml: contact is empty; baselines are submitted in the board's name, so set it or say --contact")

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 import ktdeval
 from ktdeval.cards import ATTACHED, card_kinds
+from ktdeval.cli import open_plugins, plugin_option
 from ktdeval.errors import PluginError, StoreError, VerificationError
 from ktdeval.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
-from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval.typed import to_plain
 from ktdeval_board.bundle import ANSWERS, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT
 from ktdeval_board.documents import Certified
 from ktdeval_board.entries import VERDICT
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.options import PLUGIN, as_day, moved_market, warn
+from ktdeval_board.options import as_day, moved_market
 from ktdeval_board.rules import load_rules
 
 _FILE = click.Path(path_type=Path)
@@ -33,7 +32,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--data", metavar="DATA", help="the market, where it has moved: a snapshot folder or data provider")
 @click.option("--data-args", multiple=True, metavar="NAME=VALUE,…", help="arguments of the data provider")
 @click.option("--on", "today", metavar="DAY", help="day of the verdict, YYYY-MM-DD [default: today, UTC]")
-@PLUGIN
+@plugin_option
 def certify(  # noqa: PLR0913 - a command takes one parameter for each option
     certificate: Path, board: Path, runs: tuple[Path, ...], data: str | None, data_args: tuple[str, ...], today: str | None,
     extra: tuple[str, ...],
@@ -44,7 +43,7 @@ def certify(  # noqa: PLR0913 - a command takes one parameter for each option
     certificate are then shown as verified, and stand in divisions that ask for one; until then it is claimed.
     """
     load_rules(board)
-    plugins, day = load_plugins(extra, warn), as_day(today, datetime.now(UTC))
+    plugins, day = open_plugins(extra), as_day(today)
     verify = card_kinds(ATTACHED, plugins)[ATTACHED].verify
     if verify is None:
         raise PluginError("the plugin of certificates can't verify one")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ktdeval.cli import open_plugins, plugin_option, warn
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import dumps_pretty
-from ktdeval.registry import load_plugins
 from ktdeval.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
-from ktdeval_board.options import as_day, say, warn
+from ktdeval_board.options import as_day, say
 
 
 @click.command()
@@ -28,20 +27,18 @@ from ktdeval_board.options import as_day, say, warn
 @click.option("--rerun", type=click.Path(path_type=Path), metavar="RUN", help="your own run of the plan of a submitted card")
 @click.option("--by", "rerun_by", default="", metavar="NAME", help="who made the run of --rerun")
 @click.option("--on", "today", metavar="DAY", help="day of the check, YYYY-MM-DD [default: today, UTC]")
-@click.option(
-    "--plugin", "plugins", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
-)
+@plugin_option
 @click.option("--json", "as_json", is_flag=True, help="print the report as JSON")
-def check(board: Path, is_dry: bool, as_json: bool, today: str | None, **choices: Any) -> int:
+def check(board: Path, is_dry: bool, as_json: bool, today: str | None, extra: tuple[str, ...], **choices: Any) -> int:
     """Check a board as its CI does, and record what was found.
 
     Every file, submission and card is looked at; the records of cards without a verdict are executed again on the board's own
     market. Nothing of a submission is run. Exit code 0: nothing is refused; 1: something is; 2: it can't be checked.
     """
-    options = CheckOptions(today=as_day(today, datetime.now(UTC)), record=not is_dry, **choices)
+    options = CheckOptions(today=as_day(today), record=not is_dry, plugins=extra, **choices)
     if (options.rerun is None) != (not options.rerun_by):
         raise UsageError("--rerun and --by go together: the run, and the name that readers are told")
-    report = check_board(board, load_plugins(options.plugins, warn), options, say)
+    report = check_board(board, open_plugins(options.plugins), options, say)
     if as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:

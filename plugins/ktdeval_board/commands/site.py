@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from ktdeval_board.options import say, warn
+from ktdeval.cli import warn
+from ktdeval_board.options import say
 from ktdeval_board.serve import LiveSite, SiteServer
 from ktdeval_board.site.build import BuildReport, build_site
 

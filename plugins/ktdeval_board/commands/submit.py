@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ktdeval.cards import count
+from ktdeval.cli import open_plugins, plugin_option
 from ktdeval.jsonio import dumps_pretty
-from ktdeval.registry import load_plugins
 from ktdeval.typed import to_plain
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
-from ktdeval_board.options import PLUGIN, as_day, moved_market, warn
+from ktdeval_board.options import as_day, moved_market
 from ktdeval_board.submit import Outcome, Request, Submitted, submit_run
 
 _CLAIMS = Claims.__struct_fields__
@@ -54,7 +53,7 @@ _CLAIMS = Claims.__struct_fields__
 @click.option("--dry-run", "is_dry", is_flag=True, help="only say what is missing, or what would be written")
 @click.option("--on", "today", metavar="YYYY-MM-DD", help="day of the submission [default: today, UTC]")
 @click.option("--json", "as_json", is_flag=True, help="print the outcome as JSON")
-@PLUGIN
+@plugin_option
 @click.pass_context
 def submit(context: click.Context, /, run: Path, board: Path, today: str | None, as_json: bool, **given: Any) -> None:
     """Check the run folder RUN against a board's rules and write its submission into a clone of the board.
@@ -63,10 +62,10 @@ def submit(context: click.Context, /, run: Path, board: Path, today: str | None,
     those of one run as it was made, which you chose before its result was known. Exit code 1: something is missing, nothing was
     written.
     """
-    changes, day = moved_market(given.pop("data"), given.pop("data_args")), as_day(today, datetime.now(UTC))
+    changes, day = moved_market(given.pop("data"), given.pop("data_args")), as_day(today)
     claims, plugins = Claims(**{name: given.pop(name) for name in _CLAIMS}), given.pop("extra")
     request = Request(run, day, changes=changes, plugins=plugins, **given)
-    outcome = submit_run(board, request, claims, load_plugins(plugins, warn), Redactor(os.environ, str(Path.home())))
+    outcome = submit_run(board, request, claims, open_plugins(plugins), Redactor(os.environ, str(Path.home())))
     if as_json:
         click.echo(dumps_pretty({"dry_run": request.is_dry, **to_plain(outcome)}), nl=False)
     else:

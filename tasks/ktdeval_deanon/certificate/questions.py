@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from ktdeval.harness import StepCounts
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.runner import make_plan, target_task_of
+from ktdeval.runner import choose_windows, make_plan, target_task_of
 
 PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"
 """Files of a probe set: what is sent, and apart from it what is true."""
@@ -187,9 +186,7 @@ def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot
 
 def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
     """How many probes of each window `probes` in all are. Raises UsageError: windows do not divide them evenly."""
-    names = windows or task.default_windows
-    globs = [name for text in names for name in (fnmatch.filter(task.windows, text) or [text])]
-    count = len(dict.fromkeys(globs))
+    count = len(choose_windows(task, windows))
     if probes % count:
         raise UsageError(f"--probes {probes}: {count} windows share them evenly; ask for {max(1, probes // count) * count}")
     return probes // count

@@ -1,6 +1,6 @@
 """The shipped lexicon of what a rationale may name that prices can't tell, and how its terms are found in a text.
 
-`lexicon.txt` holds the facts and says what each kind is. Latin terms are compared word by word, Chinese ones character
+`lexicon.yaml` holds the facts and says what each kind is. Latin terms are compared word by word, Chinese ones character
 by character with spaces ignored; both start from a table of beginnings, so the time taken grows with the text and not with the
 lexicon.
 """
@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from ktdeval.errors import DataError
 from ktdeval.masking import normalise, places_of
+from ktdeval.yamlio import load_yaml
 
-LEXICON_FILE = Path(__file__).with_name("lexicon.txt")
+LEXICON_FILE = Path(__file__).with_name("lexicon.yaml")
 
 KINDS = ("company", "brand", "sector", "sector-word", "sector-noun", "companion", "link", "event", "date", "plain")
 
@@ -46,7 +47,7 @@ class _Latin(NamedTuple):
 class Lexicon:
     """Terms by kind, ready to be found.
 
-    `terms`: kind -> spellings as in the lexicon file. Raises DataError: a kind is none of `KINDS`, or a spelling is too short to be
+    `terms`: kind -> spellings. Raises DataError: a kind is none of `KINDS`, or a spelling is too short to be
     told from other text.
     """
 
@@ -126,28 +127,10 @@ class Lexicon:
                         yield Found(kind.partition("-")[0], kept[at], kept[end - 1] + 1)
 
 
-def parse_lexicon(text: str, name: str = "lexicon") -> dict[str, list[str]]:
-    """Kind -> spellings of a lexicon file.
-
-    `text`: lines of `kind: spelling, spelling …`; empty lines and lines that begin with # are left out. Raises DataError: a line
-    has no kind or no spelling.
-    """
-    terms: dict[str, list[str]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        kind, colon, listed = line.partition(":")
-        spellings = [spelling for part in listed.split(", ") if (spelling := part.strip())]
-        if not colon or not spellings:
-            raise DataError(f"{name}:{number}: expected `kind: spelling, spelling …`")
-        terms.setdefault(kind.strip(), []).extend(spellings)
-    return terms
-
-
 @lru_cache(maxsize=1)
 def shipped_lexicon() -> Lexicon:
     """Lexicon that ships with the package."""
-    return Lexicon(parse_lexicon(LEXICON_FILE.read_text(encoding="utf-8"), LEXICON_FILE.name))
+    return Lexicon({kind: [name for names in things for name in names] for kind, things in load_yaml(LEXICON_FILE).items()})
 
 
 def _is_gap(text: str, start: int, end: int) -> bool:

@@ -1,7 +1,7 @@
 """Second stage of the leak linter: what a sentence says in other words, by its nearest planted sentence.
 
 Words can be avoided: `the maker of the nation's most famous spirit` holds no name. Each sentence is compared with sentences of
-known kind (`anchors.txt`) by the cosine of their embeddings, and takes the kind of its nearest. Where to draw the line is
+known kind (`anchors.yaml`) by the cosine of their embeddings, and takes the kind of its nearest. Where to draw the line is
 not guessed: harmless anchors say how near harmless sentences come to leaks, whatever the encoder.
 """
 
@@ -21,9 +21,9 @@ import numpy as np
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
 from ktdeval.masking import normalise
-from ktdeval_rationale.linter import LEAK_CATEGORIES
+from ktdeval.yamlio import load_yaml
 
-ANCHORS_FILE = Path(__file__).with_name("anchors.txt")
+ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"
 FALSE_ALARMS = 0.05
 """Share of harmless anchors that may be nearer to a leak than the threshold."""
@@ -194,22 +194,7 @@ def sentences_of(text: str) -> Iterator[tuple[int, int]]:
 @lru_cache(maxsize=1)
 def shipped_anchors() -> tuple[tuple[str, str], ...]:
     """(category, sentence) pairs that ship with the package."""
-    return tuple(parse_anchors(ANCHORS_FILE.read_text(encoding="utf-8"), ANCHORS_FILE.name))
-
-
-def parse_anchors(text: str, name: str = "anchors") -> Iterator[tuple[str, str]]:
-    """(category, sentence) pairs of lines of `category: sentence`.
-
-    Raises DataError: a line has no known category, or no sentence.
-    """
-    known = (*LEAK_CATEGORIES, HARMLESS)
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        category, _, sentence = line.partition(": ")
-        if category not in known or not sentence.strip():
-            raise DataError(f"{name}:{number}: expected `category: sentence` with one of {', '.join(known)}")
-        yield category, sentence.strip()
+    return tuple((category, sentence) for category, sentences in load_yaml(ANCHORS_FILE).items() for sentence in sentences)
 
 
 def _letter_groups(text: str) -> Iterator[str]:

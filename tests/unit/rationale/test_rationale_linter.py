@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError
 from ktdeval.masking.identities import WITHHELD
-from ktdeval_rationale.lexicon import KINDS, LEXICON_FILE, Lexicon, parse_lexicon, shipped_lexicon
+from ktdeval.yamlio import load_yaml
+from ktdeval_rationale.lexicon import KINDS, LEXICON_FILE, Lexicon, shipped_lexicon
 from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
 from masking_market import CODES, INDEX_CODE, MARKET, NAMES
 from spellings import CODE_STYLES, HARMLESS, spell
@@ -160,7 +161,7 @@ def test_a_name_is_found_wherever_it_stands_and_however_wide(name: str, around: 
 
 
 def test_the_shipped_lexicon_is_read_whole() -> None:
-    terms = parse_lexicon(LEXICON_FILE.read_text(encoding="utf-8"))
+    terms = {kind: [name for names in things for name in names] for kind, things in load_yaml(LEXICON_FILE).items()}
     assert set(terms) == set(KINDS)
     assert len(terms["company"]) > 400
     for kind, spellings in terms.items():
@@ -172,24 +173,22 @@ def test_the_shipped_lexicon_is_read_whole() -> None:
 @pytest.mark.parametrize("kind", ["company", "brand", "event"])
 def test_every_term_of_the_lexicon_is_found_as_its_kind(kind: str) -> None:
     linter = RationaleLinter()
-    for spelling in parse_lexicon(LEXICON_FILE.read_text(encoding="utf-8"))[kind]:
+    for spelling in (name for names in load_yaml(LEXICON_FILE)[kind] for name in names):
         term = spelling.removeprefix("^")
         assert kind in {category for category, _ in named(f"we like {term} most", linter)}, spelling
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("kind", "spelling", "message"),
     [
-        ("company Moutai", "lexicon:1: expected `kind: spelling, spelling …`"),
-        ("# a note\n\ncompany:", "lexicon:3: expected"),
-        ("firm: Moutai", "'firm' is none of the kinds company, brand"),
-        ("brand: 茅", "'茅' has one character"),
-        ("brand: &-", "'&-' has no two letters"),
+        ("firm", "Moutai", "'firm' is none of the kinds company, brand"),
+        ("brand", "茅", "'茅' has one character"),
+        ("brand", "&-", "'&-' has no two letters"),
     ],
 )
-def test_a_broken_lexicon_says_where(text: str, message: str) -> None:
+def test_a_broken_lexicon_says_what(kind: str, spelling: str, message: str) -> None:
     with pytest.raises(DataError, match=re.escape(message)):
-        Lexicon(parse_lexicon(text))
+        Lexicon({kind: [spelling]})
 
 
 def test_a_lexicon_of_ones_own_takes_the_place_of_the_shipped_one() -> None:

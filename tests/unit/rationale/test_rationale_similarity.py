@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
@@ -21,7 +20,6 @@ from ktdeval_rationale.similarity import (
     NgramEncoder,
     SimilarityLinter,
     choose_encoder,
-    parse_anchors,
     sentences_of,
     shipped_anchors,
 )
@@ -105,15 +103,6 @@ def test_anchors_cover_what_words_can_avoid_and_hold_no_test_sentence_name_code_
     linter = RationaleLinter(MARKET)  # else the first stage would do
     named = {mention.category for sentence in sentences for mention in linter.find(sentence)}
     assert not named & {"code", "company", "brand", "date"}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("brand - a sentence", "anchors:1: expected `category: sentence`"), ("# a\nstory: once", "anchors:2: expected")],
-)
-def test_a_broken_anchor_says_where(text: str, message: str) -> None:
-    with pytest.raises(DataError, match=re.escape(message)):
-        list(parse_anchors(text))
 
 
 def test_anchors_of_one_side_and_an_encoder_of_nonsense_are_refused() -> None:

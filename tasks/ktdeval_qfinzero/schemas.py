@@ -64,10 +64,6 @@ class Answer(msgspec.Struct):
     ]  #: moment of the clock
 
 
-class Row(msgspec.Struct):
-    """An object within arguments or an answer."""
-
-
 def text(description: str, longest: int = 40, pattern: str | None = None) -> Meta:
     """A text argument of bounded length."""
     return Meta(description=description, min_length=1, max_length=longest, pattern=pattern)
@@ -171,9 +167,9 @@ def _hint(text: str, types: Mapping[str, Any]) -> Any:
     return list[item] if kind == "list" else dict[str, item]
 
 
-def limit(most: int) -> Meta:
-    """Argument for the length of a page."""
-    return Meta(description="Most rows of one answer.", ge=1, le=most)
+def whole(description: str, least: int, most: int) -> Meta:
+    """A whole number within bounds."""
+    return Meta(description=description, ge=least, le=most)
 
 
 def schema_of(hint: Any, default: Any = NODEFAULT) -> dict[str, JsonValue]:

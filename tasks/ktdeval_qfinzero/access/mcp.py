@@ -39,13 +39,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
 NAME = "qfinzero"
-INSTRUCTIONS = """Price services (upq_*), event services (esp_*) and a paper broker (pmb_*) that share one clock, yours alone.
-Every answer has `as_of_ts`, the clock's moment. Nothing that became known later is ever answered: what can't be seen yet looks as
-if it did not exist. The clock only goes forward: when a broker's session begins later than the clock, and with each of its steps
-(pmb_session_step). To trade: pmb_account_create; pmb_session_create, whose universe lists the tickers and contracts that may be
-traded; pmb_order_place; then pmb_session_step. An order fills on bars that begin after it was placed. An answer whose `next_cursor`
-is not null has more: call again with it as `cursor`. Times are UTC, prices in dollars. An error says what is wrong and how to fix
-it."""
+INSTRUCTIONS = Path(__file__).with_name("instructions.md").read_text(encoding="utf-8").rstrip("\n")
 
 Context = ServerRequestContext[Any, Any]
 WorkspaceOf = Callable[[Context], str]

@@ -3,95 +3,31 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated, Any, Final, Literal
-
-from msgspec import UNSET, Meta, UnsetType
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from ktdeval.jsonio import JsonValue
+from ktdeval.yamlio import load_yaml
+from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.access.workspaces import HEADER
-from ktdeval_qfinzero.errors import STATUS, Code
+from ktdeval_qfinzero.errors import STATUS
 from ktdeval_qfinzero.operations import Catalogue, Operation
-from ktdeval_qfinzero.schemas import Arguments, Row, Schema, said, schema_of
+from ktdeval_qfinzero.schemas import Schema, schema_of
 
 JsonObject = dict[str, JsonValue]
 
-FAMILIES = {
-    "UPQ": "Prices, options, rates and corporate actions as of the clock.",
-    "ESP": "Calendars, news and what triggers next, as of the clock.",
-    "PMB": "The paper broker: accounts, sessions that step the clock, orders and options.",
-    "workspaces": "A clock and a broker of one's own.",
-}
-_ABOUT = f"""Price, event and broker services of one clock. Every call acts on a workspace, which has a clock and a broker of its
-own: open one with `POST /workspaces` and send its id in the header `{HEADER}`. Nothing that became known after the clock's moment
-is ever answered; the clock goes forward when a broker's session is stepped, and never back. Errors have one form."""
-_MEANING: dict[str, str] = {
-    "invalid_argument": "An argument, or the request itself, can't be used.",
-    "unauthorized": "The server's token is missing or wrong.",
-    "not_found": "There is no such thing, or not yet as of the clock; or no such workspace.",
-    "conflict": "The present state does not allow it.",
-    "timeout": "The request's body took too long.",
-    "too_large": "The request is too large.",
-    "unavailable": "Too many workspaces, or too many calls wait for this one.",
-}
-
-
-class ErrorInfo(Row):
-    """A refusal or a defect."""
-
-    code: Annotated[Literal[Code, "internal"], said("Kind of error.")]
-    message: Annotated[str, said("One line.")]
-    field: Annotated[str, said("The argument concerned, with its place inside.")] | UnsetType = UNSET
-
-
-class ErrorEnvelope(Row):
-    """Form of every error."""
-
-    error: Annotated[ErrorInfo, said("What is wrong and how to fix it.")]
-
-
-WorkspaceId = Annotated[str, Meta(description="Id of the workspace.", min_length=1, max_length=64)]
-
-
-_START = Meta(
-    description="Where the clock starts, such as 2025-01-06T21:00:00Z; the server's own start when left out.", max_length=40
-)
-
-
-class OpenWorkspace(Arguments):
-    """A workspace to be opened."""
-
-    as_of_ts: Annotated[str, _START] | None = None
-
-
-class DropWorkspace(Arguments):
-    """A workspace to be dropped."""
-
-    workspace_id: WorkspaceId
-
-
-class Opened(Row):
-    """A new workspace."""
-
-    workspace_id: WorkspaceId
-    as_of_ts: Annotated[str, said("Where the workspace's clock stands.")]
-
-
-class Dropped(Row):
-    """A workspace that is gone."""
-
-    workspace_id: WorkspaceId
-    dropped: Annotated[bool, said("It is gone.")]
+_TOLD: Final = load_yaml(Path(__file__).with_name("openapi.yaml"))
 
 
 def _unused(*_: Any) -> Any:
     raise NotImplementedError("the server opens and drops workspaces itself")
 
 
-OPENING: Final = Operation(
-    "workspaces.open", "POST", "/workspaces", "Open a workspace: a clock and a broker of one's own.", OpenWorkspace, Opened, _unused
+_OPEN, _DROP = "Open a workspace: a clock and a broker of one's own.", "Drop a workspace with all it holds."
+OPENING: Final = Operation("workspaces.open", "POST", "/workspaces", _OPEN, types.OpenWorkspace, types.Opened, _unused)
+DROPPING: Final = Operation(
+    "workspaces.drop", "DELETE", "/workspaces/{workspace_id}", _DROP, types.DropWorkspace, types.Dropped, _unused
 )
-_DROP = "Drop a workspace with all it holds."
-DROPPING: Final = Operation("workspaces.drop", "DELETE", "/workspaces/{workspace_id}", _DROP, DropWorkspace, Dropped, _unused)
 
 
 def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
@@ -104,13 +40,13 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
     return {
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
-        "info": {"title": "QFinZero services", "version": version("ktdeval"), "description": _ABOUT},
-        "tags": [{"name": name, "description": text} for name, text in FAMILIES.items()],
+        "info": {"title": "QFinZero services", "version": version("ktdeval"), "description": _TOLD["about"]},
+        "tags": [{"name": name, "description": text} for name, text in _TOLD["families"].items()],
         **security,
         "paths": paths,
         "components": {
             **scheme,
-            "schemas": {"Error": schema_of(ErrorEnvelope)},
+            "schemas": {"Error": schema_of(types.ErrorEnvelope)},
             "parameters": {
                 "Workspace": {
                     "name": HEADER,
@@ -159,9 +95,8 @@ def _parameter(operation: Operation, name: str, place: Literal["path", "query"])
 def _errors(is_guarded: bool) -> JsonObject:
     """Every error that any call may answer with."""
     schema: JsonObject = {"$ref": "#/components/schemas/Error"}
-    found = {
-        str(status): _content(_MEANING[code], schema) for code, status in STATUS.items() if is_guarded or code != "unauthorized"
-    }
+    kinds = {code: status for code, status in STATUS.items() if is_guarded or code != "unauthorized"}
+    found = {str(status): _content(_TOLD["errors"][code], schema) for code, status in kinds.items()}
     return {**found, "500": _content("A defect of the service.", schema)}
 
 

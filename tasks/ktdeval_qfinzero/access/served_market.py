@@ -13,6 +13,7 @@ from msgspec import Meta
 from ktdeval.errors import ConfigError, VerificationError
 from ktdeval.typed import from_plain
 from ktdeval.yamlio import load_yaml
+from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.errors import conflict, invalid
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, summary_of, typed
@@ -20,7 +21,7 @@ from ktdeval_qfinzero.pmb.arguments import MOST_CASH
 from ktdeval_qfinzero.pmb.commands import MOST_ACCOUNTS
 from ktdeval_qfinzero.pmb.log import Entry
 from ktdeval_qfinzero.pmb.values import AccountType, Rules
-from ktdeval_qfinzero.schemas import Answer, Arguments, Cursor, NextCursor, limit, read_cursor, said, write_cursor
+from ktdeval_qfinzero.schemas import Answer, Arguments, read_cursor, write_cursor
 from ktdeval_qfinzero.workspace import Workspace
 
 
@@ -99,29 +100,14 @@ def _check_account(workspace: Workspace, given: Plain, rules: AccountRules) -> N
         raise conflict(f"a client of this market has at most {rules.most} accounts; PMB.account.list gives them")
 
 
-class LogQuery(Arguments):
-    """Lines of the log."""
-
-    limit: Annotated[int, limit(1_000)] = 100
-    cursor: Cursor | None = None
-
-
-class LogPage(Answer):
-    """Lines of a log, without line ends."""
-
-    lines: Annotated[list[str], said("Each as it stands in the log: write them to a file, one a line.")]
-    log_hash: Annotated[str, said("Hash of the log's last line, which stands for the whole log.")]
-    next_cursor: NextCursor
-
-
-def give_log(workspace: Workspace, given: LogQuery) -> LogPage:
+def give_log(workspace: Workspace, given: types.LogQuery) -> types.LogPage:
     """Broker's log of this workspace, to be kept and replayed."""
     first = 0 if given.cursor is None else int(read_cursor(given.cursor, (int,))[0])
     log = workspace.broker.log
     lines = log.to_lines()
     last = first + given.limit
     cursor = write_cursor(last) if last < len(lines) else None
-    return LogPage(moment_text(workspace.clock.as_of_ns), list(lines[first:last]), log.last_hash, cursor)
+    return types.LogPage(moment_text(workspace.clock.as_of_ns), list(lines[first:last]), log.last_hash, cursor)
 
 
 LOG: Final = Operation("PMB.log.get", "GET", "/v1/log", summary_of(give_log), *typed(give_log, lambda workspace: workspace))

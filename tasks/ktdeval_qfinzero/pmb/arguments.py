@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ktdeval_qfinzero.instruments import MOST_TICKER
 from ktdeval_qfinzero.pmb.values import AccountType, Frequency, Kind, OrderStatus, OrderType, Rules, Side, TimeInForce
-from ktdeval_qfinzero.schemas import Arguments, Cursor, limit, said, text
+from ktdeval_qfinzero.schemas import Arguments, Cursor, said, text, whole
 
 MOST_SYMBOLS: Final = 500
 MOST_QTY: Final = 1_000_000
@@ -17,10 +17,6 @@ MOST_PRICE: Final = 1_000_000
 MOST_CASH: Final = 1_000_000_000
 MOST_STEPS: Final = 100_000
 MOST_TICKERS: Final = 200
-
-
-def _whole(description: str, least: int, most: int) -> Meta:
-    return Meta(description=description, ge=least, le=most)
 
 
 AccountId = Annotated[str, text("Id of the account, such as acct-000001.")]
@@ -32,13 +28,13 @@ ClientOrderId = Annotated[
 Contract = Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)]
 TradeSide = Annotated[Side, said("BUY or SELL; selling more than is held goes short.")]
 Price = Annotated[float, Meta(gt=0, le=MOST_PRICE)]
-Qty = Annotated[int, _whole("Shares or contracts.", 1, MOST_QTY)]
+Qty = Annotated[int, whole("Shares or contracts.", 1, MOST_QTY)]
 InForce = Annotated[
     TimeInForce,
     said("DAY: until the close of its trading day; GTC: until cancelled; GTD: until expire_ts. All end with the session."),
 ]
 ExpireTs = Annotated[str, text("When a GTD order expires: a moment such as 2025-01-10T20:00:00Z, or a day, which is all of it.")]
-PageLimit = Annotated[int, limit(1_000)]
+PageLimit = Annotated[int, whole("Most rows of one answer.", 1, 1_000)]
 
 
 class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -85,7 +81,7 @@ class Leg(Arguments):
 
     instrument: Traded
     side: TradeSide
-    ratio: Annotated[int, _whole("Shares or contracts of one unit of the spread.", 1, 1_000)] = 1
+    ratio: Annotated[int, whole("Shares or contracts of one unit of the spread.", 1, 1_000)] = 1
 
 
 _Ticker = Annotated[str, text("Ticker.", MOST_TICKER)]
@@ -189,7 +185,7 @@ class Step(Arguments):
     """Time to pass in a session."""
 
     session_id: SessionId
-    step: Annotated[int, _whole("Ticks; without effect where until_ts is given.", 1, MOST_STEPS)] = 1
+    step: Annotated[int, whole("Ticks; without effect where until_ts is given.", 1, MOST_STEPS)] = 1
     until_ts: Annotated[str, text("Moment to go to, after the clock; the session's last tick where that is earlier.")] | None = None
 
 
@@ -246,7 +242,7 @@ class PlaceSpread(Arguments):
         list[Leg],
         Meta(description="Legs about one underlying; all fill on one tick, in full, or none does.", min_length=2, max_length=4),
     ]
-    qty: Annotated[int, _whole("Units of the spread.", 1, 10_000)]
+    qty: Annotated[int, whole("Units of the spread.", 1, 10_000)]
     net_limit_price: (
         Annotated[
             float,
@@ -269,5 +265,5 @@ class ExerciseOption(Arguments):
     session_id: SessionId
     account_id: AccountId
     contract: Annotated[str, text("OPRA symbol of the option.", 24)]
-    qty: Annotated[int, _whole("Contracts to exercise now.", 1, MOST_QTY)] | None = None
+    qty: Annotated[int, whole("Contracts to exercise now.", 1, MOST_QTY)] | None = None
     do_not_exercise: Annotated[bool, said("Instead of qty: true forbids exercise at expiry, false allows it again.")] | None = None

@@ -54,6 +54,19 @@ class Bars:
 BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume", "transactions")  #: Columns of `Bars`, in order
 
 
+def grouped(bars: Bars, first: IntArray, start_ns: IntArray) -> Bars:
+    """Longer bars: first open, highest high, …, sums. `first`: [m] rows with which they begin; `start_ns`: [m] their starts."""
+    return Bars(
+        start_ns,
+        bars.open_e4[first],
+        np.maximum.reduceat(bars.high_e4, first),
+        np.minimum.reduceat(bars.low_e4, first),
+        bars.close_e4[np.append(first[1:], len(bars)) - 1],
+        np.add.reduceat(bars.volume, first),
+        np.add.reduceat(bars.transactions, first),
+    )
+
+
 def empty_bars() -> Bars:
     """No bars."""
     none, no_volume = np.empty(0, np.int64), np.empty(0, np.float64)

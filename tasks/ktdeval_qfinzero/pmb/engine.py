@@ -106,7 +106,7 @@ class Engine:
 
     def borrowable(self, account: Account, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, int]:
         """Ticker -> shares that an account can be short of then: those of the one pool less what other accounts have borrowed."""
-        left = dict(self.reference.borrowable(symbols, as_of_ns))
+        left = {symbol: row.shares for symbol, row in self.reference.lent(symbols, as_of_ns).items()}
         for other in self.state.accounts.values():
             for symbol in left if other is not account else ():
                 left[symbol] -= max(0, -other.held(f"STOCK:{symbol}"))

@@ -8,7 +8,7 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import AssetClass, Bars, DealRow, DividendRow, Resolution, SplitRow
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, BorrowRow, DealRow, DividendRow, Resolution, SplitRow
 from ktdeval_qfinzero.data.stores import Dataset, PriceStore, Span
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
@@ -75,15 +75,10 @@ class Reference:
             known = self._listed[key] = (as_of_ns, symbols)
         return instrument.symbol in known[1]
 
-    def borrowable(self, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, int]:
-        """Ticker -> shares that can be borrowed then; without those for which nothing is known."""
+    def lent(self, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, BorrowRow]:
+        """Ticker -> what can be borrowed then, and its fee; without those for which nothing is known."""
         rows = ((symbol, self.prices.borrow(symbol, as_of_ns)) for symbol in symbols)
-        return {symbol: row.shares for symbol, row in rows if row is not None}
-
-    def borrow_bps(self, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, int]:
-        """Ticker -> fee of a year then; without those for which nothing is known."""
-        rows = ((symbol, self.prices.borrow(symbol, as_of_ns)) for symbol in symbols)
-        return {symbol: row.fee_bps_per_year for symbol, row in rows if row is not None}
+        return {symbol: row for symbol, row in rows if row is not None}
 
     def visible_mark(self, instrument: Instrument, as_of_ns: int) -> int | None:
         """Last close by a moment, of a minute or of a day, as corporate actions since then leave it; None without any.

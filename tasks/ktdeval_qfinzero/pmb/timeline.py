@@ -143,7 +143,7 @@ def _finance(engine: Engine, account: Account) -> None:
     if account.cash_e4 >= 0 and not shorts:
         return
     nights = (days.settlement_day(engine.hours, engine.day) - engine.day).days
-    bps = engine.reference.borrow_bps(shorts, engine.now_ns)
+    bps = {ticker: row.fee_bps_per_year for ticker, row in engine.reference.lent(shorts, engine.now_ns).items()}
     charges = days.daily_charges(account, engine.marks(), engine.rules_of(account), bps, nights)
     if charges.interest_e4:
         engine.emit(InterestCharged(account.id, days=nights, cash_e4=-charges.interest_e4))

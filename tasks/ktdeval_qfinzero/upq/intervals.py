@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, grouped
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.view import View
@@ -20,16 +20,7 @@ def interval_bars(view: View, asset_class: AssetClass, ticker: str, span: Span, 
     if not len(minutes):
         return minutes
     first = np.flatnonzero(np.diff(start_ns, prepend=start_ns[0] - 1))
-    last = np.append(first[1:], len(start_ns)) - 1
-    return Bars(
-        start_ns[first],
-        minutes.open_e4[first],
-        np.maximum.reduceat(minutes.high_e4, first),
-        np.minimum.reduceat(minutes.low_e4, first),
-        minutes.close_e4[last],
-        np.add.reduceat(minutes.volume, first),
-        np.add.reduceat(minutes.transactions, first),
-    )
+    return grouped(minutes, first, start_ns[first])
 
 
 def interval_ends(view: View, asset_class: AssetClass, start_ns: IntArray, step_ns: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval_qfinzero.data.rows import Bars, FloatArray, IntArray
+from ktdeval_qfinzero.data.rows import Bars, FloatArray, IntArray, grouped
 from ktdeval_qfinzero.data.synthetic.grid import SESSION_MINUTES, Grid, stream, variance_shape, volume_shape
 from ktdeval_qfinzero.moments import MINUTE
 
@@ -156,18 +156,8 @@ def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
     rows, first = np.unique(day_row, return_index=True)
     if not len(rows):
         return minutes
-    last = np.append(first[1:], len(day_row)) - 1
-    volume: FloatArray = np.add.reduceat(minutes.volume, first)
-    volume = np.round(volume, 4)
-    return Bars(
-        midnight_ns[rows],
-        minutes.open_e4[first],
-        np.maximum.reduceat(minutes.high_e4, first),
-        np.minimum.reduceat(minutes.low_e4, first),
-        minutes.close_e4[last],
-        volume,
-        np.add.reduceat(minutes.transactions, first),
-    )
+    found = grouped(minutes, first, midnight_ns[rows])
+    return replace(found, volume=np.round(found.volume, 4))
 
 
 def _trade_rate(rng: np.random.Generator, grid: Grid, moves: Moves, traded: Traded) -> FloatArray:

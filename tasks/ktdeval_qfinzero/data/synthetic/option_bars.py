@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, ContractRow, FloatArray, IntArray, Resolution
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, ContractRow, FloatArray, IntArray, Resolution, grouped
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
 from ktdeval_qfinzero.data.synthetic.grid import Grid, stream, volume_shape
 from ktdeval_qfinzero.data.synthetic.names import Size
@@ -81,26 +81,14 @@ def draw_trades(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades)
 
 def minute_bars(grid: Grid, part: Trades, drawn: Drawn) -> tuple[Bars, Bars, IntArray]:
     """Bars of the trades: of minutes, of the contracts' days, and the contract of each bar of a minute."""
+    price_e4, time_ns = drawn.price_e4, grid.open_ns[part.row[drawn.place]] + drawn.minute * MINUTE
+    trades = Bars(time_ns, price_e4, price_e4, price_e4, price_e4, drawn.size, np.ones_like(price_e4))
     key = drawn.place * grid.width + drawn.minute
     first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    start = grid.open_ns[part.row[drawn.place[first]]] + drawn.minute[first] * MINUTE
-    minutes = _bars(drawn, first, start)
+    minutes = grouped(trades, first, time_ns[first])
     day_first = np.flatnonzero(np.append(True, drawn.place[1:] != drawn.place[:-1]))
-    days = _bars(drawn, day_first, grid.midnight_ns[part.row])
+    days = grouped(trades, day_first, grid.midnight_ns[part.row])
     return minutes, days, part.contract[drawn.place[first]]
-
-
-def _bars(drawn: Drawn, first: IntArray, start_ns: IntArray) -> Bars:
-    last = np.append(first[1:], len(drawn.place)) - 1
-    return Bars(
-        start_ns,
-        drawn.price_e4[first],
-        np.maximum.reduceat(drawn.price_e4, first),
-        np.minimum.reduceat(drawn.price_e4, first),
-        drawn.price_e4[last],
-        np.add.reduceat(drawn.size, first),
-        np.diff(np.append(first, len(drawn.place))),
-    )
 
 
 def _sizes(rng: np.random.Generator, part: Trades) -> FloatArray:

@@ -6,7 +6,8 @@ every failure counted under its kind, and without an identity of a masked market
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,12 @@ from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.jsonio import dumps_canonical
 from ktdeval.seeds import derive_seed
+from ktdeval.yamlio import load_yaml
 from ktdeval_models.conversation import SUBMIT, Conversation
 from ktdeval_models.params import ChaosParams
 
-REAL_IDENTITIES = (
-    "600519", "SH600519", "600519.SH", "sh.600036", "000001.SZ", "300750", "688981.SS", "sz000858", "６００５１９", "贵州茅台",
-    "Kweichow Moutai", "000300.SH", "2024-09-24", "20240924", "2024/10/08", "24 September 2024", "2024年9月24日", "Friday",
-)  # fmt: skip
-"""Words of a model that recognises a market: codes in vendors' styles, names, an index, dates."""
+_WORDS = load_yaml(Path(__file__).with_name("chaos.yaml"))
+_IDENTITIES: Sequence[str] = _WORDS["identities"]
 
 ERROR_KINDS = ("timeout", "rate_limited", "server", "connection", "bad_response")
 
@@ -132,32 +131,8 @@ def _bad_json(turn: _Turn) -> Reply:
     return turn.raw(name, turn.pick(broken))
 
 
-def _unknown_tool(turn: _Turn) -> Reply:
-    return turn.raw(turn.pick(("get_news", "screen_candidate", "python", "", "600519", "submit-action")), '{"query": "why"}')
-
-
-def _wrong_arguments(turn: _Turn) -> Reply:
-    return turn.raw(*turn.pick(_WRONG_ARGUMENTS))
-
-
-_WRONG_ARGUMENTS = (
-    ("screen_candidates", "{}"),
-    ("screen_candidates", '{"factors": ["ALPHA"], "k": 5}'),
-    ("screen_candidates", '{"factors": "MOM_12_1"}'),
-    ("screen_candidates", '{"factors": ["SKEW"], "k": 1e9}'),
-    ("screen_candidates", '{"factors": ["SKEW"], "k": NaN}'),
-    ("get_stock_snapshot", '{"lookback": 5}'),
-    ("get_stock_snapshot", '{"stock_id": 42}'),
-    ("get_market_context", '{"date": "2024-09-24"}'),
-    ("compare_candidates", '{"stock_ids": [], "dims": ["SKEW"]}'),
-    ("risk_check", '{"target_weights": {"asset_9999": 0.1}}'),
-    ("risk_check", '{"target_weights": [0.1]}'),
-    ("risk_check", '{"target_weights": {"x": 1e999}}'),
-)
-
-
 def _real_identity_looked_up(turn: _Turn) -> Reply:
-    name = turn.pick(REAL_IDENTITIES)
+    name = turn.pick(_IDENTITIES)
     lookups = (
         ("get_stock_snapshot", {"stock_id": name}),
         ("compare_candidates", {"stock_ids": [name, turn.stock()], "dims": ["SKEW"]}),
@@ -165,31 +140,11 @@ def _real_identity_looked_up(turn: _Turn) -> Reply:
     )
     tool, arguments = turn.pick(lookups)
     calls = turn.raw(tool, dumps_canonical(arguments)).tool_calls
-    return Reply(f"This looks like {name} around {turn.pick(REAL_IDENTITIES)}.", calls, "tool_calls")
-
-
-def _flood(turn: _Turn) -> Reply:
-    return turn.raw("get_market_context", *["{}"] * int(turn.chance.integers(5, 25)))
-
-
-def _premature_submission(turn: _Turn) -> Reply:
-    return turn.raw(SUBMIT, turn.text())
-
-
-def _empty(turn: _Turn) -> Reply:
-    return Reply(turn.pick(("", " ", "\n")))
+    return Reply(f"This looks like {name} around {turn.pick(_IDENTITIES)}.", calls, "tool_calls")
 
 
 def _prose(turn: _Turn) -> Reply:
-    return Reply(f"I would buy {turn.pick(REAL_IDENTITIES)}: in {turn.pick(REAL_IDENTITIES)} it rose. {turn.text()}")
-
-
-def _refusal(_turn: _Turn) -> Reply:
-    return Reply("I can't give investment advice.", finish_reason="refusal")
-
-
-def _filtered(_turn: _Turn) -> Reply:
-    return Reply("", finish_reason="content_filter")
+    return Reply(f"I would buy {turn.pick(_IDENTITIES)}: in {turn.pick(_IDENTITIES)} it rose. {turn.text()}")
 
 
 def _truncated(turn: _Turn) -> Reply:
@@ -212,26 +167,9 @@ def _submission_with(*changes: Mapping[str, Any]) -> Misdeed:
     return lambda turn: turn.raw(SUBMIT, turn.text(**turn.pick(changes)))
 
 
-_both_sizes = _submission_with({"target_weight": 0.05, "shares": 100}, {"target_weight": None})
-_wrong_values = _submission_with(
-    {"side": "HOLD"}, {"side": "buy"}, {"confidence": 1.5}, {"confidence": "high"}, {"reason": "x"}, {"reason": 7},
-    {"target_weight": None, "shares": 0}, {"target_weight": None, "shares": -100}, {"target_weight": None, "shares": 150.5},
-    {"target_weight": 1.2}, {"target_weight": -0.1}, {"stock_id": 42}, {"stock_id": ""}, {"price": 10.0},
-)  # fmt: skip
-_huge_shares = _submission_with(*({"target_weight": None, "shares": shares} for shares in (10**8, 10**30, 7, 101)))
-_against_the_rules = _submission_with({"target_weight": 0.6}, {"side": "SELL", "target_weight": 0.0})
-_unknown_stock = _submission_with(
-    *({"stock_id": name} for name in ("asset_9999", "asset_42", "ASSET_0001", "cash", "999999", "day_+3"))
-)
-
-
-def _odd_numbers(turn: _Turn) -> Reply:
-    return turn.raw(SUBMIT, turn.text(target_weight="#", side="BUY").replace('"#"', turn.pick(_ODD_NUMBERS)))
-
-
 def _real_identity_ordered(turn: _Turn) -> Reply:
-    name = turn.pick(REAL_IDENTITIES)
-    reason = turn.conversation.reason(f"{name} always rises after {turn.pick(REAL_IDENTITIES)}")
+    name = turn.pick(_IDENTITIES)
+    reason = turn.conversation.reason(f"{name} always rises after {turn.pick(_IDENTITIES)}")
     submission = turn.submission(stock_id=name, reason=reason) | {"overall_reason": f"I recognise {name}."}
     return turn.raw(SUBMIT, dumps_canonical(submission))
 
@@ -242,20 +180,25 @@ def _odd_text(turn: _Turn) -> Reply:
     return turn.raw(SUBMIT, turn.text(reason="#" * 12).replace("#" * 12, reason, 1))
 
 
-def _wrong_tool(turn: _Turn) -> Reply:
-    return turn.raw("get_market_context", "{}")
-
-
-def _several_submissions(turn: _Turn) -> Reply:
-    return turn.raw(SUBMIT, turn.text(), turn.text())
-
-
-RESEARCH_MISDEEDS: tuple[Misdeed, ...] = (
-    _bad_json, _unknown_tool, _wrong_arguments, _real_identity_looked_up, _flood, _premature_submission, _empty, _prose,
-    _refusal, _filtered, _truncated,
-)  # fmt: skip
-SUBMISSION_MISDEEDS: tuple[Misdeed, ...] = (
-    _bad_json, _unknown_tool, _missing_field, _both_sizes, _wrong_values, _odd_numbers, _huge_shares, _real_identity_ordered,
-    _odd_text, _wrong_tool, _several_submissions, _unknown_stock, _against_the_rules, _empty, _prose, _refusal, _filtered,
-    _truncated,
-)  # fmt: skip
+_MISDEEDS: Mapping[str, Misdeed] = {
+    "bad_json": _bad_json,
+    "unknown_tool": lambda turn: turn.raw(turn.pick(_WORDS["unknown_tools"]), '{"query": "why"}'),
+    "wrong_arguments": lambda turn: turn.raw(*turn.pick(_WORDS["wrong_arguments"])),
+    "real_identity_looked_up": _real_identity_looked_up,
+    "flood": lambda turn: turn.raw("get_market_context", *["{}"] * int(turn.chance.integers(5, 25))),
+    "premature_submission": lambda turn: turn.raw(SUBMIT, turn.text()),
+    "empty": lambda turn: Reply(turn.pick(("", " ", "\n"))),
+    "prose": _prose,
+    "refusal": lambda _: Reply("I can't give investment advice.", finish_reason="refusal"),
+    "filtered": lambda _: Reply("", finish_reason="content_filter"),
+    "truncated": _truncated,
+    "missing_field": _missing_field,
+    "odd_numbers": lambda turn: turn.raw(SUBMIT, turn.text(target_weight="#", side="BUY").replace('"#"', turn.pick(_ODD_NUMBERS))),
+    "huge_shares": _submission_with(*({"target_weight": None, "shares": shares} for shares in (10**8, 10**30, 7, 101))),
+    "real_identity_ordered": _real_identity_ordered,
+    "odd_text": _odd_text,
+    "wrong_tool": lambda turn: turn.raw("get_market_context", "{}"),
+    "several_submissions": lambda turn: turn.raw(SUBMIT, turn.text(), turn.text()),
+    **{name: _submission_with(*changes) for name, changes in _WORDS["changed_orders"].items()},
+}
+RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS = (tuple(_MISDEEDS[name] for name in _WORDS[phase]) for phase in ("research", "submission"))

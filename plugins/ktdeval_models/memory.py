@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.registry import load_plugins
@@ -36,10 +37,7 @@ class MemoryModel(RankModel):
     @cached_property
     def _adjusted(self) -> FloatArray:
         """[days, assets] adjusted closes; a day without a bar has the last one before it."""
-        closes = self._market.close * self._market.factor
-        known = np.maximum.accumulate(np.where(np.isfinite(closes), np.arange(len(closes))[:, None], 0), axis=0)
-        filled: FloatArray = np.take_along_axis(closes, known, axis=0)
-        return filled
+        return pd.DataFrame(self._market.adjusted_close).ffill().to_numpy()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """The remembered names where codes are recognised; the ranking where they are not, or cash where a fall is remembered."""
@@ -76,19 +74,14 @@ class MemoryModel(RankModel):
         best = [self._market.codes[asset] for asset in order[: 2 * self._positions]]
         sizing = Sizing.equal(conversation.state, self._positions, self.params.invested, self.band)
         rows = [self._row(code, row) for code in best]
-        ranking = Ranking(
-            [one for one in rows if one["close_cny"] is not None], frozenset(best), "what is remembered to have risen"
-        )
-        return rebalance(conversation, ranking, sizing)
+        known = [one for one in rows if one["close_cny"] is not None]
+        return rebalance(conversation, Ranking(known, frozenset(best), "what is remembered to have risen"), sizing)
 
     def _row(self, code: str, row: int | None) -> Row:
         asset = self._market.asset_index[code]
         price = self._market.close[-1 if row is None else row, asset]
-        return {
-            "stock_id": code,
-            "close_cny": float(price) if np.isfinite(price) else None,
-            "board": str(self._market.boards[asset]),
-        }
+        close = float(price) if np.isfinite(price) else None
+        return {"stock_id": code, "close_cny": close, "board": str(self._market.boards[asset])}
 
 
 def make_memory(_name: str, params: MemoryParams | None = None) -> MemoryModel:

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from ktdeval.cards import LEAST_DECIDED_PERCENT, JsonPath, Problem, decode_strict
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, sha256_hex
 from ktdeval.stats import clopper_pearson_upper, wilson
 from ktdeval.typed import to_plain
-from ktdeval_deanon.certificate.types import Attacker, Bound, BoundEntry, Certificate, CertificateFacts, Keyed, Recovery
+from ktdeval_deanon.certificate.types import Bound, BoundEntry, Certificate, CertificateFacts, Keyed, Recovery
 
 KIND = "certificate"
 LEVEL = 0.95
@@ -96,13 +97,9 @@ def _labels(certificate: CertificateFacts) -> list[str]:
         "limited": certificate.probes.limit is not None,
         "no model attacked": not models,
         "few answers": any(_is_short(attacker.answered, attacker.probes) for attacker in models),
-        "few guesses": any(_is_short(named, attacker.answered) for attacker in models for named in _named(attacker).values()),
+        "few guesses": any(_is_short(named, attacker.answered) for attacker in models for named in asdict(attacker.named).values()),
     }
     return [label for label, holds in conditions.items() if holds]
-
-
-def _named(attacker: Attacker) -> dict[str, int]:
-    return {"tickers": attacker.named.tickers, "date": attacker.named.date}
 
 
 def _is_short(part: int, whole: int) -> bool:
@@ -164,7 +161,7 @@ def _attacker_problems(certificate: Certificate) -> Iterator[Problem]:
             yield ("attackers", place, "probes"), f"the probe set has {count}"
         if attacker.answered > count:
             yield ("attackers", place, "answered"), f"is more than {count} probes"
-        if too_many := [field for field, named in _named(attacker).items() if named > attacker.answered]:
+        if too_many := [field for field, named in asdict(attacker.named).items() if named > attacker.answered]:
             yield ("attackers", place, "named", too_many[0]), f"is more than {attacker.answered} answers"
         yield from _score_problems(("attackers", place, "scores"), attacker.scores, certificate, attacker.answered)
     if EXACT_MATCHER not in names:

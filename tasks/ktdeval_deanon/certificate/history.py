@@ -148,15 +148,13 @@ def _moves(values: FloatArray, name: str) -> FloatArray | None:
     if match := _RETURN.fullmatch(name):
         return _change_over(values, int(match[1])) * 100.0
     if match := _DRAWDOWN.fullmatch(name):
-        return (values / _trailing_maximum(values, int(match[1])) - 1.0) * 100.0
+        highest: FloatArray = pd.DataFrame(values).rolling(int(match[1]), min_periods=1).max().to_numpy()
+        return (values / highest - 1.0) * 100.0
     return None
 
 
 def _change_over(values: FloatArray, days: int) -> FloatArray:
-    change = np.full(values.shape, np.nan)
-    with np.errstate(all="ignore"):
-        change[days:] = values[days:] / values[:-days] - 1.0
-    return change
+    return pd.DataFrame(values).pct_change(days, fill_method=None).to_numpy()
 
 
 def _volatility_pct(levels: FloatArray, days: int) -> FloatArray:
@@ -175,13 +173,6 @@ def single(values: npt.NDArray[np.generic]) -> SingleArray:
 def _log(values: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"):
         return np.log(np.where(values > 0, values, np.nan))
-
-
-def _trailing_maximum(values: FloatArray, days: int) -> FloatArray:
-    highest = values.copy()
-    for back in range(1, min(days, len(values))):
-        np.fmax(highest[back:], values[:-back], out=highest[back:])
-    return highest
 
 
 def _trailing_positive_mean(values: FloatArray, days: int) -> FloatArray:

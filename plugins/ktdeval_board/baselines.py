@@ -93,14 +93,11 @@ def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
             raise ConfigError(f"{where}: window {window.name} is {first}…{last} here, {window.first}…{window.last} on the board")
 
 
-HORIZON_DAYS = 10
-"""Trading days of the return that is predicted; it begins at the close after the day of the factors."""
+HORIZON_DAYS = 10  #: Trading days of the return that is predicted; it begins at the close after the day of the factors
 EVERY_DAYS = 5
 """Distance of the training days: overlapping targets say little that is new."""
-RIDGE = 0.1
-"""Penalty as a share of the observations; exposures have unit variance."""
-LEAST_DAYS = 20
-"""Training days below which nothing is learnt that is worth showing."""
+RIDGE = 0.1  #: Penalty as a share of the observations; exposures have unit variance
+LEAST_DAYS = 20  #: Training days below which nothing is learnt that is worth showing
 MOST_FACTORS = 6
 """Factors that the model takes, because one screen of the market takes no more; the strongest are kept and fitted again."""
 _HISTORY_DAYS = 252

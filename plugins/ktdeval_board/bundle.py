@@ -195,10 +195,8 @@ def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Found]:
         yield from redactor.find(to_plain(transcript), f"episodes/{spec.id}/{TRANSCRIPT}")
 
 
-REDACTED = "[redacted]"
-"""What stands in the place of a secret."""
-HOME = "/home/[user]"
-"""What stands in the place of a home folder."""
+REDACTED = "[redacted]"  #: What stands in the place of a secret
+HOME = "/home/[user]"  #: What stands in the place of a home folder
 
 _LONGEST_KEPT = 1_000_000
 _CACHED = 50_000

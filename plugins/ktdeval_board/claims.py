@@ -17,8 +17,7 @@ from ktdeval_board.documents import Submission
 from ktdeval_board.entries import Board, Card, market_of, names_of
 from ktdeval_board.rules import Division
 
-NO_CUTOFF = "none"
-"""Given as the cut-off date: there is none, or it is not known."""
+NO_CUTOFF = "none"  #: Given as the cut-off date: there is none, or it is not known
 
 _NO_CARD = "0" * 64
 

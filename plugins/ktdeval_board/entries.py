@@ -23,8 +23,7 @@ Card = TradingCard | ScoringCard
 NO_MARKET = "asks about no market, and each division of a board has one"
 """Said of a card whose task needs no market: it can't stand on a board."""
 
-VERDICT = "verdict.json"
-"""Verdict on a certificate, in its folder."""
+VERDICT = "verdict.json"  #: Verdict on a certificate, in its folder
 
 _SETTING_PREFIX = "reasoning_"
 

@@ -45,8 +45,7 @@ DEFAULT_BASELINES = (
     "builtin/random",
 )
 """Baselines of a board that names none."""
-RANDOM_SEEDS = tuple(range(10))
-"""Seeds of a random baseline: enough for a band of random traders."""
+RANDOM_SEEDS = tuple(range(10))  #: Seeds of a random baseline: enough for a band of random traders
 
 _KINDS: Mapping[str, BaselineKind] = {"builtin/random": "random", "builtin/linear_factor": "supervised"}
 """Models that are no fixed rule."""

@@ -32,14 +32,12 @@ _TYPES = {
 }
 """Types of the files of a site, all of them text; what this machine's own table says is no matter."""
 
-_LEAST_PACKED = 1000
-"""Bytes from which packing is worth its header."""
+_LEAST_PACKED = 1000  #: Bytes from which packing is worth its header
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """Names of this machine; a server that listens to others answers to whatever name it is reached by."""
 
-Fingerprint = tuple[tuple[str, int, int], ...]
-"""Path, size and time of change of each file that a site is made of."""
+Fingerprint = tuple[tuple[str, int, int], ...]  #: Path, size and time of change of each file that a site is made of
 
 
 class LiveSite:

@@ -39,8 +39,7 @@ from ktdeval_board.layout import CardFiles
 from ktdeval_board.placement import Placement
 from ktdeval_board.rules import Division, Rules
 
-_RUN = "run"
-"""Folder of a bundle in its staging folder."""
+_RUN = "run"  #: Folder of a bundle in its staging folder
 
 Stored = Literal["repository", "elsewhere"]
 

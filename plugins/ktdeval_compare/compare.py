@@ -33,8 +33,7 @@ from ktdeval_compare.entrants import (
 from ktdeval_compare.power import pairs_needed
 from ktdeval_compare.sharpe_difference import sharpe_difference
 
-NULL_DRAWS = 100_000
-"""Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to 0.0005."""
+NULL_DRAWS = 100_000  #: Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to 0.0005
 
 _VARIANT_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
     "masks": lambda entrant: entrant.card.task.mask,

@@ -28,8 +28,7 @@ from ktdeval_compare.entrants import (
     spans,
 )
 
-_MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
-"""Sets of masks over which contributions can be averaged, largest first."""
+_MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))  #: Sets of masks over which contributions can be averaged, largest first
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from ktdeval.typed import encode_canonical
 Row = dict[str, JsonValue]
 Values = npt.NDArray[np.float64]
 
-Cell = tuple[str, int]
-"""Window and seed: what figures of two cards are paired on."""
+Cell = tuple[str, int]  #: Window and seed: what figures of two cards are paired on
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,7 @@ class Entrant(_Card):
 
 
 _Entry = TypeVar("_Entry", bound=_Card)
-_NO_CAUTION = ("mask not certified", "certificate claimed")
-"""Labels of cards that are about the mask, which compared cards share."""
+_NO_CAUTION = ("mask not certified", "certificate claimed")  #: Labels of cards that are about the mask, which compared cards share
 
 
 def load_entrants(paths: Sequence[Path]) -> list[Entrant]:

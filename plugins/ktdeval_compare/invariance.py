@@ -46,12 +46,10 @@ _FACETS: Mapping[str, Callable[[Entrant], Any]] = {
 }
 """Everything but the mask key, the windows and the seeds, which are paired."""
 
-Apart = Mapping[str, "float | str"]
-"""By figure: how far two episodes lie apart, or why that is not defined."""
+Apart = Mapping[str, "float | str"]  #: By figure: how far two episodes lie apart, or why that is not defined
 
 _Order = tuple[str, str, float | None, int | None]
-_Trade = tuple[str, str]
-"""Asset and side."""
+_Trade = tuple[str, str]  #: Asset and side
 
 
 class Figure(NamedTuple):

@@ -23,8 +23,7 @@ _FACETS = {
     "snapshots": MARKET_FACETS["snapshots"],
     "limits of steps": MARKET_FACETS["limits of steps"],
 }
-Points = Mapping[str, float]
-"""Mean figure of each sample, by its id."""
+Points = Mapping[str, float]  #: Mean figure of each sample, by its id
 
 
 def compare_scores(cards: Sequence[Scored], options: Options) -> Row:

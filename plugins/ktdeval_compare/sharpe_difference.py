@@ -19,12 +19,10 @@ from ktdeval.stats import TRADING_DAYS
 
 Matrix = npt.NDArray[np.float64]
 
-MINIMUM_DAYS = 20
-"""Fewer days than this carry no long-run variance worth the name."""
+MINIMUM_DAYS = 20  #: Fewer days than this carry no long-run variance worth the name
 
 _NO_VARIANCE = 1e-12
-_NO_ERROR = 1e-6
-"""A standard error this small, times sqrt(days), is rounding: one series is the other at another leverage."""
+_NO_ERROR = 1e-6  #: A standard error this small, times sqrt(days), is rounding: one series is the other at another leverage
 
 _LARGEST_ROOT = 0.97
 _CHUNK = 250

@@ -8,8 +8,7 @@ from typing import Literal
 
 from ktdeval.fields import option
 
-VolumeAs = Literal["auto", "raw", "divided"]
-"""How a source stores volumes: as traded, or divided by the factor."""
+VolumeAs = Literal["auto", "raw", "divided"]  #: How a source stores volumes: as traded, or divided by the factor
 _VOLUME_HELP = (
     "raw: volumes are shares as traded; divided: they were divided by the factor, as in Qlib's own data, and are multiplied by it;"
     " auto: whichever gives whole shares, an error where both or neither do"

@@ -27,12 +27,10 @@ from ktdeval_data.synthetic import Market, make_synthetic
 IndexArray = npt.NDArray[np.intp]
 
 SYNTHETIC = "synthetic"
-AMOUNT_DAYS = 20
-"""Days of mean turnover that weigh a name in the daily regression; as the attribution has it."""
+AMOUNT_DAYS = 20  #: Days of mean turnover that weigh a name in the daily regression; as the attribution has it
 _PRICES = ("open", "high", "low", "close")
 _MADE = (*_PRICES, "amount")
-_TICK_WITHOUT_FACTOR = 0.0001
-"""CNY: prices that came adjusted are in no whole fen, and are traded in ticks of this size."""
+_TICK_WITHOUT_FACTOR = 0.0001  #: CNY: prices that came adjusted are in no whole fen, and are traded in ticks of this size
 FEN = 0.01
 CLOSE, OPEN = 0, 1
 """Places of the two returns of a bar, both from the last close before: to the close, and to the open."""

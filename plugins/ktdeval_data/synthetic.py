@@ -161,14 +161,11 @@ def _truth(params: SyntheticParams, listings: Listings, shocks: Shocks, market: 
 
 MEMBERS = 300
 REVIEW_MONTHS = (6, 12)
-REVIEW_CHANGES = (5, 10)
-"""Names replaced at an index review: at least, fewer than."""
-AMOUNT_DAYS = 120
-"""Trading days of mean turnover by which a review ranks names."""
+REVIEW_CHANGES = (5, 10)  #: Names replaced at an index review: at least, fewer than
+AMOUNT_DAYS = 120  #: Trading days of mean turnover by which a review ranks names
 LOT = 100
 SOLVER_STEPS = 8
-LOCK_SHARE = 0.25
-"""Of the days that close at their limit, the share that trades at that one price all day."""
+LOCK_SHARE = 0.25  #: Of the days that close at their limit, the share that trades at that one price all day
 
 
 class Assets(NamedTuple):

@@ -129,8 +129,7 @@ RV_MARKET_SLOPE = 0.15
 """Volatile names move more with the market: the RV_60 factor return rises by this much of the index's target return."""
 INDUSTRY_VOLATILITY = 0.0045
 IDIOSYNCRATIC_VOLATILITY = 0.0118
-TAIL_DEGREES = 5.0
-"""Degrees of freedom of Student's t in every shock."""
+TAIL_DEGREES = 5.0  #: Degrees of freedom of Student's t in every shock
 GARCH_SHOCK, GARCH_MEMORY = 0.07, 0.90
 """GARCH(1,1) weights of yesterday's squared shock and variance."""
 BOARD_VOLATILITY = {Board.MAIN: 1.0, Board.CHINEXT: 1.25, Board.STAR: 1.3, Board.BSE: 1.4}

@@ -19,8 +19,7 @@ from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention,
 #: `reason` of an order; `overall_reason` of a submission; `research`: what was written beside tool calls; `reasoning`: the separate
 #: channel, where a provider gives it
 Source = Literal["reason", "overall_reason", "research", "reasoning"]
-REASONS: tuple[Source, ...] = ("reason", "overall_reason")
-"""Sources that make up the rationale; the others are thinking aloud."""
+REASONS: tuple[Source, ...] = ("reason", "overall_reason")  #: Sources that make up the rationale; the others are thinking aloud
 
 GROUPS: Mapping[str, frozenset[str]] = {
     "stock": frozenset(LEAKS_REMOVED_BY["stock"]),
@@ -29,8 +28,7 @@ GROUPS: Mapping[str, frozenset[str]] = {
 }
 """Rows that stand for several categories: what hiding the stock should remove, what hiding the date should, and everything."""
 
-ROWS: tuple[str, ...] = (*LEAK_CATEGORIES, *GROUPS)
-"""Rows of every table, in order."""
+ROWS: tuple[str, ...] = (*LEAK_CATEGORIES, *GROUPS)  #: Rows of every table, in order
 
 _REMEMBERED = 1 << 14
 

@@ -25,8 +25,7 @@ from ktdeval.yamlio import load_yaml
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"
-FALSE_ALARMS = 0.05
-"""Share of harmless anchors that may be nearer to a leak than the threshold."""
+FALSE_ALARMS = 0.05  #: Share of harmless anchors that may be nearer to a leak than the threshold
 
 NOT_INSTALLED = "a sentence-embedding model needs the package model2vec, which is not installed: pip install 'ktdeval[embeddings]'"
 

@@ -29,16 +29,13 @@ _STYLE = load_yaml(Path(__file__).with_name("canvas.yaml"))
 PALETTE: Mapping[str, tuple[str, str]] = {role: (light, dark) for role, (light, dark) in _STYLE["palette"].items()}
 """Role -> light and dark colour."""
 
-SERIES = ("one", "two", "three", "four", "five", "six", "seven")
-"""Roles of things that are told apart by colour."""
+SERIES = ("one", "two", "three", "four", "five", "six", "seven")  #: Roles of things that are told apart by colour
 
-WIDTH = 5.6
-"""Inches; 72 units of the SVG each. Small, so that letters can still be read where a telephone shrinks the plot."""
+WIDTH = 5.6  #: Inches; 72 units of the SVG each. Small, so that letters can still be read where a telephone shrinks the plot
 
 _DOTS_PER_INCH = 160
 _FONT: float = _STYLE["settings"]["font.size"]
-_TITLE = 0.45
-"""Inches above the plot in a file, for its title."""
+_TITLE = 0.45  #: Inches above the plot in a file, for its title
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot, run_o
 from ktdeval.stats import RuleSet
 from ktdeval.trading import Ledger
 
-Cell = tuple[str, int]
-"""Window and seed."""
+Cell = tuple[str, int]  #: Window and seed
 
 
 @dataclass(frozen=True)

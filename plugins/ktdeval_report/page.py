@@ -33,11 +33,9 @@ from ktdeval_report.scores import score_views
 from ktdeval_report.sections import card_view
 from ktdeval_report.study import CardStudy, Settings, Workbench, choose_windows, median
 
-MOST_CARDS = 24
-"""Cards whose windows are drawn; those after them have tables and the reliability diagram alone."""
+MOST_CARDS = 24  #: Cards whose windows are drawn; those after them have tables and the reliability diagram alone
 
-_ALL_WINDOWS = 12
-"""About how many windows a page draws over all its cards, unless the user names them; at least one of each card."""
+_ALL_WINDOWS = 12  #: About how many windows a page draws over all its cards, unless the user names them; at least one of each card
 
 _MOST_WINDOWS = 3
 

@@ -19,8 +19,7 @@ from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.trading import Ledger, MarketTape, TradingConfig
 from ktdeval_report.inputs import Cell, Evaluation
 
-TRADING = ("timing", "fees", "rounding")
-"""Lines of an attribution that come from trading, and not from what was held."""
+TRADING = ("timing", "fees", "rounding")  #: Lines of an attribution that come from trading, and not from what was held
 
 _NO_MARKET = "the market is not at hand"
 

@@ -22,8 +22,7 @@ _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
 _NAMES_BEFORE, _NAMES_AFTER = 320, 5
 """Days around a window whose handles a model can have seen: look-back bars before it, and a fill after its last decision."""
 
-_CLOSE_SCALE = 1000
-"""Adjusted closes are kept in thousandths of CNY: what a plot of them can show, and no more."""
+_CLOSE_SCALE = 1000  #: Adjusted closes are kept in thousandths of CNY: what a plot of them can show, and no more
 
 
 def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[float]:

@@ -19,8 +19,7 @@ from ktdeval_view.pages import entry_head, with_shared
 from ktdeval_view.records import episode_label, has_answers
 
 _SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "talk.js", "samples.js")
-_MOST_KINDS = 24
-"""Values of a fact, such as a category, by which samples can still be chosen."""
+_MOST_KINDS = 24  #: Values of a fact, such as a category, by which samples can still be chosen
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from ktdeval.trading import Account
 from ktdeval_deanon.answer import ANSWER_FORM, board_of_answer, days_off, names_sector, sector_keys, tickers_of
 from ktdeval_deanon.brief import Brief, prompt_text
 
-DATE_MARGINS = (5, 20, 60)
-"""Trading days that a recovered date may be off."""
+DATE_MARGINS = (5, 20, 60)  #: Trading days that a recovered date may be off
 
 _NO_SECTOR = frozenset({"", "unknown"})
 

@@ -22,8 +22,7 @@ from ktdeval_board.layout import path_segment
 from ktdeval_board.ranking.describe import TRUST
 
 _DEFINITION = ("better", "formula", "range", "unit")
-_TOLERANCE = 1e-9
-"""Relative: sums on another machine may differ in their last digits."""
+_TOLERANCE = 1e-9  #: Relative: sums on another machine may differ in their last digits
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,7 @@ class CheckReport:
     notes: tuple[str, ...] = ()  #: what maintainers should know of the board, such as a market that can't be opened here
 
 
-Tell = Callable[[str], None]
-"""Told, in a few words, of each card before its records are looked at."""
+Tell = Callable[[str], None]  #: Told, in a few words, of each card before its records are looked at
 
 
 def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tell = lambda _: None) -> CheckReport:

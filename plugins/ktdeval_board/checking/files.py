@@ -18,8 +18,7 @@ from ktdeval_board.checking.findings import At, Stage, rule
 from ktdeval_board.layout import CARD_ID, CARDS, IMPORTED, RECORDS, BoardFolder, CardFiles
 from ktdeval_board.rules import Limits
 
-SUBMITTED = (CARDS, RECORDS, IMPORTED)
-"""Folders that submitters add to."""
+SUBMITTED = (CARDS, RECORDS, IMPORTED)  #: Folders that submitters add to
 WRITTEN = (layout.VERDICTS, layout.SERIES, layout.DECISIONS, layout.MARKETS)
 """Folders that the check writes to; a link in one would lead what it writes out of the board."""
 _OWN = (*WRITTEN, layout.SCHEMAS, layout.CERTIFICATES, ".github")

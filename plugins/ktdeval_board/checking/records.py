@@ -32,8 +32,7 @@ from ktdeval_board.reading import parse_untrusted, read_own, read_text, read_unt
 from ktdeval_board.rules import Division, Limits, Rules
 
 T = TypeVar("T")
-Fault = tuple[str, At]
-"""The rule that is broken, and how, by a path that is relative to the records' folder or names the card."""
+Fault = tuple[str, At]  #: The rule that is broken, and how, by a path that is relative to the records' folder or names the card
 
 _BLOCK = 1 << 20
 _SPARE_MEMORY = 4_000_000_000

@@ -29,8 +29,7 @@ _OF_MACHINE = ("provenance", "artefacts")
 
 _SHOWN = 80
 _CLOSE, _CLOSE_TO_ZERO = 1e-9, 1e-12
-_TRANSPORT = ("timeout_s",)
-"""Parameters of calls that can't change what a model answers."""
+_TRANSPORT = ("timeout_s",)  #: Parameters of calls that can't change what a model answers
 
 
 @dataclass(frozen=True)

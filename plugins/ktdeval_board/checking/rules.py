@@ -18,8 +18,7 @@ from ktdeval_board.checking.findings import CHECKS, At, Check, Finding, Stage, r
 
 __all__ = ["RULES", "Faults", "Inputs", "Rule", "Stage", "findings_of", "rules_table"]
 
-MOST_FINDINGS = 20
-"""Findings of one rule on one document that are told."""
+MOST_FINDINGS = 20  #: Findings of one rule on one document that are told
 
 
 class Inputs(Protocol):

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from ktdeval.jsonio import JsonValue
 from ktdeval_board.checking.findings import Stage, rule
 
-DEEPEST = 40
-"""Levels of nesting; documents of the suite have about ten."""
+DEEPEST = 40  #: Levels of nesting; documents of the suite have about ten
 
 _LONGEST = 20_000
 _UNREADABLE = re.compile(

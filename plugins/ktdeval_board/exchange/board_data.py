@@ -170,9 +170,8 @@ def write_text(folder: Path, name: str, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-NO_DIVISION = "the board has no division for it"
+NO_DIVISION = "the board has no division for it"  #: Why a card has no rank, as `IS_BASELINE` is
 IS_BASELINE = "a baseline: shown at its place, not ranked"
-"""Why these have no rank."""
 
 _NO_FIGURE = EpisodeMetric(value=None, n=0, reason=NO_DIVISION)
 

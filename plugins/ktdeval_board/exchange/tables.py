@@ -120,8 +120,7 @@ def _write_columns(data: BoardData, folder: Path, exported: Exported) -> None:
     exported.files["columns.csv"] = len(rows)
 
 
-SPLIT = "train"
-"""The split that `datasets` gives a file that is of none; there is only this one."""
+SPLIT = "train"  #: The split that `datasets` gives a file that is of none; there is only this one
 
 _TAGS = ("leaderboard", "evaluation", "finance", "agents", "ktdeval")
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10_000_000, "1M<n<10M"))

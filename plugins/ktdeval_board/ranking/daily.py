@@ -11,12 +11,10 @@ import numpy.typing as npt
 
 from ktdeval_board.documents import EpisodeSeries, Series
 
-Cell = tuple[str, int]
-"""Window and seed."""
+Cell = tuple[str, int]  #: Window and seed
 Vector = npt.NDArray[np.float64]
 Days = npt.NDArray[np.datetime64]
-LoadSeries = Callable[[str], Series | None]
-"""Card id -> its series; None where the board has none."""
+LoadSeries = Callable[[str], Series | None]  #: Card id -> its series; None where the board has none
 
 NO_SERIES = "no daily series: the board has not executed the records of this card"
 

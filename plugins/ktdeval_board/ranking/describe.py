@@ -19,8 +19,7 @@ from ktdeval_board.entries import Board, Entry, figures_of, market_of, settings_
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.rules import Division, Rules
 
-ALPHA = "selection_alpha"
-"""The metric that the α-rank goes by."""
+ALPHA = "selection_alpha"  #: The metric that the α-rank goes by
 
 
 class Definition(Value, frozen=True, kw_only=True):
@@ -51,8 +50,7 @@ class _Columns(Value, frozen=True, kw_only=True):
 
 _COLUMNS = from_plain(load_yaml(Path(__file__).with_name("columns.yaml")), _Columns, "columns.yaml")
 
-EXTRA: Mapping[str, Definition] = _COLUMNS.board
-"""Columns made by the board, in the order in which they are shown."""
+EXTRA: Mapping[str, Definition] = _COLUMNS.board  #: Columns made by the board, in the order in which they are shown
 
 _SCORING_EXTRA = ("decided", "cost_usd", "tokens")
 _SCORING_DEFAULT = ("decided", "cost_usd")
@@ -60,8 +58,7 @@ _SCORING_DEFAULT = ("decided", "cost_usd")
 _GROUPS = {name: family for family, names in PANEL_FAMILIES.items() for name in names}
 _GROUPS |= dict.fromkeys(_COLUMNS.attribution, "attribution")
 
-TRUST = ("re-run", "re-executed", "self-reported", "unchecked")
-"""Tiers, the best confirmed first."""
+TRUST = ("re-run", "re-executed", "self-reported", "unchecked")  #: Tiers, the best confirmed first
 
 
 def by_trust(entries: Iterable[Entry]) -> list[Entry]:

@@ -249,8 +249,7 @@ def nullable(values: Vector) -> list[list[float | None]]:
     return rows
 
 
-RANDOM_RANGE = (0.05, 0.95)
-"""Quantiles that the row of random traders shows in the place of an interval."""
+RANDOM_RANGE = (0.05, 0.95)  #: Quantiles that the row of random traders shows in the place of an interval
 RANDOM_KIND = "5-95 % of episodes"
 
 _NO_TRADER = "buying and holding the index takes no decisions"

@@ -16,11 +16,9 @@ from ktdeval_board.entries import Board, Card, Entry, given, settings_of
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import ALPHA, system_labels
 
-MASK_METRICS = ("total_return", ALPHA)
-"""Metrics whose mask effects are shown."""
+MASK_METRICS = ("total_return", ALPHA)  #: Metrics whose mask effects are shown
 
-_MASK_FIELDS = ("name", "mask", "summary", "tool_texts")
-"""What task configs of one family may differ in from mask to mask."""
+_MASK_FIELDS = ("name", "mask", "summary", "tool_texts")  #: What task configs of one family may differ in from mask to mask
 _ROW_FIELDS = ("rank", "alpha_rank", "tie", "alpha_tie", "ranked", "why")
 
 
@@ -151,8 +149,7 @@ def _six(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
 
 
-Rankings = Mapping[str, Mapping[str, JsonValue]]
-"""Division id -> scope -> table of `rank_division`."""
+Rankings = Mapping[str, Mapping[str, JsonValue]]  #: Division id -> scope -> table of `rank_division`
 
 _ORDER = ("submitted", "checked", "rerun", "erratum")
 

@@ -28,8 +28,7 @@ FIELDS = (
 )  # fmt: skip
 """Figures of one test, in order: of the signed ranks, of the Hodges-Lehmann shift, of the sign flips."""
 
-Row = list[JsonValue]
-"""Values of `FIELDS`."""
+Row = list[JsonValue]  #: Values of `FIELDS`
 
 _PLACE = {name: place for place, name in enumerate(FIELDS)}
 _SEED = 0

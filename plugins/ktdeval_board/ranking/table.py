@@ -26,8 +26,7 @@ from ktdeval_board.rules import Division
 Row = dict[str, JsonValue]
 Ranks = Sequence[int | None]
 
-MOST_TESTED = 40
-"""Entrants that take part in the tie test, the best by rank: time and memory grow with the square of their number."""
+MOST_TESTED = 40  #: Entrants that take part in the tie test, the best by rank: time and memory grow with the square of their number
 
 
 def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, JsonValue]:

@@ -20,8 +20,7 @@ from ktdeval.calls import Caller, bad_response, network_error, one_line
 from ktdeval.errors import ConfigError
 from ktdeval.jsonio import JsonValue
 
-MAX_REPLY_BYTES = 16 << 20
-"""A body of more bytes, as sent or unpacked, is refused; no real reply comes near."""
+MAX_REPLY_BYTES = 16 << 20  #: A body of more bytes, as sent or unpacked, is refused; no real reply comes near
 
 _KEEPALIVE_S = 20.0  # below the idle timeouts of the usual load balancers, above the time between two calls of a step
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS

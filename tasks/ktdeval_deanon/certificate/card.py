@@ -21,8 +21,7 @@ from ktdeval.typed import to_plain
 from ktdeval_deanon.certificate.types import Bound, BoundEntry, Certificate, CertificateFacts, Keyed, Recovery
 
 KIND = "certificate"
-LEVEL = 0.95
-"""Nominal coverage of intervals, and confidence of each one-sided upper bound."""
+LEVEL = 0.95  #: Nominal coverage of intervals, and confidence of each one-sided upper bound
 
 EXACT_MATCHER, DATE_MATCHER, RANDOM = "exact matcher", "date matcher", "random"
 """The attackers that need no language model."""
@@ -33,8 +32,7 @@ KEYED = Keyed.__struct_fields__
 NO_MODEL = "no model has attacked the mask yet"
 NO_ANSWER = "no model that attacked the mask gave a valid answer"
 
-ALL_FIELDS = "all"
-"""The entry of the ablation that looks at all fields, as the exact matcher does."""
+ALL_FIELDS = "all"  #: The entry of the ablation that looks at all fields, as the exact matcher does
 
 _TOLERANCE = 1e-9  # quantiles of two versions of SciPy may differ in their last digits
 _MASK_OPTIONS: Mapping[str, JsonValue] = {"rebase_prices": False, "round_digits": None, "noise_pct": 0.0}

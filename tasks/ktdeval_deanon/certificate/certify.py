@@ -23,8 +23,7 @@ from ktdeval_deanon.certificate.models import read_attacks
 from ktdeval_deanon.certificate.questions import ProbeChoice, Questions, find_scoring_task, open_questions, per_window
 from ktdeval_deanon.certificate.types import Certificate
 
-OnProbe = Callable[[int, int], None]
-"""Told how many probes are done, of how many."""
+OnProbe = Callable[[int, int], None]  #: Told how many probes are done, of how many
 
 
 @dataclass(frozen=True)

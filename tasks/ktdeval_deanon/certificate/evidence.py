@@ -20,8 +20,7 @@ from ktdeval.market import BoolArray, parse_code
 from ktdeval.masking import FIGURE_DIGITS, MOST_DIGITS, REBASE_LEVEL, WICK_SD, WICK_SHIFT, MaskConfig
 from ktdeval_deanon.certificate.history import COUNTS, PARTS, PublicHistory, SingleArray
 
-Numbers = Mapping[str, float]
-"""Name -> number; what is null is left out."""
+Numbers = Mapping[str, float]  #: Name -> number; what is null is left out
 
 _DAY_HANDLE = re.compile(r"day_([+-][0-9]{1,6})")
 

@@ -18,8 +18,7 @@ from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 SingleArray = npt.NDArray[np.float32]
 
 PARTS = ("open", "high", "low", "close")
-COUNTS = ("members", "advancing", "declining", "suspended")
-"""Whole numbers among the breadth of a market."""
+COUNTS = ("members", "advancing", "declining", "suspended")  #: Whole numbers among the breadth of a market
 
 _REBASED_TO = 100.0
 _RETURN = re.compile(r"return_([1-9][0-9]{0,3})d_pct")

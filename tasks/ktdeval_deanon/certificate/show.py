@@ -10,8 +10,7 @@ from ktdeval_deanon.certificate.card import EXACT_MATCHER, KIND, certificate_blo
 from ktdeval_deanon.certificate.certify import verify_certificate
 from ktdeval_deanon.certificate.types import MODEL, SCHEMA_FILE, Certificate, MaskOptions
 
-SCOPE = "certifies the channel to a model, not to a database"
-"""What every certificate says first."""
+SCOPE = "certifies the channel to a model, not to a database"  #: What every certificate says first
 
 _SHOWN = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
 _HASH = 12

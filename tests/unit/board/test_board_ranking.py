@@ -312,6 +312,8 @@ def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> 
         assert rows["house/odd"]["why"] == [why]
         assert table["rows"][-1]["label"] == "house/odd"
         assert "1 of 2 entrants are not ranked; their rows say why" in table["notes"]
+    beside = [odd, good, *with_baselines()[2:]]  # baselines are no entrants, whether they may be ranked or not
+    assert "1 of 2 entrants are not ranked; their rows say why" in ranked_tables(make_board(beside, **division))["all"]["notes"]
 
 
 def test_a_price_is_the_submitters_word_and_a_certificate_the_boards_only_once_verified() -> None:
@@ -435,6 +437,8 @@ def test_the_row_of_random_traders_is_of_all_their_episodes() -> None:
     assert (value, low, high) == pytest.approx((0.035, 0.0125, 0.0575))
     assert (kind, n) == ("5-95 % of episodes", 6)
     assert shown(tables["W1"], label, "excess")[0] == pytest.approx(0.01)  # in W1, where the benchmark earned 1 %
+    alone = [*with_baselines()[:3], make_entry(EMPTY, "builtin/random", {("W1", 0): 0.04})]
+    assert shown(ranked_tables(make_board(alone))["all"], label, "total_return") == (pytest.approx(0.04), None, None, None, 1)
 
 
 def test_a_board_without_its_baselines_is_not_published() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from forging import (
     COLUMNS,
@@ -32,6 +33,7 @@ from ktdeval.errors import CardError
 from ktdeval.jsonio import dumps_canonical, dumps_pretty, file_sha256
 from ktdeval.market.storage import load_snapshot
 from ktdeval.registry import load_plugins
+from ktdeval.runner import score
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.score import make_card, rescore
 from ktdeval.runner.store import RunFolder
@@ -236,6 +238,14 @@ def test_ledgers_swapped_between_episodes_are_found_in_both(pair: Path) -> None:
         assert any(finding.startswith(f"episodes/{folder.name}/transcript.jsonl.zst: line 1: ") for finding in found), found
 
 
+def test_a_card_that_is_not_valid_is_not_written(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, card = score.build_card, (run / "cards" / f"{TASK}.json").read_bytes()
+    monkeypatch.setattr(score, "build_card", lambda inputs: replace(right(inputs), calibration=None))
+    with pytest.raises(CardError, match=r"cards/.*calibration"):
+        rescore(run, load_plugins(), {})
+    assert (run / "cards" / f"{TASK}.json").read_bytes() == card
+
+
 # -- a ledger forged with care: fills, hashes and card all follow from the forged decisions -------------------------------
 
 
@@ -424,9 +434,8 @@ def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(run
     from ktdfin_market import small_market
 
     save_snapshot(small_market(seed=12), tmp_path / "other")
-    line = error_line(verify(run, "--data", tmp_path / "other"))
-    assert "is snapshot " in line
-    assert "the run used " in line
+    for line in (verify(run, "--data", tmp_path / "other"), ktdeval("score", run, "--data", tmp_path / "other", cwd=tmp_path)):
+        assert re.search("is snapshot .*the run used ", error_line(line))
     assert verify(run, "--data", tmp_path / "nowhere").code == 2
 
 

@@ -33,6 +33,11 @@ class OptionContract:
         """Its OPRA symbol."""
         return f"O:{self.root or self.underlying}{self.expiry:%y%m%d}{self.right}{self.strike_e4 // 10:08d}"
 
+    @property
+    def strike(self) -> float:
+        """Strike in dollars."""
+        return self.strike_e4 / 10_000
+
     def intrinsic_e4(self, spot_e4: int) -> int:
         """What exercise is worth for one share, in ten-thousandths of a dollar."""
         return max(0, spot_e4 - self.strike_e4 if self.right == "C" else self.strike_e4 - spot_e4)

@@ -15,9 +15,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ktdeval_qfinzero.benchmark.facts import Contract, Facts
+from ktdeval_qfinzero.benchmark.facts import Facts
 from ktdeval_qfinzero.data.rows import E4, EventRow, EventType
 from ktdeval_qfinzero.data.stores import Tags
+from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.trading_hours import trading_hours
 
@@ -51,8 +52,8 @@ class Strikes:
 class Legs:
     """Contracts of a spread that costs a debit."""
 
-    bought: Contract
-    sold: Contract
+    bought: OptionContract
+    sold: OptionContract
 
 
 def pick(chance: Random, values: Sequence[T]) -> T:
@@ -109,15 +110,15 @@ def near_strikes(_: Random, facts: Facts, underlying: str, day: date) -> Strikes
     return Strikes(below[-min(3, len(below))], above[min(2, len(above) - 1)])
 
 
-def near_contract(chance: Random, facts: Facts, underlying: str) -> Contract:
+def near_contract(chance: Random, facts: Facts, underlying: str) -> OptionContract:
     """A contract of one of the next four expiries whose strike is near the last close."""
     day = pick(chance, facts.expiries(underlying)[:4])
     near = near_strikes(chance, facts, underlying, day)
     strike = pick(chance, [strike for strike in facts.strikes(underlying, day) if near.low <= strike <= near.high])
-    return Contract.of_terms(underlying, day, strike, pick(chance, ("C", "P")))
+    return OptionContract(underlying, day, round(strike * E4), pick(chance, ("C", "P")))
 
 
-def at_the_money(_: Random, facts: Facts, underlying: str, right: str, away: int = 0) -> Contract:
+def at_the_money(_: Random, facts: Facts, underlying: str, right: str, away: int = 0) -> OptionContract:
     """Contract of the next expiry whose strike is nearest to the last close, or `away` strikes further up."""
     day, spot = next_expiry(_, facts, underlying), facts.close(underlying)
     rows = sorted(facts.contracts(underlying, day, right), key=lambda row: row.strike)
@@ -125,7 +126,7 @@ def at_the_money(_: Random, facts: Facts, underlying: str, right: str, away: int
     return rows[min(max(nearest + away, 0), len(rows) - 1)]
 
 
-def five_contracts(_: Random, facts: Facts, underlying: str, day: date, right: str) -> list[Contract]:
+def five_contracts(_: Random, facts: Facts, underlying: str, day: date, right: str) -> list[OptionContract]:
     """Five contracts of an expiry around the last close, by strike."""
     spot_e4 = facts.close(underlying) * E4
     rows = sorted(facts.contracts(underlying, day, right), key=lambda row: (abs(row.strike_e4 - spot_e4), row.strike_e4))

@@ -10,35 +10,13 @@ from functools import cached_property
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.rows import E4, ContractRow, EventRow, NewsRow, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset, Page, Span, Tags
-from ktdeval_qfinzero.instruments import OptionContract, Right
+from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, SECOND, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
 
 _RECENT_SESSIONS = 5
 _MANY = Page(100_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """An option by its terms, with its OPRA symbol; `strike` in dollars, `right` C or P."""
-
-    symbol: str
-    underlying: str
-    expiry: date
-    strike_e4: int
-    right: Right
-
-    @property
-    def strike(self) -> float:
-        """Strike in dollars."""
-        return self.strike_e4 / E4
-
-    @staticmethod
-    def of_terms(underlying: str, expiry: date, strike: float, right: Right) -> Contract:
-        """Return the contract of some terms; `strike` in dollars."""
-        terms = OptionContract(underlying, expiry, round(strike * E4), right)
-        return Contract(terms.symbol, underlying, expiry, terms.strike_e4, right)
 
 
 @dataclass(frozen=True)
@@ -127,18 +105,18 @@ class Facts:
         """Listed strikes of an expiry, in dollars, ascending."""
         return tuple(sorted({row.strike_e4 / E4 for row in self.contracts_of(underlying) if row.expiry == expiry}))
 
-    def contracts(self, underlying: str, expiry: date, right: str) -> list[Contract]:
+    def contracts(self, underlying: str, expiry: date, right: str) -> list[OptionContract]:
         """Contracts of an expiry and a right."""
-        return [_contract(row) for row in self.contracts_of(underlying) if (row.expiry, row.right) == (expiry, right)]
+        return [row.contract for row in self.contracts_of(underlying) if (row.expiry, row.right) == (expiry, right)]
 
-    def most_traded(self, underlying: str, expiries: int = 3) -> Contract:
+    def most_traded(self, underlying: str, expiries: int = 3) -> OptionContract:
         """Call in the money, of one of the next expiries, that most contracts of were traded in the last session."""
         span = Span(day_start(self.last_day), day_start(self.last_day) + DAY)
         traded = self.view.chain_bars(underlying, "day", span)
         near, spot = self.expiries(underlying)[:expiries], self.close(underlying) * E4
         rows = [row for row in self.contracts_of(underlying) if row.right == "C" and row.expiry in near and row.strike_e4 < spot]
         most = max(rows, key=lambda row: (float(traded[row.symbol].volume[-1]) if row.symbol in traded else 0.0, row.symbol))
-        return _contract(most)
+        return most.contract
 
     # -- events
 
@@ -149,10 +127,6 @@ class Facts:
     def news(self, first: date, tags: Tags) -> Sequence[NewsRow]:
         """Articles from a day on up to the moment."""
         return self.view.news(Span(day_start(first), self.as_of_ns + 1), tags, _MANY)
-
-
-def _contract(row: ContractRow) -> Contract:
-    return Contract(row.symbol, row.underlying, row.expiry, row.strike_e4, row.right)
 
 
 def _third_friday(year: int, month: int) -> tuple[date, date]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ktdeval.errors import DataError
@@ -157,20 +157,6 @@ _RULES: Mapping[TableName, Callable[[Any], Iterable[Rule]]] = {
 def fault_of(name: TableName, row: Any) -> tuple[str, str] | None:
     """Return the first rule of its table that a row breaks: the field, and what was expected of it."""
     return next(((field, expected) for holds, field, expected in _RULES[name](row) if not holds), None)
-
-
-def row_problems(name: TableName, rows: Sequence[Any], key: Callable[[Any], Any]) -> list[str]:
-    """Return what is wrong with the rows of a table: one line a row, and one for each key that stands twice."""
-    lines = []
-    seen = set()
-    for row in rows:
-        fault = fault_of(name, row)
-        if fault is not None:
-            lines.append(f"{key_text(key(row))}: {fault[0]}: expected {fault[1]}")
-        if key(row) in seen:
-            lines.append(f"{key_text(key(row))}: stands more than once")
-        seen.add(key(row))
-    return lines
 
 
 def key_text(key: Any) -> str:

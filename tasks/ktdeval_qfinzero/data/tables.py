@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval_qfinzero.data.layout import SINGLE_TABLES, TableName, contracts_key, table_key
-from ktdeval_qfinzero.data.row_rules import row_problems
+from ktdeval_qfinzero.data.row_rules import fault_of, key_text
 from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
     BorrowRow,
@@ -72,8 +72,17 @@ class Table:
         return digest.hexdigest()
 
     def problems(self, rows: Sequence[Any]) -> list[str]:
-        """Return what is wrong with rows, a line each."""
-        return row_problems(self.name, rows, self.key)
+        """Return what is wrong with rows: one line a row, and one for each key that stands twice."""
+        lines = []
+        seen = set()
+        for row in rows:
+            key = self.key(row)
+            if (fault := fault_of(self.name, row)) is not None:
+                lines.append(f"{key_text(key)}: {fault[0]}: expected {fault[1]}")
+            if key in seen:
+                lines.append(f"{key_text(key)}: stands more than once")
+            seen.add(key)
+        return lines
 
 
 def _table(name: TableName, row: type[Any], *key: str) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from msgspec.structs import asdict
 
 from ktdeval_qfinzero.data.rows import NEWS_TYPES, EventRow, NewsRow, row_key
@@ -13,11 +15,11 @@ from ktdeval_qfinzero.esp.reading import (
     article_payload,
     available,
     event_shown,
-    first_page,
     read_after,
     read_end,
     read_tags,
     unknown_tickers,
+    wanted_rows,
     window_of,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text, parse_moment
@@ -105,10 +107,12 @@ def _calendar(view: View, tags: Tags, given: types.EconomicCalendar | types.Earn
 def _page(
     view: View, span: Span, tags: Tags, given: types.EventsQuery | types.EconomicCalendar | types.EarningsCalendar | types.NewsQuery
 ) -> types.EventsPage:
-    rows, more = first_page(view, Wanted(span, tags, read_after(given.cursor)), given.limit)
+    wanted = Wanted(span, tags, read_after(given.cursor), block=given.limit + 1)
+    found = list(islice(wanted_rows(view, wanted), given.limit + 1))
+    rows = found[: given.limit]
     return types.EventsPage(
         as_of_ts=moment_text(view.as_of_ns),
         events=[event_shown(row, given.view) for row in rows],
         unknown=unknown_tickers(view, tags.tickers),
-        next_cursor=write_cursor(*row_key(rows[-1])) if more else None,
+        next_cursor=write_cursor(*row_key(rows[-1])) if len(found) > given.limit else None,
     )

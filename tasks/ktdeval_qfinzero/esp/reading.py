@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
@@ -48,20 +47,14 @@ def wanted_rows(view: View, wanted: Wanted) -> Iterator[EventRow | NewsRow]:
 
 def calendar_rows(view: View, wanted: Wanted) -> Iterator[EventRow]:
     """Calendar events by (time_ns, event_id)."""
-    tags = calendar_tags(wanted.tags)
+    tags = of_types(wanted.tags, CALENDAR_TYPES)
     return iter(()) if tags is None else _pages(view.events, "calendar", replace(wanted, tags=tags))
 
 
 def news_rows(view: View, wanted: Wanted) -> Iterator[NewsRow]:
     """Articles by (published_ns, id)."""
-    tags = _of_types(wanted.tags, NEWS_TYPES)
+    tags = of_types(wanted.tags, NEWS_TYPES)
     return iter(()) if tags is None else _pages(view.news, "news", replace(wanted, tags=tags))
-
-
-def first_page(view: View, wanted: Wanted, limit: int) -> tuple[list[EventRow | NewsRow], bool]:
-    """At most `limit` rows, and whether there are more."""
-    found = list(islice(wanted_rows(view, replace(wanted, block=limit + 1)), limit + 1))
-    return found[:limit], len(found) > limit
 
 
 @contextmanager
@@ -73,12 +66,7 @@ def available(source: str) -> Iterator[None]:
         raise ServiceError("unavailable", f"the {source} store can't be read ({type(error).__name__})") from error
 
 
-def calendar_tags(tags: Tags) -> Tags | None:
-    """Filters as calendars take them; None where only articles are wanted."""
-    return _of_types(tags, CALENDAR_TYPES)
-
-
-def _of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
+def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
     """Tags with those types that a source can have; None where it has none of the ones wanted."""
     if not tags.types:
         return tags

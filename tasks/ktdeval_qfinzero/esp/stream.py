@@ -21,9 +21,9 @@ from ktdeval_qfinzero.esp.reading import (
     Wanted,
     available,
     calendar_rows,
-    calendar_tags,
     event_shown,
     news_rows,
+    of_types,
     read_after,
     read_tags,
     status_of,
@@ -66,7 +66,7 @@ def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> 
     """Updates of events that became known by now and after a key ((moment, "") for all from a moment on), by key. Raises
     ServiceError: `unavailable`.
     """
-    chosen = calendar_tags(tags)
+    chosen = of_types(tags, CALENDAR_TYPES)
     if chosen is None:
         return
     while True:

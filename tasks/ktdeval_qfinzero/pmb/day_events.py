@@ -292,15 +292,10 @@ def debit_e4(account: Account, marks: Mapping[str, int]) -> int:
 
 
 def debit_interest_e4(debit_e4: int, days: int, bps_per_year: int) -> int:
-    """Interest on a debit (positive) for calendar days, actual/360, rounded up.
+    """Interest on a debit, or fee on the value of a short position (positive), for calendar days, actual/360, rounded up.
     $10,000 at 7% for the three days of a weekend: 10,000 × 0.07 × 3 / 360 = $5.8334, rounded up.
     """
     return -(-debit_e4 * bps_per_year * days // _BPS_YEAR)
-
-
-def borrow_fee_e4(short_value_e4: int, days: int, bps_per_year: int) -> int:
-    """Fee on a short position's market value (positive) for calendar days, actual/360, rounded up."""
-    return debit_interest_e4(short_value_e4, days, bps_per_year)
 
 
 def daily_charges(account: Account, marks: Mapping[str, int], rules: Rules, borrow_bps: Mapping[str, int], days: int) -> Charges:
@@ -311,7 +306,7 @@ def daily_charges(account: Account, marks: Mapping[str, int], rules: Rules, borr
     """
     interest = debit_interest_e4(debit_e4(account, marks), days, rules.margin.debit_interest_bps)
     shorts = _short_values(account, marks)
-    fees = {ticker: borrow_fee_e4(value, days, borrow_bps.get(ticker, 0)) for ticker, value in shorts.items()}
+    fees = {ticker: debit_interest_e4(value, days, borrow_bps.get(ticker, 0)) for ticker, value in shorts.items()}
     return Charges(interest, {ticker: fee for ticker, fee in fees.items() if fee})
 
 

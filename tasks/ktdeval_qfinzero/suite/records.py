@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from ktdeval.contracts import AnswerRecord
 from ktdeval.jsonio import JsonValue
-from ktdeval.typed import Value, from_plain, to_plain
+from ktdeval.typed import Value, from_plain
 from ktdeval_qfinzero.scoring.types import Scores
 
 Rules = Literal["paper", "reference"]
@@ -133,9 +133,3 @@ class Asked:
         if record.answer is None:
             return Asked(record.sample, facts, None, None)
         return Asked(record.sample, facts, Graded.of(record.scores), record.answer["status"])
-
-
-def facts_json(facts: Facts) -> dict[str, JsonValue]:
-    """Return facts as records hold them."""
-    plain: dict[str, JsonValue] = to_plain(facts)
-    return plain

@@ -14,7 +14,7 @@ from ktdeval.contracts import Sample
 from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval.masking import Lens
-from ktdeval.typed import encode_canonical
+from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_qfinzero.benchmark.items import Item
 from ktdeval_qfinzero.benchmark.scenario import EndState, end_state, open_workspace, refusal_of, run_calls
 from ktdeval_qfinzero.benchmark.templates import make_items
@@ -27,7 +27,7 @@ from ktdeval_qfinzero.suite.brief import PUBLIC_IDS, Situation, public_system_te
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import DryEnvironment, LiveEnvironment, TextEnvironment, answer_form, dry_tools, make_calls
 from ktdeval_qfinzero.suite.grading import Case, differing_parts, graded, nothing_earned
-from ktdeval_qfinzero.suite.records import Answer, Facts, facts_json
+from ktdeval_qfinzero.suite.records import Answer, Facts
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
 from ktdeval_qfinzero.workspace import Workspace
@@ -254,7 +254,8 @@ class SuiteSamples:
             empty=nothing_earned(self._config.rules, _case(question), None if changes is None else float(not changes)),
             changes_state=changes,
         )
-        return facts_json(facts)
+        plain: dict[str, JsonValue] = to_plain(facts)
+        return plain
 
 
 def _situation(question: Question) -> Situation:

@@ -133,7 +133,7 @@ def _column(table: Table, name: str) -> columns.Column:
     if name in VALUES:
         return columns.bar_value(bars, name)
     if name == "strike":
-        return [contract.strike_e4 / E4 for contract in table.contracts]
+        return [contract.strike for contract in table.contracts]
     if name == "expiry":
         return [str(contract.expiry) for contract in table.contracts]
     attribute = {"contract": "symbol", "ticker": "symbol", "type": "right"}.get(name, name)

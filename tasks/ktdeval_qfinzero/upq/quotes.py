@@ -107,7 +107,7 @@ def value_quotes(view: View, quotes: Quotes) -> Valuation:
     rate = curves.rates(quotes.moment_ns, np.maximum(years, 0.0))
     deducted = _dividends(view, quotes, expiry_ns, curves)
     call = np.array([contract.right == "C" for contract in quotes.contracts], dtype=bool)
-    strike = np.array([contract.strike_e4 / E4 for contract in quotes.contracts], dtype=np.float64)
+    strike = np.array([contract.strike for contract in quotes.contracts], dtype=np.float64)
     status = np.full(count, "ok", dtype="<U16")
     status[np.isnan(rate)] = "missing_rate"
     status[np.isnan(quotes.spot)] = "missing_spot"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.pmb.day_events import borrow_fee_e4, daily_charges, debit_e4, debit_interest_e4, settlement_day
+from ktdeval_qfinzero.pmb.day_events import daily_charges, debit_e4, debit_interest_e4, settlement_day
 from ktdeval_qfinzero.pmb.margin import (
     Circumstances,
     Requirements,
@@ -313,7 +313,7 @@ def test_liquidation_closes_only_what_is_held_and_ends_the_deficit_of_an_account
 def test_interest_is_actual_over_360_and_rounded_up() -> None:
     for debit, days, interest in ((36_000, 1, 7), (10_000, 3, 5.8334), (0.0001, 1, 0.0001), (0, 3, 0)):
         assert debit_interest_e4(e4(debit), days, 700) == e4(interest)
-    assert borrow_fee_e4(e4(10_000), 7, 100) == e4(1.9445), "a broker's price list: $10,000 short at 1% for seven days is $1.94"
+    assert debit_interest_e4(e4(10_000), 7, 100) == e4(1.9445), "a broker's price list: $10,000 short at 1% for seven days is $1.94"
 
 
 def test_proceeds_of_short_sales_do_not_pay_for_purchases_and_a_weekend_costs_three_days() -> None:

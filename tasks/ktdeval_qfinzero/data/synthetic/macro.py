@@ -194,12 +194,8 @@ def policy_rate(readings: Sequence[Reading], grid: Grid) -> FloatArray:
     return rate
 
 
-def macro_events(readings: Sequence[Reading]) -> list[EventRow]:
-    """Return the calendar's entries of the releases."""
-    return [_event(reading) for reading in readings]
-
-
-def _event(reading: Reading) -> EventRow:
+def macro_event(reading: Reading) -> EventRow:
+    """Return the calendar's entry of a release."""
     series = reading.series
     known = {"consensus": _plain(reading.consensus, series), "previous": _plain(reading.previous, series)}
     values = [(reading.time_ns, reading.actual), *reading.corrections]

@@ -15,8 +15,8 @@ from ktdeval_qfinzero.data.synthetic.corporate import symbol_row
 from ktdeval_qfinzero.data.synthetic.earnings import report_events
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
 from ktdeval_qfinzero.data.synthetic.grid import Grid, calendar_grid, session_grid
-from ktdeval_qfinzero.data.synthetic.macro import Reading, draw_readings, macro_events, market_shocks
-from ktdeval_qfinzero.data.synthetic.names import COINS, STOCKS, Coin, option_underlyings
+from ktdeval_qfinzero.data.synthetic.macro import Reading, draw_readings, macro_event, market_shocks
+from ktdeval_qfinzero.data.synthetic.names import COINS, STOCKS, Coin
 from ktdeval_qfinzero.data.synthetic.news import Facts, make_news
 from ktdeval_qfinzero.data.synthetic.option_bars import OptionMarket, make_options
 from ktdeval_qfinzero.data.synthetic.params import Ranges, SyntheticParams, ranges_of
@@ -73,7 +73,7 @@ def generate(params: SyntheticParams) -> SyntheticMarket:
     """Return the market of some parameters; equal ones give equal bytes. Raises DataError: days that make no market."""
     world = _world(params)
     stocks = STOCKS[: params.stocks]
-    optionable = [stock.ticker for stock in option_underlyings(params.option_underlyings, stocks)]
+    optionable = [stock.ticker for stock in stocks if stock.optionable][: params.option_underlyings]
     with_minutes = optionable[: params.option_minute_underlyings]
     courses = [draw_course(params.seed, stock, world.grid) for stock in stocks]
     parts = [
@@ -103,7 +103,7 @@ def generate(params: SyntheticParams) -> SyntheticMarket:
         {part.course.life.stock.ticker: part.options.flow for part in parts if part.options is not None},
         {ticker: (coin, bars["crypto", ticker, "day"]) for ticker, (coin, bars) in coins.items()},
     )
-    events = macro_events(world.readings)
+    events = [macro_event(reading) for reading in world.readings]
     for course in courses:
         events += report_events(course.life, course.reports)
     return SyntheticMarket(prices, tuple(sorted(events, key=row_key)), make_news(params.seed, facts), _info(world))

@@ -58,8 +58,3 @@ def _load(name: str, kind: type[Row]) -> tuple[Row, ...]:
 STOCKS = _load("stocks.csv", Stock)
 COINS = _load("coins.csv", Coin)
 SECTORS = tuple(dict.fromkeys(stock.sector for stock in STOCKS))
-
-
-def option_underlyings(count: int, stocks: tuple[Stock, ...]) -> tuple[Stock, ...]:
-    """Return the first stocks that may have options."""
-    return tuple(stock for stock in stocks if stock.optionable)[:count]

@@ -245,7 +245,9 @@ class Clues:
                 yield self._number(values, 0, value, noise)
 
     def _indices(self) -> Iterator[Clue]:
-        for place, numbers in enumerate(self.shown.indices):
+        # Behind labels the order of all but the first is drawn by the mask's key; which is which is not looked for.
+        told = self.shown.indices[:1] if self.mask.kind in ("stock_blind", "blinded") else self.shown.indices
+        for place, numbers in enumerate(told):
             for name, value in numbers.items():
                 values = self.history.index_figure(place, name)
                 if values is not None:

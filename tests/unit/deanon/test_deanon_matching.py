@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ from ktdfin_market import small_market
 from masked_payloads import Masked, drawn, table
 
 MARKET = small_market()
+LEVELS = next(iter(MARKET.indices.values()))
+MARKET = replace(MARKET, indices={**MARKET.indices, **{f"60990{k}.SH": LEVELS ** (1.0 + k / 9.0) for k in (2, 3, 4)}})
 HISTORY = history_of(MARKET)
 LAST = len(MARKET.days) - 1
 SUSPENDED = (LAST - 20, LAST - 11, 5)  # no bar on this day and the six before it

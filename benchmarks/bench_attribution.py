@@ -9,8 +9,10 @@ machine hurts both sides alike. Both sides' numbers are checked to be equal befo
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 import statsmodels.api as sm
 
-from ktdeval.attribution.decompose import attribute, decompose
+from ktdeval.attribution.decompose import attribute
 from ktdeval.attribution.exposures import exposures
 from ktdeval.attribution.fit import Fit, fit_factors
 from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
@@ -26,6 +28,10 @@ from ktdeval.attribution.regression import weighted_least_squares
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+
+from portfolios import decompose
 
 N_ASSETS, N_WINDOW, N_HELD, N_FACTORS = 300, 548, 20, 9
 TRAJECTORIES = 600

@@ -98,7 +98,17 @@ def order(side: str, kind: str, off: int = 0, **more: Any) -> Command:
     return "place", {"side": side, "kind": kind, "off": off, **more}
 
 
+def mirrored(command: Command) -> Command:
+    """A command with the sides changed."""
+    name, given = command
+    other = {"BUY": "SELL", "SELL": "BUY", "ANY": "ANY"}
+    return name, {**given, "side": other[given["side"]]} if "side" in given else given
+
+
 def random_policy(seed: int) -> Policy:
+    """A policy that acts at one look mostly, and after a fall not at all or the other way round: else most of what it does
+    cancels out, and the test would not find those that earn.
+    """
     rng = np.random.default_rng([78, seed])
 
     def far() -> int:
@@ -114,11 +124,14 @@ def random_policy(seed: int) -> Policy:
         switch = {"account": int(rng.integers(2)), "frequency": str(rng.choice(["1d", "1m"]))}
         known: list[Command] = [("cancel", side), ("modify", {**side, "by": TICK * int(rng.integers(-20, 21))}), ("stop", {}),
                                 ("switch", switch), some_order()]  # fmt: skip
-        return [known[place] for place in rng.choice(len(known), int(rng.integers(1, 4)), replace=False)]
+        return [known[place] for place in rng.choice(len(known), int(rng.integers(1, 3)), replace=False)]
 
-    early = [some_order() for _ in range(int(rng.integers(1, 3)))]
+    first, acts = some_order(), rng.integers(len(LOOKS))
+    early = [first, mirrored(first)] if rng.random() < 0.7 else [first]
     frequency, signal = str(rng.choice(["1d", "1d", "1m"])), str(rng.choice(["move", "move", "profit"]))
-    return Policy(frequency, early, signal, float(rng.uniform(0, 0.5)), *([some_commands() for _ in LOOKS] for _ in range(2)))
+    above = [some_commands() if place == acts or rng.random() < 0.2 else [] for place in range(len(LOOKS))]
+    below = [[mirrored(command) for command in commands] if rng.random() < 0.5 else [] for commands in above]
+    return Policy(frequency, early, signal, float(rng.uniform(0, 0.5)), above, below)
 
 
 BOTH = [order("BUY", "MARKET"), order("SELL", "MARKET")]

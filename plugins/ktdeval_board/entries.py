@@ -83,6 +83,13 @@ class Entry:
         """Name of the agent scaffold."""
         return self.card.agent.name
 
+    def facts(self, label: str) -> dict[str, JsonValue]:
+        """Return what tables and pages of models say of it in one way; `label`: what its system is called."""
+        by, model = self.submission.submitter, self.submission.model
+        said = {"submitter": by.name, "submitted_on": self.submission.submitted_on, "cutoff": model.cutoff_date}
+        who = {"card": self.card_id, "agent": self.agent, "label": label, "settings": settings_of(self.card)}
+        return {**who, **said, "baseline": self.baseline_kind, "tier": self.tier, "labels": self.labels}
+
     @property
     def baseline_kind(self) -> str | None:
         """Kind of baseline; None for an entrant."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from typing import Any
 
 import click
 
 from ktdeval.errors import UsageError
-from ktdeval.fields import split_list
-from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.fields import parse_assignments, split_list
+from ktdeval.jsonio import JsonValue
 
 _SEED_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
 _MOST_SEEDS = 10_000
@@ -50,41 +49,6 @@ def as_seeds(text: str) -> tuple[int, ...]:
     return tuple(sorted(seeds))
 
 
-def as_mapping(texts: Iterable[str], option: str) -> dict[str, JsonValue]:
-    """`("a=1,b=x",)` as `{"a": 1, "b": "x"}`; a text that begins with `{` is read as a JSON object."""
-    found: dict[str, JsonValue] = {}
-    for text in texts:
-        for name, value in _pairs(text, option):
-            if name in found:
-                raise UsageError(f"{option}: {name!r} is given twice")
-            found[name] = value
-    return found
-
-
 def moved_market(data: str | None, data_args: Iterable[str]) -> dict[str, JsonValue]:
     """`--data` and `--data-args` as changes of a run's config; none where no market is named."""
-    return {} if data is None else {"data": data, "data_args": as_mapping(data_args, "--data-args")}
-
-
-def _pairs(text: str, option: str) -> list[tuple[str, JsonValue]]:
-    if text.lstrip().startswith("{"):
-        value = _json(text)
-        if not isinstance(value, dict):
-            raise UsageError(f"{option}: is no JSON object")
-        return list(value.items())
-    pairs: list[tuple[str, JsonValue]] = []
-    for piece in text.split(","):
-        name, equals, value = piece.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"{option}: expected NAME=VALUE,NAME=VALUE, was {text!r}")
-        scalar = _json(value.strip())
-        pairs.append((name.strip(), value.strip() if scalar is None or isinstance(scalar, (dict, list)) else scalar))
-    return pairs
-
-
-def _json(text: str) -> Any:
-    """Return the JSON value that a text is; None where it is none."""
-    try:
-        return loads_strict(text)
-    except ValueError:
-        return None
+    return {} if data is None else {"data": data, "data_args": parse_assignments(data_args, "--data-args")}

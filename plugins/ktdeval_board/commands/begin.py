@@ -14,14 +14,14 @@ import msgspec
 
 from ktdeval.cli import open_plugins, plugin_option
 from ktdeval.errors import ConfigError, VerificationError
-from ktdeval.fields import split_list
+from ktdeval.fields import parse_assignments, split_list
 from ktdeval.registry import Plugins
 from ktdeval_board.baselines import first_day, run_baseline
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.entries import Board, load_board
 from ktdeval_board.init import DEFAULT_BASELINES, NewBoard, init_board
-from ktdeval_board.options import as_day, as_mapping, as_seeds, moved_market
+from ktdeval_board.options import as_day, as_seeds, moved_market
 from ktdeval_board.rules import Baseline, Division
 from ktdeval_board.submit import Request, Stored, submit_run
 
@@ -57,7 +57,7 @@ def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, see
     extra, day = given.pop("extra"), as_day(today)
     if not (given["contact"] or given["url"]) and sys.stdin.isatty():
         given["contact"] = click.prompt("contact: e-mail or https address in whose name the baselines are submitted")
-    given |= {"data_args": as_mapping(data_args, "--data-args"), "windows": split_list(windows), "seeds": as_seeds(seeds)}
+    given |= {"data_args": parse_assignments(data_args, "--data-args"), "windows": split_list(windows), "seeds": as_seeds(seeds)}
     new = NewBoard(tasks=split_list(tasks), opened_on=day, **given)
     begun = init_board(folder, new, open_plugins(extra))
     click.echo(f"{folder}: board {new.name} of a {begun.rules.market} market")

@@ -37,26 +37,17 @@ def model_pages(board: Board, rankings: Rankings) -> Iterator[tuple[str, JsonVal
 
 
 def _card(entry: Entry, label: str, row: Mapping[str, JsonValue] | None, ranked: Mapping[str, int]) -> dict[str, JsonValue]:
-    card, submission = entry.card, entry.submission
+    card = entry.card
     division = entry.division.id if entry.division else None
     attribution = card.attribution.value if isinstance(card, TradingCard) else None
     return {
-        "card": entry.card_id,
+        **entry.facts(label),
         "division": division,
         "task": card.task.name,
         "mask": card.task.mask,
         "mode": card.task.mode,
-        "agent": entry.agent,
-        "settings": settings_of(card),
-        "label": label,
-        "tier": entry.tier,
-        "baseline": entry.baseline_kind,
         "withdrawn": entry.is_withdrawn,
-        "labels": entry.labels,
-        "submitter": submission.submitter.name,
-        "submitted_on": submission.submitted_on,
-        "cutoff": submission.model.cutoff_date,
-        "cutoff_source": submission.model.cutoff_source,
+        "cutoff_source": entry.submission.model.cutoff_source,
         **{field: None if row is None else row[field] for field in _ROW_FIELDS},
         "of": ranked.get(division or "", 0),
         "attribution": {name: _line(line) for name, line in (attribution.lines if attribution else {}).items()},

@@ -16,7 +16,7 @@ from ktdeval.errors import CardError, ConfigError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
 from ktdeval.stats import tie_groups
-from ktdeval_board.entries import Board, Entry, settings_of
+from ktdeval_board.entries import Board, Entry
 from ktdeval_board.ranking import describe
 from ktdeval_board.ranking.daily import Daily, LoadSeries, SeriesFacts, facts_of, mean_by_day, same_days
 from ktdeval_board.ranking.describe import ALPHA
@@ -179,21 +179,11 @@ class _Work:
         value, low, high = (nullable(part) for part in (figures.value, figures.low, figures.high))
         n = figures.n.tolist()
         for row, entry in enumerate(self.entries):
-            card, submission = entry.card, entry.submission
             yield {
-                "card": entry.card_id,
+                **entry.facts(self.labels[entry.card_id]),
                 "model": entry.model,
-                "agent": entry.agent,
-                "label": self.labels[entry.card_id],
-                "strategy": submission.agent.strategy,
-                "baseline": entry.baseline_kind,
-                "tier": entry.tier,
-                "labels": entry.labels,
-                "attempts": submission.attempts.runs,
-                "cutoff": submission.model.cutoff_date,
-                "submitter": submission.submitter.name,
-                "submitted_on": submission.submitted_on,
-                "settings": settings_of(card),
+                "strategy": entry.submission.agent.strategy,
+                "attempts": entry.submission.attempts.runs,
                 "ranked": ranks[0][row] is not None,
                 "why": why[row],
                 "rank": ranks[0][row],

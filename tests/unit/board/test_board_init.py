@@ -19,7 +19,7 @@ from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.begin import init
 from ktdeval_board.entries import division_of, load_board
 from ktdeval_board.init import DEFAULT_BASELINES
-from ktdeval_board.options import as_mapping, as_seeds
+from ktdeval_board.options import as_seeds, moved_market
 from ktdeval_board.rules import load_errata, load_rules
 from ktdeval_board.site.build import build_site
 from run_support import store_market
@@ -271,11 +271,11 @@ def test_the_command_says_what_was_begun_and_arguments_of_the_data_provider_reac
 
 def test_options_are_read_strictly() -> None:
     assert as_seeds("2, 0-1") == (0, 1, 2)
-    assert as_mapping(("a=1,b=x", '{"c": [1]}'), "--data-args") == {"a": 1, "b": "x", "c": [1]}
-    assert as_mapping(("a=true,b=1e3,c=[x]",), "--data-args") == {"a": True, "b": 1000.0, "c": "[x]"}
+    assert moved_market("long", ("a=1,b=x", '{"c": [1]}')) == {"data": "long", "data_args": {"a": 1, "b": "x", "c": [1]}}
+    assert moved_market("long", ("a=true,b=1e3,c=[x]",))["data_args"] == {"a": True, "b": 1000.0, "c": "[x]"}
     for text in ("one", "1-", "-1", "0-99999999"):
         with pytest.raises(UsageError, match="--seeds"):
             as_seeds(text)
     for texts in (("a",), ("=1",), ("a=1", "a=2"), ("{",)):
         with pytest.raises(UsageError, match="--data-args"):
-            as_mapping(texts, "--data-args")
+            moved_market("long", texts)

@@ -116,15 +116,11 @@ def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
 
 # ---- chance
 
-# Annual premium and daily standard deviation of each factor's return per unit of standardised exposure.
-FACTOR_PREMIA = {
-    "MOM_12_1": 0.02, "RV_60": -0.04, "ILLIQ": 0.015, "REV_ON": -0.03, "MOM_ID": -0.03, "SKEW": 0.02, "CORR_PV": -0.03,
-    "HIGH_52W": 0.02, "CV_VOL": -0.03,
-}  # fmt: skip
-FACTOR_VOLATILITY = {
-    "MOM_12_1": 0.0045, "RV_60": 0.0050, "ILLIQ": 0.0032, "REV_ON": 0.0035, "MOM_ID": 0.0042, "SKEW": 0.0033,
-    "CORR_PV": 0.0033, "HIGH_52W": 0.0055, "CV_VOL": 0.0035,
-}  # fmt: skip
+_FACTOR_RETURNS = {row["factor"]: row for row in csv_rows(_FOLDER / "synthetic_factors.csv")}
+FACTOR_PREMIA = {name: float(row["annual_premium"]) for name, row in _FACTOR_RETURNS.items()}
+FACTOR_VOLATILITY = {name: float(row["daily_volatility"]) for name, row in _FACTOR_RETURNS.items()}
+"""Annual premium and daily standard deviation of each factor's return per unit of standardised exposure."""
+
 RV_MARKET_SLOPE = 0.15
 """Volatile names move more with the market: the RV_60 factor return rises by this much of the index's target return."""
 INDUSTRY_VOLATILITY = 0.0045

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from ktdeval_compare.entrants import (
     check_same,
     chosen_metrics,
     daily_table,
+    facets,
     flag_notes,
     label,
     left_out_notes,
@@ -35,16 +36,7 @@ from ktdeval_compare.sharpe_difference import sharpe_difference
 
 NULL_DRAWS = 100_000  #: Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to 0.0005
 
-_VARIANT_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
-    "masks": lambda entrant: entrant.card.task.mask,
-    "modes": lambda entrant: entrant.card.task.mode,
-}
-_TASK_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
-    **_VARIANT_FACETS,
-    "task versions": lambda entrant: entrant.card.task.version,
-    "task configs (hash)": lambda entrant: entrant.card.task.hash,
-    **MARKET_FACETS,
-}
+_TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *MARKET_FACETS)
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
         if len(members) < 2:
             other = next((entrant for entrant in entrants if entrant.card.task.name != task), members[0])
             then = "compare takes cards of one task; `ktdeval effects` sets masks and modes beside each other"
-            check_same([other, members[0]], _VARIANT_FACETS, then)
+            check_same([other, members[0]], facets("masks", "modes"), then)
             raise CardError(f"{members[0].path}: no other card is of task {task}; compare takes cards of one task")
     for task, members in groups.items():
         check_same(members, _TASK_FACETS, "they can't be compared")

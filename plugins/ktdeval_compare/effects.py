@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from ktdeval_compare.entrants import (
     Values,
     check_same,
     chosen_metrics,
+    facets,
     flag_notes,
     label,
     left_out_notes,
@@ -104,14 +104,12 @@ def _shared_config(entrant: Entrant) -> Row:
 
 
 def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
-    facets: dict[str, Callable[[Entrant], Any]] = {
-        "call parameters": lambda entrant: entrant.card.call,
-        "task versions": lambda entrant: entrant.card.task.version,
-        **MARKET_FACETS,
+    same = {
+        **facets("call parameters", "task versions", *MARKET_FACETS),
         **{f"task configs ({field})": lambda entrant, of=field: _shared_config(entrant).get(of)  # type: ignore[misc]
            for field in sorted({field for member in members for field in _shared_config(member)})},
     }  # fmt: skip
-    check_same(members, facets, "an effect would mix that with mask and mode")
+    check_same(members, same, "an effect would mix that with mask and mode")
     cards: dict[Variant, Entrant] = {}
     for member in label(members):
         variant = (member.card.task.mask, member.card.task.mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -145,13 +146,27 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-MARKET_FACETS: Mapping[str, Callable[[Any], Any]] = {
+_FACETS: Mapping[str, Callable[[Any], Any]] = {
+    "masks": attrgetter("card.task.mask"),
+    "modes": attrgetter("card.task.mode"),
+    "models": attrgetter("card.model"),
+    "agents": attrgetter("card.agent"),
+    "call parameters": attrgetter("card.call"),
+    "ways of sending calls": attrgetter("card.request_settings"),
+    "task versions": attrgetter("card.task.version"),
+    "task configs (hash)": attrgetter("card.task.hash"),
     "snapshots": lambda entrant: f"{entrant.card.snapshot.name} ({entrant.card.snapshot.id[:12]})",
-    "snapshot ids": lambda entrant: entrant.card.snapshot.id,
-    "metric rules": lambda entrant: entrant.card.rules,
-    "limits of steps": lambda entrant: entrant.card.limit,
+    "snapshot ids": attrgetter("card.snapshot.id"),
+    "metric rules": attrgetter("card.rules"),
+    "limits of steps": attrgetter("card.limit"),
 }
+MARKET_FACETS = ("snapshots", "snapshot ids", "metric rules", "limits of steps")
 """Facts that every comparison needs to be equal. Mask keys are not among them: each run has its own."""
+
+
+def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
+    """Return facts for `check_same`, in the order in which they are looked at."""
+    return {name: _FACETS[name] for name in names}
 
 
 def _check_windows(entrants: Sequence[Entrant]) -> None:

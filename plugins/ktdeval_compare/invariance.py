@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ktdeval_compare.entrants import (
     Values,
     by_task,
     check_same,
+    facets,
     flag_notes,
     label,
     paired_cells,
@@ -35,15 +36,9 @@ LABELS, AGAIN, SEEDS, BEYOND = "labels", "again", "seeds", "labels - again"
 """Difference of two episodes of one window: the mask key only; nothing (one key run twice); the seed only. And the first less
 the second."""
 
-_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
-    "models": lambda entrant: entrant.card.model,
-    "agents": lambda entrant: entrant.card.agent,
-    "call parameters": lambda entrant: entrant.card.call,
-    "ways of sending calls": lambda entrant: entrant.card.request_settings,
-    "task versions": lambda entrant: entrant.card.task.version,
-    "task configs (hash)": lambda entrant: entrant.card.task.hash,
-    **MARKET_FACETS,
-}
+_FACETS = facets(
+    "models", "agents", "call parameters", "ways of sending calls", "task versions", "task configs (hash)", *MARKET_FACETS
+)
 """Everything but the mask key, the windows and the seeds, which are paired."""
 
 Apart = Mapping[str, "float | str"]  #: By figure: how far two episodes lie apart, or why that is not defined

@@ -14,15 +14,10 @@ from ktdeval.fields import near_matches
 from ktdeval.jsonio import file_sha256
 from ktdeval.runner import RunFolder
 from ktdeval_compare.compare import Options, correct
-from ktdeval_compare.entrants import MARKET_FACETS, Row, Scored, by_task, check_same, flag_notes, label
+from ktdeval_compare.entrants import Row, Scored, by_task, check_same, facets, flag_notes, label
 from ktdeval_compare.grid import COUNT, UNIT, VERDICT, figure_of, grid, interval, p_of, plain, text
 
-_FACETS = {
-    "task versions": lambda entrant: entrant.card.task.version,
-    "task configs (hash)": lambda entrant: entrant.card.task.hash,
-    "snapshots": MARKET_FACETS["snapshots"],
-    "limits of steps": MARKET_FACETS["limits of steps"],
-}
+_FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps")
 Points = Mapping[str, float]  #: Mean figure of each sample, by its id
 
 

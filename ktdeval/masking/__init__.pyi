@@ -16,6 +16,7 @@ from ktdeval.masking.payload import (
     DayRef as DayRef,
     Exact as Exact,
     IndexLevel as IndexLevel,
+    OwnFigure as OwnFigure,
     Payload as Payload,
     Price as Price,
     SectorRef as SectorRef,

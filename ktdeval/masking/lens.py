@@ -28,6 +28,7 @@ from ktdeval.masking.payload import (
     Exact,
     Figure,
     IndexLevel,
+    OwnFigure,
     Payload,
     Price,
     SectorRef,
@@ -117,6 +118,7 @@ class Lens:
             Price: self._render_price,
             Shares: self._render_shares,
             IndexLevel: self._render_level,
+            OwnFigure: lambda own: own.value if self._scale is None else self._rounded(own.value),
             Figure: self._render_figure if mask.is_coarse else lambda figure: self._render(figure.value),
             np.float64: lambda value: self._render(float(value)),
         }
@@ -294,7 +296,7 @@ class Lens:
         number = float(shares.value)
         if not math.isfinite(number):
             return None
-        digits = None if shares.day is None else self._digits
+        digits = None if shares.day is None and self._scale is None else self._digits
         if self._noise is not None and shares.day is not None:
             number *= self._noise.figure(shares.asset, shares.day, "volume")
             digits = digits or FIGURE_DIGITS

@@ -96,8 +96,15 @@ class Shares(NamedTuple):
 
     asset: int  #: column of the asset
     value: float  #: how many
-    #: row of the bar whose volume it is, which is rounded and gets noise; None for shares held or ordered, which stay exact
+    #: row of the bar whose volume it is, which is rounded and gets noise; None for shares held or ordered,
+    #: exact unless prices are rebased and rounded
     day: int | None = None
+
+
+class OwnFigure(NamedTuple):
+    """A figure of the account, such as CNY; exact unless prices are rebased and rounded, for the value of a lot tells a price."""
+
+    value: float
 
 
 class IndexLevel(NamedTuple):

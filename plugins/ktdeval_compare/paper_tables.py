@@ -75,6 +75,8 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
         return _exposure_frame(entrants, cohorts)
     if rows == "models":
         return _model_frame(entrants, metrics)
+    if len({entrant.card.task.config.get("family") for entrant in entrants}) > 1:
+        raise CardError(f"a table of {rows} is of one task family; give cards of one, such as ktdfin or ktdfin_rebased")
     return _mode_frame(entrants) if rows == "modes" else _mask_frame(entrants, metrics)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ktdeval.market import Board
-from ktdeval.masking import AssetRef, DayRef, Payload, Price, SectorRef, Shares
+from ktdeval.masking import AssetRef, DayRef, OwnFigure, Payload, Price, SectorRef, Shares
 from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, figure, limit_stop_pct, ranked
 
@@ -31,9 +31,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> Payload:
     return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
 
-def cny(fen: int) -> float:
-    """CNY from fen."""
-    return fen / 100
+def cny(fen: int) -> Payload:
+    """CNY of an account from fen."""
+    return OwnFigure(fen / 100)
 
 
 def weight(fen: int, nav_fen: int) -> float:
@@ -123,7 +123,7 @@ def _order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
 def _event_row(stage: Stage, event: CorporateActionRecord) -> Sequence[Payload]:
     asset = stage.code_column[event.code]
     shares = (Shares(asset, event.shares_before), Shares(asset, event.shares_after))
-    return (AssetRef(asset), event.ratio, *shares, cny(event.cash_minor))
+    return (AssetRef(asset), OwnFigure(event.ratio), *shares, cny(event.cash_minor))
 
 
 def bars(step: Step, asset: int, lookback: int) -> Payload:

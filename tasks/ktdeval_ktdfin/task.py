@@ -60,6 +60,11 @@ def _prompt_text(name: str) -> str:
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
+def _system_parts(config: KtdfinConfig) -> tuple[str, ...]:
+    """Names of the prompt files that make up the system prompt."""
+    return (f"system_{config.mode}", *(("rebased",) if config.rebase_prices else ()))
+
+
 def _system_prompt(config: KtdfinConfig) -> str:
     """Return the system prompt of a mode with the task's limits. It names no stock and no day, so every mask may show it."""
     trading, harness = config.trading, config.harness
@@ -67,7 +72,7 @@ def _system_prompt(config: KtdfinConfig) -> str:
     for board in Board:
         by_limit.setdefault(limit_stop_pct(board, trading), []).append(str(board))
     limits = [f"{pct:g} % ({' and '.join(boards)} board{'s' if len(boards) > 1 else ''})" for pct, boards in by_limit.items()]
-    return Template(_prompt_text(f"system_{config.mode}")).substitute(
+    return Template("\n".join(map(_prompt_text, _system_parts(config)))).substitute(
         initial_cash=f"{trading.initial_cash_cny:,}",
         lot_shares=trading.lot_shares,
         star_min_shares=max(trading.star_min_shares, trading.lot_shares),
@@ -142,7 +147,7 @@ class KtdfinTask:
 
     def describe(self) -> Mapping[str, JsonValue]:
         """Return the whole config, and the hashes of the prompts."""
-        prompts = {f"{name}.md": sha256_hex(_prompt_text(name)) for name in (f"system_{self.mode}", "user")}
+        prompts = {f"{name}.md": sha256_hex(_prompt_text(name)) for name in (*_system_parts(self._config), "user")}
         return {"name": self.name, **to_mapping(self._config), "prompts": prompts}
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:

@@ -216,9 +216,11 @@ def test_unknown_names_of_every_kind_are_usage_errors() -> None:
 def test_tasks_resolve_by_name_group_and_glob() -> None:
     plugins = load_plugins()
     assert plugins.resolve_tasks(["blinded_open_research"]) == ["blinded_open_research"]
-    assert len(plugins.resolve_tasks(["ktdfin"])) == len(plugins.resolve_tasks(["ktdfin", "blinded_*"])) == 12
+    assert len(plugins.resolve_tasks(["ktdfin"])) == len(plugins.resolve_tasks(["ktdfin", "b*t_*"])) == 12
+    rebased = ["blinded_rebased_fixed_candidate", "blinded_rebased_open_research"]
+    assert plugins.resolve_tasks(["ktdfin_rebased"]) == plugins.resolve_tasks(["blinded_rebased_*"]) == rebased
     blinded = plugins.resolve_tasks(["blinded_*"])
-    assert blinded == ["blinded_fixed_candidate", "blinded_memory_only", "blinded_open_research"]
+    assert blinded == ["blinded_fixed_candidate", "blinded_memory_only", "blinded_open_research", *rebased]
     assert plugins.resolve_tasks(["blinded_memory_only", "blinded_*"])[0] == "blinded_memory_only"
     with pytest.raises(UsageError, match="no task, group or glob 'blindd_open_research'; did you mean 'blinded_open_research'"):
         plugins.resolve_tasks(["blindd_open_research"])

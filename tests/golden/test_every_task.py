@@ -33,7 +33,7 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
 
 def short_run(task: str, folder: Path) -> Path:
     """The folder of a run of three steps with a model of this machine."""
-    is_trading = load_plugins().spec("tasks", task).groups[0] == "ktdfin"
+    is_trading = load_plugins().spec("tasks", task).groups[0].startswith("ktdfin")
     config = RunConfig(
         model="builtin/momentum" if is_trading else "builtin/chaos",
         tasks=(task,),

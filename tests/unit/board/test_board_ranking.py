@@ -763,6 +763,7 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
     assert mask_effects([blinded]) == []
     other = masked("bright", {(window, seed): 0.0 for window in OVERLAPPING for seed in (0, 1)}, call={"temperature": 0.0})
     assert mask_effects([other, blinded]) == []
+    assert mask_effects([bright, changed(blinded, lambda card: card["task"]["config"].update(rebase_prices=True))]) == []
     assert mask_effects([bright, replace(blinded, verdict=None)]) == []
     assert mask_effects([bright, replace(blinded, errata=(Erratum("c" * 64, "2026-01-01", "withdrawn", "x"),))]) == []
     assert mask_effects([changed(bright, lambda card: card.update(rankable=LOW)), blinded]) == []

@@ -136,7 +136,8 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
     assert head.split() == ["TASK", "GROUPS", "SUMMARY"]
     modes = ("memory_only", "fixed_candidate", "open_research")
     trading = [f"{mask}_{mode}" for mask in ("bright", "stock_blind", "date_blind", "blinded") for mode in modes]
-    probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind"))]
+    trading += [f"blinded_rebased_{mode}" for mode in modes[1:]]
+    probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind", "rebased"))]
     tool_use = [f"qfinzero_{suite}{way}" for suite in ("calling", "planning") for way in ("", "_text", "_live")]
     assert [line.split()[0] for line in lines] == sorted([*trading, *probes, *tool_use])
     # Its informative cells give the memory premium of each mode and the ladder.

@@ -15,6 +15,7 @@ from ktdeval.cli.main import main
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")
+REBASED = {"family": "ktdfin_rebased", "rebase_prices": True, "round_digits": 3}
 SHARED = {f"A{k}": (f"2024-{k:02d}-01", f"2024-{k + 1:02d}-20") for k in range(1, 9)}
 
 Figures = Mapping[tuple[str, int], float | None]
@@ -244,10 +245,19 @@ def test_bright_and_blinded_alone_give_the_headline(terminal: Terminal) -> None:
         ({"call": {"temperature": 0.0}}, "different call parameters"),
         ({"config": {"harness": {"max_tool_calls": 6}}}, "different task configs (harness)"),
         ({"config": {"prompts": {"user.md": "0"}}}, "different prompts"),
+        ({"config": REBASED}, "different task configs (family)"),
+        ({"config": {"round_digits": 3}}, "different task configs (round_digits)"),
     ],
 )
 def test_effects_refuse_what_would_mix_with_the_mask(terminal: Terminal, change: dict[str, Any], reason: str) -> None:
     assert reason in terminal.refusal("effects", *design(terminal, ("bright", "blinded"), ("open_research",), **change))
+
+
+def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(terminal: Terminal) -> None:
+    cards = design(terminal, ("bright", "blinded"), ("open_research",), config=REBASED)
+    for name, rows in (("ktdfin-3", "modes"), ("ktdfin-11", "masks")):
+        assert f"a table of {rows} is of one task family" in terminal.refusal("table", *cards, "--like", name)
+        assert terminal.call("table", cards[1], "--like", name)[0] == 0
 
 
 def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(terminal: Terminal) -> None:

@@ -376,6 +376,20 @@ def test_another_channel_is_not_covered_and_the_card_says_why(
     assert covered_by(task["config"], snapshot)["key"] != key
 
 
+def test_the_rebased_mask_has_a_probe_and_a_certificate_of_its_own(environment: Environment, attacked: Card) -> None:
+    name, exam = "blinded_rebased_open_research", "deanon_probe_rebased"
+    certificate = environment.certify(task=name, runs=(environment.attack(exam=exam),))
+    assert certificate["exam"]["name"] == exam
+    options = {"kind": "blinded", "rebase_prices": True, "round_digits": 3, "noise_pct": 0.0}
+    assert certificate["covers"]["mask"] == options
+    plain, rebased = environment.card_task(), environment.card_task(name)
+    assert environment.block(certificate, rebased)["value"]["key"] == certificate["covers"]["key"]
+    for given, task in ((certificate, plain), (attacked, rebased)):
+        block = environment.block(given, task)
+        assert block["value"] is None
+        assert block["reason"].startswith("the certificate is of another mask (rebase_prices is ")
+
+
 def test_the_key_is_the_hash_of_what_must_agree_and_of_nothing_else(environment: Environment) -> None:
     covered = covered_by(environment.card_task()["config"], environment.snapshot.id)
     renamed = covered_by({**environment.card_task()["config"], "name": "another", "prompts": {}}, environment.snapshot.id)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval.errors import UsageError
 from ktdeval.harness.messages import Reply, ToolCall
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
@@ -247,6 +248,71 @@ def test_the_nav_shown_is_the_ledgers() -> None:
     episode = play("blinded_open_research", "momentum", 5)
     view = MARKET.as_of(episode.scene.lens.base_row + 5)
     assert episode.scene.tool_context(5, view, episode.account).nav_fen == episode.records[-1].nav_minor
+
+
+class Overheard:
+    """A model of this machine, and all that it was sent but its own words."""
+
+    def __init__(self, name: str) -> None:
+        self.model, self.texts = PLUGINS.make_model(f"builtin/{name}"), [""]
+
+    def reply(self, request: Any) -> Reply:
+        self.texts += [message.content for message in request.messages if message.role in ("user", "tool")]
+        return self.model.reply(request)
+
+
+def exact_figures(value: Any, name: str = "") -> set[str]:
+    """Names of the fields and columns of a JSON value in which a number has more than three significant digits."""
+    if isinstance(value, dict) and "columns" in value:
+        return set().union(*(exact_figures(dict(zip(value["columns"], row, strict=True))) for row in value["rows"]))
+    if isinstance(value, dict):
+        return set().union(*(exact_figures(item, key) for key, item in value.items()))
+    if isinstance(value, list):
+        return set().union(*(exact_figures(item, name) for item in value))
+    return {name} if type(value) in (int, float) and float(f"{value:.2e}") != value else set()
+
+
+OF_THE_ACCOUNT = {"cash_weight", "weight", "weight_now", "largest_weight", "traded_weight", "portfolio_return_pct"}
+
+
+@pytest.mark.parametrize("mode", ["fixed_candidate", "open_research"])
+def test_rebased_tasks_show_no_exact_figure_of_a_market_in_prompt_or_tools(mode: str) -> None:
+    shown: dict[str, set[str]] = {}
+    for task in (f"blinded_{mode}", f"blinded_rebased_{mode}"):
+        model = Overheard("momentum")
+        episode = Play(PLUGINS.make_task(task), model, MARKET)
+        records = episode.run(8)
+        assert any(order.status == "filled" for record in records for order in record.orders)
+        texts = [block for text in model.texts for block in re.findall(r"```json\n(.*)\n```", text) or [text] if block[:1] == "{"]
+        if mode == "open_research":  # what a model may ask that looks for prices: a lot, all it holds, each figure of many
+            session = episode.session(8)[1]
+            handles = [episode.scene.lens.asset_handle(asset) for asset in range(12)]
+            asked = {
+                "risk_check": {"target_weights": dict.fromkeys(handles, 0.02)},
+                "get_stock_snapshot": {"stock_id": handles[3], "lookback": 120},
+                "compare_candidates": {"stock_ids": handles, "dims": ["amount_20d_cny", "return_20d_pct", "SKEW"]},
+                "portfolio_state": {},
+                "get_market_context": {},
+                "screen_candidates": {"factors": ["-RV_60"], "k": 30},
+            }
+            texts += [session.call_tool(ToolCall("1", name, json.dumps(arguments))).text for name, arguments in asked.items()]
+        shown[task] = set().union(*(exact_figures(json.loads(text)) for text in texts))
+    plain, rebased = shown.values()
+    assert {"close_cny", "open_cny", "amount_cny", "value_cny", "cash_cny", "last_close_cny"} <= plain
+    assert rebased <= OF_THE_ACCOUNT
+
+
+def test_rebased_tasks_say_so_and_show_prices_from_100_on() -> None:
+    for mode in ("fixed_candidate", "open_research"):
+        system, plain = (observed(f"{mask}_{mode}")[0] for mask in ("blinded_rebased", "blinded"))
+        assert system.startswith(plain)
+        assert "its close at the first decision is 100" in system[len(plain) :]
+        described = PLUGINS.make_task(f"blinded_rebased_{mode}").describe()["prompts"]
+        assert set(described) == {f"system_{mode}.md", "rebased.md", "user.md"}
+    closes = [row["last_close_cny"] for row in rows(shown_at(scene_of("blinded_rebased_open_research"), 0, ACCOUNT)["positions"])]
+    assert closes == [100] * len(ACCOUNT.positions)
+    with pytest.raises(UsageError, match="blinded_rebased_memory_only"):  # it would have nothing to coarsen
+        PLUGINS.make_task("blinded_rebased_memory_only")
 
 
 def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:

@@ -19,7 +19,7 @@ from ktdeval.harness.agent import HarnessConfig
 from ktdeval.masking.draws import WICK_SD, WICK_SHIFT, Noise, round_significant
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
-from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, Price, Shares
+from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, OwnFigure, Price, Shares
 from ktdeval.registry import load_plugins
 from ktdeval.seeds import derive_seed
 from ktdeval.trading.types import Account, Position
@@ -163,7 +163,9 @@ def test_a_price_is_rounded_as_it_is_shown_and_what_is_undefined_stays_null() ->
     close = float(NAMED.close[BASE_ROW, 0])
     shares = round_significant(3 * close * close, 2)
     assert lens.render([Price(0, close), Price(0, close * 1.2345), Shares(0, 300 * close, 3)]) == [100, 120, shares]
+    assert lens.render(OwnFigure(1.2345)) == 1.2
     lens = lens_of(round_digits=2, noise_pct=1.0)
+    assert lens.render(OwnFigure(1.2345)) == 1.2345
     values = [Price(0, math.nan, 3), Shares(0, math.inf, 3), AssetRef(0).figure(math.nan, "SKEW", 3), DayRef(3).figure(math.inf)]
     assert lens.render([*values, IndexLevel(INDEX_CODE, math.nan)]) == [None] * 5
     snapshot = masked(MaskConfig(noise_pct=1.0, round_digits=2), base=250).snapshot(256, 7)  # it has no bar before row 260
@@ -176,20 +178,24 @@ def test_a_price_is_rounded_as_it_is_shown_and_what_is_undefined_stays_null() ->
 
 
 @coarse_masks
-def test_the_account_and_its_shares_stay_exact(mask: MaskConfig) -> None:
+def test_the_account_and_its_shares_stay_exact_unless_prices_are_rebased_and_rounded(mask: MaskConfig) -> None:
     account = Account(123_456_789, {4: Position(1234, 100), 7: Position(505)})
     for row in (BASE, BASE + 9):
         plain = MaskConfig(rebase_prices=mask.rebase_prices)
         coarse, exact = (all_shown(masked(option), row, account)["portfolio"] for option in (mask, plain))
         held = [[{**row, "last_close_cny": None} for row in table(shown["positions"])] for shown in (coarse, exact)]
-        assert coarse["account"] == exact["account"]
-        assert held[0] == held[1]
+        if mask.rebase_prices:  # else a lot's shares or value would be an exact price
+            columns = ("shares", "locked_shares", "value_cny")
+            whole = [{**row, **{name: round_significant(row[name], 3) for name in columns}} for row in held[1]]
+            assert (held[0], coarse["account"]["nav_cny"]) == (whole, round_significant(exact["account"]["nav_cny"], 3))
+        else:
+            assert (held[0], coarse["account"]) == (held[1], exact["account"])
         assert coarse["performance"]["portfolio_return_pct"] == exact["performance"]["portfolio_return_pct"]
 
 
 @given(asset=st.integers(0, len(CODES) - 1), shares=st.integers(1, 90_000), rebase=st.booleans())
 def test_shares_ordered_come_back_as_written(asset: int, shares: int, rebase: bool) -> None:
-    lens = lens_of(rebase_prices=rebase, round_digits=2, noise_pct=2.0)
+    lens = lens_of(rebase_prices=rebase, round_digits=None if rebase else 2, noise_pct=2.0)
     shown = json.loads(lens.render_text(Shares(asset, shares)))
     order = {
         "stock_id": lens.asset_handle(asset),

@@ -252,6 +252,8 @@ def test_cards_that_do_not_go_together_are_left_out_with_a_reason(tmp_path: Path
     assert any("is there already" in note for note in found.notes)
     assert any("7 of 14 (window, seed) have a figure on every card" in note for note in found.notes)
     assert find_effects(evaluations(bright, other), "total_return").masks == []
+    rebased = save_card(tmp_path / "e", make_card(grid(rng, 1), mask="blinded", config={"rebase_prices": True}))
+    assert find_effects(evaluations(bright, rebased), "total_return").masks == []
 
 
 def test_a_figure_that_is_missing_everywhere_is_a_reason_and_no_number(tmp_path: Path) -> None:

@@ -29,14 +29,14 @@ _FIELD_TEXT = re.compile(r"^( {4}|)(\w+): (.*(?:\n\1 {4}\S.*)*)", re.MULTILINE)
 def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a type of cards, whose source describes the fields; `name` is such as `result-card`."""
     schema = json_schema(card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1")
-    types = _struct_types(card_type)
+    types = struct_types(card_type)
     definitions = {key: _described(_simple(part), types[key]) for key, part in schema.pop("$defs").items()}
     own = definitions.pop(schema.pop("$ref").rpartition("/")[2])
     own.pop("title")
     return {**schema, **own, "$defs": definitions}
 
 
-def _struct_types(root: type) -> dict[str, type]:
+def struct_types(root: type) -> dict[str, type]:
     """A type and those of its fields, all the way down, by name."""
     found: dict[str, type] = {}
     pending = [root]
@@ -69,18 +69,20 @@ def _simple(schema: Any) -> Any:
     return {**schema, "type": names[0] if len(names) == 1 else names}
 
 
+def field_docs(part: type) -> dict[str, str]:
+    """Field -> what the source of a type says of it, as a sentence."""
+    comments = _FIELD_COMMENT.findall(inspect.getsource(part))
+    below = (inspect.getdoc(part) or "").partition("\n\n")[2]
+    docs = {field: tail or above.replace("#: ", "") for above, field, tail in comments}
+    docs |= {field: words for _, field, words in _FIELD_TEXT.findall(below)}
+    return {field: " ".join(words.split()).removesuffix(".") + "." for field, words in docs.items() if words}
+
+
 def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
     """Schema with the sentences of the type's docstring, and the rule of figures."""
-    text = inspect.getdoc(part) or ""
-    summary, _, below = text.partition("\n\n")
-    schema["description"] = " ".join(summary.split())
-    comments = _FIELD_COMMENT.findall(inspect.getsource(part))
-    docs = {field: tail or above.replace("#: ", "") for above, field, tail in comments} | {
-        m[1]: m[2] for m in _FIELD_TEXT.findall(below)
-    }
-    for field, words in docs.items():
-        if words and field in schema["properties"]:
-            sentence = " ".join(words.split()).removesuffix(".") + "."
+    schema["description"] = " ".join((inspect.getdoc(part) or "").partition("\n\n")[0].split())
+    for field, sentence in field_docs(part).items():
+        if field in schema["properties"]:
             schema["properties"][field] = {"description": sentence, **schema["properties"][field]}
     if issubclass(part, Figure):
         schema["if"] = {"properties": {part.KEY: {"type": "null"}}}

@@ -53,15 +53,9 @@ class Said(Value, frozen=True, omit_defaults=True, kw_only=True):
 class Submitter(Said, frozen=True, kw_only=True):
     """Person or team that submits."""
 
-    name: Annotated[Line, Meta(description="Who submits: a person or a team.")]
-    contact: Annotated[
-        str,
-        Meta(
-            description="E-mail address, or https address of a profile, at which questions are answered.",
-            pattern=r"^([^\s<>@\"']+@[^\s<>@\"']+\.[^\s<>@\"']+|https://[^\s<>\"']+)$(?!\n)",
-            max_length=200,
-        ),
-    ]
+    name: Line  #: Who submits: a person or a team
+    #: E-mail address, or https address of a profile, at which questions are answered.
+    contact: Annotated[str, Meta(pattern=r"^([^\s<>@\"']+@[^\s<>@\"']+\.[^\s<>@\"']+|https://[^\s<>\"']+)$(?!\n)", max_length=200)]
     organisation: Line = ""
     url: Address = ""
 
@@ -69,11 +63,9 @@ class Submitter(Said, frozen=True, kw_only=True):
 class SubmittedModel(Said, frozen=True, kw_only=True):
     """Model, with what only its submitter can say of it."""
 
-    name: Annotated[Line, Meta(description="Full name of the model, as on the card.")]
-    cutoff_date: Annotated[
-        Day | None, Meta(description="Last day of the training data; null where there is none (a rule) or it is not known.")
-    ]
-    cutoff_source: Annotated[Line, Meta(description="Where the date is from, or why there is none.")]
+    name: Line  #: Full name of the model, as on the card
+    cutoff_date: Day | None  #: Last day of the training data; null where there is none (a rule) or it is not known
+    cutoff_source: Line  #: Where the date is from, or why there is none
     released_on: Day = ""
     open_weights: bool | None = None
     url: Address = ""
@@ -85,25 +77,16 @@ class SubmittedModel(Said, frozen=True, kw_only=True):
 class SubmittedAgent(Said, frozen=True, kw_only=True):
     """Agent scaffold."""
 
-    name: Annotated[Line, Meta(description="Name of the agent scaffold, as on the card.")]
-    strategy: Annotated[
-        Line, Meta(description="A word for what the agent is told to do, such as baseline; the site filters by it.")
-    ] = ""
+    name: Line  #: Name of the agent scaffold, as on the card
+    strategy: Line = ""  #: A word for what the agent is told to do, such as baseline; the site filters by it
     url: Address = ""
 
 
 class Attempts(Said, frozen=True, kw_only=True):
     """Runs that were made."""
 
-    runs: Annotated[
-        int,
-        Meta(
-            description="Runs that were made of this model and agent on this task's windows: the submitted one, limited and "
-            "aborted ones included.",
-            ge=1,
-            le=1_000_000,
-        ),
-    ]
+    #: Runs that were made of this model and agent on this task's windows: the submitted one, limited and aborted ones included.
+    runs: Annotated[int, Meta(ge=1, le=1_000_000)]
     note: Line = ""
 
 
@@ -111,19 +94,14 @@ class Submission(Said, frozen=True, kw_only=True):
     """Submission of a ktdeval result card to a leaderboard, version 1."""
 
     schema_version: Version1
-    card: Annotated[Sha256, Meta(description="SHA-256 of the card's file.")]
+    card: Sha256  #: SHA-256 of the card's file
     submitter: Submitter
     model: SubmittedModel
     agent: SubmittedAgent
     attempts: Attempts
     submitted_on: Day
-    statement: Annotated[
-        bool,
-        Meta(
-            description="Statement that the records are those of one run as it was made, chosen before its result was known.",
-            extra_json_schema={"const": True},
-        ),
-    ]
+    #: Statement that the records are those of one run as it was made, chosen before its result was known.
+    statement: Annotated[bool, Meta(extra_json_schema={"const": True})]
     note: Line = ""
 
     def __post_init__(self) -> None:
@@ -145,14 +123,9 @@ class Records(Said, frozen=True, kw_only=True):
 
     schema_version: Version1
     card: Sha256
-    stored: Annotated[
-        Literal["repository", "elsewhere"],
-        Meta(description="`repository`: under records/<card id>/. `elsewhere`: not in the repository."),
-    ]
+    stored: Literal["repository", "elsewhere"]  #: `repository`: under records/<card id>/. `elsewhere`: not in the repository
     files: Annotated[tuple[RecordFile, ...], Meta(max_length=100_000)]
-    url: Annotated[
-        Address, Meta(description="Where records that are stored elsewhere can be had; the board's check never opens it.")
-    ] = ""
+    url: Address = ""  #: Where records that are stored elsewhere can be had; the board's check never opens it
 
 
 class ImportSource(Value, frozen=True):
@@ -166,31 +139,31 @@ class Harness(Value, frozen=True, kw_only=True):
     """Harness that wrote the results."""
 
     name: Literal["lm-eval"]
-    version: Annotated[Line | None, Meta(description="Null where the file does not say.")]
-    revision: Annotated[Line | None, Meta(description="Revision of the source that ran; null where the file does not say.")]
+    version: Line | None  #: Null where the file does not say
+    revision: Line | None  #: Revision of the source that ran; null where the file does not say
 
 
 class ImportedModel(Value, frozen=True, kw_only=True):
     """Model, as the harness says it."""
 
     name: Line
-    backend: Annotated[Line | None, Meta(description="What the harness ran the model with, such as hf or vllm.")]
+    backend: Line | None  #: What the harness ran the model with, such as hf or vllm
 
 
 class ImportedResult(Said, frozen=True, kw_only=True):
     """One figure."""
 
     task: Line
-    task_version: Annotated[Line | None, Meta(description="Null where the file does not say.")]
+    task_version: Line | None  #: Null where the file does not say
     metric: Line
-    filter: Annotated[Line, Meta(description="How answers were taken out of replies; `none` where they were taken as they are.")]
-    value: Annotated[float | None, Meta(description="In the harness's own unit.")]
-    reason: Annotated[Line, Meta(description="Why the value is null.")] = ""
-    stderr: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Standard error, in the unit of the value.")]
-    n: Annotated[Count | None, Meta(description="Samples; null where the file does not say.")]
-    higher_is_better: Annotated[bool | None, Meta(description="Null where the file does not say.")]
-    few_shot: Annotated[Count | None, Meta(description="Examples in the prompt; null where the file does not say.")]
-    is_group: Annotated[bool, Meta(description="Whether it sums up other tasks of the file.")]
+    filter: Line  #: How answers were taken out of replies; `none` where they were taken as they are
+    value: float | None  #: In the harness's own unit
+    reason: Line = ""  #: Why the value is null
+    stderr: Annotated[float, Meta(ge=0)] | None  #: Standard error, in the unit of the value
+    n: Count | None  #: Samples; null where the file does not say
+    higher_is_better: bool | None  #: Null where the file does not say
+    few_shot: Count | None  #: Examples in the prompt; null where the file does not say
+    is_group: bool  #: Whether it sums up other tasks of the file
 
     def __post_init__(self) -> None:
         if (self.value is None) != bool(self.reason):
@@ -204,12 +177,10 @@ class Imported(Value, frozen=True, kw_only=True):
     source: ImportSource
     harness: Harness
     model: ImportedModel
-    date: Annotated[Day | None, Meta(description="Day of the evaluation (UTC); null where the file does not say.")]
-    limit: Annotated[
-        float | None, Meta(description="Samples, or their share if below 1, that each task was cut to; null: not cut.")
-    ]
+    date: Day | None  #: Day of the evaluation (UTC); null where the file does not say
+    limit: float | None  #: Samples, or their share if below 1, that each task was cut to; null: not cut
     results: Annotated[tuple[ImportedResult, ...], Meta(min_length=1, max_length=20_000)]
-    notes: Annotated[tuple[Line, ...], Meta(description="What was left out, and why.", max_length=1000)]
+    notes: Annotated[tuple[Line, ...], Meta(max_length=1000)]  #: What was left out, and why
 
 
 def _check_days(**days: str | None) -> None:
@@ -241,8 +212,8 @@ class Rerun(Value, frozen=True, kw_only=True):
 
     by: str
     on: Day
-    card: Annotated[Sha256, Meta(description="SHA-256 of the card of the maintainers' run.")]
-    figures: Annotated[dict[str, Figure], Meta(description="Headline figures: submitted and found again.")]
+    card: Sha256  #: SHA-256 of the card of the maintainers' run
+    figures: dict[str, Figure]  #: Headline figures: submitted and found again
 
 
 class Verdict(Value, frozen=True, kw_only=True):
@@ -254,9 +225,9 @@ class Verdict(Value, frozen=True, kw_only=True):
     tier: Literal["self-reported", "re-executed", "re-run"]
     checked_on: Day
     suite_version: str
-    episodes: Annotated[Count, Meta(description="Episodes that were executed again.")]
-    steps: Annotated[Count, Meta(description="Steps that were executed again.")]
-    notes: Annotated[tuple[str, ...], Meta(description="Why the tier is not higher, and what a reader should know.")]
+    episodes: Count  #: Episodes that were executed again
+    steps: Count  #: Steps that were executed again
+    notes: tuple[str, ...]  #: Why the tier is not higher, and what a reader should know
     rerun: Rerun | None
 
     @property
@@ -278,9 +249,9 @@ class Certified(Value, frozen=True, kw_only=True):
 class Envelope(Value, frozen=True, kw_only=True):
     """Random traders of an episode's activity."""
 
-    levels: Annotated[list[float], Meta(description="Quantile levels of the bands.")]
-    bands: Annotated[list[list[float]], Meta(description="For each level [n + 1] NAV over the initial cash.")]
-    rank: Annotated[float, Meta(description="Share of the random traders that the episode beats, ties half.", ge=0, le=1)]
+    levels: list[float]  #: Quantile levels of the bands
+    bands: list[list[float]]  #: For each level [n + 1] NAV over the initial cash
+    rank: Annotated[float, Meta(ge=0, le=1)]  #: Share of the random traders that the episode beats, ties half
     p_value: Annotated[float, Meta(ge=0, le=1)]
     paths: Annotated[int, Meta(ge=1)]
 
@@ -291,25 +262,23 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
     id: EpisodeId
     window: str
     seed: int
-    base_day: Annotated[Day, Meta(description="Day of the first decision, whose close is the base of all levels.")]
-    days: Annotated[list[Day], Meta(description="[n] days of fills, at whose closes all other figures are.", min_length=1)]
-    nav: Annotated[list[float], Meta(description="[n + 1] NAV over the initial cash; the first is 1.")]
-    gross_nav: Annotated[list[float], Meta(description="[n + 1] the daily returns before fees, compounded.")]
-    benchmark: Annotated[list[float] | None, Meta(description="[n + 1] level of the benchmark over that of the base day.")]
+    base_day: Day  #: Day of the first decision, whose close is the base of all levels
+    days: Annotated[list[Day], Meta(min_length=1)]  #: [n] days of fills, at whose closes all other figures are
+    nav: list[float]  #: [n + 1] NAV over the initial cash; the first is 1
+    gross_nav: list[float]  #: [n + 1] the daily returns before fees, compounded
+    benchmark: list[float] | None  #: [n + 1] level of the benchmark over that of the base day
     benchmark_reason: Reason
-    invested: Annotated[list[float], Meta(description="[n] holdings at the close, as a fraction of the NAV.")]
-    names: Annotated[list[Count], Meta(description="[n] names held at the close.")]
-    turnover: Annotated[list[float], Meta(description="[n] notional bought and sold, as a fraction of the NAV at the open.")]
+    invested: list[float]  #: [n] holdings at the close, as a fraction of the NAV
+    names: list[Count]  #: [n] names held at the close
+    turnover: list[float]  #: [n] notional bought and sold, as a fraction of the NAV at the open
     common: Line4
     industry: Line4 = None
     style: Line4
     selection: Line4
     trading: Line4
-    selection_daily: Annotated[list[float] | None, Meta(description="[n] selection of each day, not linked.")]
-    exposures: Annotated[
-        dict[str, float | None] | None,
-        Meta(description="Factor to mean exposure over the days on which something was held; null where nothing ever was."),
-    ]
+    selection_daily: list[float] | None  #: [n] selection of each day, not linked
+    #: Factor to mean exposure over the days on which something was held; null where nothing ever was.
+    exposures: dict[str, float | None] | None
     attribution_reason: Reason
     envelope: Envelope | None
     envelope_reason: Reason
@@ -328,40 +297,32 @@ class Series(Value, frozen=True, kw_only=True):
 
     schema_version: Version1
     card: Sha256
-    episodes: Annotated[list[EpisodeSeries], Meta(description="In the order of the card.")]
+    episodes: list[EpisodeSeries]  #: In the order of the card
 
 
 class Order(Value, frozen=True, kw_only=True):
     """Order of a day."""
 
-    code: Annotated[str, Meta(description="The stock; where there is none of that name, what the model wrote.", max_length=40)]
+    code: Annotated[str, Meta(max_length=40)]  #: The stock; where there is none of that name, what the model wrote
     side: Literal["BUY", "SELL"]
-    asked: Annotated[str, Meta(description="The target weight, such as `8 %`, or `300 shares`.", max_length=40)]
-    filled: Annotated[Count, Meta(description="Shares.")]
-    price: Annotated[float | None, Meta(description="CNY a share; null where nothing was filled.")]
+    asked: Annotated[str, Meta(max_length=40)]  #: The target weight, such as `8 %`, or `300 shares`
+    filled: Count  #: Shares
+    price: float | None  #: CNY a share; null where nothing was filled
     status: Literal["filled", "partially_filled", "rejected"]
-    rule: Annotated[
-        Annotated[str, Meta(max_length=40)] | None,
-        Meta(description="The trading rule that rejected or cut the order; null where it was filled whole."),
-    ]
-    reason: Annotated[str, Meta(description="The model's reason, cut to 160 characters.", max_length=160)]
+    #: The trading rule that rejected or cut the order; null where it was filled whole.
+    rule: Annotated[str, Meta(max_length=40)] | None
+    reason: Annotated[str, Meta(max_length=160)]  #: The model's reason, cut to 160 characters
 
 
 class DecisionStep(Value, frozen=True, kw_only=True):
     """Decision of a day."""
 
-    day: Annotated[Day, Meta(description="Day of the fills.")]
-    decided_on: Annotated[Day, Meta(description="Day of the decision; its close was the last thing known.")]
-    by: Annotated[
-        Literal["model", "model_after_retry", "fallback", "error"],
-        Meta(description="Who decided: the model, or the engine, which then holds."),
-    ]
-    why: Annotated[str, Meta(description="The model's overall reason, cut to 300 characters.", max_length=300)]
+    day: Day  #: Day of the fills
+    decided_on: Day  #: Day of the decision; its close was the last thing known
+    by: Literal["model", "model_after_retry", "fallback", "error"]  #: Who decided: the model, or the engine, which then holds
+    why: Annotated[str, Meta(max_length=300)]  #: The model's overall reason, cut to 300 characters
     orders: tuple[Order, ...]
-    holdings: Annotated[
-        tuple[tuple[str, float], ...],
-        Meta(description="[code, weight] at the close, largest first; a weight is a fraction of the NAV."),
-    ]
+    holdings: tuple[tuple[str, float], ...]  #: [code, weight] at the close, largest first; a weight is a fraction of the NAV
 
 
 class EpisodeDecisions(Value, frozen=True, kw_only=True):
@@ -378,4 +339,4 @@ class Decisions(Value, frozen=True, kw_only=True):
 
     schema_version: Version1
     card: Sha256
-    episodes: Annotated[tuple[EpisodeDecisions, ...], Meta(description="In the order of the card.")]
+    episodes: tuple[EpisodeDecisions, ...]  #: In the order of the card

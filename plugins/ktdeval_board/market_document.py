@@ -13,7 +13,7 @@ from ktdeval_board.documents import Count, Day, Sha256, Version1
 class MarketFacts(Value, frozen=True, kw_only=True):
     """Snapshot."""
 
-    name: Annotated[str, Meta(description="What the board calls it.")]
+    name: str  #: What the board calls it
     id: Sha256
     benchmark: str
     benchmark_name: str
@@ -34,12 +34,10 @@ class MarketWindow(Value, frozen=True, kw_only=True):
     first: Day
     last: Day
     days: Annotated[int, Meta(ge=1)]
-    total_return: Annotated[float | None, Meta(description="From the close before the first day to the last close, as a fraction.")]
-    volatility: Annotated[float | None, Meta(description="Standard deviation of daily returns (ddof 1), times √252.")]
-    sharpe: Annotated[
-        float | None, Meta(description="Mean over standard deviation of daily returns, times √252; no risk-free rate.")
-    ]
-    max_drawdown: Annotated[float | None, Meta(description="Largest fall from a peak, as a positive fraction of the peak.")]
+    total_return: float | None  #: From the close before the first day to the last close, as a fraction
+    volatility: float | None  #: Standard deviation of daily returns (ddof 1), times √252
+    sharpe: float | None  #: Mean over standard deviation of daily returns, times √252; no risk-free rate
+    max_drawdown: float | None  #: Largest fall from a peak, as a positive fraction of the peak
     regime: Regime
 
 
@@ -48,7 +46,7 @@ class Market(Value, frozen=True, kw_only=True):
 
     schema_version: Version1
     snapshot: MarketFacts
-    days: Annotated[tuple[Day, ...], Meta(description="[n] trading days from the one before the first window to the last of all.")]
-    benchmark: Annotated[tuple[float | None, ...], Meta(description="[n] closing levels; null where the market has none.")]
-    regime_rule: Annotated[str, Meta(description="How `regime` is told, in a sentence.")]
-    windows: Annotated[tuple[MarketWindow, ...], Meta(description="Figures of the benchmark, by first day.")]
+    days: tuple[Day, ...]  #: [n] trading days from the one before the first window to the last of all
+    benchmark: tuple[float | None, ...]  #: [n] closing levels; null where the market has none
+    regime_rule: str  #: How `regime` is told, in a sentence
+    windows: tuple[MarketWindow, ...]  #: Figures of the benchmark, by first day

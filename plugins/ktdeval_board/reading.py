@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ktdeval.cards import card_kinds
+from ktdeval.cards import card_kinds, field_docs, struct_types
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, dumps_pretty, loads_untrusted, open_plain, read_plain
 from ktdeval.typed import Value, from_plain, json_schema
@@ -40,7 +40,11 @@ DOCUMENTS: Mapping[str, type[Value]] = {
 def schema_of(name: str) -> dict[str, JsonValue]:
     """JSON Schema (draft 2020-12) of a document."""
     type_ = DOCUMENTS[name]
-    return json_schema(type_, f"urn:ktdeval:board:{name}:1", " ".join((type_.__doc__ or "").split()))
+    schema = json_schema(type_, f"urn:ktdeval:board:{name}:1", " ".join((type_.__doc__ or "").split()))
+    for key, part in struct_types(type_).items():
+        for field, sentence in field_docs(part).items():
+            schema["$defs"][key]["properties"][field]["description"] = sentence
+    return schema
 
 
 def write_schemas(folder: Path) -> None:

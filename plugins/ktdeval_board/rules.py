@@ -36,38 +36,34 @@ _PATTERNS = {
 class WindowRule(Value, frozen=True, kw_only=False):
     """Window that every card of a division covers."""
 
-    name: Annotated[str, Meta(description="Name of the window, as on cards.")]
-    first: Annotated[Day, Meta(description="First trading day.")]
-    last: Annotated[Day, Meta(description="Last trading day.")]
+    name: str  #: Name of the window, as on cards
+    first: Day  #: First trading day
+    last: Day  #: Last trading day
 
 
 class SnapshotRule(Value, frozen=True, kw_only=False):
     """Market that a board's cards may be of."""
 
-    name: Annotated[str, Meta(description="What divisions call it.")]
-    id: Annotated[Sha256, Meta(description="Id of the snapshot: SHA-256 over its content.")]
-    data: Annotated[str, Meta(description="Data provider, for re-execution; empty where the board can't open it.")] = ""
-    data_args: Annotated[dict[str, Any], Meta(description="Arguments of the provider.")] = msgspec.field(default_factory=dict)
+    name: str  #: What divisions call it
+    id: Sha256  #: Id of the snapshot: SHA-256 over its content
+    data: str = ""  #: Data provider, for re-execution; empty where the board can't open it
+    data_args: dict[str, Any] = msgspec.field(default_factory=dict)  #: Arguments of the provider
 
 
 class Division(Value, frozen=True, kw_only=False):
     """Cards that are compared: one task, version and config on one snapshot, windows and seeds."""
 
-    id: Annotated[Slug, Meta(description="Name of the division in addresses.")]
-    task: Annotated[str, Meta(description="Name of the task.")]
-    version: Annotated[str, Meta(description="Version of the task.")]
-    hash: Annotated[Sha256, Meta(description="SHA-256 of the task's config, as on cards (task.hash).")]
-    snapshot: Annotated[str, Meta(description="Name of one of the board's snapshots.")]
-    windows: Annotated[
-        tuple[WindowRule, ...], Meta(description="Windows that a card must cover, no more and no less.", min_length=1)
-    ]
-    seeds: Annotated[tuple[int, ...], Meta(description="Seeds that a card must have, no more and no less.", min_length=1)]
-    rules: Annotated[Literal["strict", "paper"], Meta(description="Rule set of the metrics; for trading tasks.")] = "strict"
-    rank_by: Annotated[str, Meta(description="Metric, or score of a scoring task, that the rank goes by.")] = "total_return"
-    certificate: Annotated[Literal["required", "optional"], Meta(description="Whether a card needs a certificate of its mask.")] = (
-        "optional"
-    )
-    summary: Annotated[str, Meta(description="One line for readers.")] = ""
+    id: Slug  #: Name of the division in addresses
+    task: str  #: Name of the task
+    version: str  #: Version of the task
+    hash: Sha256  #: SHA-256 of the task's config, as on cards (task.hash)
+    snapshot: str  #: Name of one of the board's snapshots
+    windows: Annotated[tuple[WindowRule, ...], Meta(min_length=1)]  #: Windows that a card must cover, no more and no less
+    seeds: Annotated[tuple[int, ...], Meta(min_length=1)]  #: Seeds that a card must have, no more and no less
+    rules: Literal["strict", "paper"] = "strict"  #: Rule set of the metrics; for trading tasks
+    rank_by: str = "total_return"  #: Metric, or score of a scoring task, that the rank goes by
+    certificate: Literal["required", "optional"] = "optional"  #: Whether a card needs a certificate of its mask
+    summary: str = ""  #: One line for readers
 
     def window_names(self) -> list[str]:
         """Return the names of the windows, in order."""
@@ -77,21 +73,19 @@ class Division(Value, frozen=True, kw_only=False):
 class Baseline(Value, frozen=True, kw_only=False):
     """Model that every division of trading tasks shows."""
 
-    model: Annotated[str, Meta(description="Full name of the model, such as builtin/equal_weight.")]
-    kind: Annotated[
-        BaselineKind, Meta(description="rule: a fixed rule; random: random trading; supervised: a trained factor model.")
-    ] = "rule"
-    seeds: Annotated[tuple[int, ...], Meta(description="Seeds instead of the division's, such as more for a random trader.")] = ()
+    model: str  #: Full name of the model, such as builtin/equal_weight
+    kind: BaselineKind = "rule"  #: rule: a fixed rule; random: random trading; supervised: a trained factor model
+    seeds: tuple[int, ...] = ()  #: Seeds instead of the division's, such as more for a random trader
 
 
 class Limits(Value, frozen=True):
     """Largest sizes of a submission; whatever is larger is refused unread."""
 
-    card_mb: Annotated[int, Meta(description="A card, a submission or another JSON file.", ge=1, le=100)] = 8
-    file_mb: Annotated[int, Meta(description="A ledger or transcript as stored.", ge=1, le=2000)] = 64
-    unpacked_mb: Annotated[int, Meta(description="A ledger or transcript unpacked.", ge=1, le=8000)] = 512
-    records_mb: Annotated[int, Meta(description="All records of a submission as stored.", ge=1, le=20_000)] = 256
-    episodes: Annotated[int, Meta(description="Episodes of a submission.", ge=1, le=100_000)] = 500
+    card_mb: Annotated[int, Meta(ge=1, le=100)] = 8  #: A card, a submission or another JSON file
+    file_mb: Annotated[int, Meta(ge=1, le=2000)] = 64  #: A ledger or transcript as stored
+    unpacked_mb: Annotated[int, Meta(ge=1, le=8000)] = 512  #: A ledger or transcript unpacked
+    records_mb: Annotated[int, Meta(ge=1, le=20_000)] = 256  #: All records of a submission as stored
+    episodes: Annotated[int, Meta(ge=1, le=100_000)] = 500  #: Episodes of a submission
 
     def bytes_of(self, name: str) -> int:
         """Return a limit in bytes, by the name of its field."""
@@ -101,21 +95,19 @@ class Limits(Value, frozen=True):
 class Rules(Value, frozen=True, kw_only=False):
     """Rules of a ktdeval leaderboard, version 1. A board is of real or of synthetic markets, never of both."""
 
-    name: Annotated[Slug, Meta(description="Short name.")]
-    title: Annotated[str, Meta(description="Heading of the site.")]
-    market: Annotated[MarketKind, Meta(description="Real or synthetic; a board never mixes them.")]
-    snapshots: Annotated[tuple[SnapshotRule, ...], Meta(description="Markets.")]
-    divisions: Annotated[tuple[Division, ...], Meta(description="Divisions, each ranked by itself.")]
+    name: Slug  #: Short name
+    title: str  #: Heading of the site
+    market: MarketKind  #: Real or synthetic; a board never mixes them
+    snapshots: tuple[SnapshotRule, ...]  #: Markets
+    divisions: tuple[Division, ...]  #: Divisions, each ranked by itself
     schema_version: Literal[1] = 1
-    summary: Annotated[str, Meta(description="A paragraph for the front page.")] = ""
-    contact: Annotated[str, Meta(description="Where to write to.")] = ""
-    url: Annotated[str, Meta(description="Where the site is, https://….")] = ""
-    opened_on: Annotated[str, Meta(description="Day the board began, YYYY-MM-DD.")] = ""
-    baselines: Annotated[tuple[Baseline, ...], Meta(description="Models that are always shown beside the benchmark.")] = ()
-    limits: Annotated[Limits, Meta(description="Largest sizes.")] = Limits()
-    tie_level: Annotated[float, Meta(description="Level of the model confidence sets that form tie groups.", ge=0.001, le=0.5)] = (
-        0.05
-    )
+    summary: str = ""  #: A paragraph for the front page
+    contact: str = ""  #: Where to write to
+    url: str = ""  #: Where the site is, https://…
+    opened_on: str = ""  #: Day the board began, YYYY-MM-DD
+    baselines: tuple[Baseline, ...] = ()  #: Models that are always shown beside the benchmark
+    limits: Limits = Limits()  #: Largest sizes
+    tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05  #: Level of the model confidence sets that form tie groups
 
     def division(self, division_id: str) -> Division:
         """Return the division of an id."""
@@ -145,11 +137,11 @@ class Erratum(Value, frozen=True, kw_only=False):
     without a rank; `note` only says something.
     """
 
-    card: Annotated[Sha256, Meta(description="Id of the card.")]
-    date: Annotated[Day, Meta(description="Day of the entry.")]
+    card: Sha256  #: Id of the card
+    date: Day  #: Day of the entry
     effect: Literal["note", "unranked", "withdrawn"]
-    what: Annotated[str, Meta(description="What is wrong, in a sentence.")]
-    by: Annotated[str, Meta(description="Who says so.")] = ""
+    what: str  #: What is wrong, in a sentence
+    by: str = ""  #: Who says so
 
 
 class Errata(Value, frozen=True):

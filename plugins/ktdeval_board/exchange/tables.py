@@ -85,7 +85,8 @@ def arrow_table(data: BoardData, frame: Frame) -> pa.Table:
     made = MAKERS[frame](data)
     for column in columns:
         if column.type == "counts":
-            made[column.name] = [[number for number in numbers if abs(number) <= _INT64] for numbers in made[column.name]]
+            small = [[number for number in numbers if abs(number) <= _INT64] for numbers in made[column.name]]
+            made[column.name] = pd.Series(small, dtype=object)
     return pa.Table.from_pandas(made, schema=pa.schema(fields), preserve_index=False)
 
 

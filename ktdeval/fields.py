@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.jsonio import loads_strict
 
 T = TypeVar("T")
 
@@ -206,8 +207,6 @@ def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
 
 
 def _json_object(text: str, where: str) -> dict[str, Any]:
-    from ktdeval.jsonio import loads_strict  # noqa: PLC0415 - rarely needed, and this module is on the way of every command
-
     try:
         return dict(loads_strict(text))
     except ValueError as error:

@@ -233,6 +233,8 @@ def print_single(market: MarketSnapshot, history: PublicHistory, probes: Sequenc
     for name in (
         "blinded",
         "rebase",
+        "3 digits",
+        "rebase, 3 digits",
         "2 digits",
         "noise 2 %",
         "rebase, 2 digits, noise 2 %",

@@ -70,7 +70,7 @@ def test_the_twelve_tasks_are_found_with_their_mask_and_mode() -> None:
         assert f"{task.mask}_{task.mode}" == name
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", [*TASKS, "blinded_rebased_fixed_candidate", "blinded_rebased_open_research"])
 def test_observations_pass_the_leak_guard_are_pure_and_do_not_depend_on_what_happens_later(name: str) -> None:
     scene = scene_of(name)
     guard = LeakGuard(scene.lens, MARKET)

@@ -18,37 +18,26 @@ MODEL, MECHANICAL = "model", "mechanical"
 
 
 class ShareInterval(Value, frozen=True, kw_only=True):
-    """Two-sided interval of a share; no ends where there are no trials.
-
-    Attributes:
-        level: nominal coverage.
-        n: trials.
-    """
+    """Two-sided interval of a share; no ends where there are no trials."""
 
     low: Number | None
     high: Number | None
-    level: Number
+    level: Number  #: nominal coverage
     kind: Name
-    n: Count
+    n: Count  #: trials
     reason: Name | UnsetType = UNSET
 
 
 class Recovery(Figure, Value, frozen=True, kw_only=True):
-    """One score of an attacker: how many of `n` it recovered, as a share.
-
-    Attributes:
-        n: valid answers.
-        upper: exact one-sided bound of Clopper and Pearson; 1 when n is 0.
-        baseline: what chance gives on the same probes; null where that is not known.
-    """
+    """One score of an attacker: how many of `n` it recovered, as a share."""
 
     value: Share | None
     reason: Name | UnsetType = UNSET
     successes: Count
-    n: Count
+    n: Count  #: valid answers
     interval: ShareInterval
-    upper: Share
-    baseline: Share | None
+    upper: Share  #: exact one-sided bound of Clopper and Pearson; 1 when n is 0
+    baseline: Share | None  #: what chance gives on the same probes; null where that is not known
 
 
 class MaskOptions(Value, frozen=True):
@@ -61,30 +50,21 @@ class MaskOptions(Value, frozen=True):
 
 
 class Keyed(Value, frozen=True):
-    """Facts that a trading card must share with a certificate to be covered.
+    """Facts that a trading card must share with a certificate to be covered."""
 
-    Attributes:
-        snapshot: id of the market.
-        tool_texts: tool -> hash of what a model reads of it.
-    """
-
-    snapshot: Sha256
+    snapshot: Sha256  #: id of the market
     task_family: str | None
     task_version: str | None
     mode: str | None
     mask: MaskOptions
-    tool_texts: dict[str, Sha256]
+    tool_texts: dict[str, Sha256]  #: tool -> hash of what a model reads of it
     harness: dict[str, Any]
 
 
 class Covers(Keyed, frozen=True):
-    """Coverage of a certificate.
+    """Coverage of a certificate."""
 
-    Attributes:
-        key: hash of exactly what a trading card must have in common with it.
-    """
-
-    key: Sha256
+    key: Sha256  #: hash of exactly what a trading card must have in common with it
     task_name: Name
     task_hash: Sha256
 
@@ -119,22 +99,15 @@ class ProbeWindow(Value, frozen=True):
 
 
 class Probes(Value, frozen=True, kw_only=True):
-    """Probe set.
-
-    Attributes:
-        mask_key: what the handles shown were drawn from; absent on older certificates.
-        limit: probes of each window where that is not all; null: all.
-        boards: probes by board.
-        sha256: hash of everything that was shown.
-    """
+    """Probe set."""
 
     count: Annotated[int, Meta(ge=1)]
     seed: Count
-    mask_key: MaskKey | UnsetType = UNSET
-    limit: Annotated[int, Meta(ge=1)] | None
+    mask_key: MaskKey | UnsetType = UNSET  #: what the handles shown were drawn from; absent on older certificates
+    limit: Annotated[int, Meta(ge=1)] | None  #: probes of each window where that is not all; null: all
     windows: Annotated[list[ProbeWindow], Meta(min_length=1)]
-    boards: Counts
-    sha256: Sha256
+    boards: Counts  #: probes by board
+    sha256: Sha256  #: hash of everything that was shown
 
 
 class RecoveryDefinition(Value, frozen=True):
@@ -154,37 +127,26 @@ class Named(Value, frozen=True):
 
 
 class Attacker(Value, frozen=True):
-    """An attacker and what it recovered.
-
-    Attributes:
-        card: SHA-256 of the card of a model's run; null where there is none.
-        probes: probes put to it.
-        answered: of these, with a valid answer.
-    """
+    """An attacker and what it recovered."""
 
     name: Name
     kind: Literal["mechanical", "model"]
-    card: Sha256 | None
+    card: Sha256 | None  #: SHA-256 of the card of a model's run; null where there is none
     model: Pluggable | None
     agent: Pluggable | None
     call: dict[str, Any] | None
-    probes: Count
-    answered: Count
+    probes: Count  #: probes put to it
+    answered: Count  #: of these, with a valid answer
     named: Named
     scores: dict[str, Recovery]
 
 
 class BoundEntry(Value, frozen=True):
-    """Largest upper bound of any model.
-
-    Attributes:
-        level: confidence of the one-sided bound.
-        attacker: the model whose bound it is.
-    """
+    """Largest upper bound of any model."""
 
     upper: Share
-    level: Number
-    attacker: Name
+    level: Number  #: confidence of the one-sided bound
+    attacker: Name  #: the model whose bound it is
     value: Share
     n: Count
     baseline: Share | None
@@ -198,17 +160,13 @@ class Bound(Figure, Value, frozen=True, kw_only=True):
 
 
 class Anonymity(Value, frozen=True):
-    """How many pairs of asset and day agree with a payload, over all payloads.
-
-    Attributes:
-        alone: share of payloads with which none but its own pair agrees.
-    """
+    """How many pairs of asset and day agree with a payload, over all payloads."""
 
     mean: Annotated[float, Meta(ge=0)]
     median: Annotated[float, Meta(ge=0)]
     least: Count
     most: Count
-    alone: Share
+    alone: Share  #: share of payloads with which none but its own pair agrees
 
 
 class AblationEntry(Value, frozen=True):
@@ -221,16 +179,11 @@ class AblationEntry(Value, frozen=True):
 
 
 class Identifiability(Value, frozen=True):
-    """Recoveries of a database in the same texts, by field.
-
-    Attributes:
-        factors: style factors that the exact matcher compares.
-        factors_not_compared: further ones that are shown.
-    """
+    """Recoveries of a database in the same texts, by field."""
 
     ablation: Annotated[list[AblationEntry], Meta(min_length=1)]
-    factors: list[Name]
-    factors_not_compared: list[Name]
+    factors: list[Name]  #: style factors that the exact matcher compares
+    factors_not_compared: list[Name]  #: further ones that are shown
 
 
 class CertificateProvenance(Value, frozen=True):
@@ -246,26 +199,19 @@ class CertificateProvenance(Value, frozen=True):
 
 
 class CertificateFacts(Card, frozen=True):
-    """Fields that the bounds of a certificate follow from.
-
-    Attributes:
-        exam: the scoring task that asked.
-        definitions: what each score says was recovered.
-        score_order: names of the scores in the order in which they are shown.
-        artefacts: probe set and records of the models -> SHA-256.
-    """
+    """Fields that the bounds of a certificate follow from."""
 
     kind: Literal["certificate"]
     schema_version: Literal[1]
     covers: Covers
-    exam: Exam
+    exam: Exam  #: the scoring task that asked
     snapshot: Market
     probes: Probes
-    definitions: Annotated[dict[str, RecoveryDefinition], Meta(min_length=1)]
-    score_order: list[Name]
+    definitions: Annotated[dict[str, RecoveryDefinition], Meta(min_length=1)]  #: what each score says was recovered
+    score_order: list[Name]  #: names of the scores in the order in which they are shown
     attackers: Annotated[list[Attacker], Meta(min_length=1)]
     identifiability: Identifiability
-    artefacts: dict[str, Sha256]
+    artefacts: dict[str, Sha256]  #: probe set and records of the models -> SHA-256
     provenance: CertificateProvenance
 
     def scores_of(self, attacker: str) -> dict[str, Recovery]:
@@ -279,12 +225,9 @@ class CertificateFacts(Card, frozen=True):
 
 
 class Certificate(CertificateFacts, frozen=True):
-    """Recoveries of attackers from masked payloads, and what they bound: for the channel to a model, not to a database.
+    """Recoveries of attackers from masked payloads, and what they bound: for the channel to a model, not to a database."""
 
-    Attributes:
-        labels: what a reader must see before any figure.
-    """
-
+    #: what a reader must see before any figure.
     labels: list[Literal["synthetic", "limited", "no model attacked", "few answers", "few guesses"]]
     bound: Bound
 

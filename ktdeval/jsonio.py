@@ -182,6 +182,14 @@ class Closing:
         self.close()
 
 
+def make_folder(path: Path, advice: str = "choose another") -> None:
+    """Make a folder and those above it. Raises StoreError: it can't be made; `advice` is its last words."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path}: can't make the folder: {error.strerror or error}; {advice}") from error
+
+
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write a file so that a crash leaves either the old content or the new, durably; StoreError where it can't be written."""
     temporary: Path | None = None

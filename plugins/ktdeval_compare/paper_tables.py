@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean, median
@@ -25,14 +25,8 @@ Row = dict[str, float | str | None]
 UNDEFINED = "-"
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("open_research", "fixed_candidate", "memory_only")
-_SHOWN: Mapping[str, Callable[[float], str]] = {
-    "percent": lambda value: f"{100 * value:+.2f}",
-    "share": lambda value: f"{100 * value:.2f}",
-    "ratio": lambda value: f"{value:.2f}",
-    "small": lambda value: f"{value:.3f}",
-    "points": lambda value: f"{value:.2f}",
-    "rank": lambda value: f"{value:g}",
-}
+_SHOWN = {"percent": "+.2f", "share": ".2f", "ratio": ".2f", "small": ".3f", "points": ".2f", "rank": "g"}
+_IN_PERCENT = ("percent", "share")
 
 
 @click.command("table")
@@ -116,7 +110,7 @@ def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
 def _cell(value: Any, how: str) -> str:
     if isinstance(value, str):
         return value
-    return UNDEFINED if value is None or pd.isna(value) else _SHOWN[how](value)
+    return UNDEFINED if value is None or pd.isna(value) else f"{value * 100 if how in _IN_PERCENT else value:{_SHOWN[how]}}"
 
 
 def _excess(card: TradingCard) -> float | None:

@@ -43,12 +43,12 @@ class SharpeDifference:
 
 
 def sharpe_difference(
-    first: Matrix, second: Matrix, *, draws: int = 0, block: int | None = None, seed: int = 0, confidence: float = 0.95
+    first: Matrix, second: Matrix, *, draws: int = 0, seed: int = 0, confidence: float = 0.95
 ) -> SharpeDifference:
     """Compare the Sharpe ratios (risk-free rate 0, ddof 1, 252 days) of two series of daily returns over the same days.
 
-    `first`: [n] simple daily returns; `second`: [n] those of the other, day by day; `block`: days in a block of the bootstrap; by
-    default `n**(1/3) / 2`, at which its measured size is nearest to nominal.
+    `first`: [n] simple daily returns; `second`: [n] those of the other, day by day. A block of the bootstrap has `n**(1/3) / 2`
+    days (2 for 43 days, 4 for 548), at which its measured size is nearest to nominal.
     """
     n = len(first)
     method: Literal["hac", "bootstrap"] = "bootstrap" if draws else "hac"
@@ -61,7 +61,7 @@ def sharpe_difference(
         return SharpeDifference(None, None, None, None, None, n, method, "the difference has no variance")
     ratio = abs(difference) / error
     if draws:
-        sample = _bootstrap_ratios(pair, draws, default_block(n) if block is None else min(block, n), seed)
+        sample = _bootstrap_ratios(pair, draws, max(1, round(math.cbrt(n) / 2)), seed)
         p = (1.0 + float((sample >= ratio).sum())) / (draws + 1.0)
         reach = float(np.quantile(sample, confidence)) * error
     else:
@@ -70,11 +70,6 @@ def sharpe_difference(
     year = math.sqrt(TRADING_DAYS)
     value = year * difference + 0.0
     return SharpeDifference(value, value - year * reach, value + year * reach, year * error, p, n, method)
-
-
-def default_block(days: int) -> int:
-    """Block of the studentised bootstrap for a series of `days`: 2 for 43 days, 4 for 548."""
-    return max(1, round(math.cbrt(days) / 2))
 
 
 def _problem(first: Matrix, second: Matrix) -> str | None:

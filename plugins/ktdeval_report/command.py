@@ -9,8 +9,8 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli import open_plugins, plugin_option, warn
-from ktdeval.errors import StoreError, UsageError
-from ktdeval.jsonio import write_atomic
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import make_folder, write_atomic
 from ktdeval_report.canvas import plot_file, require_matplotlib
 from ktdeval_report.inputs import Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
@@ -60,12 +60,12 @@ def report(runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, 
     settings = Settings(options["paths"], options["seed"])
     made = make_report(evaluations, Options(_names(options["windows"]), _names(options["metrics"]), settings), scored)
     if plots is not None:
-        _make_folder(plots)
+        make_folder(plots)
         for name, plot in made.plots.items():
             for form in wanted:
                 write_atomic(plots / f"{name}.{form}", plot_file(plot, form))
         click.echo(f"plots   {plots} ({count(len(made.plots) * len(wanted), 'file')})")
-    _make_folder(out.parent)
+    make_folder(out.parent)
     write_atomic(out, made.html)
     size = f"{len(made.html.encode()) / 1e6:.1f} MB"
     click.echo(f"report  {out} ({count(len(evaluations) + len(scored), 'card')}, {count(len(made.plots), 'plot')}, {size})")
@@ -73,13 +73,6 @@ def report(runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, 
 
 def _names(text: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in str(text or "").split(",") if name.strip()))
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"{path}: can't make the folder: {error.strerror or error}; choose another") from error
 
 
 def draw_report(*runs: object, out: str | Path = "report.html", **options: object) -> Path:

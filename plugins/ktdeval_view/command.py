@@ -15,8 +15,8 @@ import click
 
 from ktdeval.cli import open_plugins, plugin_option, warn
 from ktdeval.contracts import EpisodeSpec
-from ktdeval.errors import DataError, StoreError, UsageError
-from ktdeval.jsonio import JsonValue, write_atomic
+from ktdeval.errors import DataError, UsageError
+from ktdeval.jsonio import JsonValue, make_folder, write_atomic
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot
@@ -109,10 +109,7 @@ class RunView:
 
         Raises StoreError: the folder can't be written; UsageError: none of the chosen episodes has a finished step.
         """
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{out}: can't make the folder: {error.strerror or error}; choose another --out") from error
+        make_folder(out, "choose another --out")
         pages: list[Path] = []
         problems = [self._no_market] if self._no_market else []
         entries: list[JsonValue] = []

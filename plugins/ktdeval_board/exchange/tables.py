@@ -169,25 +169,22 @@ def _readme(data: BoardData, exported: Exported, licence: str) -> str:
 
 
 def _header(rules: Rules, frames: Mapping[Frame, int], licence: str) -> dict[str, JsonValue]:
+    largest = max(frames.values())
     return {
         "pretty_name": rules.title,
         "license": licence,
         "language": ["en"],
         "tags": [*_TAGS, *(["synthetic"] if rules.market == "synthetic" else [])],
-        "size_categories": [_size(max(frames.values()))],
+        "size_categories": [next((name for bound, name in _SIZES if largest < bound), _LARGEST_SIZE)],
         "configs": [
-            {"config_name": frame, **({"default": True} if frame == "cards" else {}), "data_files": [_data_file(frame)]}
+            {
+                "config_name": frame,
+                **({"default": True} if frame == "cards" else {}),
+                "data_files": [{"split": SPLIT, "path": f"{frame}/*.parquet"}],
+            }
             for frame in frames
         ],
     }
-
-
-def _data_file(frame: Frame) -> dict[str, JsonValue]:
-    return {"split": SPLIT, "path": f"{frame}/*.parquet"}
-
-
-def _size(rows: int) -> str:
-    return next((name for bound, name in _SIZES if rows < bound), _LARGEST_SIZE)
 
 
 def _code(text: str) -> str:

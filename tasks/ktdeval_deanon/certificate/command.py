@@ -10,8 +10,8 @@ import click
 
 from ktdeval.cards import card_lines, print_lines
 from ktdeval.cli import config_option, open_plugins
-from ktdeval.errors import StoreError, UsageError, VerificationError
-from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval.errors import UsageError, VerificationError
+from ktdeval.jsonio import dumps_pretty, make_folder, write_atomic
 from ktdeval_deanon.certificate.certify import CertifyConfig, OnProbe, certify as make, verify_certificate
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -49,11 +49,7 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
     print_lines(card_lines(made.certificate))
     click.echo(f"\ncertificate  {out}")
     if folder := options["save_probes"]:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            problem = f"{folder}: can't make the folder: {error.strerror or error}"
-            raise StoreError(f"{problem}; choose another --save-probes") from error
+        make_folder(folder, "choose another --save-probes")
         for name, text in made.files.items():
             write_atomic(folder / name, text)
             click.echo(f"probes       {folder / name}")

@@ -1,4 +1,4 @@
-"""What users of other suites, and of habit, type, and what ktdeval calls it; the groups of the options of `run`."""
+"""What users of other suites, and of habit, type, and what ktdeval calls it; its commands, and groups of the options of `run`."""
 
 from __future__ import annotations
 

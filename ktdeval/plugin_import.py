@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.machinery import SOURCE_SUFFIXES
+from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -151,35 +154,13 @@ _IS: Mapping[str, Callable[[Any], bool]] = {
     _METHOD: callable,
     _ANY: lambda _: True,
 }
-_PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "tasks": ("Task", {
-        "name": _TEXT, "version": _TEXT, "mask": _TEXT, "mode": _TEXT, "tools": _TUPLE, "harness": _ANY, "windows": _MAPPING,
-        "default_windows": _TUPLE, "describe": _METHOD, "trading": _ANY, "metrics": _TUPLE, "scene": _METHOD,
-    }),
-    "scoring tasks": ("ScoringTask", {
-        "name": _TEXT, "version": _TEXT, "mask": _TEXT, "mode": _TEXT, "tools": _TUPLE, "harness": _ANY, "windows": _MAPPING,
-        "default_windows": _TUPLE, "describe": _METHOD, "target_task": _ANY, "scores": _MAPPING, "samples": _METHOD,
-        "summarise": _METHOD,
-    }),
-    "models": ("Model", {"reply": _METHOD}),
-    "models behind a network": ("RemoteModel", {
-        "provider": _TEXT, "name": _TEXT, "endpoint": _TEXT, "protocols": _TUPLE, "price_table": _ANY, "connect": _METHOD,
-        "reply": _METHOD, "settings": _METHOD, "secrets": _METHOD,
-    }),
-    "agents": ("Agent", {"decide": _METHOD}),
-    "tools": ("Tool", {"name": _TEXT, "description": _TEXT, "parameters": _MAPPING, "function": _METHOD}),
-    "metrics": ("Metric", {
-        "name": _TEXT, "formula": _TEXT, "unit": _TEXT, "range": _TUPLE, "better": _TEXT, "source": _TEXT, "headline": _ANY,
-        "compute": _METHOD,
-    }),
-    "data": ("MarketSnapshot", {"meta": _ANY, "days": _ANY, "codes": _TUPLE, "open": _ANY, "close": _ANY, "indices": _MAPPING}),
-    "cards": ("ktdeval.cards.CardKind", {
-        "name": _TEXT, "type": _ANY, "schema": _ANY, "problems": _METHOD, "derive": _METHOD, "report": _METHOD, "content": _METHOD,
-    }),
-    "runners": ("Runner", {"run": _METHOD}),
-    "commands": ("click.Command", {"params": _ANY, "main": _METHOD}),
-}  # fmt: skip
-"""What must be there of an object that a plugin makes, by kind, with the class of `ktdeval.api` that describes it."""
+
+
+@cache
+def _parts() -> Mapping[str, tuple[str, Mapping[str, str]]]:
+    """What must be there of an object that a plugin makes, by kind, with the class of `ktdeval.api` that describes it."""
+    found: dict[str, tuple[str, Mapping[str, str]]] = json.loads(Path(__file__).with_name("parts.json").read_text(encoding="utf-8"))
+    return found
 
 
 def check_made(kind: str, name: str, made: Any, where: str) -> None:
@@ -191,7 +172,7 @@ def check_made(kind: str, name: str, made: Any, where: str) -> None:
         kind = "scoring tasks"
     elif kind == "models" and hasattr(made, "connect"):
         kind = "models behind a network"
-    described, parts = _PARTS[kind]
+    described, parts = _parts()[kind]
     own, see = type(made).__name__, f"(see ktdeval.api.{described})" if "." not in described else f"(expected a {described})"
     if lacking := [part for part in parts if not hasattr(made, part)]:
         raise PluginError(f"{where}: {own} has no {', no '.join(lacking)} {see}")

@@ -14,11 +14,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ktdeval.errors import DataError
+from ktdeval.jsonio import csv_rows
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketView
 
 
@@ -280,19 +282,12 @@ def _amount_variation(window: TrailingWindow) -> FloatArray:
     return _sample_deviation(amount, mean, count) / mean
 
 
-_ROWS: tuple[tuple[str, str, int, int, Callable[[TrailingWindow], FloatArray]], ...] = (
-    ("MOM_12_1", "12-minus-1 month momentum: close[-21] / close[-252] - 1", YEAR, YEAR_MINIMUM, _momentum),
-    ("RV_60", "60-day realised volatility: standard deviation of daily log returns × √252",
-     QUARTER, QUARTER_MINIMUM, _realised_volatility),
-    ("ILLIQ", "Amihud illiquidity: log of the mean of |return| / amount over 20 days", MONTH, MONTH_MINIMUM, _illiquidity),
-    ("REV_ON", "overnight return: mean of open / previous close - 1 over 20 days", MONTH, MONTH_MINIMUM, _overnight_return),
-    ("MOM_ID", "intraday momentum: mean of close / open - 1 over 20 days", MONTH, MONTH_MINIMUM, _intraday_return),
-    ("SKEW", "negative return skewness: minus the skewness of 60 daily returns", QUARTER, QUARTER_MINIMUM, _negative_skewness),
-    ("CORR_PV", "volume-return correlation: correlation of daily return and log-volume change over 20 days",
-     MONTH, MONTH_MINIMUM, _price_volume_correlation),
-    ("HIGH_52W", "52-week high anchor: close / highest high of 252 days", YEAR, YEAR_MINIMUM, _year_high),
-    ("CV_VOL", "amount coefficient of variation: standard deviation / mean of amount over 20 days",
-     MONTH, MONTH_MINIMUM, _amount_variation),
+_KERNELS: tuple[Callable[[TrailingWindow], FloatArray], ...] = (
+    _momentum, _realised_volatility, _illiquidity, _overnight_return, _intraday_return, _negative_skewness,
+    _price_volume_correlation, _year_high, _amount_variation,
 )  # fmt: skip
-FACTORS: tuple[FactorDefinition, ...] = tuple(FactorDefinition(*row) for row in _ROWS)
+FACTORS: tuple[FactorDefinition, ...] = tuple(
+    FactorDefinition(row["name"], row["description"], int(row["window"]), int(row["minimum"]), kernel)
+    for row, kernel in zip(csv_rows(Path(__file__).with_name("factors.csv")), _KERNELS, strict=True)
+)
 """The nine style factors of KTD-Fin (Appendix E), in the paper's order, with ktdeval's windows."""

@@ -9,35 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, RemoteModel, Reply, ToolProtocol, ToolSpec
 from ktdeval.harness.protocols import decode, encode
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.yamlio import load_yaml
 
 Ask = Callable[[ModelRequest], Reply]  #: Makes one model call, with retries, and raises ModelError where it failed for good
 
 ATTEMPTS = 2  #: Attempts of a protocol before the next one is tried: at some temperature every model slips now and then
 
 _PLACE, _LEVEL = "north", 41
-_SYSTEM = "You take readings with tools. Do exactly what you are asked to, without comment."
-_LOOK_UP = f'Look up the level of one place: call look_up_level once, for the place "{_PLACE}".'
-_RECORD = (
-    f'The look-ups are over. Record the result: call record_level exactly once, with the level {_LEVEL} of the place "{_PLACE}".'
-)
-
-_PLACE_SCHEMA: Mapping[str, JsonValue] = {"type": "string", "description": "Name of the place."}
-_LEVEL_SCHEMA: Mapping[str, JsonValue] = {"type": "integer", "description": "The level that was read there."}
-
-
-def _tool(name: str, description: str, properties: Mapping[str, JsonValue]) -> ToolSpec:
-    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return ToolSpec(name, description, schema)
-
-
-_LOOK_UP_TOOL = _tool("look_up_level", "Reads the level at a place.", {"place": _PLACE_SCHEMA})
-_RECORD_TOOL = _tool("record_level", "Records the level at a place.", {"place": _PLACE_SCHEMA, "level": _LEVEL_SCHEMA})
+_TEXTS = load_yaml(Path(__file__).with_name("rehearsal.yaml"))
+_SYSTEM, _LOOK_UP, _RECORD = (_TEXTS[name].format(place=_PLACE, level=_LEVEL) for name in ("system", "look_up", "record"))
+_LOOK_UP_TOOL, _RECORD_TOOL = (ToolSpec(**spec) for spec in _TEXTS["tools"])
 
 # Failures by which a server may say that it does not take tools in this way; all others say nothing about tools.
 _TELLING = frozenset({"bad_request", "bad_response", "server"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from ktdeval.cli.options import config_option, inherited, open_plugins
 from ktdeval.cli.table import param_json, params_of, plain, print_json, print_table, terminal_width
 from ktdeval.discovery import find_entry_points
 from ktdeval.hookspecs import Spec
+from ktdeval.jsonio import csv_rows
 from ktdeval.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
@@ -60,29 +62,9 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     return listing
 
 
-tasks = _listing(
-    "tasks",
-    ("TASK", "GROUPS", "SUMMARY"),
-    "List tasks: what `--tasks` takes, with the groups that select several at once.",
-    "Print a task's resolved config, with its data card and its sources.",
-)
-models = _listing(
-    "models",
-    ("MODEL", "PARAMETERS", "SUMMARY"),
-    "List models: what `--model` takes. PROVIDER/… stands for any model of a provider.",
-    "Print a model's parameters with type, default and meaning.",
-)
-agents = _listing(
-    "agents",
-    ("AGENT", "PARAMETERS", "SUMMARY"),
-    "List agent scaffolds: what `--agent` takes.",
-    "Print an agent's parameters with type, default and meaning.",
-)
-metrics = _listing(
-    "metrics",
-    ("METRIC", "PARAMETERS", "SUMMARY"),
-    "List metrics: what `--metrics` takes.",
-    "Print a metric's formula, unit, range and source.",
+tasks, models, agents, metrics = (
+    _listing(row["kind"], (row["name"], row["beside"], "SUMMARY"), row["help"], row["show_help"])
+    for row in csv_rows(Path(__file__).with_name("listings.csv"))
 )
 
 

@@ -17,7 +17,7 @@ from ktdeval.cli.screen import CleanStream
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.hints import hint
+from ktdeval.hints import hint, hints
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
@@ -87,19 +87,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, command.summary) for name, command in self.lazy.items()])
 
 
-COMMANDS = {
-    "run": LazyCommand("ktdeval.cli.run", "run", "Evaluate a model on tasks; the command that runs when none is named."),
-    "score": LazyCommand("ktdeval.cli.run", "score", "Recompute metrics and cards from a run's records, without any model."),
-    "card": LazyCommand("ktdeval.cli.run", "card", "Show, validate or verify a result card."),
-    "plan": LazyCommand("ktdeval.cli.run", "plan", "Print what a run would ask, cost and take, without asking any model."),
-    "cache": LazyCommand("ktdeval.cli.cache", "cache", "List, prune or verify the replies that models were paid for."),
-    "data": LazyCommand("ktdeval.cli.data", "data", "List data providers; build, import, inspect or check market data."),
-    "tasks": LazyCommand("ktdeval.cli.listing", "tasks", "List tasks; `tasks show NAME` prints one task's config."),
-    "models": LazyCommand("ktdeval.cli.listing", "models", "List models; `models show NAME` explains one's parameters."),
-    "agents": LazyCommand("ktdeval.cli.listing", "agents", "List agent scaffolds; `agents show NAME` likewise."),
-    "metrics": LazyCommand("ktdeval.cli.listing", "metrics", "List metrics; `metrics show NAME` explains one."),
-    "plugins": LazyCommand("ktdeval.cli.listing", "plugins", "List plugins, what they offer, and plugins that fail to load."),
-}
+COMMANDS = {name: LazyCommand(*place_and_summary) for name, place_and_summary in hints()["built_in"].items()}
 
 
 class KtdevalGroup(LazyGroup):

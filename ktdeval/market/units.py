@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.jsonio import csv_rows
 from ktdeval.market.raw import BarTable, RawMarket
 from ktdeval.market.snapshot import BoolArray, FloatArray
 
@@ -15,21 +17,8 @@ _SINGLE = 1.3e-7  # relative noise of a volume that was divided by a factor in s
 MOSTLY_WHOLE = 0.7  #: Less than this part of volumes in whole shares: they are no counts of shares
 _WHOLE = 0.95  # part that is whole where volumes are counts of shares
 _MOST, _PART_OF_A_MARKET = 0.5, 0.01  # bars of a code or day, and of a market: fewer are odd rows
-_WORDS = {
-    "factor": "volumes look divided by the factor (--volume divided), or prices were divided by it that are unadjusted",
-    "1 / factor": "prices look adjusted (--prices adjusted), or volumes were multiplied by the factor (--volume raw)",
-    100.0: "volumes look like lots of 100 shares (--volume-unit lot)",
-    0.1: "volumes look like lots and amounts like thousands of CNY (--volume-unit lot --amount-unit thousand_CNY)",
-    0.01: "volumes look like lots and amounts like ten thousands of CNY (--volume-unit lot --amount-unit ten_thousand_CNY), or"
-    " volumes were said to be lots and are shares",
-    1e-3: "amounts look like thousands of CNY (--amount-unit thousand_CNY)",
-    1e-4: "amounts look like ten thousands of CNY (--amount-unit ten_thousand_CNY)",
-    1e-6: "amounts look like millions of CNY; multiply them by 100 (--amount-unit ten_thousand_CNY)",
-    1e-8: "amounts look like hundreds of millions of CNY; multiply them by 10,000 (--amount-unit ten_thousand_CNY)",
-    10.0: "volumes look like lots of 10 shares, or the units given are not those of the file",
-    1e3: "amounts look like CNY, not thousands (--amount-unit CNY), or volumes like thousands of shares",
-    1e4: "amounts look like CNY, not ten thousands (--amount-unit CNY), or volumes like ten thousands of shares",
-}  # amount / volume over the price -> the likely unit
+_WORDS = {row["scale"]: row["words"] for row in csv_rows(Path(__file__).with_name("units.csv"))}
+"""Amount / volume over the price, a number or a power of the factor -> the likely unit."""
 
 
 def in_wholes(volume: FloatArray, unit: float = 1.0) -> tuple[BoolArray, BoolArray]:
@@ -81,18 +70,16 @@ def wrong_units(raw: RawMarket) -> tuple[BoolArray, str] | None:
     known = table.traded & np.isfinite(average) & (average > 0)
     off = outside_bar(table, average) & known
     factor = np.where((table.values["factor"] > 0) & np.isfinite(table.values["factor"]), table.values["factor"], np.nan)
-    scales = {key: np.full(len(off), key) for key in _WORDS if isinstance(key, float)} | {
-        "factor": factor,
-        "1 / factor": 1 / factor,
-    }
+    powers = {"factor": factor, "1 / factor": 1 / factor}
     best: tuple[int, BoolArray, str] = (0, off, "")
-    for key, scale in scales.items():
+    for key, words in _WORDS.items():
+        scale = powers[key] if key in powers else np.full(len(off), float(key))
         fits = off & np.isfinite(scale) & ~outside_bar(table, average / scale)
         # Without a factor prices may be adjusted, and those of single codes happen to be some ten times what was paid.
         fits &= _mostly(fits, known, table.column) | _mostly(fits, known, table.row) | (not raw.has_factor)
         if fits.sum() > max(best[0], (_PART_OF_A_MARKET if raw.has_factor else _MOST) * known.sum()):
-            times = f"{key:g}" if isinstance(key, float) else f"the {key}" if key == "factor" else key
-            best = (int(fits.sum()), fits, f"{times} times the price: {_WORDS[key]}")
+            times = "the factor" if key == "factor" else key
+            best = (int(fits.sum()), fits, f"{times} times the price: {words}")
     if not best[0] and raw.has_factor and off.sum() > _MOST * known.sum():
         return off, "not the price, nor a known number of times it: columns or units that don't belong together"
     return (best[1], best[2]) if best[0] else None

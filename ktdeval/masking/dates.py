@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
+from ktdeval.jsonio import csv_rows
 from ktdeval.masking.text import Shape, lowered, places_of
 
 Span = tuple[int, int]
@@ -63,16 +65,8 @@ _MONTHS_SHORT = frozenset(["jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep
 _WEEKDAYS_PLAIN = frozenset(f"{day}day{s}" for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun") for s in ("", "s"))
 _WEEKDAYS_SHORT = frozenset(["mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri"])
 _WEEKDAYS_DOUBTFUL = frozenset({"sat", "sun"})
-_HOLIDAYS = {
-    word: re.compile(pattern, re.IGNORECASE)
-    for word, pattern in {
-        "spring": r"spring[ -]festival", "lunar": r"lunar[ -]new[ -]year", "chinese": r"chinese[ -]new[ -]year",
-        "new": r"new[ -]year'?s?[ -](?:day|eve)", "national": r"national[ -]day", "golden": r"golden[ -]week",
-        "labor": r"labor[ -]day", "labour": r"labour[ -]day", "dragon": r"dragon[ -]boat", "mid": r"mid[ -]?autumn",
-        "qing": r"qing[ -]?ming", "qingming": r"qingming", "tomb": r"tomb[ -]sweeping", "christmas": r"christmas",
-        "thanksgiving": r"thanksgiving",
-    }.items()
-}  # fmt: skip
+_WORDS = csv_rows(Path(__file__).with_name("date_words.csv"))
+_HOLIDAYS = {row["word"]: re.compile(row["pattern"], re.IGNORECASE) for row in _WORDS if row["language"] == "en"}
 _PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
 _DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
 WORD_HINTS = frozenset(_DATE_WORDS | _HOLIDAYS.keys() | _PERIOD_HINTS)
@@ -89,16 +83,7 @@ _TIME_WORD_BEFORE = re.compile(
 _BESIDE_WEEKDAY = re.compile(r"[.,]? ?[0-9]|[-/](?:Sun|Mon)")
 _NEAR = 16
 # --- in Chinese: a character that must be there, and the pattern
-_CHINESE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("年", re.compile(r"[〇零一二三四五六七八九]{4} ?年|[0-9]{2} ?年(?= ?(?:初|底|末|[0-9]{1,2} ?月|[一二三四] ?季|[上下]半年))")),
-    ("月", re.compile(r"(?<![0-9])(?:1[0-2]|0?[1-9]) ?月(?: ?[0-9]{1,2} ?[日号])?")),
-    ("月", re.compile(r"(?<![一二三四五六七八九十])(?:十[一二]?|[一二三四五六七八九])月")),
-    *(
-        (name[0], re.compile(rf"(?<![0-9一二三四五六七八九十两每几数]){name}[一二三四五六日天](?![次个轮])"))
-        for name in ("周", "星期", "礼拜")
-    ),
-    *((name[0], re.compile(name)) for name in ("春节", "元旦", "国庆", "清明", "端午", "中秋", "劳动节", "黄金周")),
-)
+_CHINESE = tuple((row["word"], re.compile(row["pattern"])) for row in _WORDS if row["language"] == "zh")
 
 # --- numbers that are amounts
 _UNIT_AFTER = re.compile(

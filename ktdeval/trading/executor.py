@@ -27,8 +27,10 @@ Costs are `round_half_up(notional * bps / 10,000)`, at least the minimum, in fen
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
+from ktdeval.jsonio import csv_rows
 from ktdeval.trading.account import Settlement, check_step, holdings_fen, nav_fen, open_day
 from ktdeval.trading.market_tape import PPB, TradingDay, scaled_int
 from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, Order, Outcome, Position, TradingConfig
@@ -36,27 +38,12 @@ from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, Order, Outcome
 _RATE_SCALE = 10**10
 _HALF_RATE = _RATE_SCALE // 2
 _HALF_FEN = TICKS_PER_FEN // 2
-REJECTIONS = {
-    "schema": "an order is a BUY or a SELL with exactly one of target_weight (0 to 1) and shares (a whole number, at least 1)",
-    "universe": "the stock is not in the universe on the fill day; only stocks of the universe can be bought",
-    "holding": "there is nothing to sell: the stock is not held, and short sales are not allowed",
-    "t_plus_1": "all shares held were bought on the fill day and can be sold from the next trading day",
-    "suspended": "the stock did not trade on the fill day",
-    "price_limit": "the stock opened at its daily price limit: up can't be bought, down can't be sold",
-    "position_limit": "the largest number of names is already held; sell one before buying a new one",
-    "weight_limit": "the holding would exceed the largest weight of one name; order less",
-    "target": "the target weight is already reached, or lies on the other side of the present weight",
-    "lot": "the quantity is not a whole number of lots, or below the smallest order of the board",
-    "cash": "cash does not cover the order and its cost",
-}
+_RULES = csv_rows(Path(__file__).with_name("rules.csv"))
+# No message holds a number: a share count could read as a security code, and under rescaled prices it would be a wrong one.
+REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
 """Rule -> what it says to whoever broke it."""
 _REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJECTIONS.items()}
-# No message holds a number: a share count could read as a security code, and under rescaled prices it would be a wrong one.
-_CUT = {
-    "holding": "fewer shares were held than ordered; all of them were sold",
-    "t_plus_1": "shares bought on the fill day can't be sold on it; the others were sold",
-    "cash": "cash covered only a part of the order; as many whole lots as it covers were bought",
-}
+_CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
 
 
 class Terms(NamedTuple):

@@ -7,7 +7,7 @@ from ktdeval.runner.journal import (
     pack_lines as pack_lines,
     read_journal as read_journal,
 )
-from ktdeval.runner.ledger_file import load_ledger as load_ledger
+from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as load_table
 from ktdeval.runner.plan import (
     choose_windows as choose_windows,
     describe_any as describe_any,

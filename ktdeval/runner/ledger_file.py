@@ -62,10 +62,17 @@ def encode_ledger(ledger: Ledger) -> bytes:
     return sink.getvalue()
 
 
+def load_table(path: Path) -> pa.Table:
+    """Read a ledger file as a table, from memory of Arrow's own: a thread of it that frees Python's while Python ends aborts it."""
+    held = pa.BufferOutputStream()
+    held.write(read_plain(path))
+    return pq.ParquetFile(pa.BufferReader(held.getvalue())).read(use_threads=False)
+
+
 def load_ledger(path: Path) -> Ledger:
     """Read a ledger file. Raises StoreError: the file is missing, no Parquet, or not a ledger."""
     try:
-        table = pq.read_table(io.BytesIO(read_plain(path)), partitioning=None)
+        table = load_table(path)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         rows: Sequence[dict[str, Any]] = table.cast(SCHEMA).to_pylist()
         spec, cash = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec"), int(metadata[_CASH_KEY])

@@ -8,7 +8,6 @@ has problems and must not be submitted.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
@@ -26,7 +25,7 @@ from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import KtdevalError, StoreError
 from ktdeval.jsonio import JsonValue, dumps_pretty, file_sha256, loads_strict, read_plain, write_atomic
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, pack_lines, redact_secrets, rescore, verify_card
+from ktdeval.runner import RunFolder, load_table, pack_lines, redact_secrets, rescore, verify_card
 from ktdeval.typed import Value, to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_board.documents import RecordFile
@@ -117,7 +116,7 @@ def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Foun
         if (folder / ANSWERS).is_file():
             found += _rewritten(folder / ANSWERS, to_plain(run.load_answers(spec)), pack_lines, redactor)
         else:
-            table = pq.read_table(io.BytesIO(read_plain(folder / LEDGER)), partitioning=None)
+            table = load_table(folder / LEDGER)
             found += _rewritten(folder / LEDGER, table.to_pylist(), partial(_packed_table, schema=table.schema), redactor)
         if found:  # the mark of completeness names the files as they are now
             mark = _read_json(folder / MARK)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -60,6 +62,17 @@ def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
     path.write_bytes(encode_ledger(ledger))
     assert load_ledger(path) == ledger
     assert encode_ledger(load_ledger(path)) == path.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
+    # A thread of Arrow that frees Python's memory while the interpreter ends aborts it: one process in six did, under load.
+    path = tmp_path / "ledger.parquet"
+    path.write_bytes(encode_ledger(Ledger(SPEC.to_json(), 10**11, [step(number) for number in range(300)])))
+    words = "import sys, pathlib; from ktdeval.runner.ledger_file import load_ledger; load_ledger(pathlib.Path(sys.argv[1]))"
+    for _ in range(4):
+        begun = [subprocess.Popen([sys.executable, "-c", words, path], stderr=subprocess.PIPE) for _ in range(6)]
+        assert [(each.communicate()[1], each.returncode) for each in begun] == [(b"", 0)] * 6
 
 
 def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_path):

@@ -32,6 +32,13 @@ def dumps_pretty(value: JsonValue) -> str:
     return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def plain(value: Any) -> JsonValue:
+    """Mappings as dicts and sequences as lists, all the way down; all else as it is, for JSON to refuse."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def reject_constant(token: str) -> NoReturn:
     """Refuse `NaN` and its like: a `parse_constant` of `json`."""
     raise ValueError(f"{token} is no JSON number")
@@ -83,20 +90,27 @@ def _parse(text: str | bytes, **hooks: Any) -> JsonValue:
         raise ValueError(TOO_DEEP) from None
 
 
+def is_flat(value: JsonValue, levels: int) -> bool:
+    """Whether lists and objects are nested at most so many levels deep; never recurses."""
+    level = [value]
+    for _ in range(levels):
+        containers = [item for item in level if isinstance(item, Mapping | list)]
+        level = [inner for item in containers for inner in (item.values() if isinstance(item, Mapping) else item)]
+        if not level:
+            return True
+    return False
+
+
 def is_shallow(text: str) -> bool:
     """Whether JSON text is nested at most `MAX_DEPTH` deep; true of what is no JSON."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return True
     try:
-        level = [json.loads(text, parse_constant=reject_constant)]
+        return is_flat(json.loads(text, parse_constant=reject_constant), MAX_DEPTH + 1)
     except RecursionError:
         return False
     except ValueError:
         return True
-    for _ in range(MAX_DEPTH + 1):
-        nested = [item for item in level if isinstance(item, (dict, list))]
-        level = [part for item in nested for part in (item.values() if isinstance(item, dict) else item)]
-    return not level
 
 
 def sha256_hex(data: bytes | str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, loads_strict, open_plain
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, is_flat, loads_strict, open_plain
 
 HUB: Final = "hf:"
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -94,17 +94,6 @@ def _parsed(text: str, where: str) -> JsonValue:
     if not is_flat(value, MAX_DEPTH):
         raise DataError(f"{where}: the JSON is nested deeper than {MAX_DEPTH} levels")
     return value
-
-
-def is_flat(value: JsonValue, levels: int) -> bool:
-    """Whether lists and objects are nested at most so many levels deep; never recurses."""
-    level = [value]
-    for _ in range(levels):
-        containers = [item for item in level if isinstance(item, Mapping | list)]
-        level = [inner for item in containers for inner in (item.values() if isinstance(item, Mapping) else item)]
-        if not level:
-            return True
-    return False
 
 
 # ---- datasets

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, dataclass_transform
 import msgspec
 
 from ktdeval.errors import KtdevalError, StoreError
-from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.jsonio import JsonValue, dumps_canonical, plain
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def from_plain(value: JsonValue, type_: type[T], where: str, error: type[Ktdeval
 
 def to_plain(value: Any) -> JsonValue:
     """Return a typed value as dicts, lists and numbers."""
-    return _without_tuples(_built(value))
+    return plain(_built(value))
 
 
 def encode_canonical(value: Any) -> str:
@@ -63,12 +63,6 @@ def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
 
 def _built(value: Any) -> JsonValue:
     return msgspec.to_builtins(value, str_keys=True, enc_hook=_built_in)
-
-
-def _without_tuples(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        return {key: _without_tuples(item) for key, item in value.items()}
-    return [_without_tuples(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _built_in(value: Any) -> JsonValue:

@@ -165,12 +165,8 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
             f"attribution: the fit covers rows {fitted.rows.start}…{fitted.rows.stop - 1} of {len(fitted.codes)} assets, the "
             f"ledger needs rows {first}…{last} of {len(snapshot.codes)}; fit the episode's own window"
         )
-    holdings, offset, count, nav = (
-        _Holdings.of(ledger, snapshot.asset_index),
-        first - fitted.rows.start,
-        len(ledger.steps),
-        ledger.nav,
-    )
+    holdings, nav = _Holdings.of(ledger, snapshot.asset_index), ledger.nav
+    offset, count = first - fitted.rows.start, len(ledger.steps)
     parts = _split(holdings, fitted, offset, count)
     returns = (nav[1:] - nav[:-1]) / nav[:-1]
     timing, fees = _trading(ledger, snapshot, first)

@@ -9,6 +9,7 @@ exceeds the limit. Source: KTD-Fin §4.5 (screened on a pre-evaluation calibrati
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from ktdeval.attribution.factors import MONTH, standardise, trailing_count, trai
 from ktdeval.attribution.panel import FACTOR_NAMES, check_rows, factor_panel
 from ktdeval.errors import DataError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, csv_rows
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
 
 NoteKind = Literal[
@@ -26,19 +27,7 @@ NoteKind = Literal[
     "no_names", "held_outside_index", "held_without_exposures", "held_without_return",
 ]  # fmt: skip
 
-NOTE_MEANINGS: dict[NoteKind, str] = {
-    "missing_exposure": "exposures of investable names that were undefined and count as 0, the cross-sectional mean",
-    "no_exposures": "investable names without any exposure, left out of the regression",
-    "default_weight": "investable names without turnover data, given the day's median regression weight",
-    "equal_weights": "days without any turnover data: all names weigh the same",
-    "constant_factor": "days on which the exposures did not differ: the factor's return is 0",
-    "collinear_factor": "days on which industries and the factors before it explain the exposures: the factor's return is 0",
-    "too_few_names": "days with no more names than parameters: only the common return was fitted",
-    "no_names": "days without a name to fit: every factor return is 0 and all of a holding's return is selection",
-    "held_outside_index": "holdings that were not investable: they keep exposures, but took no part in the regression",
-    "held_without_exposures": "holdings without any exposure: common and selection only",
-    "held_without_return": "holdings without a bar that day: their return is 0",
-}
+NOTE_MEANINGS: dict[str, str] = {row["kind"]: row["meaning"] for row in csv_rows(Path(__file__).with_name("notes.csv"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +95,8 @@ def exposures(snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | 
     investable = snapshot.member[rows.start - 1 : rows.stop - 1]
     for start in range(0, len(rows), _BLOCK):
         days = slice(start, min(start + _BLOCK, len(rows)))
-        values = factor_panel(snapshot, range(rows.start - 1 + days.start, rows.start - 1 + days.stop)).transpose(1, 0, 2)[
-            :, places
-        ]
-        z = standardise(values, investable[days, None, :])
+        values = factor_panel(snapshot, range(rows.start - 1 + days.start, rows.start - 1 + days.stop))
+        z = standardise(values.transpose(1, 0, 2)[:, places], investable[days, None, :])
         unknown = ~np.isfinite(z)
         missing[days] = np.count_nonzero(unknown & investable[days, None, :], axis=2)
         defined[days] = ~unknown.all(axis=1)

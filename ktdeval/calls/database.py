@@ -26,7 +26,7 @@ from ktdeval.calls.record import (
     unpack,
 )
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import Closing
+from ktdeval.jsonio import Closing, csv_rows
 
 APPLICATION_ID = 0x6B746472  #: `ktdr` in the header of the file: tells it from the SQLite file of another application
 VERSION = 1
@@ -43,15 +43,7 @@ class FileKind(NamedTuple):
 CACHE = FileKind("reply cache", "choose another file with --cache")
 RECORD = FileKind("record of calls", "choose another run folder with --out")
 
-_TABLES = (
-    """CREATE TABLE IF NOT EXISTS replies (key TEXT NOT NULL PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL,
-        created_at TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, checksum BLOB NOT NULL,
-        body BLOB NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS calls (number INTEGER PRIMARY KEY, at TEXT NOT NULL, episode TEXT NOT NULL, key TEXT NOT NULL,
-        outcome TEXT NOT NULL, attempt INTEGER NOT NULL, latency_s REAL NOT NULL, cost_usd REAL, held_usd REAL NOT NULL,
-        served_by TEXT NOT NULL, input_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cache_read_tokens INTEGER,
-        cache_write_tokens INTEGER, reply BLOB)""",
-)
+_TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8").split(";\n")
 
 
 def _insert(table: str, columns: Sequence[str]) -> str:
@@ -62,13 +54,7 @@ _ADD_REPLY, _ADD_CALL = _insert("replies", REPLY_COLUMNS), _insert("calls", CALL
 _FIND_REPLY = f"SELECT {', '.join(REPLY_COLUMNS)} FROM replies WHERE key = ?"  # noqa: S608 - constants
 _ALL_CALLS = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls ORDER BY number"  # noqa: S608 - constants
 _ADVICE = {
-    sqlite3.SQLITE_BUSY: f"another process has held it for {BUSY_S:.0f} s; wait for it, or {{elsewhere}}",
-    sqlite3.SQLITE_FULL: "free space and run the same command again to go on",
-    sqlite3.SQLITE_IOERR: "free space or repair the disk and run the same command again to go on, or {elsewhere}",
-    sqlite3.SQLITE_READONLY: "make it and its folder writable, or {elsewhere}",
-    sqlite3.SQLITE_CANTOPEN: "make it and its folder readable and writable, or {elsewhere}",
-    sqlite3.SQLITE_CORRUPT: "it is damaged: delete it, or {elsewhere}",
-    sqlite3.SQLITE_NOTADB: "it is not a {name}, or damaged: {elsewhere}",
+    getattr(sqlite3, f"SQLITE_{row['code']}"): row["advice"] for row in csv_rows(Path(__file__).with_name("sqlite_advice.csv"))
 }  #: Advice for an error of SQLite, by its primary code
 
 
@@ -110,7 +96,7 @@ class Connection:
         try:
             yield
         except sqlite3.Error as error:
-            advice = _ADVICE.get(primary_code(error), "{elsewhere}").format(**self.kind._asdict())
+            advice = _ADVICE.get(primary_code(error), "{elsewhere}").format(**self.kind._asdict(), seconds=f"{BUSY_S:.0f}")
             raise self.problem(f"{error}; {advice}") from error
 
     @contextlib.contextmanager
@@ -141,7 +127,7 @@ class Connection:
 
     def _prepare(self, read_only: bool) -> None:
         # Text that is not UTF-8, as damage leaves it, is then found by its checksum instead of failing the query.
-        self.sql.text_factory = _lenient_text
+        self.sql.text_factory = lambda data: data.decode("utf-8", "replace")
         if read_only:
             self.sql.execute("PRAGMA query_only=ON")
             if not self._is_ours():
@@ -200,10 +186,6 @@ class Connection:
                 time.sleep(0.02)  # for this switch alone SQLite does not wait by itself
             else:
                 return
-
-
-def _lenient_text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
 
 
 class CallDatabase(Closing):

@@ -31,6 +31,7 @@ where the error came inside a success and there is no status to go by."""
 _MEANINGS, _MEANINGS_WITHOUT_STATUS = (
     {row["code"]: int(row["status"]) for row in _CODES if row["under"] == under} for under in ("any", "none")
 )
+_REFUSALS = csv_rows(Path(__file__).with_name("refusals.csv"))  #: What ends a run, by HTTP status
 _KINDS = {408: "timeout", 409: "server", 425: "server", 429: "rate_limited", 503: "overloaded", 529: "overloaded"}
 
 _PARAMETER_CODES = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))
@@ -237,23 +238,12 @@ def _meaning(refusal: Refusal, caller: Caller) -> int:
 
 
 def _provider_error(status: int, caller: Caller, said: str) -> ProviderError | None:
-    if status == _NO_MONEY:
-        problem, advice = (
-            "the account has no quota or balance left",
-            f"top it up, or set {caller.key} to the key of another account",
-        )
-    elif status == 401:
-        problem, advice = "the key is refused", f"set {caller.key} to a valid key for {caller.endpoint}"
-    elif status == 403:
-        problem, advice = "access is refused", f"check what the key in {caller.key} may do, and that {caller.model!r} is open to it"
-    elif status == 404:
-        problem = f"there is no model {caller.model!r} at {caller.endpoint}"
-        advice = "check the name after the slash in --model, and the address in --base-url"
-    elif 300 <= status < 400 or status == 405:
-        problem, advice = f"{caller.endpoint} is not the address of this API", "give the right one with --base-url"
-    else:
-        return None
-    return ProviderError(f"{caller.provider}/{caller.model}: {problem} ({said}); {advice}")
+    meaning = "address" if 300 <= status < 400 or status == 405 else str(status)
+    for row in _REFUSALS:
+        if row["status"] == meaning:
+            problem, advice = (row[part].format(caller=caller) for part in ("problem", "advice"))
+            return ProviderError(f"{caller.provider}/{caller.model}: {problem} ({said}); {advice}")
+    return None
 
 
 def _parameter_error(refusal: Refusal, status: int, caller: Caller, sent: Collection[str], said: str) -> ProviderError | None:

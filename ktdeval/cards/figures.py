@@ -13,11 +13,7 @@ from ktdeval.stats.series import TRADING_DAYS
 
 _PARTS = ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect")
 _PAPER_PARTS = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
-_FAMILIES = {
-    **PANEL_FAMILIES,
-    "parts of the total return (linked)": _PARTS,
-    "as the paper: without industries": _PAPER_PARTS,
-}
+_FAMILIES = {**PANEL_FAMILIES, "parts of the total return (linked)": _PARTS, "as the paper: without industries": _PAPER_PARTS}
 _SIGNED = frozenset({"total_return", *_PARTS, *_PAPER_PARTS})
 SCHEME_HEADS = ("industries", "selection %", "R²", "adjusted R²", "parameters", "degrees of freedom")
 _SCHEME_FIGURES = {
@@ -38,9 +34,8 @@ def claims(card: TradingCard) -> tuple[str, str]:
 
 def _memory(card: TradingCard) -> str:
     """What the card says of memory: what was hidden, and how well."""
-    hidden = {"blinded": "codes and days", "stock_blind": "codes, but not days,", "date_blind": "days, but not codes,"}.get(
-        card.task.mask
-    )
+    words = {"blinded": "codes and days", "stock_blind": "codes, but not days,", "date_blind": "days, but not codes,"}
+    hidden = words.get(card.task.mask)
     if hidden is None:
         return "Memory: codes and days were in sight, so what it remembers and what it decides can't be told apart here."
     known = "the certificate says how well" if card.certificate.value else "no certificate says how well"
@@ -122,13 +117,9 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
     models, tasks = (
         [clean(name) for name in names] for names in zip(*((card.model.name, card.task.name) for card in cards), strict=True)
     )
-    heads = (
-        tasks
-        if len(set(models)) == 1
-        else models
-        if len(set(tasks)) == 1
-        else [f"{m} {t}" for m, t in zip(models, tasks, strict=True)]
-    )
+    heads = tasks if len(set(models)) == 1 else models
+    if heads is models and len(set(tasks)) > 1:
+        heads = [f"{model} {task}" for model, task in zip(models, tasks, strict=True)]
     figures = [{**card.metrics} if isinstance(card, TradingCard) else {**card.scores} for card in cards]
     order = {**_FAMILIES, "diagnostics": DIAGNOSTICS}
     known = [name for names in order.values() for name in names]

@@ -13,7 +13,7 @@ from ktdeval.cards.compare import JsonPath
 from ktdeval.cards.parts import PriceEntry, TaskPart, WindowPart
 from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
 from ktdeval.errors import CardError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, plain
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.typed import from_plain
 
@@ -50,7 +50,7 @@ def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
     """Planned episodes by day, then seed; raises CardError if they differ in more than window and seed, or from the inputs."""
     if not inputs.specs:
         raise CardError("a card needs at least one planned episode")
-    if content_hash(to_plain(inputs.task)) != inputs.task_hash:
+    if content_hash(plain(inputs.task)) != inputs.task_hash:
         raise CardError(f"task_hash {inputs.task_hash[:12]}… is not the content hash of the task's config")
     first = inputs.specs[0]
     expected = {
@@ -66,7 +66,7 @@ def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
     windows: dict[str, Window] = {}
     for spec in inputs.specs:
         for name, value in expected.items():
-            if dumps_canonical(to_plain(getattr(spec, name))) != dumps_canonical(to_plain(value)):
+            if dumps_canonical(plain(getattr(spec, name))) != dumps_canonical(plain(value)):
                 raise CardError(
                     f"episode {spec.id}: its {name} is not the card's; one card holds one task, model, agent and snapshot"
                 )
@@ -152,15 +152,15 @@ def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
     """Decode a part of a card after a trip through strict JSON, so that a card in memory equals the card in its file. Raises
     CardError if a value is not strict JSON, or not what the part holds.
     """
-    plain = {}
+    parts = {}
     for name, value in sorted(fields.items()):
         try:
-            plain[name] = json.loads(dumps_canonical(to_plain(value)))
+            parts[name] = json.loads(dumps_canonical(plain(value)))
         except (TypeError, ValueError) as error:
             raise CardError(
                 f"card field {name!r} is not strict JSON ({error}); metrics, scores and args must give finite plain values"
             ) from error
-    return from_plain(plain, type_, "card", CardError)
+    return from_plain(parts, type_, "card", CardError)
 
 
 def window_days(window: Window, snapshot: MarketSnapshot) -> DayArray:
@@ -173,13 +173,6 @@ def window_days(window: Window, snapshot: MarketSnapshot) -> DayArray:
 def price_of(inputs: EvaluationInputs) -> PriceEntry | None:
     """Price of the model's tokens; None where it is not known."""
     return None if inputs.price is None else decode_strict(inputs.price, PriceEntry)
-
-
-def to_plain(value: object) -> JsonValue:
-    """Mappings as dicts and sequences as lists, all the way down; all else as it is, for JSON to refuse."""
-    if isinstance(value, Mapping):
-        return {key: to_plain(item) for key, item in value.items()}
-    return [to_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _snapshot_entry(snapshot: MarketSnapshot) -> dict[str, JsonValue]:

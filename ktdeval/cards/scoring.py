@@ -12,12 +12,12 @@ from msgspec.structs import asdict, replace
 
 from ktdeval.cards.card import ScoreLine, ScoringCard, ScoringFacts, TargetTaskPart
 from ktdeval.cards.derive import add_counts, derive_common, token_cost
-from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, price_of, to_plain
+from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, price_of
 from ktdeval.cards.parts import Definition, PriceEntry, UsageCounts
 from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, plain
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.trading.types import PROVENANCES
 
@@ -45,7 +45,7 @@ def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
     task's scores are not those that it defines, or no scores.
     """
     planned = ordered_plan(inputs)
-    if dumps_canonical(to_plain(inputs.task.get(TARGET_CONFIG))) != dumps_canonical(to_plain(inputs.target_task)):
+    if dumps_canonical(plain(inputs.task.get(TARGET_CONFIG))) != dumps_canonical(plain(inputs.target_task)):
         raise CardError(f"the target task is not the one in the task's config under {TARGET_CONFIG!r}")
     finished = _answers_by_id(inputs, planned)
     common = common_fields(inputs, planned, finished.keys(), "answers")

@@ -44,18 +44,14 @@ def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
         grids.append(trading_summary(trading))
     if scoring := [card for card in cards if isinstance(card, ScoringCard)]:
         grids.append(scoring_summary(scoring))
-    for grid in grids:
-        yield Text(f"\n{grid.title}", style="bold")
-        yield from _grid_lines(grid)
+    return [line for grid in grids for line in _grid_lines(grid)]
 
 
 def side_by_side(cards: Sequence[Card]) -> Iterable[Text]:
     """Lines of tables with a column for each card: every figure that any has."""
     for kind in (TradingCard, ScoringCard):
         if several := [card for card in cards if isinstance(card, kind)]:
-            grid = columns_of(several)
-            yield Text(f"\n{grid.title}", style="bold")
-            yield from _grid_lines(grid)
+            yield from _grid_lines(columns_of(several))
 
 
 def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
@@ -67,7 +63,6 @@ def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
     yield from (Text(f"\n{claim}" if place == 0 else claim) for place, claim in enumerate(report.claims))
     for grid in (report.facts, *report.grids, report.activity) if whole else report.grids[:1]:
         if grid.rows:
-            yield Text(f"\n{grid.title}" if grid.title else "", style="bold")
             yield from _grid_lines(grid)
     if report.notes and whole:
         yield Text("\nNotes", style="bold")
@@ -75,7 +70,8 @@ def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
 
 
 def _grid_lines(grid: Grid) -> Iterable[Text]:
-    """Rows of a table, with its columns above them."""
+    """A table's title, columns and rows."""
+    yield Text(f"\n{grid.title}" if grid.title else "", style="bold")
     # Laid out here and not by a rich Table: a table would fold names in a narrow terminal, and a heading can't span its columns.
     full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
     widths = [max(cell_len(row[place]) for row in full) for place in range(len(grid.columns))]

@@ -121,9 +121,8 @@ class ProgressObserver:
         for step in event.recorded:
             tally.add(step)
         status = tally.text() if event.done_steps else ""
-        self._bars[event.spec.id] = self._progress.add_task(
-            _title(event.spec), total=event.total_steps, completed=event.done_steps, status=status
-        )
+        bar = self._progress.add_task(_title(event.spec), total=event.total_steps, completed=event.done_steps, status=status)
+        self._bars[event.spec.id] = bar
         if event.done_steps:
             self._say(event.spec, f"resuming after {event.done_steps} of {event.total_steps} steps")
 

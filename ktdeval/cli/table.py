@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ktdeval.jsonio import plain
+
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
 
@@ -87,15 +89,6 @@ def print_json(value: Any) -> None:
     import json  # not at the top, for this module is on the way of `ktdeval --help`
 
     click.echo(json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def plain(value: Any) -> Any:
-    """Tuples and mappings of any kind as the lists and dicts that JSON and YAML writers know."""
-    if isinstance(value, (tuple, list)):
-        return [plain(item) for item in value]
-    if hasattr(value, "items"):
-        return {key: plain(item) for key, item in value.items()}
-    return value
 
 
 def params_of(spec: Spec) -> Sequence[dataclasses.Field[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -65,21 +65,14 @@ class SessionParts:
     harness: HarnessConfig  #: budgets of a step
     params: CallParams  #: sampling and transport parameters of every call; their seed is replaced
     seed: int  #: seed of the episode's model calls; each call's own derives from it, the step and the number of the call
+    #: tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in its place
+    cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
+    cleared_prompts: set[str] = field(default_factory=set)  #: system prompts that it has let pass: they come again at every step
 
     @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the research tools as offered to a model: the same objects at every step."""
         return tuple(tool.spec for tool in self.tools)
-
-    @cached_property
-    def cleared_specs(self) -> dict[str, ToolSpec]:
-        """Tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in its place."""
-        return {}
-
-    @cached_property
-    def cleared_prompts(self) -> set[str]:
-        """System prompts that the leak guard has let pass: they come again at every step."""
-        return set()
 
 
 class GuardedSession:

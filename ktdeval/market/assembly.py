@@ -31,12 +31,8 @@ def _drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
 def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
     """Leave out bars and members whose code belongs to no A-share board."""
     known = {code for code in raw.codes if is_known_code(code)}
-    bars = raw.bars["code"].isin(known).to_numpy()
-    members = raw.members["code"].isin(known).to_numpy()
-    repaired = dataclasses.replace(
-        raw, bars=raw.bars.loc[bars].reset_index(drop=True), members=raw.members.loc[members].reset_index(drop=True)
-    )
-    return repaired, len(raw.codes) - len(known)
+    bars, members = (table.loc[table["code"].isin(known)].reset_index(drop=True) for table in (raw.bars, raw.members))
+    return dataclasses.replace(raw, bars=bars, members=members), len(raw.codes) - len(known)
 
 
 def drop_duplicates(raw: RawMarket) -> tuple[RawMarket, int]:
@@ -132,12 +128,8 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
     days = raw.table.days
     tables, filled = [], 0
     for code, group in raw.indices.groupby("code", sort=True):
-        levels = (
-            group[(group["close"] > 0) & np.isfinite(group["close"])]
-            .drop_duplicates("date")
-            .set_index("date")["close"]
-            .sort_index()
-        )
+        known = group[(group["close"] > 0) & np.isfinite(group["close"])]
+        levels = known.drop_duplicates("date").set_index("date")["close"].sort_index()
         wanted = levels.reindex(levels.index.union(pd.DatetimeIndex(days))).ffill().reindex(pd.DatetimeIndex(days)).dropna()
         filled += int((~wanted.index.isin(levels.index)).sum())
         tables.append(pd.DataFrame({"date": wanted.index, "code": code, "close": wanted.to_numpy()}))
@@ -159,6 +151,9 @@ REPAIRS: Mapping[str, Repair] = {
 """Repairs by name, in the order in which they are applied whatever the order they were asked for in."""
 
 
+_UNITS = {"drop_unknown_codes": "codes", "resolve_overlaps": "intervals", ACCEPT_MEMBER_COUNT: "days"}
+
+
 def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
     """Apply named repairs and record each that changed something, with its count. Raises UsageError on an unknown name."""
     for name in names:
@@ -168,10 +163,7 @@ def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
         if name in names:
             raw, changed = repair(raw)
             if changed:
-                unit = {"drop_unknown_codes": "codes", "resolve_overlaps": "intervals", ACCEPT_MEMBER_COUNT: "days"}.get(
-                    name, "rows"
-                )
-                raw = dataclasses.replace(raw, repairs=(*raw.repairs, f"{name}: {changed} {unit}"))
+                raw = dataclasses.replace(raw, repairs=(*raw.repairs, f"{name}: {changed} {_UNITS.get(name, 'rows')}"))
     return raw
 
 
@@ -207,9 +199,8 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
 def _spells(raw: RawMarket) -> Iterator[NameSpell]:
     known, table = set(raw.codes), raw.names.sort_values(["code", "first"], kind="stable")
     days = zip(as_days(table["first"]), as_days(table["last"]), strict=True)
-    for (code, name, code_then), (first, last) in zip(
-        table[["code", "name", "code_then"]].itertuples(index=False), days, strict=True
-    ):
+    names = table[["code", "name", "code_then"]].itertuples(index=False)
+    for (code, name, code_then), (first, last) in zip(names, days, strict=True):
         if code in known:
             yield NameSpell(code, str(first), str(last), name, code_then)
 

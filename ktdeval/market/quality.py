@@ -278,9 +278,8 @@ def _check_names(raw: RawMarket) -> Iterator[Finding]:
     first, last, codes = as_days(names["first"]), as_days(names["last"]), names["code"].to_numpy(dtype=object)
     wrong = last < first
     wrong[1:] |= (codes[1:] == codes[:-1]) & (first[1:] <= last[:-1])
-    yield _finding(
-        "name_days_overlap", int(wrong.sum()), (f"{codes[row]} {first[row]}…{last[row]}" for row in np.flatnonzero(wrong))
-    )
+    places = np.flatnonzero(wrong)
+    yield _finding("name_days_overlap", len(places), (f"{codes[row]} {first[row]}…{last[row]}" for row in places))
 
 
 def _check_indices(raw: RawMarket) -> Iterator[Finding]:

@@ -165,7 +165,8 @@ def save_snapshot(snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, b
             _write_tables(named, content)
             for name, data in {**(extras or {}), MANIFEST: dumps_pretty(manifest).encode()}.items():
                 (content / name).write_bytes(data)
-            _sync(content)
+            for path in (*content.iterdir(), content):
+                sync_folder(path)
             _move(content, folder, named.id)
         sync_folder(folder.parent)
     except OSError as error:
@@ -188,12 +189,6 @@ def _move(content: Path, folder: Path, identity: str) -> None:
         if not _holds(folder, identity):
             raise
         shutil.rmtree(content)
-
-
-def _sync(folder: Path) -> None:
-    for path in folder.iterdir():
-        sync_folder(path)
-    sync_folder(folder)
 
 
 def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
@@ -267,6 +262,7 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
     codes = tuple(assets["code"].to_pylist())
     bars = _read_table(folder / BARS)
     days = _read_grid_axes(bars, codes, folder)
+    spells = _read_table(folder / NAMES).to_pylist() if "spells" in manifest["statics"] else ()
     shape = (len(days), len(codes))
     grids = {name: bars[name].to_numpy().reshape(shape) for name in _GRID_FIELDS}
     return MarketSnapshot(
@@ -277,13 +273,9 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
         industries=tuple(assets["industry"].to_pylist()),
         **grids,
         indices=_read_indices(folder, days),
-        spells=_read_spells(folder / NAMES) if "spells" in manifest["statics"] else (),
+        spells=tuple(NameSpell(**row) for row in spells),
         index_names=manifest["index_names"],
     )
-
-
-def _read_spells(path: Path) -> tuple[NameSpell, ...]:
-    return tuple(NameSpell(**row) for row in _read_table(path).to_pylist())
 
 
 def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:

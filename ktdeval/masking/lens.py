@@ -261,9 +261,7 @@ class Lens:
         if kind is list or kind is tuple:
             if value and type(value[0]) is AssetRef:  # a universe comes with every step
                 known = self._handles
-                return [
-                    known[item.asset] if type(item) is AssetRef and item.asset in known else self._render(item) for item in value
-                ]
+                return [known[ref.asset] if type(ref) is AssetRef and ref.asset in known else self._render(ref) for ref in value]
             return [self._render(item) for item in value]
         return self._render_rare(value)
 

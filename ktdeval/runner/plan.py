@@ -134,11 +134,7 @@ def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Ite
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
     """Return the fields of `CallParams` that can change a reply, less those left to the provider: a spec holds them."""
-    call: dict[str, JsonValue] = {
-        "temperature": config.temperature,
-        "max_output_tokens": config.max_output_tokens,
-        "timeout_s": config.timeout_s,
-    }
+    call = {name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")}
     optional = {"reasoning_effort": config.reasoning_effort, "reasoning_tokens": config.reasoning_tokens, "tool_protocol": protocol}
     return call | {name: value for name, value in optional.items() if value is not None}
 

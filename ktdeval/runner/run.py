@@ -179,12 +179,9 @@ def recorded_mask_key(path: Path) -> str | None:
 
 
 def run_path(config: RunConfig, plan: Plan) -> Path:
-    """Return the folder of a run: `--out`, or one named after what can change its outcome."""
-    return Path(config.out) if config.out else default_folder(plan)
-
-
-def default_folder(plan: Plan) -> Path:
-    """`ktdeval-runs/<task>-<model>-<hash>`: the same command finds the same folder, and so resumes."""
+    """Return the folder of a run: `--out`, or `ktdeval-runs/<task>-<model>-<hash>`, which the same command finds and so resumes."""
+    if config.out:
+        return Path(config.out)
     names = list(plan.tasks)
     title = names[0] if len(names) == 1 else f"{len(names)}-tasks"
     words = f"{title}-{plan.specs[0].model}"
@@ -195,10 +192,7 @@ def default_folder(plan: Plan) -> Path:
 def _data_of(config: RunConfig, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     if snapshot is NO_MARKET:
         return {"data": snapshot.meta.name, "data_args": {}}
-    return {"data": _portable(config.data), "data_args": dict(config.data_args)}
-
-
-def _portable(data: str) -> str:
-    """Return a data folder as an absolute path, so that the run can be scored and verified from anywhere on this machine."""
-    path = Path(data).expanduser()
-    return str(path.resolve()) if (path / "manifest.json").is_file() else data
+    path = Path(config.data).expanduser()
+    # A folder by its absolute path, so that the run can be scored and verified from anywhere on this machine.
+    data = str(path.resolve()) if (path / "manifest.json").is_file() else config.data
+    return {"data": data, "data_args": dict(config.data_args)}

@@ -78,9 +78,8 @@ def settle(account: Account, day: TradingDay, action: Action, config: TradingCon
     open_nav = nav_fen(opened, day.open_ticks)
     after, outcomes = _execute(opened, day, action, integer_terms(config), open_nav)
     held = holdings_fen(after.positions, day.close_ticks)
-    settlement = Settlement(
-        account, opened, tuple(corporate_actions), open_nav, action, tuple(outcomes), after, held, after.cash_fen + held
-    )
+    changes, nav = tuple(corporate_actions), after.cash_fen + held
+    settlement = Settlement(account, opened, changes, open_nav, action, tuple(outcomes), after, held, nav)
     check_step(settlement, day, decided_row)
     return settlement
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.harness import Refusal, Tool, ToolSpec, json_tool
-from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.jsonio import JsonValue, dumps_canonical, is_flat
 from ktdeval.masking import Exact
-from ktdeval.sample_files import is_flat
 from ktdeval.typed import to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.scenario import end_state

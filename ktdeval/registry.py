@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pluggy
 
@@ -242,8 +242,7 @@ class Plugins:
     def make_task(self, name: str, items: str | None = None) -> Task:
         """Make the task called `name`, with samples of another source where `items` names one; UsageError if it takes none."""
         if items is None:
-            task: Task = self._make("tasks", name)
-            return task
+            return cast("Task", self._make("tasks", name))
         from ktdeval.task_files import ITEMS_KEY  # noqa: PLC0415 - `ktdeval --help` imports no task file
 
         extra = self.spec("tasks", name).extra
@@ -251,7 +250,7 @@ class Plugins:
         if "config" not in extra:
             raise UsageError(refused)
         try:
-            task = extra["make"](name, {**extra["config"], ITEMS_KEY: items}, extra["where"])
+            task: Task = extra["make"](name, {**extra["config"], ITEMS_KEY: items}, extra["where"])
         except ConfigError as error:
             if ITEMS_KEY in str(error):
                 raise UsageError(refused) from error
@@ -263,8 +262,7 @@ class Plugins:
         Raises UsageError: unknown, with near names; or a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
-        model: Model = self._make("models", spec_name, args, rest)
-        return model
+        return cast("Model", self._make("models", spec_name, args, rest))
 
     def model_spec_name(self, full_name: str) -> tuple[str, str]:
         """Name of the spec that answers to a model's full name, and what its maker is given (what follows the provider's slash)."""
@@ -282,13 +280,11 @@ class Plugins:
 
     def make_agent(self, name: str, args: Mapping[str, Any] | None = None) -> Agent:
         """Return the agent scaffold called `name`."""
-        agent: Agent = self._make("agents", name, args)
-        return agent
+        return cast("Agent", self._make("agents", name, args))
 
     def make_metric(self, name: str) -> Metric:
         """Return the metric called `name`."""
-        metric: Metric = self._make("metrics", name)
-        return metric
+        return cast("Metric", self._make("metrics", name))
 
     def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
         """Return the plugin that each of some names of a kind comes from."""
@@ -300,8 +296,7 @@ class Plugins:
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
         """Return a market from the data provider called `name`, without an id."""
-        snapshot: MarketSnapshot = self._make("data", name, args)
-        return snapshot
+        return cast("MarketSnapshot", self._make("data", name, args))
 
     def make_card_kind(self, name: str) -> Any:
         """The kind of cards called `name`, a `ktdeval.cards.CardKind`."""
@@ -309,8 +304,7 @@ class Plugins:
 
     def make_runner(self, name: str) -> Runner:
         """Return the execution backend called `name`."""
-        runner: Runner = self._make("runners", name)
-        return runner
+        return cast("Runner", self._make("runners", name))
 
     def make_command(self, name: str) -> Any:
         """Return the command called `name`, a `click.Command`."""

@@ -49,8 +49,7 @@ def linking_coefficients(returns: FloatArray) -> FloatArray:
 def _log_share(returns: FloatArray, logs: FloatArray) -> FloatArray:
     """ln(1 + r) / r, 1 at 0; log1p keeps it accurate for the smallest r."""
     zero = returns == 0.0
-    share: FloatArray = np.where(zero, 1.0, logs / np.where(zero, 1.0, returns))
-    return share
+    return np.asarray(np.where(zero, 1.0, logs / np.where(zero, 1.0, returns)))
 
 
 IndexArray = npt.NDArray[np.intp]
@@ -76,8 +75,7 @@ class Decomposition:
         held = self.invested > 0.0
         count = held.sum(axis=-1)
         total = (self.exposures * held[..., None]).sum(axis=-2)
-        mean: FloatArray = total / np.where(count > 0, count, np.nan)[..., None]
-        return mean
+        return np.asarray(total / np.where(count > 0, count, np.nan)[..., None])
 
 
 @dataclass(frozen=True)
@@ -121,8 +119,7 @@ class Attribution(Decomposition):
     @cached_property
     def linked_lines(self) -> FloatArray:
         """[D, L] `lines` in fractions of the capital at the start (Carino); NaN throughout when the NAV falls to nothing."""
-        scaled: FloatArray = self.lines * linking_coefficients(self.returns)[:, None]
-        return scaled
+        return np.asarray(self.lines * linking_coefficients(self.returns)[:, None])
 
     @cached_property
     def linked(self) -> Linked:

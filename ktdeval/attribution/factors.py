@@ -72,8 +72,7 @@ def last_known(values: FloatArray, row: int) -> FloatArray:
     if row == 0:
         return np.full(values.shape[1], np.nan)
     backwards = values[row - 1 :: -1]
-    latest: FloatArray = backwards[(~np.isnan(backwards)).argmax(axis=0), np.arange(values.shape[1])]
-    return latest
+    return np.asarray(backwards[(~np.isnan(backwards)).argmax(axis=0), np.arange(values.shape[1])])
 
 
 TRADING_DAYS_PER_YEAR = 252
@@ -185,8 +184,7 @@ def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
         deviation = np.sqrt(np.where(used, centred * centred, 0.0).sum(axis=-1, keepdims=True) / count)
         # A spread at rounding level is no spread: dividing by it would blow noise up to unit variance.
         flat = deviation <= 1e-12 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
-        exposures: FloatArray = np.where(flat, centred * 0.0, centred / np.where(flat, 1.0, deviation))
-        return exposures
+        return np.asarray(np.where(flat, centred * 0.0, centred / np.where(flat, 1.0, deviation)))
 
 
 def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArray:
@@ -213,8 +211,7 @@ def _deviations(values: FloatArray, mean: FloatArray) -> FloatArray:
 
 
 def _sample_deviation(values: FloatArray, mean: FloatArray, count: FloatArray) -> FloatArray:
-    deviation: FloatArray = np.sqrt((_deviations(values, mean) ** 2).sum(axis=0) / (count - 1.0))
-    return deviation
+    return np.asarray(np.sqrt((_deviations(values, mean) ** 2).sum(axis=0) / (count - 1.0)))
 
 
 def _momentum(window: TrailingWindow) -> FloatArray:
@@ -251,8 +248,7 @@ def _negative_skewness(window: TrailingWindow) -> FloatArray:
     variance = (deviations**2).sum(axis=0) / count
     third_moment = (deviations * deviations * deviations).sum(axis=0) / count
     # 0 - x rather than -x: a symmetric sample has skewness 0.0, not -0.0.
-    skewness: FloatArray = 0.0 - third_moment / np.where(variance > 0, variance, np.nan) ** 1.5
-    return skewness
+    return np.asarray(0.0 - third_moment / np.where(variance > 0, variance, np.nan) ** 1.5)
 
 
 def _price_volume_correlation(window: TrailingWindow) -> FloatArray:

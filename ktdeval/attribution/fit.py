@@ -114,8 +114,7 @@ class Fit:
         total = np.maximum(self.weights.sum(axis=1), np.finfo(np.float64).tiny)[:, None]
         squares = (weights * z * z).sum(axis=2)
         spread = squares - (weights * z).sum(axis=2) ** 2 / total
-        constant: BoolArray = spread <= _FLAT * squares
-        return constant
+        return np.asarray(spread <= _FLAT * squares)
 
 
 def fit_factors(

@@ -118,8 +118,7 @@ class _Block:
     def returns(self) -> FloatArray:
         """[QUARTER - 1 + days, N] simple close-to-close returns, NaN on days without a bar."""
         market = self.market
-        result: FloatArray = self.trailing(market.close, QUARTER) / self.trailing(market.last_close, QUARTER, 1) - 1.0
-        return result
+        return np.asarray(self.trailing(market.close, QUARTER) / self.trailing(market.last_close, QUARTER, 1) - 1.0)
 
     @cached_property
     def has_return(self) -> BoolArray:
@@ -202,8 +201,7 @@ class _Moments:
     @property
     def cancels(self) -> BoolArray:
         """[days, N] where the sum of squared deviations has lost digits, or is no number although there are enough values."""
-        flags: BoolArray = ~(self.squares > _CANCELLATION * self.raw_squares) & (self.count > 0)
-        return flags
+        return np.asarray(~(self.squares > _CANCELLATION * self.raw_squares) & (self.count > 0))
 
 
 def _momentum(block: _Block) -> FloatArray:

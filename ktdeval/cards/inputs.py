@@ -166,8 +166,7 @@ def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
 def window_days(window: Window, snapshot: MarketSnapshot) -> DayArray:
     """Trading days of `window` in the snapshot, both ends included."""
     inside = (snapshot.days >= np.datetime64(window.first, "D")) & (snapshot.days <= np.datetime64(window.last, "D"))
-    days: DayArray = snapshot.days[inside]
-    return days
+    return np.asarray(snapshot.days[inside])
 
 
 def price_of(inputs: EvaluationInputs) -> PriceEntry | None:

@@ -24,23 +24,14 @@ from ktdeval.trading.types import Provenance
 
 
 class AnswerRecord(CountsRecord):
-    """One answered sample.
+    """One answered sample."""
 
-    Attributes:
-        step: 0, 1, 2 … within the episode.
-        sample: the sample's id.
-        provenance: who answered, as on a ledger; `fallback` and `error` have no answer.
-        answer: the JSON object that the model answered with; None without a valid one.
-        facts: the sample's true identities and strata.
-        scores: number, boolean or None by name; empty without an answer.
-    """
-
-    step: int
-    sample: str
-    provenance: Provenance
-    answer: dict[str, JsonValue] | None
-    facts: dict[str, JsonValue]
-    scores: dict[str, JsonValue]
+    step: int  #: 0, 1, 2 … within the episode
+    sample: str  #: the sample's id
+    provenance: Provenance  #: who answered, as on a ledger; `fallback` and `error` have no answer
+    answer: dict[str, JsonValue] | None  #: the JSON object that the model answered with; None without a valid one
+    facts: dict[str, JsonValue]  #: the sample's true identities and strata
+    scores: dict[str, JsonValue]  #: number, boolean or None by name; empty without an answer
 
 
 @dataclass(frozen=True)

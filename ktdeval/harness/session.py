@@ -29,19 +29,14 @@ _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter
 
 
 class TranscriptEntry(Value):
-    """Conversation of one step.
+    """Conversation of one step."""
 
-    Attributes:
-        step: its number.
-        exchanges: one JSON object for each model call. `kept` is how many messages of the call before begin this one too, `sent`
-            the messages after these as they were sent, `tools` the names of the tools offered, `tool_choice`, `seed`, and `reply`
-            (raw) or `error` (kind of ModelError).
-        submission: arguments of the submit tool that the decision took as they were; None where there are none.
-    """
-
-    step: int
+    step: int  #: its number
+    #: one JSON object for each model call. `kept` is how many messages of the call before begin this one too, `sent` the messages
+    #: after these as they were sent, `tools` the names of the tools offered, `tool_choice`, `seed`, and `reply` (raw) or `error`
+    #: (kind of ModelError).
     exchanges: tuple[dict[str, JsonValue], ...]
-    submission: str | None
+    submission: str | None  #: arguments of the submit tool that the decision took as they were; None where there are none
 
 
 @dataclass(frozen=True, slots=True)

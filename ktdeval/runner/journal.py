@@ -28,21 +28,13 @@ _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
 class JournalEntry(Value, Generic[R]):
-    """One finished step as it is journalled.
+    """One finished step as it is journalled."""
 
-    Attributes:
-        step: its record.
-        transcript: its conversation.
-        memory: memory of the agent for the next step.
-        shown: handles that the mask had shown by its end.
-        wall_s: seconds that it took.
-    """
-
-    step: R
-    transcript: TranscriptEntry
-    memory: JsonValue
-    shown: tuple[str, ...] = ()
-    wall_s: float = 0.0
+    step: R  #: its record
+    transcript: TranscriptEntry  #: its conversation
+    memory: JsonValue  #: memory of the agent for the next step
+    shown: tuple[str, ...] = ()  #: handles that the mask had shown by its end
+    wall_s: float = 0.0  #: seconds that it took
 
 
 Record = StepRecord | AnswerRecord

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
+import msgspec
+
+from ktdeval.cards.schema import field_docs, struct_types
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import dumps_pretty, write_atomic
 from ktdeval.runner.journal import JournalEntry
 from ktdeval.runner.store import EpisodeMark, ManifestFile
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.typed import json_schema
+from ktdeval.typed import Value, json_schema
 
 _FOLDER = Path(__file__).parent / "schema"
 _TYPES: tuple[tuple[str, Any, str], ...] = (
@@ -28,9 +31,22 @@ _TYPES: tuple[tuple[str, Any, str], ...] = (
 def schema_files() -> dict[Path, str]:
     """Return the text of each schema by the path that it is kept under."""
     return {
-        _FOLDER / f"{name}-v1.json": dumps_pretty(json_schema(type_, f"urn:ktdeval:{name}:1", title))
+        _FOLDER / f"{name}-v1.json": dumps_pretty(_documented(type_, json_schema(type_, f"urn:ktdeval:{name}:1", title)))
         for name, type_, title in _TYPES
     }
+
+
+def _documented(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
+    """Schema with what the sources of its types, and of their bases, say beside the fields."""
+    types = struct_types(get_origin(type_) or type_) | struct_types(type_)
+    for key, part in schema["$defs"].items():
+        found = types[key.partition("_")[0]]
+        bases = [base for base in reversed(found.__mro__) if issubclass(base, Value) and base is not Value]
+        docs = {field: sentence for base in bases for field, sentence in field_docs(base).items()}
+        for field in msgspec.structs.fields(found):
+            if field.name in docs:
+                part["properties"][field.encode_name] = {"description": docs[field.name], **part["properties"][field.encode_name]}
+    return schema
 
 
 if __name__ == "__main__":

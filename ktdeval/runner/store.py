@@ -148,19 +148,12 @@ class ManifestFile(Value):
 
 
 class EpisodeMark(Value):
-    """Mark of a complete episode (`episode.json`).
+    """Mark of a complete episode (`episode.json`)."""
 
-    Attributes:
-        spec: its spec.
-        steps: how many there are.
-        wall_s: seconds that it took, resumed parts added up.
-        sha256: hash of each of its two files by name.
-    """
-
-    spec: JsonObject
-    steps: int
-    wall_s: float
-    sha256: dict[str, str]
+    spec: JsonObject  #: its spec
+    steps: int  #: how many there are
+    wall_s: float  #: seconds that it took, resumed parts added up
+    sha256: dict[str, str]  #: hash of each of its two files by name
 
 
 class RunFolder:

@@ -278,8 +278,7 @@ def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
     wealth = np.cumsum(np.log1p(returns), axis=-1)
     peaks = np.maximum(np.maximum.accumulate(wealth, axis=-1), 0.0)
     wealth -= peaks
-    result: npt.NDArray[np.float64] = -np.expm1(wealth.min(axis=-1))
-    return result
+    return np.asarray(-np.expm1(wealth.min(axis=-1)))
 
 
 def _problem(values: npt.NDArray[np.float64]) -> str | None:
@@ -316,8 +315,7 @@ def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
     inner = sums[:, width:] - sums[:, :-width]
     tail = sums[:, -1:] - sums[:, n - width : n - 1]
     total = sum(np.einsum("ij,ij->i", part, part) for part in (sums[:, :width], inner, tail))
-    result: npt.NDArray[np.float64] = np.sqrt(total / (width * n * (n - 1)))
-    return result
+    return np.asarray(np.sqrt(total / (width * n * (n - 1))))
 
 
 def _quantiles(values: npt.NDArray[np.float64], levels: list[float]) -> tuple[list[float], list[float]]:

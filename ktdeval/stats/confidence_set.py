@@ -154,8 +154,7 @@ class _Contest:
 def _block_means(values: Array, block: int) -> Array:
     """[days, agents] mean of the block that begins on each day; the last days are followed by the first."""
     around = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(np.concatenate([values, values[: block - 1]]), axis=0)])
-    means: Array = (around[block:] - around[:-block]) / block
-    return means
+    return np.asarray((around[block:] - around[:-block]) / block)
 
 
 @functools.lru_cache(maxsize=16)

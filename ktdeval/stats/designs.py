@@ -82,8 +82,7 @@ def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     for i in range(len(correlation)):
         for j in np.flatnonzero(correlation[i, :i] > APART):
             labels[labels == labels[i]] = labels[j]
-    blocks: npt.NDArray[np.int64] = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-    return blocks
+    return np.asarray(np.unique(labels, return_inverse=True)[1].astype(np.int64))
 
 
 def effective_count(correlation: npt.NDArray[np.float64]) -> float:

@@ -34,8 +34,7 @@ class RankNull:
     @property
     def at_or_below(self) -> Vector:
         """[m] cumulative probabilities."""
-        total: Vector = np.minimum(np.cumsum(self.probabilities), 1.0)
-        return total
+        return np.asarray(np.minimum(np.cumsum(self.probabilities), 1.0))
 
     def two_sided(self, statistic: float) -> float:
         """Probability of a sum of ranks at least as far from the middle as `statistic`; the distribution is symmetric."""
@@ -106,8 +105,7 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
     """[draws] sums of the ranks of positive differences of [draws, n] samples without zeros or ties."""
     order = np.argsort(np.abs(samples), axis=1)
     positive = np.take_along_axis(samples, order, axis=1) > 0
-    sums: npt.NDArray[np.int64] = positive.astype(np.int64) @ np.arange(1, samples.shape[1] + 1)
-    return sums
+    return np.asarray(positive.astype(np.int64) @ np.arange(1, samples.shape[1] + 1))
 
 
 def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull | None = None) -> SignedRank:
@@ -138,8 +136,7 @@ def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull |
 def _mean_ranks(sizes: Vector) -> Vector:
     """[n] ranks from 1, the smallest first; equal sizes share the mean of their ranks."""
     _, places, counts = np.unique(sizes, return_inverse=True, return_counts=True)
-    ranks: Vector = (np.cumsum(counts) - (counts - 1) / 2.0)[places]
-    return ranks
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[places])
 
 
 def _normal_p(ranks: Vector, positive: float) -> float:

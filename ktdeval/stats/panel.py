@@ -86,8 +86,7 @@ def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
     if not ledger.steps:
         return np.empty(0, dtype=np.float64)
     rows = day_rows(market, np.concatenate([[ledger.base_day], ledger.days]))
-    levels: Series = market.benchmark[rows]
-    return levels
+    return np.asarray(market.benchmark[rows])
 
 
 @built_in

@@ -118,8 +118,7 @@ def undefined(reason: str, n: int) -> MetricValue:
 
 def simple_returns(levels: Series) -> Series:
     """[n - 1] simple returns of [n] positive levels."""
-    result: Series = levels[1:] / levels[:-1] - 1.0
-    return result
+    return np.asarray(levels[1:] / levels[:-1] - 1.0)
 
 
 def total_return(nav: Series) -> MetricValue:

@@ -104,5 +104,4 @@ def _grid(rows: Mapping[str, Sequence[float | None]], codes: Sequence[str], defa
 
 
 def _weekdays(first_day: str, count: int) -> DayArray:
-    days: DayArray = np.busday_offset(np.datetime64(first_day, "D"), np.arange(count), roll="forward")
-    return days
+    return np.asarray(np.busday_offset(np.datetime64(first_day, "D"), np.arange(count), roll="forward"))

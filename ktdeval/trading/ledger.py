@@ -22,42 +22,25 @@ Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  #: Integer as a c
 
 
 class CountsRecord(Value):
-    """Counts of one step or sample, under the same names in all records.
+    """Counts of one step or sample, under the same names in all records."""
 
-    Attributes:
-        failures: failure kind -> count; empty when nothing failed.
-        tool_calls: research tool calls.
-        tool_calls_valid: of these, calls that parsed and were dispatched.
-        submissions: how many times the model was asked to submit.
-        unmask_attempts: real identities offered under a mask that hides them.
-        input_tokens, output_tokens: all of them; of these, `reasoning_tokens` of the output, `cache_read_tokens` and
-            `cache_write_tokens` of the input.
-    """
-
-    failures: dict[str, Int64]
-    tool_calls: Int64
-    tool_calls_valid: Int64
-    submissions: Int64
-    unmask_attempts: Int64
-    input_tokens: Int64
-    output_tokens: Int64
-    reasoning_tokens: Int64
-    cache_read_tokens: Int64
-    cache_write_tokens: Int64
+    failures: dict[str, Int64]  #: failure kind -> count; empty when nothing failed
+    tool_calls: Int64  #: research tool calls
+    tool_calls_valid: Int64  #: of these, calls that parsed and were dispatched
+    submissions: Int64  #: how many times the model was asked to submit
+    unmask_attempts: Int64  #: real identities offered under a mask that hides them
+    input_tokens: Int64  #: all of them
+    output_tokens: Int64  #: all of them
+    reasoning_tokens: Int64  #: of the output
+    cache_read_tokens: Int64  #: of the input
+    cache_write_tokens: Int64  #: of the input
 
 
 class OrderRecord(Value):
-    """One order and how it ended.
+    """One order as decided, by a target weight or shares, and from `status` on how it ended (`ktdeval.trading.Outcome`)."""
 
-    Attributes:
-        code: None if the stock_id is no asset.
-        stock_id: as submitted when `code` is None, with hidden identities withheld; else None.
-        side, confidence, reason, target_weight, shares: as decided; exactly one of the last two is set.
-        status, rule, message, filled_shares, price_ticks, notional_minor, fee_minor: how it ended (`ktdeval.trading.Outcome`).
-    """
-
-    code: str | None
-    stock_id: str | None
+    code: str | None  #: None if the stock_id is no asset
+    stock_id: str | None  #: as submitted when `code` is None, with hidden identities withheld; else None
     side: str
     confidence: float
     reason: str
@@ -93,31 +76,20 @@ class PositionRecord(Value):
 
 
 class StepRecord(CountsRecord):
-    """One step of an episode, in true (unmasked) identities.
+    """One step of an episode, in true (unmasked) identities. Positions and money are those at the close of `filled_on`."""
 
-    Attributes:
-        step: 0, 1, 2 …
-        decided_on: ISO day of the decision; its close was the last thing known.
-        filled_on: ISO day of the fills and of the NAV; always later than `decided_on`.
-        provenance: who decided.
-        overall_reason: the model's text, "" on a fallback.
-        positions: at the close of `filled_on`, by code.
-        cash_minor, holdings_minor, nav_minor: at the close of `filled_on`.
-        open_nav_minor: NAV marked at the fills' opens before any fill of the step.
-    """
-
-    step: Int64
-    decided_on: str
-    filled_on: str
-    provenance: Provenance
-    overall_reason: str
+    step: Int64  #: 0, 1, 2 …
+    decided_on: str  #: ISO day of the decision; its close was the last thing known
+    filled_on: str  #: ISO day of the fills and of the NAV; always later than `decided_on`
+    provenance: Provenance  #: who decided
+    overall_reason: str  #: the model's text, "" on a fallback
     orders: tuple[OrderRecord, ...]
     corporate_actions: tuple[CorporateActionRecord, ...]
-    positions: tuple[PositionRecord, ...]
+    positions: tuple[PositionRecord, ...]  #: by code
     cash_minor: Int64 = field(name="cash_fen")
     holdings_minor: Int64 = field(name="holdings_fen")
     nav_minor: Int64 = field(name="nav_fen")
-    open_nav_minor: Int64 = field(name="open_nav_fen")
+    open_nav_minor: Int64 = field(name="open_nav_fen")  #: NAV marked at the fills' opens before any fill of the step
 
 
 @dataclass(frozen=True)

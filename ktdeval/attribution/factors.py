@@ -21,7 +21,7 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import csv_rows
-from ktdeval.market.snapshot import BoolArray, FloatArray, MarketView
+from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:
@@ -146,16 +146,20 @@ def factor_values(view: MarketView | PriceHistory) -> FactorTable:
 
 def trailing_window(view: MarketView | PriceHistory) -> TrailingWindow:
     """Return the last `YEAR` rows of a price history, [≤ 252, N] each."""
-    start = max(0, view.day + 1 - YEAR)
-    close = view.adjusted_close[start:]
-    factor = view.factor[start:]
+    return price_window(view, slice(max(0, view.day + 1 - YEAR), view.day + 1))
+
+
+def price_window(market: MarketSnapshot | MarketView | PriceHistory, rows: slice) -> TrailingWindow:
+    """Return some rows of a price history, [rows, N] each."""
+    close, factor = market.adjusted_close[rows], market.factor[rows]
+    before = last_known(market.adjusted_close, rows.start) if np.isnan(close[0]).any() else None
     return TrailingWindow(
         close=close,
-        last_close=filled_forward(close, last_known(view.adjusted_close, start) if np.isnan(close[0]).any() else None),
-        open=view.adjusted_open[start:],
-        high=view.high[start:] * factor,
-        volume=view.volume[start:] / factor,
-        amount=view.amount[start:],
+        last_close=filled_forward(close, before),
+        open=market.adjusted_open[rows],
+        high=market.high[rows] * factor,
+        volume=market.volume[rows] / factor,
+        amount=market.amount[rows],
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -25,8 +25,7 @@ from ktdeval.attribution.factors import (
     YEAR,
     YEAR_MINIMUM,
     TrailingWindow,
-    filled_forward,
-    last_known,
+    price_window,
     trailing_count,
     trailing_maximum,
     trailing_sum,
@@ -48,10 +47,11 @@ def factor_panel(snapshot: MarketSnapshot, rows: range) -> FloatArray:
     """
     check_rows(snapshot, rows, 0)
     values = np.empty((len(rows), len(FACTORS), len(snapshot.codes)))
-    market = _Market.of(snapshot, rows)
-    for start in range(0, len(rows), _BLOCK):
-        block = _Block(market, start, min(_BLOCK, len(rows) - start))
-        with np.errstate(all="ignore"):
+    first = max(0, rows.start - YEAR)
+    with np.errstate(all="ignore"):
+        market = price_window(snapshot, slice(first, rows.stop))
+        for start in range(0, len(rows), _BLOCK):
+            block = _Block(market, rows.start - first + start, min(_BLOCK, len(rows) - start))
             for place, kernel in enumerate(_BATCHED):
                 values[start : start + block.days, place] = kernel(block)
     return values.transpose(1, 0, 2)
@@ -67,47 +67,16 @@ def check_rows(snapshot: MarketSnapshot, rows: range, earliest: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Market:
-    """Rows asked for and up to `YEAR` rows before them, [before + rows, N] each."""
-
-    close: FloatArray
-    last_close: FloatArray
-    open: FloatArray
-    high: FloatArray
-    factor: FloatArray
-    volume: FloatArray
-    amount: FloatArray
-    before: int
-
-    @classmethod
-    def of(cls, snapshot: MarketSnapshot, rows: range) -> _Market:
-        """Cut a snapshot, without copies but for the forward fill."""
-        first = max(0, rows.start - YEAR)
-        cut = slice(first, rows.stop)
-        close = snapshot.adjusted_close
-        return cls(
-            close=close[cut],
-            last_close=filled_forward(close[cut], last_known(close, first)),
-            open=snapshot.adjusted_open[cut],
-            high=snapshot.high[cut],
-            factor=snapshot.factor[cut],
-            volume=snapshot.volume[cut],
-            amount=snapshot.amount[cut],
-            before=rows.start - first,
-        )
-
-
-@dataclass(frozen=True)
 class _Block:
     """Some consecutive days of a market, and what several factors read of them."""
 
-    market: _Market  #: where they are
-    start: int  #: first of the days, counted from the first row asked for
+    market: TrailingWindow  #: rows asked for and up to `YEAR` rows before them
+    start: int  #: first of the days, a row of `market`
     days: int  #: how many
 
     def trailing(self, values: FloatArray, width: int, lag: int = 0) -> FloatArray:
         """[width - 1 + days, N] rows that windows of `width` touch, ended `lag` days ago; NaN before the data."""
-        end = self.market.before + self.start - lag + self.days
+        end = self.start - lag + self.days
         first = end - self.days - width + 1
         if first >= 0:
             return values[first:end]
@@ -151,16 +120,7 @@ class _Block:
         return values
 
     def _windows(self, at: tuple[IndexArray, IndexArray]) -> TrailingWindow:
-        market = self.market
-        factor = self.trailing(market.factor, YEAR)[at]
-        return TrailingWindow(
-            close=self.trailing(market.close, YEAR)[at],
-            last_close=self.trailing(market.last_close, YEAR)[at],
-            open=self.trailing(market.open, YEAR)[at],
-            high=self.trailing(market.high, YEAR)[at] * factor,
-            volume=self.trailing(market.volume, YEAR)[at] / factor,
-            amount=self.trailing(market.amount, YEAR)[at],
-        )
+        return TrailingWindow(*(self.trailing(getattr(self.market, part.name), YEAR)[at] for part in fields(TrailingWindow)))
 
 
 def _at_least(count: FloatArray, minimum: int) -> FloatArray:
@@ -247,9 +207,8 @@ def _negative_skewness(block: _Block) -> FloatArray:
 
 
 def _price_volume_correlation(block: _Block) -> FloatArray:
-    market = block.market
     # The logarithm of no volume is no finite number, nor is a change from or to it.
-    volume = np.log(block.trailing(market.volume, MONTH + 1) / block.trailing(market.factor, MONTH + 1))
+    volume = np.log(block.trailing(block.market.volume, MONTH + 1))
     y = volume[1:] - volume[:-1]
     both = np.isfinite(y) & block.has_return[QUARTER - MONTH :]
     count = _at_least(trailing_count(both, MONTH), MONTH_MINIMUM)
@@ -262,7 +221,7 @@ def _price_volume_correlation(block: _Block) -> FloatArray:
 
 def _year_high(block: _Block) -> FloatArray:
     market = block.market
-    high = block.trailing(market.high, YEAR) * block.trailing(market.factor, YEAR)
+    high = block.trailing(market.high, YEAR).copy()
     finite = np.isfinite(high)
     too_few = trailing_count(finite, YEAR) < YEAR_MINIMUM
     np.copyto(high, -np.inf, where=~finite)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.cli.options import warn
+from ktdeval.cli.options import json_option, warn
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.fields import near_matches
@@ -36,7 +36,6 @@ class _Amount(click.FloatRange):
         return number
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 _file_option = click.option(
     "--file", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="a cache file; default: the shared one"
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 import click
 
-from ktdeval.cli.options import config_option, inherited, open_plugins
+from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table
 from ktdeval.config import is_list
 from ktdeval.errors import UsageError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ktdeval.market.raw import RawMarket
     from ktdeval.market.snapshot import MarketSnapshot
 
-json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 Body = Callable[..., Any]
 """What a provider's command does: called with the plugins, the Spec, the parameters as given, and the command's own options."""
 

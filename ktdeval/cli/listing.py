@@ -9,14 +9,12 @@ from typing import Any
 
 import click
 
-from ktdeval.cli.options import config_option, inherited, open_plugins
+from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table, terminal_width
 from ktdeval.discovery import find_entry_points
 from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import csv_rows, plain
 from ktdeval.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
-
-json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
 _FEW = 3  # offers of one kind that a plugin's row names
 

@@ -20,6 +20,7 @@ _METAVARS = {"out": "DIR", "limit": "STEPS", "items": "SOURCE", "base_url": "URL
 _METAVARS |= {"cache": "shared|run|FILE", "max_cost": "USD", "int": "N", "float": "X"}
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 plugin_option = click.option(
     "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import islice
@@ -164,33 +164,19 @@ def _problems(errors: list[ValidationError]) -> list[dict[str, str]]:
         if error.validator == "oneOf" and not isinstance(error.instance, dict):
             continue  # already said to be of the wrong type
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        rule = _RULES.get(error.validator, _of_value)
-        problem = {"at": path.lstrip(".") or "(whole)", "rule": rule(error)}
+        problem = {"at": path.lstrip(".") or "(whole)", "rule": _rule(error)}
         if problem not in problems:
             problems.append(problem)
     return problems
 
 
-def _of_value(error: ValidationError) -> str:
-    return f"must be {in_words(cast('Mapping[str, JsonValue]', error.schema))}"
-
-
-def _missing(error: ValidationError) -> str:
-    instance = cast("Mapping[str, JsonValue]", error.instance)
-    return f"must have {', '.join(name for name in cast('list[str]', error.validator_value) if name not in instance)}"
-
-
-def _allowed(error: ValidationError) -> str:
-    return f"must have no fields but {', '.join(cast('Mapping[str, JsonValue]', error.schema)['properties'])}"
-
-
-def _one_of(error: ValidationError) -> str:
-    branches = cast("list[Mapping[str, list[str]]]", error.validator_value)
-    return "must have exactly one of " + " and ".join(branch["required"][0] for branch in branches)
-
-
-_RULES: Mapping[object, Callable[[ValidationError], str]] = {
-    "required": _missing,
-    "additionalProperties": _allowed,
-    "oneOf": _one_of,
-}
+def _rule(error: ValidationError) -> str:
+    schema, wanted, instance = cast("tuple[Any, Any, Any]", (error.schema, error.validator_value, error.instance))
+    match error.validator:
+        case "required":
+            return f"must have {', '.join(name for name in wanted if name not in instance)}"
+        case "additionalProperties":
+            return f"must have no fields but {', '.join(schema['properties'])}"
+        case "oneOf":
+            return "must have exactly one of " + " and ".join(branch["required"][0] for branch in wanted)
+    return f"must be {in_words(schema)}"

@@ -102,7 +102,8 @@ def _make_offer(key: str, protocol: ToolProtocol) -> _Offer:
     rules = []
     if tools:
         rules.append(_TEXT_RULES if protocol == "text" else _SCHEMA_RULES)
-        rules.append("\n\n".join([_TOOLS_HEADING, *map(_describe, tools)]))
+        described = (f"## {tool.name}\n\n{tool.description}\n\nArguments: {_json(tool.parameters)}" for tool in tools)
+        rules.append("\n\n".join([_TOOLS_HEADING, *described]))
     if protocol == "text" and schema is not None:
         when = "A reply that calls no tool" if tools else "Your reply"
         rules.append(_ANSWER_RULES.format(when=when, schema=_json(schema)))
@@ -112,13 +113,13 @@ def _make_offer(key: str, protocol: ToolProtocol) -> _Offer:
     return _Offer("\n\n".join(rules), wanted if protocol == "json_schema" else None)
 
 
-def _describe(tool: ToolSpec) -> str:
-    return f"## {tool.name}\n\n{tool.description}\n\nArguments: {_json(tool.parameters)}"
-
-
 def _envelope_schema(tools: Sequence[ToolSpec], forced: str | None, schema: JsonValue) -> dict[str, JsonValue]:
     """Return the JSON Schema of a reply: content first, so that a model can think in writing before it calls."""
-    calls = [_call_schema(tool) for tool in tools if forced in (None, tool.name)]
+    calls = [
+        _object_schema({"name": {"type": "string", "enum": [tool.name]}, "arguments": dict(tool.parameters)})
+        for tool in tools
+        if forced in (None, tool.name)
+    ]
     items: dict[str, JsonValue] = calls[0] if len(calls) == 1 else {"anyOf": calls}
     length = {} if forced is None else {"minItems": 1, "maxItems": 1}
     text = {"type": "string"}
@@ -127,10 +128,6 @@ def _envelope_schema(tools: Sequence[ToolSpec], forced: str | None, schema: Json
         "calls": {"type": "array", "items": items, **length},
     }
     return _object_schema(properties)
-
-
-def _call_schema(tool: ToolSpec) -> dict[str, JsonValue]:
-    return _object_schema({"name": {"type": "string", "enum": [tool.name]}, "arguments": dict(tool.parameters)})
 
 
 def _object_schema(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:

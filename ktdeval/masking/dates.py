@@ -57,16 +57,13 @@ _SHORT_PERIOD = re.compile(
 )
 _PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
 # --- in words
-_MONTHS_PLAIN = frozenset(
-    ["january", "february", "april", "june", "july", "august", "september", "october", "november", "december"]
-)
-_MONTHS_DOUBTFUL = frozenset({"march", "may"})
-_MONTHS_SHORT = frozenset(["jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"])
-_WEEKDAYS_PLAIN = frozenset(f"{day}day{s}" for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun") for s in ("", "s"))
-_WEEKDAYS_SHORT = frozenset(["mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri"])
-_WEEKDAYS_DOUBTFUL = frozenset({"sat", "sun"})
 _WORDS = csv_rows(Path(__file__).with_name("date_words.csv"))
-_HOLIDAYS = {row["word"]: re.compile(row["pattern"], re.IGNORECASE) for row in _WORDS if row["language"] == "en"}
+_MONTHS_PLAIN, _MONTHS_DOUBTFUL, _MONTHS_SHORT, _WEEKDAYS_PLAIN, _WEEKDAYS_DOUBTFUL, _WEEKDAYS_SHORT = (
+    frozenset(row["word"] for row in _WORDS if row["kind"] == f"{form}{unit}")
+    for unit in ("month", "weekday")
+    for form in ("", "doubtful ", "short ")
+)
+_HOLIDAYS = {row["word"]: re.compile(row["pattern"], re.IGNORECASE) for row in _WORDS if row["kind"] == "holiday"}
 _PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
 _DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
 WORD_HINTS = frozenset(_DATE_WORDS | _HOLIDAYS.keys() | _PERIOD_HINTS)
@@ -83,7 +80,7 @@ _TIME_WORD_BEFORE = re.compile(
 _BESIDE_WEEKDAY = re.compile(r"[.,]? ?[0-9]|[-/](?:Sun|Mon)")
 _NEAR = 16
 # --- in Chinese: a character that must be there, and the pattern
-_CHINESE = tuple((row["word"], re.compile(row["pattern"])) for row in _WORDS if row["language"] == "zh")
+_CHINESE = tuple((row["word"], re.compile(row["pattern"])) for row in _WORDS if row["kind"] == "Chinese")
 
 # --- numbers that are amounts
 _UNIT_AFTER = re.compile(

@@ -15,7 +15,7 @@ from ktdeval.contracts.scoring import is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
 from ktdeval.harness.agent import Decision, StepCounts
-from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market.calendar import window_rows
@@ -73,12 +73,14 @@ class MeasuringModel:
         """Count one request and answer it."""
         self.requests += 1
         for message in request.messages:
-            size = _message_bytes(message)
+            written = [message.content, *(text for call in message.tool_calls for text in (call.name, call.arguments))]
+            size = len("".join(written).encode())
             if message.role == "system":
                 self.prose_bytes += size
             else:
                 self.data_bytes += size
-        self.prose_bytes += sum(_spec_bytes(spec) for spec in request.tools)
+        described = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in request.tools)
+        self.prose_bytes += sum(len(text.encode()) for text in described)
         if request.response_schema is not None:
             return Reply(dumps_canonical(self._written(request.response_schema)))
         forced = next((spec for spec in request.tools if spec.name == request.tool_choice), None)
@@ -170,15 +172,6 @@ def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
     members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
     action = tuple(Order(int(asset), "BUY", 0.5, _text(80), weight) for asset in members)
     return parts.bookkeeper(spec).book(0, Decision(action, "model", _text(200)), StepCounts().record())
-
-
-def _message_bytes(message: Message) -> int:
-    calls = sum(len(call.name) + len(call.arguments.encode()) for call in message.tool_calls)
-    return len(message.content.encode()) + calls
-
-
-def _spec_bytes(spec: ToolSpec) -> int:
-    return len(dumps_canonical([spec.name, spec.description, spec.parameters]).encode())
 
 
 def _text(length: int) -> str:

@@ -98,7 +98,9 @@ def make_card(
         "snapshot": snapshot,
         "specs": specs,
         "artefacts": folder.artefacts(complete),
-        "missing_episodes": [_missing(spec, errors) for spec in specs if spec not in complete],
+        "missing_episodes": [
+            {"id": spec.id, "error": errors.get(spec.id, "not run to its end")} for spec in specs if spec not in complete
+        ],
         "provenance": describe_environment(math.fsum(folder.wall_s(spec) for spec in complete), owners),
         "price": manifest.price,
         "request_settings": manifest.request_settings,
@@ -185,10 +187,6 @@ def write_cards(
         write_atomic(path, dumps_pretty(make_card(folder, task, snapshot, plugins, errors).plain))
         paths.append(path)
     return paths
-
-
-def _missing(spec: EpisodeSpec, errors: Mapping[str, str]) -> Mapping[str, Any]:
-    return {"id": spec.id, "error": errors.get(spec.id, "not run to its end")}
 
 
 def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Path]:

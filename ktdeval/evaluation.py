@@ -139,9 +139,8 @@ class Evaluation:
                 for order in step.orders:
                     fill = {name: getattr(order, f"{name}_minor") / ledger.minor_per_unit for name in ("notional", "fee")}
                     names = ("code", "side", "confidence", "target_weight", "shares", "status", "rule", "filled_shares", "reason")
-                    rows.append(
-                        _named(spec) | {"filled_on": step.filled_on} | {name: getattr(order, name) for name in names} | fill
-                    )
+                    asked = {name: getattr(order, name) for name in names}
+                    rows.append(_named(spec) | {"filled_on": step.filled_on} | asked | fill)
         return _dated(pd.DataFrame(rows), "filled_on")
 
     def equity(self, *, benchmark: bool = False, **episode: str | int) -> pd.DataFrame:

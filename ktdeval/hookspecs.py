@@ -17,13 +17,21 @@ hookimpl = pluggy.HookimplMarker("ktdeval")
 
 @dataclass(frozen=True)
 class Spec:
-    """One named thing that a plugin offers."""
+    """One named thing that a plugin offers.
 
-    name: str  #: what a user types. A model spec whose name has no slash is a provider: `--model NAME/anything` reaches it.
-    make: Callable[..., Any]  #: builds the thing; called as `HOOKS` says
-    summary: str  #: one line for listings
-    params: type | None = None  #: a dataclass whose fields are the parameters that `make` takes (None: it takes none)
-    groups: tuple[str, ...] = ()  #: names under which several tasks can be asked for together
+    Attributes:
+        name: what a user types. A model spec whose name has no slash is a provider: `--model NAME/anything` reaches it.
+        make: builds the thing; called as `HOOKS` says.
+        summary: one line for listings.
+        params: a dataclass whose fields are the parameters that `make` takes (None: it takes none).
+        groups: names under which several tasks can be asked for together.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    summary: str
+    params: type | None = None
+    groups: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -146,13 +146,12 @@ def _spec_of_metric(offered: Any) -> Any:
 
 # ---- what plugins make
 
-_TEXT, _TUPLE, _MAPPING, _METHOD, _ANY = "text", "a tuple", "a mapping", "a method", ""
 _IS: Mapping[str, Callable[[Any], bool]] = {
-    _TEXT: lambda value: isinstance(value, str),
-    _TUPLE: lambda value: isinstance(value, tuple),
-    _MAPPING: lambda value: isinstance(value, Mapping),
-    _METHOD: callable,
-    _ANY: lambda _: True,
+    "text": lambda value: isinstance(value, str),
+    "a tuple": lambda value: isinstance(value, tuple),
+    "a mapping": lambda value: isinstance(value, Mapping),
+    "a method": callable,
+    "": lambda _: True,
 }
 
 

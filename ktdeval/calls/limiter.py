@@ -140,11 +140,6 @@ class ProviderLimiter:
         self._clock = clock
 
     @property
-    def limit(self) -> int:
-        """Most calls at once for now: between 1 and the ceiling."""
-        return self._window.limit
-
-    @property
     def pause_s(self) -> float:
         """Seconds for which the provider still wants to be left alone; 0 when it does not."""
         return max(0.0, self._window.paused_until - self._clock())

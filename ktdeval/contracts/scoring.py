@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
-from ktdeval.contracts.spec import EpisodeSpec, Window
-from ktdeval.contracts.task import Task
-from ktdeval.harness.agent import HarnessConfig
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.task import Task, TaskVariant
 from ktdeval.harness.messages import ToolSpec
 from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue
@@ -102,33 +101,13 @@ class SampleSet(Protocol):
         """Score an answer, which follows the form's schema or is what the environment made of it: figures or None by name."""
 
 
-class ScoringTask(Protocol):
-    """A scoring task variant.
-
-    Attributes:
-        name, version, mask, mode, tools, harness, windows, default_windows: as of a trading `Task`; of `harness`,
-            `schema_retries` counts, and `max_tool_calls` where samples have an environment. `tools` is empty: samples bring
-            their own.
-        target_task: name of the trading task whose scene and tools it shows; None where it has none.
-        scores: definition of each figure that `summarise` gives, in the order shown.
-
-    A task whose samples have an environment may also have `usual_tool_calls`, what an answer usually takes: `ktdeval plan`
-    reckons with them.
+class ScoringTask(TaskVariant, Protocol):
+    """A scoring task variant. One whose samples have an environment may also have `usual_tool_calls`, what an answer usually takes:
+    `ktdeval plan` reckons with them.
     """
 
-    name: str
-    version: str
-    mask: str
-    mode: str
-    tools: tuple[str, ...]
-    harness: HarnessConfig
-    windows: Mapping[str, Window]
-    default_windows: tuple[str, ...]
-    target_task: str | None
-    scores: Mapping[str, ScoreDefinition]
-
-    def describe(self) -> Mapping[str, JsonValue]:
-        """As of a trading task: the resolved config as JSON, prompts by their hashes."""
+    target_task: str | None  #: name of the trading task whose scene and tools it shows; None where it has none
+    scores: Mapping[str, ScoreDefinition]  #: definition of each figure that `summarise` gives, in the order shown
 
     def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> SampleSet:
         """Return the questions of one episode (a window and a seed)."""

@@ -85,22 +85,27 @@ class Scene(Protocol):
         """Return the object that research tools get as their first argument at this step."""
 
 
-class Task(Protocol):
-    """A trading task variant. `tools` are names that the `ktdeval_tools` hook gives, in the order offered."""
+class TaskVariant(Protocol):
+    """What trading and scoring tasks have in common."""
 
     name: str
     version: str
     mask: str
     mode: str
-    tools: tuple[str, ...]
-    harness: HarnessConfig
-    trading: TradingConfig
-    metrics: tuple[str, ...]
+    tools: tuple[str, ...]  #: names that the `ktdeval_tools` hook gives, in the order offered; empty where samples bring their own
+    harness: HarnessConfig  #: of a scoring task `schema_retries` counts, and `max_tool_calls` where samples have an environment
     windows: Mapping[str, Window]
     default_windows: tuple[str, ...]
 
     def describe(self) -> Mapping[str, JsonValue]:
         """Return the resolved config as JSON, with data card and sources, prompts by their hashes; its hash goes on the card."""
+
+
+class Task(TaskVariant, Protocol):
+    """A trading task variant."""
+
+    trading: TradingConfig
+    metrics: tuple[str, ...]
 
     def scene(self, spec: EpisodeSpec, snapshot: Any) -> Scene:
         """Open one episode on a MarketSnapshot."""

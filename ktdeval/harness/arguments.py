@@ -93,7 +93,8 @@ def _compile_annotated(hint: Any, marks: tuple[Any, ...], where: str) -> tuple[d
             schema |= _without_none({"minimum": mark.minimum, "maximum": mark.maximum})
             convert = _bounded(convert, mark)
         elif isinstance(mark, Length):
-            low, high = _LENGTH_WORDS[_plain_type(schema)]
+            kind = schema["type"]
+            low, high = _LENGTH_WORDS[kind[0] if isinstance(kind, list) else kind]
             schema |= _without_none({low: mark.minimum or None, high: mark.maximum})
             convert = _measured(convert, mark)
     return schema, convert
@@ -104,11 +105,6 @@ _LENGTH_WORDS = {
     "object": ("minProperties", "maxProperties"),
     "string": ("minLength", "maxLength"),
 }
-
-
-def _plain_type(schema: Mapping[str, JsonValue]) -> str:
-    name = schema["type"]
-    return str(name[0] if isinstance(name, list) else name)
 
 
 def holds_handle(hint: Any) -> bool:

@@ -101,7 +101,7 @@ def make_card(
         "missing_episodes": [
             {"id": spec.id, "error": errors.get(spec.id, "not run to its end")} for spec in specs if spec not in complete
         ],
-        "provenance": describe_environment(math.fsum(folder.wall_s(spec) for spec in complete), owners),
+        "provenance": describe_environment(math.fsum(folder.mark(spec).wall_s for spec in complete), owners),
         "price": manifest.price,
         "request_settings": manifest.request_settings,
         "drift": drift(load_record(folder.path)),

@@ -289,10 +289,6 @@ class RunFolder:
         entries = list(read_journal(journal, entry_type(journal))) if journal.exists() else []
         return [entry.step for entry in entries], [entry.transcript for entry in entries]
 
-    def wall_s(self, spec: EpisodeSpec) -> float:
-        """Seconds that the episode took, resumed parts added up."""
-        return self.mark(spec).wall_s
-
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
         """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or was changed since its end."""
         digests = {}

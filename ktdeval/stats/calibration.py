@@ -32,7 +32,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import MetricValue, built_in
-from ktdeval.stats.series import Same, defined, fill_rows, undefined
+from ktdeval.stats.series import Same, day_rows, defined, undefined
 from ktdeval.trading.ledger import Ledger
 
 IntArray = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
 @lru_cache(maxsize=4)
 def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
     ledger, market = same_ledger.value, same_market.value
-    rows = fill_rows(ledger, market).tolist()
+    rows = day_rows(market, ledger.days).tolist()
     filled = [
         (row, order.code, order)
         for row, step in zip(rows, ledger.steps, strict=True)
@@ -205,9 +205,7 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     n = len(forecasts)
     if n == 0:
         return undefined(NO_ORDERS, 0)
-    bins = [
-        (entry["n"], abs(entry["mean_confidence"] - entry["accuracy"]), entry["accuracy"]) for entry in calibration_bins(forecasts)
-    ]
+    bins = [(one["n"], abs(one["mean_confidence"] - one["accuracy"]), one["accuracy"]) for one in calibration_bins(forecasts)]
     plain = math.fsum(count / n * gap for count, gap, _ in bins)
     bias = math.fsum(count / n * (_folded_mean(gap, math.sqrt(hit * (1.0 - hit) / count)) - gap) for count, gap, hit in bins)
     return MetricValue(max(plain - bias, 0.0), n, None, {"plain": plain, "bias": bias})

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.metric import MetricValue
-from ktdeval.trading.ledger import Ledger
 
 T = TypeVar("T")
 
@@ -32,11 +31,6 @@ class Same(Generic[T]):
 
     def __hash__(self) -> int:
         return id(self.value)
-
-
-def fill_rows(ledger: Ledger, market: MarketSnapshot) -> npt.NDArray[np.int64]:
-    """[steps] rows of the fill days in the market. Raises DataError: the ledger's days are not days of `market`."""
-    return day_rows(market, ledger.days)
 
 
 def day_rows(market: MarketSnapshot, days: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:

@@ -62,7 +62,6 @@ class MarketTape:
 
     open_ticks: IntArray
     close_ticks: IntArray
-    reference_ticks: IntArray  #: the previous mark in the day's own terms; 0 where there is none
     tradable: BoolArray
     member: BoolArray
     limit_up: BoolArray
@@ -83,7 +82,6 @@ class MarketTape:
         return cls(
             open_ticks=np.where(tradable, opens, references),
             close_ticks=marks,
-            reference_ticks=references,
             tradable=tradable,
             member=snapshot.member,
             limit_up=has_limit & (opens * PPM >= references * (PPM + limits)),

@@ -39,12 +39,6 @@ Side = Literal["BUY", "SELL"]
 Status = Literal["filled", "partially_filled", "rejected"]
 TICKS_PER_CNY = 10_000
 TICKS_PER_FEN = 100
-RULES = (
-    "schema", "universe", "holding", "t_plus_1", "suspended", "price_limit",
-    "position_limit", "weight_limit", "target", "lot", "cash",
-)  # fmt: skip
-"""Why an order was rejected or cut. `holding`: long-only, nothing (or less) is held. `target`: the target weight is already
-reached or lies on the other side of the present weight. The rest are those of the design by name."""
 
 
 class Order(NamedTuple):

@@ -192,4 +192,4 @@ def test_a_slot_is_given_back_when_its_call_raises_and_the_pause_that_is_left_ca
     with limiter.slot() as slot:
         slot.is_throttled, slot.retry_after_s = True, 30.0
     now[0] = 110.0
-    assert (limiter.pause_s, limiter.limit) == (20.0, 1)
+    assert (limiter.pause_s, limiter._window.limit) == (20.0, 1)

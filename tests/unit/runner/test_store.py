@@ -82,7 +82,7 @@ def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_
     assert folder.is_complete(SPEC)
     assert [record.step for record in folder.load_ledger(SPEC).steps] == [0, 1]
     assert folder.load_transcript(SPEC) == [said(0), said(1)]
-    assert folder.wall_s(SPEC) == 1.0
+    assert folder.mark(SPEC).wall_s == 1.0
     assert not (folder.episode_path(SPEC) / "journal.jsonl").exists()
 
 

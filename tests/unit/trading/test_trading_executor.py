@@ -7,9 +7,9 @@ from typing import NamedTuple
 import pytest
 
 from ktdeval.errors import InvariantError
-from ktdeval.trading.executor import execute, integer_terms, settle
+from ktdeval.trading.executor import REJECTIONS, execute, integer_terms, settle
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import RULES, Account, Order, Outcome, Position, TradingConfig
+from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
@@ -211,7 +211,7 @@ def test_every_rejection_and_cut_says_why_without_identities_or_numbers() -> Non
     rules = "schema universe suspended price_limit lot weight_limit target holding t_plus_1 holding t_plus_1"
     assert [outcome.rule for outcome in outcomes] == rules.split()
     for outcome in outcomes:
-        assert outcome.rule in RULES
+        assert outcome.rule in REJECTIONS
         assert outcome.message
         assert not any(character.isdigit() for character in outcome.message.replace("0 to 1", "").replace("at least 1", ""))
 

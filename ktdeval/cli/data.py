@@ -54,12 +54,15 @@ def data(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) 
     print_table(("PROVIDER", "OPTIONS", "SUMMARY"), rows)
 
 
+_PROVIDER = "PROVIDER [OPTIONS]"
+
+
 class ProviderGroup(click.Group):
     """A group with one command for each data provider; its options derive from the provider's parameters."""
 
     def __init__(self, *args: Any, body: Body, own: Sequence[click.Option], only: str | None = None, **kwargs: Any) -> None:
         """Give every provider's command `body` and its `own` options; `only` is an `extra` that providers must have."""
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"subcommand_metavar": _PROVIDER, **kwargs})
         self.body, self.own, self.only = body, own, only
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -222,14 +225,9 @@ def _check_folder(context: click.Context, folder: Path, as_json: bool) -> int:
     return _report(raw_from_snapshot(load_snapshot(folder)), as_json)
 
 
-_PROVIDER = "PROVIDER [OPTIONS]"
 _OUT = click.Option(["--out"], required=True, type=click.Path(path_type=Path), metavar="DIR", help="folder to write")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="print JSON")
-data.add_command(
-    ProviderGroup(
-        "build", body=_build, own=[_OUT], help="Make a snapshot from a provider and store it.", subcommand_metavar=_PROVIDER
-    )
-)
+data.add_command(ProviderGroup("build", body=_build, own=[_OUT], help="Make a snapshot from a provider and store it."))
 data.add_command(
     ProviderGroup(
         "import",
@@ -238,7 +236,6 @@ data.add_command(
         only="read",
         help="Import a source of market data as a snapshot. Refuses data with errors, unless --repair names what fixes them.",
         short_help="Import a source of market data as a snapshot.",
-        subcommand_metavar=_PROVIDER,
     )
 )
 data.add_command(

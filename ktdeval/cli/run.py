@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ktdeval.cli.options import GroupedCommand, config_option, config_options, open_plugins
-from ktdeval.cli.table import print_json
+from ktdeval.cli.table import grid_lines, print_json
 from ktdeval.config import RunConfig, load_config
 from ktdeval.errors import CardError, EpisodeFailure, StoreError, VerificationError
 
@@ -253,9 +253,8 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
         done = task.finished.steps
         steps = f"{task.steps - done:,} of {task.steps:,} steps left" if done else f"{task.steps:,} steps"
         click.echo()
-        _print_table(
-            f"{task.name}: {task.episodes:,} episode{'' if task.episodes == 1 else 's'}, {steps}", task.finished, task.left
-        )
+        episodes = f"{task.episodes:,} episode{'' if task.episodes == 1 else 's'}"
+        _print_table(f"{task.name}: {episodes}, {steps}", task.finished, task.left)
     if len(estimate.tasks) > 1:
         click.echo()
         _print_table("all tasks, steps that are left", None, estimate.left)
@@ -291,11 +290,9 @@ def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amoun
     for case, amount in left.items():
         cells.append([case, *_amounts(amount), f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"])
     click.echo(title)
-    widths = [max(map(len, column)) for column in cells]
-    for row in zip(*cells, strict=True):
-        first, *others = row
-        line = "".join(f"  {text:>{width}}" for text, width in zip(others, widths[1:], strict=True))
-        click.echo(f"  {first:<{widths[0]}}{line}".rstrip())
+    columns, *rows = zip(*cells, strict=True)
+    for line in grid_lines(columns, rows, left=columns[:1]):
+        click.echo(f"  {line}")
 
 
 def _amounts(used: Finished | Amount) -> tuple[str, ...]:

@@ -34,17 +34,18 @@ _EXCHANGE = {
 }  # fmt: skip
 
 
+_BY_DIGITS = (
+    (("688", "689"), Board.STAR, "SH"), (("30",), Board.CHINEXT, "SZ"), (("6",), Board.MAIN, "SH"), (("00",), Board.MAIN, "SZ"),
+    (("8", "4", "92"), Board.BSE, "BJ"),
+)  # fmt: skip
+"""First digits of a code, the board that it belongs to, and its exchange; the first row that fits counts."""
+
+
 def board_of(code: str) -> Board:
     """Return the board of a normalised code. Raises DataError: the digits belong to no board of the A-share market."""
-    digits = code[:6]
-    if digits.startswith(("688", "689")):
-        return Board.STAR
-    if digits.startswith("30"):
-        return Board.CHINEXT
-    if digits.startswith(("6", "00")):
-        return Board.MAIN
-    if digits.startswith(("8", "4", "92")):
-        return Board.BSE
+    for digits, board, _ in _BY_DIGITS:
+        if code.startswith(digits):
+            return board
     raise DataError(f"code {code!r} belongs to no A-share board (6, 00, 30, 688, 8, 4 or 92 at its start)")
 
 
@@ -59,13 +60,7 @@ def parse_code(text: str) -> str | None:
     digits, suffix = match[1], match[2]
     if suffix is not None:
         return f"{digits}.{_EXCHANGE[suffix.upper()]}"
-    if digits.startswith("6"):
-        return f"{digits}.SH"
-    if digits.startswith(("00", "30")):
-        return f"{digits}.SZ"
-    if digits.startswith(("8", "4", "92")):
-        return f"{digits}.BJ"
-    return None
+    return next((f"{digits}.{exchange}" for first, _, exchange in _BY_DIGITS if digits.startswith(first)), None)
 
 
 FloatArray = npt.NDArray[np.float64]

@@ -169,9 +169,8 @@ class _Estimator:
             if self.remote is not None:
                 seconds = max(seconds, calls * self.config.call_gap_s)
             cost = None if self.price is None else self.price.cost(Usage(reads, writes))
-            amounts[case] = Amount(
-                calls=calls, input_tokens=reads, output_tokens=writes, cost_usd=cost, hours=round(seconds / 3600, 4)
-            )
+            hours = round(seconds / 3600, 4)
+            amounts[case] = Amount(calls=calls, input_tokens=reads, output_tokens=writes, cost_usd=cost, hours=hours)
         return amounts
 
 

@@ -446,9 +446,14 @@ def two(rule: str, change: Change, name: str, named: str = "card", attempts: int
     full(name, rule, named, verdict(), *second)
 
 
+def other_files(card: Value) -> None:
+    """Give a card files of other bytes."""
+    card["artefacts"] = {path: sha256_hex(path + digest) for path, digest in card["artefacts"].items()}
+
+
 def other_records(card: Value) -> None:
     """Give a card records of its own, as another run would have."""
-    card["artefacts"] = {path: sha256_hex(path + digest) for path, digest in card["artefacts"].items()}
+    other_files(card)
     if "mask_key" in card:
         card["mask_key"] = sha256_hex(repr(card["model"]))[:32]
 
@@ -468,7 +473,8 @@ BENCHMARK = ("reference", "benchmark_buy_and_hold", "W1", "metrics", "total_retu
 two("duplicate", second_attempt, "second_attempt_of_one_system")
 two("duplicate", lambda c: [second_attempt(c), c["call"].update(reasoning_effort=None)], "second_attempt_with_an_unset_setting")
 two("copy", setting("model", "name", to=GPT), "records_of_another_card")
-two("copy", lambda c: [other_records(c), c["provenance"].update(wall_time_s=1.0)], "episodes_of_another_card")
+two("copy", other_files, "episodes_of_another_card")
+two("mask-key", renamed(GPT, setting("mask_key", to="0" * 32)), "mask_key_of_another_run")
 two("name", renamed("BUILTIN/momentum"), "model_name_that_differs_by_case_alone")
 two("name", renamed("builtin--momentum"), "model_name_that_files_alike")
 two("reference", renamed(GPT, setting(*BENCHMARK, to=-0.9)), "forged_benchmark")
@@ -483,6 +489,3 @@ bad(
 )  # fmt: skip
 OWN = rules(baselines=[{"model": "builtin/momentum"}])
 full("baseline_under_a_name_of_its_own", "copy", "card", OWN, verdict(), forge(setting("model", "name", to="acme/genius")))
-
-
-full("mask_key_of_another_run", "mask-key", "card", forge(renamed("zelkova/model", setting("mask_key", to="0" * 32))))

@@ -42,6 +42,8 @@ Address: #card=ID */
   const interval = (metric) =>
     (metric.interval && known(metric.interval.low) ? format.range(metric.interval.low, metric.interval.high, metric.unit) : "—");
 
+  const bounds = (metrics) => format.bounds(metrics.map((metric) => metric.interval?.kind));
+
   function metricsSection({entry, board}) {
     const {card} = entry;
     const scoring = card.kind === "scoring";
@@ -52,7 +54,7 @@ Address: #card=ID */
     const title = (name) => board.metrics[name]?.title || kt.words(name);
     const undefinedIn = (metric) => Object.entries(metric.undefined || {}).map(([reason, count]) => `${count}: ${reason}`)
       .join("; ");
-    const heads = ["Figure", right("Value"), right(scoring ? "Interval" : "Interquartile range"),
+    const heads = ["Figure", right("Value"), right(bounds(names.map((name) => given[name]))),
       ...(scoring ? [right("Chance")] : []), right("n"), "Better", "Formula and source"];
     const row = (name) => {
       const metric = given[name];
@@ -118,7 +120,7 @@ Address: #card=ID */
     if (!lines) return section("Attribution", el("p.quiet", {}, card.attribution.reason));
     return section("Attribution",
       el("p.quiet", {}, "Linked contributions to the total return; medians over episodes. Charts are on the model page."),
-      kt.table.plain({caption: "Attribution", head: ["Line", right("Contribution"), right("Interquartile range"), right("n")],
+      kt.table.plain({caption: "Attribution", head: ["Line", right("Contribution"), right(bounds(Object.values(lines))), right("n")],
         rows: Object.entries(lines)
           .map(([name, line]) =>
           [name, format.cell(line.value, "fraction", line.reason, {signed: true}), interval({...line, unit: "fraction"}),

@@ -79,10 +79,10 @@ kt.columns = (() => {
     return el("td.rank.n", {}, row.rank, tie);
   }
 
-  function alphaCell(row) {
+  function alphaCell(row, facts) {
     if (row.alpha_rank === null)
       return el("td.alpha.n", {}, row.baseline || !row.ranked ? "" : kt.format.cell(null, "", "selection alpha is not defined"));
-    const gain = row.rank - row.alpha_rank;
+    const gain = row.rank - facts.noAlpha.filter((rank) => rank < row.rank).length - row.alpha_rank;
     const words =
       gain === 0
         ? "the same as by return"
@@ -135,9 +135,9 @@ kt.columns = (() => {
             className: "alpha",
             sorts: true,
             better: "lower",
-            hint: "Rank by selection alpha, the part of the return that market, industries and styles don't explain; with the places it differs from the rank by return",
+            hint: "Rank by selection alpha, the part of the return that market, industries and styles don't explain; with the places it differs from the rank by return among those that have both",
             value: (row) => (row.ranked || row.baseline ? -(row.values[alphaAt] ?? NaN) : null),
-            cell: alphaCell,
+            cell: (row) => alphaCell(row, facts),
             csv: [
               ["alpha_rank", (row) => row.alpha_rank],
               ["alpha_tie_group", (row) => (row.alpha_tie === null ? null : format.tie(row.alpha_tie))],

@@ -76,7 +76,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       kt.facts([
         ["Model", kt.modelLink(card.model.name, null, {card: entry.id})], ["Agent", card.agent.name],
         ["Rank", entry.ranked && rank ? `${rank.rank} of ${rank.of}` : `none: ${entry.why.join("; ") || "a baseline"}`],
-        ["α rank", entry.ranked && rank && known(rank.alpha_rank) ? String(rank.alpha_rank) : null],
+        ["α-rank", entry.ranked && rank && known(rank.alpha_rank) ? String(rank.alpha_rank) : null],
         ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
         ["Submitted", `${entry.submission.submitted_on} by ${entry.submission.submitter.name}`],
         ["Card", kt.cardLink(entry.id)],
@@ -136,14 +136,14 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const worth = format.number(view.pairing.effective_windows, 1);
     return [
       reach(test),
-      test.overlap ? `Windows share days: they are worth ${worth} separate ones; p and interval allow for it, and sign flips move `
+      test.overlap ? `Windows share days: ${worth} effective windows; p and interval allow for it, and sign flips move `
         + `them in ${plural(test.flips.blocks, "block")}.` : null,
       ...seedNotes(view.sides),
       ...Object.entries(found.leftOut).map(([reason, count]) => `${plural(count, "episode")} left out: ${reason}.`),
       ...view.sides.filter(({entry}) => !entry.verdict).map(({label}) => `The board has not checked the figures of ${label}.`),
       a.agent.name !== b.agent.name ? "The agents differ: the comparison is of model and agent together." : null,
       JSON.stringify(a.call) !== JSON.stringify(b.call) ? "The call parameters differ." : null,
-      "Who looks at several metrics or many pairs finds differences by chance; `ktdeval compare` corrects for all it is given.",
+      "Who looks at several metrics or many pairs finds differences by chance; ktdeval compare corrects for all it is given.",
     ].filter(Boolean);
   }
 
@@ -348,7 +348,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const picked = pickers(board, cards);
     const place = el("div", {});
     kt.replace(main, el("p.lead", {},
-      "Two cards of one division, tested on the windows that both have traded, as `ktdeval compare` tests them."), picked.element, place);
+      "Two cards of one division, tested on the windows that both have traded, as ktdeval compare tests them."), picked.element, place);
     let view = null;
     const update = async () => {
       const [a, b] = [kt.state.get("a"), kt.state.get("b")];

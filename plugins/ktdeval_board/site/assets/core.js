@@ -165,6 +165,11 @@ window.kt = (() => {
     unit: (unit) => kindOf(unit).before || kindOf(unit).sign || "",
     short: (id) => String(id || "").slice(0, 10),
     list: (items) => (items || []).join(", "),
+    /** What low and high of some figures are, of the kinds that they have: a median of several episodes has no interval. */
+    bounds: (kinds) => {
+      const quartiles = kinds.filter((kind) => kind === "interquartile").length;
+      return !quartiles ? "Interval" : quartiles === kinds.filter(Boolean).length ? "Interquartile range" : "Quartiles or interval";
+    },
     tie: (group) => (group <= 26 ? String.fromCharCode(64 + group) : String(group)),
   };
   const plural = (n, one, many = `${one}s`) => `${number(n, 0)} ${n === 1 ? one : many}`;

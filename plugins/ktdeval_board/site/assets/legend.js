@@ -25,7 +25,7 @@ kt.legend = (() => {
             ? [["letters", `Tie groups: ${tieWords} Group A is that of the best.`]]
             : []),
           ...(hasAlpha
-            ? [["α-rank", "Rank by selection alpha; the arrow says how many places it differs from the rank by return."]]
+            ? [["α-rank", "Rank by selection alpha; the arrow says how many places it differs from the rank by return among those that have both."]]
             : []),
           ...Object.entries(kt.TIERS).map(([name, [, words]]) => [kt.tierChip(name), words]),
           ...shownLabels.map((name) => [kt.columns.labelMark(name), Object.hasOwn(kt.LABELS, name) ? kt.LABELS[name][1] : ""]),

@@ -49,7 +49,7 @@ Address: #model=NAME, and optionally card=ID (or agent= and division=), window=,
     const shown = [...columns, ...scores];
     return kt.table.plain({
       caption: "Cards of this model",
-      head: ["Division", "Agent", {text: "Rank", n: true}, {text: "α rank", n: true, title: "Rank by selection alpha"},
+      head: ["Division", "Agent", {text: "Rank", n: true}, {text: "α-rank", n: true, title: "Rank by selection alpha"},
         ...shown.map(([, text]) => ({text, n: true})), "Tier", "Card"],
       rows: cards.map((card) => {
         const row = card.row;
@@ -96,7 +96,7 @@ Address: #model=NAME, and optionally card=ID (or agent= and division=), window=,
       row?.baseline ? kt.chip(`baseline: ${row.baseline}`, "base") : null];
     const lead = [
       entry.ranked && entry.ranks.all ? `Rank ${entry.ranks.all.rank} of ${entry.ranks.all.of}` : "Not ranked",
-      entry.ranked && known(entry.ranks.all?.alpha_rank) ? `α rank ${entry.ranks.all.alpha_rank}` : null,
+      entry.ranked && known(entry.ranks.all?.alpha_rank) ? `α-rank ${entry.ranks.all.alpha_rank}` : null,
       `${entry.card.agent.name}`, row?.settings, `submitted ${entry.submission.submitted_on} by ${entry.submission.submitter.name}`,
     ].filter(Boolean).join(" · ");
     const why = entry.why.length ? el("p.trouble", {}, el("strong", {}, "Why it has no rank: "), entry.why.join("; "), ".") : null;
@@ -242,7 +242,7 @@ Address: #model=NAME, and optionally card=ID (or agent= and division=), window=,
       bands, title: `Return in ${one.window}, ${gross ? "without" : "with"} fees`, height: 280,
       description: bands ? `Grey: random traders of the same dates, turnover and number of `
         + `names${given.length > 1 ? ` (of seed ${banded.seed})` : ""}, between their quantiles ${level(0)} and ${level(-1)}`
-        + `${bands.levels.length > 3 ? `, darker between ${level(1)} and ${level(-2)}` : ""}; they pay fees.`
+        + `${bands.levels.length > 3 ? `, denser between ${level(1)} and ${level(-2)}` : ""}; they pay fees.`
         : one.envelope_reason ? `No random traders: ${one.envelope_reason}.` : "",
     });
     if (view.glance !== gross) {

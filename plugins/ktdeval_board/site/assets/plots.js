@@ -21,8 +21,8 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
     HIGH_52W: "nearness to 52-week high",
     CV_VOL: "variation of traded amount",
   };
-  const LINES = {common: "market (common)", selection: "selection", timing: "timing of fills", fees: "fees",
-    rounding: "rounding to fen"};
+  const LINES = {common: "market (common)", industry: "industries", selection: "selection", timing: "timing of fills",
+    fees: "fees", rounding: "rounding to fen"};
   const factorTitle = (name) =>
     (Object.hasOwn(FACTORS, name) ? FACTORS[name] : Object.hasOwn(LINES, name) ? LINES[name] : kt.words(name));
   const axis = (unit) => ({format: unit === "fraction" ? "+.1~%" : "~g", labelExpr: "datum.value === 0 ? '0' : datum.label"});
@@ -60,7 +60,7 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
     });
     return kt.charts.draw(element, spec, {
       title, description: description
-        || `Each dot is a seed, the dark bar the median of a window${hasIndex ? ", the grey bar the benchmark" : ""}.`,
+        || `Each dot is a seed, the thick bar the median of a window${hasIndex ? ", the thin bar the benchmark" : ""}.`,
         height: height + 40,
       columns: [["Window", ""], ["Median", unit], ...(hasIndex ? [["Benchmark", unit]] : []), ["Seeds", ""]],
       rows: middles.map((row, at) =>
@@ -109,7 +109,7 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
       ],
     });
     return kt.charts.draw(element, spec, {
-      title, description, height: 40 + 26 * rows.length,
+      title, description, height: 34 + perRow(rows.length),
       columns: [[heads[0], ""], [heads[1], unit], ["Low", unit], ["High", unit]],
       rows: rows.map((row) => [row.name, row.value, row.low ?? null, row.high ?? null]),
     });
@@ -117,17 +117,17 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
 
   function factors(element, card) {
     const given = card.attribution.value.lines;
-    const last = ["selection", "timing", "fees", "rounding"];
-    const names = ["common", ...Object.keys(given).filter((name) => name !== "common" && !last.includes(name)),
-      ...last].filter((name) => given[name]);
+    const [, ...last] = Object.keys(LINES);
+    const names = ["common", ...Object.keys(given).filter((name) => !Object.hasOwn(LINES, name)), ...last].filter((name) => given[name]);
     const rows = names.filter((name) => known(given[name].value)).map((name) => ({
       name: factorTitle(name), value: given[name].value, low: given[name].interval?.low, high: given[name].interval?.high,
       kind: Object.hasOwn(LINES, name) ? "whole" : "part",
     }));
+    const bounds = format.bounds(names.map((name) => given[name].interval?.kind));
     return intervals(element, rows, {
-      title: "All lines of the attribution", bars: true, heads: ["Line", "Contribution", "Interquartile range"],
-      description: "Median over episodes with the interquartile range; style factors in a colour of their own. Medians of lines "
-        + "need not add up; those of one episode do.",
+      title: "All lines of the attribution", bars: true, heads: ["Line", "Contribution", bounds],
+      description: `Median over episodes, with the ${bounds.toLowerCase()}; style factors in a colour of their own. Medians of `
+        + "lines need not add up; those of one episode do.",
     });
   }
 
@@ -157,7 +157,7 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
       title: "Exposure to style factors",
       description: "Mean over days, in cross-sectional standard deviations: above 0 the holdings have more of it than the market. "
         + "A dot for each episode, the bar is the median.",
-      height: 40 + 26 * order.length, columns: [["Factor", ""], ["Median exposure", "ratio"]],
+      height: 34 + perRow(order.length), columns: [["Factor", ""], ["Median exposure", "ratio"]],
       rows: middles.map((row) => [row.name, row.value]),
     });
   }

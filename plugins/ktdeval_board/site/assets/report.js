@@ -41,7 +41,7 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   const metric = (card, name) => card.metrics?.[name] || {value: null};
   const middleHalf = (entry, unit) =>
     (entry.interval && known(entry.interval.low)
-    ? ` (middle half of episodes ${format.range(entry.interval.low, entry.interval.high, unit)})` : "");
+    ? ` (${entry.interval.kind === "interquartile" ? "middle half of episodes" : "interval"} ${format.range(entry.interval.low, entry.interval.high, unit)})` : "");
 
   function what({card}) {
     const task = [look(MASKS, card.task.mask), look(MODES, card.task.mode)].filter(Boolean).join("; ");
@@ -73,7 +73,7 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
     const alpha = known(rank.alpha_rank)
       ? ` By selection alpha it is ${ordinal(rank.alpha_rank)}${rank.alpha_rank === rank.rank ? ", too" : ""}.` : "";
     const tie = known(rank.tie)
-      ? ` It is in tie group ${rank.tie}: entrants of one group can't be told apart by their daily returns.` : "";
+      ? ` It is in tie group ${format.tie(rank.tie)}: entrants of one group can't be told apart by their daily returns.` : "";
     return [`It is ranked ${ordinal(rank.rank)} of ${rank.of}.${alpha}${tie}`];
   }
 

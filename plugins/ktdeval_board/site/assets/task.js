@@ -118,18 +118,17 @@
   function best(board, division, table) {
     const place = table.columns.indexOf(division.rank_by);
     const {title, unit} = metric(board, division.rank_by);
-    const rows = table.rows
-      .filter((row) => row.rank !== null)
-      .slice(0, TOP)
-      .map((row) => [
-        String(row.rank),
-        kt.modelLink(row.model, row.label, {division: division.id}),
-        row.agent,
-        kt.tierChip(row.tier),
-        format.cell(row.values[place], unit, row.reasons[division.rank_by]),
-        format.range(row.low[place], row.high[place], unit, {bare: true}),
-        kt.cardLink(row.card),
-      ]);
+    const ranked = table.rows.filter((row) => row.rank !== null).slice(0, TOP);
+    const bounds = format.bounds(ranked.map((row) => row.interval[place]));
+    const rows = ranked.map((row) => [
+      String(row.rank),
+      kt.modelLink(row.model, row.label, {division: division.id}),
+      row.agent,
+      kt.tierChip(row.tier),
+      format.cell(row.values[place], unit, row.reasons[division.rank_by]),
+      format.range(row.low[place], row.high[place], unit, {bare: true}),
+      kt.cardLink(row.card),
+    ]);
     const link = el(
       "p",
       {},
@@ -146,7 +145,7 @@
       "Who is on it",
       kt.table.plain({
         caption: `The best by ${title}`,
-        head: [{text: "#", n: true}, "Model", "Agent", "Tier", {text: title, n: true}, {text: "Interval", n: true}, "Card"],
+        head: [{text: "#", n: true}, "Model", "Agent", "Tier", {text: title, n: true}, {text: bounds, n: true}, "Card"],
         rows,
       }),
       link,

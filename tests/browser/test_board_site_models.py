@@ -81,7 +81,9 @@ def entry_of(site: Path, card: str) -> dict[str, Any]:
 def ranked(site: Path, division: str = DIVISION) -> list[dict[str, Any]]:
     """Rows of ranked entrants with all there is of them, best first."""
     rows = [row for row in read_data(site, f"division/{division}/all")["rows"] if row["ranked"]]
-    return [row for row in rows if entry_of(site, row["card"])["has_decisions"]]
+    entries = [entry_of(site, row["card"]) for row in rows]
+    whole = [entry["has_decisions"] and entry["card"]["attribution"]["value"] is not None for entry in entries]
+    return list(itertools.compress(rows, whole))
 
 
 def numbers(text: str) -> list[float]:
@@ -198,8 +200,8 @@ def test_charts_of_an_episode_are_those_of_its_series(session: Reader, forged_si
     assert [numbers(cells[1])[0] for cells in body] == pytest.approx(list(wanted), abs=0.0051)
     assert min(wanted) < 0
     # parts of the return add up
-    *parts, total, returned = numbers(tab.inner_text(".sum"))[:6]
-    wanted = [100 * episode[name][-1] for name in ("common", "style", "selection", "trading")]
+    *parts, total, returned = numbers(tab.inner_text(".sum"))[:7]
+    wanted = [100 * episode[name][-1] for name in ("common", "industry", "style", "selection", "trading")]
     assert parts == pytest.approx(wanted, abs=0.0051)
     assert (total, returned) == pytest.approx((sum(wanted), 100 * (episode["nav"][-1] - 1)), abs=0.0051)
     assert total == pytest.approx(returned, abs=0.011)
@@ -233,6 +235,9 @@ def test_exposures_calibration_and_random_traders_are_those_of_the_records(sessi
     middle = statistics.median(one["exposures"]["MOM_12_1"] for one in episodes)
     (momentum,) = [numbers(cells[1])[0] for cells in exposures if cells[0].startswith("momentum, 12")]
     assert momentum == pytest.approx(middle, abs=0.0051)
+    head, *lines = chart_table(tab, "All lines of the attribution")
+    assert head[2:] == ["Low", "High"]
+    assert [cells[0] for cells in lines][-5:] == ["industries", "selection", "timing of fills", "fees", "rounding to fen"]
     _, *bins = chart_table(tab, "Stated confidence and outcome")
     assert [numbers(cells[4])[0] for cells in bins] == [one["n"] for one in card["calibration"]["bins"] if one["n"]]
     _, *beaten = chart_table(tab, "Share of random traders beaten")
@@ -299,9 +304,28 @@ def test_the_report_says_what_the_card_says(session: Reader, forged_site: Path) 
         wins += statistics.median(own) > reference[window["name"]]["metrics"]["total_return"]["value"]
     assert f"benchmark in {wins} of {len(entry['card']['windows'])} windows" in report
     assert row["card"] in report
+    assert f"in tie group {chr(64 + entry['ranks']['all']['tie'])}:" in report
     for page in (link("card.html", card=row["card"]), link("compare.html", a=row["card"], b=row["card"])):
         tie = f"Tie group\\s+{chr(64 + entry['ranks']['all']['tie'])}\\b"
         assert re.search(tie, session.open(page).inner_text("main")), "by the letter that the board has"
+
+
+def test_bounds_are_called_quartiles_only_where_they_are(session: Reader, forged_site: Path, tmp_path: Path) -> None:
+    row = ranked(forged_site)[0]
+
+    def single(entry: Any) -> Any:
+        for figure in (*entry["card"]["metrics"].values(), *entry["card"]["attribution"]["value"]["lines"].values()):
+            figure["interval"] = {"kind": "stationary bootstrap, percentile", "low": -0.5, "high": 0.5}
+        return entry
+
+    site = changed_site(forged_site, tmp_path / "site", {f"card/{row['card']}": single})
+    both = (forged_site, "Interquartile range", "middle half of episodes"), (site, "Interval", "(interval −0.50")
+    for folder, name, said in both:
+        tab = session.open(link("card.html", card=row["card"]), folder=folder)
+        heads = tab.locator("th", has_text=re.compile(f"^{name}$"))
+        assert heads.count() == 3, "headline figures, further figures, attribution"
+        assert said in session.open(link("model.html", model=row["model"], card=row["card"]), folder=folder).inner_text(".report")
+    assert session.open(link("task.html", division=DIVISION)).locator("th", has_text="Interquartile range").count() == 1
 
 
 def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None:
@@ -446,7 +470,7 @@ def test_decisions_stand_side_by_side_where_they_differ(session: Reader, forged_
 
 
 def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(session: Reader, forged_site: Path) -> None:
-    first, second, third = ranked(forged_site)[:3]
+    first, second, third = [row for row in read_data(forged_site, f"division/{DIVISION}/all")["rows"] if row["ranked"]][:3]
     tab = session.open("compare.html")
     tab.wait_for_selector(".verdict")
     assert f"a={first['card']}&b={second['card']}" in tab.url

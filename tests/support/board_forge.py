@@ -356,7 +356,7 @@ def _episode(
         entry["usage"] = {**entry["usage"], "input_tokens": tokens, "output_tokens": tokens // 20}
     _fill_metrics(entry["metrics"], played, steps, rng)
     if entrant.special == "no alpha":
-        for name in ("selection_alpha", "style_return", "common_return", "trading_effect"):
+        for name in ("selection_alpha", "style_return", "industry_return", "common_return", "trading_effect"):
             entry["metrics"][name] = {"n": steps, "value": None, "reason": "fewer than 200 days before the window"}
     return entry, played
 
@@ -372,6 +372,7 @@ def _fill_metrics(metrics: dict[str, Any], played: Episode, steps: int, rng: np.
         "turnover": float(played.turnover.sum() * 252 / steps),
         "cash_ratio": float(1 - played.invested.mean()),
         "common_return": float(played.common[-1]),
+        "industry_return": float(played.industry[-1]),
         "style_return": float(played.style[-1]),
         "selection_alpha": float(played.selection[-1]),
         "trading_effect": float(played.trading[-1]),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-_ATTRIBUTED = ("common", "style", "selection", "trading", "selection_daily")
+_ATTRIBUTED = ("common", "industry", "style", "selection", "trading", "selection_daily")
 _RULES = ("price_limit", "max_weight", "insufficient_cash")
 
 
@@ -41,7 +41,7 @@ class Market:
 
 @dataclass(frozen=True)
 class Episode:
-    """One forged episode by day. `common`, `style`, `selection` and `trading` are cumulated and add up to NAV - 1."""
+    """One forged episode by day. `common`, `industry`, `style`, `selection` and `trading` are cumulated and add up to NAV - 1."""
 
     days: Days
     nav: Array
@@ -49,6 +49,7 @@ class Episode:
     invested: Array
     turnover: Array
     common: Array
+    industry: Array
     style: Array
     selection: Array
     trading: Array
@@ -65,11 +66,11 @@ class Episode:
         fees = float(self.nav[-1] - self.gross_nav[-1])
         style = {name: float(self.style[-1]) / len(factors) for name in factors}
         rest = {"fees": fees, "timing": float(self.trading[-1]) - fees, "rounding": 0.0}
-        return {**style, **rest, "common": float(self.common[-1]), "selection": float(self.selection[-1])}
+        return {**style, **rest, **{name: float(getattr(self, name)[-1]) for name in ("common", "industry", "selection")}}
 
 
 def play_episode(days: Days, skill: float, beta: float, rng: np.random.Generator) -> Episode:
-    """Draw an episode: returns from market, style, selection and trading, and the NAV that they make."""
+    """Draw an episode: returns of market and industries (a fifth of it), style, selection and trading; the NAV that they make."""
     n = len(days.days)
     market = days.benchmark[1:] / days.benchmark[:-1] - 1
     invested = np.clip(beta + np.cumsum(rng.normal(0, 0.01, n)), 0.3, 1.0)
@@ -79,8 +80,8 @@ def play_episode(days: Days, skill: float, beta: float, rng: np.random.Generator
     parts = np.array([invested * market, rng.normal(0.0001, 0.0025, n), selection, fees + rng.normal(0, 0.0004, n)])
     nav = np.concatenate([[1.0], np.cumprod(1 + parts.sum(axis=0))])
     gross = np.concatenate([[1.0], np.cumprod(1 + parts.sum(axis=0) - fees)])
-    common, style, selected, trading = np.cumsum(parts * nav[:-1], axis=1)
-    return Episode(days, nav, gross, invested, turnover, common, style, selected, trading, selection)
+    market, style, selected, trading = np.cumsum(parts * nav[:-1], axis=1)
+    return Episode(days, nav, gross, invested, turnover, 0.8 * market, 0.2 * market, style, selected, trading, selection)
 
 
 def forge_series(

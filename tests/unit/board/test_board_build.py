@@ -106,7 +106,7 @@ def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) 
             returned = of_card.metrics["total_return"].value
             assert of_series["nav"][-1] - 1 == pytest.approx(returned, abs=1e-5)
             if of_series["selection"] is not None:
-                parts = (of_series[name][-1] for name in ("common", "style", "selection", "trading"))
+                parts = (of_series[name][-1] for name in ("common", "industry", "style", "selection", "trading"))
                 assert sum(parts) == pytest.approx(returned, abs=2e-5)
 
 

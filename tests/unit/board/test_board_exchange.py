@@ -206,7 +206,7 @@ def test_daily_returns_compound_to_nav_and_contributions_add_up_to_the_return(pa
     for _, days in daily.groupby(["card", "episode"]):
         assert (1 + days["daily_return"]).prod() == pytest.approx(days["nav"].iloc[-1], abs=1e-4)
         assert (1 + days["benchmark_daily_return"]).prod() == pytest.approx(days["benchmark"].iloc[-1], abs=1e-4)
-        parts = days[["common", "style", "selection", "trading"]].iloc[-1]
+        parts = days[["common", "industry", "style", "selection", "trading"]].iloc[-1]
         assert parts.isna().all() == days["attribution_reason"].notna().all()
         assert parts.isna().all() or parts.sum() == pytest.approx(days["nav"].iloc[-1] - 1, abs=1e-4)
         assert days["day"].is_monotonic_increasing

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -253,5 +253,4 @@ def command_function(name: str) -> Callable[..., Any]:
     specs = {known: spec for known, spec in load_plugins().specs("commands").items() if "function" in spec.extra}
     if name not in specs:
         raise AttributeError(f"ktdeval has no name {name!r}{near_matches(name, [*specs, 'evaluate', 'load_run', 'Evaluation'])}")
-    function: Callable[..., Any] = specs[name].extra["function"]()
-    return function
+    return cast("Callable[..., Any]", specs[name].extra["function"]())

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.fields import near_matches
@@ -39,8 +39,7 @@ def import_module_or_path(reference: str) -> ModuleType:
     """
     is_package = os.path.isfile(os.path.join(reference, "__init__.py"))  # noqa: PTH113, PTH118 - keep start-up light
     if not (is_package or os.sep in reference or reference.endswith(".py")):
-        module: ModuleType = import_reference(reference)
-        return module
+        return cast("ModuleType", import_reference(reference))
     path = os.path.realpath(os.path.expanduser(reference))  # noqa: PTH111
     name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119
     if os.path.isdir(path):  # noqa: PTH112

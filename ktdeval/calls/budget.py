@@ -20,14 +20,6 @@ _TOKENS_FOR_TOOLS = 1000
 _ROUNDING = 1 + 1e-9  #: Factor that raises a bound, so that sums of rounded figures stay below it
 
 
-@dataclass(frozen=True)
-class BudgetLimits:
-    """Limits over all sessions of a run: US dollars, and tokens in and out; None sets no limit."""
-
-    max_cost: float | None = None
-    max_tokens: int | None = None
-
-
 def most_tokens(request: ModelRequest) -> tuple[int, int]:
     """Upper bounds of the tokens that a request takes: of its prompt and of its reply.
 
@@ -69,7 +61,8 @@ class Reservation:
 
 
 class Budget:
-    """Keeps a run within its limits, whatever its calls turn out to cost, from what its earlier sessions have `spent` on.
+    """Keeps a run within its `limits`, US dollars and tokens over all its sessions (None sets none), whatever its calls turn out to
+    cost, from what its earlier sessions have `spent` on.
 
     A call is made only when everything spent, everything that other calls under way may still cost and the most that this one
     may cost fit together. So spending stays below the limit as long as no reply takes more tokens than its bound; when one does,
@@ -77,14 +70,15 @@ class Budget:
     Raises ConfigError for a limit of cost without a price.
     """
 
-    def __init__(self, limits: BudgetLimits, price: Price | None, spent: Spent, stop: StopSignal) -> None:
-        if limits.max_cost is not None and price is None:
+    def __init__(self, limits: tuple[float | None, int | None], price: Price | None, spent: Spent, stop: StopSignal) -> None:
+        max_cost, max_tokens = limits
+        if max_cost is not None and price is None:
             raise ConfigError(
                 "--max-cost: no price is known for this model; say what it costs in US dollars per million tokens, such as "
                 "--price input=2,output=8"
             )
         self._limits, self._price, self._stop = limits, price, stop
-        self._is_limited = limits.max_cost is not None or limits.max_tokens is not None
+        self._is_limited = max_cost is not None or max_tokens is not None
         self._queue = FairQueue(stop.check)
         self._spent_usd, self._possibly_usd = spent.cost_usd, spent.possibly_usd
         self._spent_tokens, self._possibly_tokens = spent.input_tokens + spent.output_tokens, 0
@@ -153,7 +147,7 @@ class Budget:
         return reads + writes, 0.0 if self._price is None else self._price.most(reads, writes) * _ROUNDING
 
     def _problem(self, tokens: int, dollars: float) -> str | None:
-        max_cost, max_tokens = self._limits.max_cost, self._limits.max_tokens
+        max_cost, max_tokens = self._limits
         spent = self._spent_usd + self._possibly_usd
         if max_cost is not None and spent + self._reserved_usd + dollars > max_cost:
             perhaps = f" ({self._possibly_usd:.4f} of it possibly)" if self._possibly_usd else ""

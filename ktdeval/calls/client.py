@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import structs
 
-from ktdeval.calls.budget import Budget, BudgetLimits, Reservation
+from ktdeval.calls.budget import Budget, Reservation
 from ktdeval.calls.call_log import CallLog, Place
 from ktdeval.calls.limiter import ProviderLimiter, Slot
 from ktdeval.calls.prices import Price
@@ -106,7 +106,7 @@ class ModelClient:
         self._model, self._settings, self._log, self._stop = model, settings, log, stop
         self._retries = RetryPolicy(settings.max_retries, settings.max_wait_s, settings.backoff_s)
         resumed = log.resume(price)
-        self._budget = Budget(BudgetLimits(settings.max_cost, settings.max_tokens), price, resumed.spent, stop)
+        self._budget = Budget((settings.max_cost, settings.max_tokens), price, resumed.spent, stop)
         self._limiter = ProviderLimiter(settings.concurrency, settings.call_gap_s, stop.check)
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
@@ -21,8 +21,7 @@ class Card(Value, frozen=True):
     @property
     def plain(self) -> dict[str, Any]:
         """Dicts, lists and numbers: the JSON of the card's file."""
-        value: dict[str, Any] = msgspec.to_builtins(self)
-        return value
+        return cast("dict[str, Any]", msgspec.to_builtins(self))
 
 
 class MissingTradingEpisode(parts.MissingEpisode, frozen=True):

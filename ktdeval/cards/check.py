@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -185,8 +185,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
 
 def derive_card(card: SomeCard) -> SomeCard:
     """Return the card with everything that follows from its other fields worked out again."""
-    derived: SomeCard = card_kinds(card.kind)[card.kind].derive(card)
-    return derived
+    return cast("SomeCard", card_kinds(card.kind)[card.kind].derive(card))
 
 
 def derived_fields(card: Mapping[str, JsonValue]) -> dict[str, Any]:

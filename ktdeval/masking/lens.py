@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -234,8 +234,7 @@ class Lens:
     def _joined(self) -> list[int]:
         """[N] row of the day on which each asset first was in the universe; beyond the last where it never is."""
         member = self._snapshot.member
-        rows: list[int] = np.where(member.any(axis=0), member.argmax(axis=0), len(member)).tolist()
-        return rows
+        return cast("list[int]", np.where(member.any(axis=0), member.argmax(axis=0), len(member)).tolist())
 
     @cached_property
     def _identities(self) -> IdentityIndex:
@@ -337,8 +336,7 @@ def _price_scales(close: FloatArray) -> list[float]:
     known = np.isfinite(close)
     last = close.shape[0] - 1 - np.argmax(known[::-1], axis=0)
     base = np.where(known.any(axis=0), close[last, np.arange(close.shape[1])], REBASE_LEVEL)
-    scales: list[float] = (REBASE_LEVEL / base).tolist()
-    return scales
+    return cast("list[float]", (REBASE_LEVEL / base).tolist())
 
 
 class _RefusedTypeError(TypeError):

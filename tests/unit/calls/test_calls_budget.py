@@ -7,7 +7,7 @@ import threading
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.calls.budget import Budget, BudgetLimits, Reservation, most_tokens
+from ktdeval.calls.budget import Budget, Reservation, most_tokens
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import StopSignal
@@ -33,7 +33,7 @@ def budget(
     spent: Spent | None = None,
     stop: StopSignal | None = None,
 ) -> Budget:
-    return Budget(BudgetLimits(max_cost, max_tokens), price, spent or Spent(), stop or StopSignal())
+    return Budget((max_cost, max_tokens), price, spent or Spent(), stop or StopSignal())
 
 
 def waiting(one: Budget, asked: ModelRequest = ASKED) -> Waiter:

@@ -69,17 +69,13 @@ kt.charts.script(path)                    loads a script of this site once;    k
 
   // -- a figure
 
-  const shown = "IntersectionObserver" in window
-    ? new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
-      shown.unobserve(entry.target);
-      figures.get(entry.target)?.();
-    }), {rootMargin: "400px"})
-    : {observe: (plot) => figures.get(plot)?.(), unobserve: () => {}};
+  const shown = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
+    shown.unobserve(entry.target);
+    figures.get(entry.target)?.();
+  }), {rootMargin: "400px"});
 
-  const unplaced = new WeakSet(); // plots that were to be drawn while they had no place on the page: drawn once they have one
   const resized = new ResizeObserver((entries) => entries.forEach(({target, contentRect}) => {
-    const drawn = unplaced.has(target) ? 0 : Number(target.dataset.drawn ?? contentRect.width);
-    if (Math.abs(contentRect.width - drawn) > 2) figures.get(target)?.();
+    if (Math.abs(contentRect.width - Number(target.dataset.drawn ?? contentRect.width)) > 2) figures.get(target)?.();
   }));
 
   function redraw(all = false) {
@@ -128,8 +124,7 @@ kt.charts.script(path)                    loads a script of this site once;    k
   async function show(plot, spec) {
     try {
       await libraries();
-      if (!plot.isConnected || !plot.clientWidth) return void unplaced.add(plot);
-      unplaced.delete(plot);
+      if (!plot.isConnected || !plot.clientWidth) return void shown.observe(plot); // it has no place: drawn once it has one
       const width = plot.clientWidth;
       const whole = complete(spec, palette(), width);
       const runtime = window.vega.parse(window.vegaLite.compile(whole).spec, null, {ast: true});

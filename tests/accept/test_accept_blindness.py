@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from accept_runs import HIDES_ASSETS, HIDES_DATES, MASKS, conversations, evaluate, import_real, ledgers
+from accept_runs import HIDES_ASSETS, HIDES_DATES, MASKS, TASKS, conversations, evaluate, import_real, ledgers
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import Ledger
 
 STEPS, SEEDS = 15, 3
+SHOWN = [task for task in TASKS if not task.endswith("memory_only")]
+"""Four masks, two modes that show data."""
 
 
 def trades(ledger: Ledger) -> list[tuple[object, ...]]:
@@ -20,10 +22,8 @@ def trades(ledger: Ledger) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="module", params=["momentum", "reversal", "low_volatility", "equal_weight"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """Four masks, two modes that show data, three seeds."""
-    tasks = ["*_open_research", "*_fixed_candidate"]
     words = ["--windows", "W5", "--limit", str(STEPS), "--seeds", str(SEEDS)]
-    return evaluate(tmp_path_factory.mktemp("blindness") / "run", f"builtin/{request.param}", tasks, *words)
+    return evaluate(tmp_path_factory.mktemp("blindness") / "run", f"builtin/{request.param}", SHOWN, *words)
 
 
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
@@ -44,7 +44,7 @@ def test_on_real_prices_too(shared_data: Path, tmp_path: Path) -> None:
     data = import_real(shared_data, tmp_path / "market")
     words = ["--data", str(data), "--windows", "W4,W7", "--limit", str(STEPS), "--seeds", "2"]
     reference: dict[tuple[str, str], object] = {}
-    for spec, ledger in ledgers(evaluate(tmp_path / "run", "builtin/reversal", ["*_open_research", "*_fixed_candidate"], *words)):
+    for spec, ledger in ledgers(evaluate(tmp_path / "run", "builtin/reversal", SHOWN, *words)):
         assert reference.setdefault((spec.mode, spec.window.name), ledger.steps) == ledger.steps, (spec.task, spec.seed)
 
 

@@ -341,13 +341,13 @@ def forest_plot(name: str, title: str, axis: str, points: Sequence[Point], scale
         quiet(axes, horizontal=False)
 
     text = "; ".join(_point_text(point, scale) for point in known)
-    lines = max((point.name.count(" · ") + 1 for point in known), default=1)
+    lines = max((_lines_of(point.name).count("\n") + 1 for point in known), default=1)
     return Plot(name, title, f"{text}.", draw, 0.9 + (0.1 + 0.16 * lines) * len(known))
 
 
 def _lines_of(name: str) -> str:
-    """A name that has parts on as many lines, so that figures keep their room."""
-    lines = [clean(part) for part in name.split(" · ")]
+    """A name that has parts, arguments among them, on as many lines, so that figures keep their room."""
+    lines = [clean(part) for part in name.replace(" (", " · (").split(" · ")]
     return "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…" for line in lines)
 
 

@@ -259,6 +259,7 @@ def test_what_a_model_wrote_is_shown_as_words_and_what_was_withheld_beside_it(br
     # What was withheld is shown beside what was written.
     tab = open_day(browser, talk, f"day={NAMING}")
     assert "asset_0001 is surely 600519.SH" in tab.value("document.querySelector('#call-2 .turn.reply').textContent")
+    tab.wait_for("document.querySelector('.withheld').innerText")  # what is below the screen has no letters until a frame is drawn
     assert "asset_0001 is surely [withheld]" in tab.text(".withheld")
     # A secret is nowhere on the page.
     tab = open_day(browser, talk, f"day={TELLING}")

@@ -124,9 +124,13 @@ class Tab:
     def wait_for(self, condition: str) -> None:
         """Wait until an expression in the page is true."""
         deadline = time.monotonic() + 240
-        while not self.value(condition):
+        for turn in itertools.count(1):
+            if self.value(condition):
+                return
             assert time.monotonic() < deadline, f"never true: {condition}"
             time.sleep(0.02)
+            if turn % 150 == 0:  # a browser without a screen may rest: a picture of the page makes it draw a frame
+                self.ask("Page.captureScreenshot", format="png")
 
     def press(self, *keys: str) -> None:
         """Press keys one after the other, as a keyboard does."""

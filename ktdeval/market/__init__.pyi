@@ -20,3 +20,11 @@ from ktdeval.market.snapshot import (
 )
 from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot, with_id as with_id
 from ktdeval.market.units import stored_volume as stored_volume
+from ktdeval.market.venue import (
+    Fees as Fees,
+    Shorting as Shorting,
+    Venue as Venue,
+    built_in_venues as built_in_venues,
+    find_venue as find_venue,
+    parse_venue as parse_venue,
+)

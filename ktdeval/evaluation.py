@@ -154,7 +154,7 @@ class Evaluation:
             series[spec.task, spec.window.name, spec.seed] = pd.Series(ledger.nav / ledger.nav[0], index=pd.DatetimeIndex(days))
             if market is not None:
                 rows = [market.day_index(day) for day in days]
-                levels = market.indices[market.meta.benchmark][rows]
+                levels = market.benchmark[rows]
                 series[spec.task, spec.window.name, "benchmark"] = pd.Series(levels / levels[0], index=pd.DatetimeIndex(days))
         frame = pd.DataFrame(series).sort_index()
         frame.columns = pd.MultiIndex.from_tuples(series, names=_EPISODE)

@@ -178,8 +178,9 @@ def _snapshot_entry(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     meta = snapshot.meta
     return {
         "id": snapshot.id,
-        **{name: getattr(meta, name) for name in ("name", "source", "synthetic", "has_factor", "repairs", "benchmark")},
-        "benchmark_name": snapshot.index_names.get(meta.benchmark, meta.benchmark),
+        **{name: getattr(meta, name) for name in ("name", "source", "synthetic", "has_factor", "repairs")},
+        "benchmark": meta.benchmark or "none",
+        "benchmark_name": snapshot.index_names.get(meta.benchmark, meta.benchmark) or "no index",
         "assets": len(snapshot.codes),
         "first_day": str(snapshot.days[0]),
         "last_day": str(snapshot.days[-1]),

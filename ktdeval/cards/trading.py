@@ -27,7 +27,7 @@ from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
 from ktdeval.stats.designs import left_out_windows
 from ktdeval.stats.metric import Metric, MetricValue, RuleSet
-from ktdeval.stats.panel import benchmark_levels
+from ktdeval.stats.panel import benchmark_levels, benchmark_problem
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import PROVENANCES
 
@@ -220,9 +220,11 @@ def _value_entry(result: MetricValue) -> dict[str, JsonValue]:
 def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     """Buying the benchmark at the close before an episode's first day and holding it to its last close, without costs."""
     levels = benchmark_levels(ledger, snapshot)
-    problem = series.level_problem(levels)
-    sharpe = series.undefined(problem, len(ledger.steps)) if problem else series.sharpe(series.simple_returns(levels))
-    figures = {"total_return": series.total_return(levels), "sharpe": sharpe, "max_drawdown": series.max_drawdown(levels)}
+    if problem := benchmark_problem(snapshot, levels):
+        figures = dict.fromkeys(("total_return", "sharpe", "max_drawdown"), series.undefined(problem, len(ledger.steps)))
+    else:
+        sharpe = series.sharpe(series.simple_returns(levels))
+        figures = {"total_return": series.total_return(levels), "sharpe": sharpe, "max_drawdown": series.max_drawdown(levels)}
     return {
         "base_day": str(ledger.base_day),
         "last_day": ledger.steps[-1].filled_on,

@@ -274,6 +274,15 @@ def _fact_text(value: Any) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
+def _kinds(snapshot: MarketSnapshot) -> dict[str, Any]:
+    """Boards of a market of A-shares; kinds, venues and units of any other."""
+    if not snapshot.instruments:
+        return {"boards": {str(board): count for board, count in sorted(Counter(snapshot.boards).items())}}
+    counts = {name: dict(sorted(Counter(of).items())) for name, of in (("kinds", snapshot.kinds), ("venues", snapshot.venues))}
+    closes = int(snapshot.close_only.sum())
+    return counts | {"currency": snapshot.currency, "days_a_year": snapshot.days_a_year, "assets_with_closes_only": closes}
+
+
 def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
     meta, members = snapshot.meta, snapshot.member.sum(axis=1)
     return {
@@ -286,11 +295,11 @@ def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
         "first_day": str(snapshot.days[0]),
         "last_day": str(snapshot.days[-1]),
         "assets": len(snapshot.codes),
-        "boards": {str(board): count for board, count in sorted(Counter(snapshot.boards).items())},
+        **_kinds(snapshot),
         "industries": len(set(snapshot.industries)),
         "members_a_day": {"smallest": int(members.min()), "largest": int(members.max())},
         "bars": int((snapshot.close == snapshot.close).sum()),
-        "benchmark": meta.benchmark,
+        "benchmark": meta.benchmark or "none",
         "indices": [f"{code} ({name})" for code, name in sorted(snapshot.index_names.items())],
         "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
     }

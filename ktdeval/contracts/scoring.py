@@ -121,6 +121,17 @@ def needs_market(task: Any) -> bool:
     return bool(getattr(task, "needs_market", True))
 
 
+def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
+    """Why a task can't be about a market, in words: one that is about A-shares and their index says `needs_a_shares = True`."""
+    if not getattr(task, "needs_a_shares", False):
+        return None
+    others = [f"{code} of {venue}" for code, venue in zip(snapshot.codes, snapshot.venues, strict=True) if venue != "a_share"]
+    lacks = f"{len(others)} other assets ({others[0]})" if others else "" if snapshot.meta.benchmark else "no index"
+    return (
+        f"{task.name} is about A-shares and their index; {snapshot.meta.name} has {lacks}: choose other --data" if lacks else None
+    )
+
+
 def is_scoring(task: Any) -> TypeGuard[ScoringTask]:
     """Whether a task scores answers, rather than trades."""
     return hasattr(task, "samples")

@@ -3,7 +3,7 @@
 from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.calendar import sessions as sessions, window_rows as window_rows
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
-from ktdeval.market.raw import EVERY_ASSET as EVERY_ASSET
+from ktdeval.market.raw import EVERY_ASSET as EVERY_ASSET, NO_INDEX as NO_INDEX
 from ktdeval.market.snapshot import (
     DAILY_LIMIT_PCT as DAILY_LIMIT_PCT,
     NO_MARKET as NO_MARKET,
@@ -11,12 +11,14 @@ from ktdeval.market.snapshot import (
     BoolArray as BoolArray,
     DayArray as DayArray,
     FloatArray as FloatArray,
+    Instrument as Instrument,
     MarketSnapshot as MarketSnapshot,
     MarketView as MarketView,
     NameSpell as NameSpell,
     SnapshotMeta as SnapshotMeta,
     board_of as board_of,
     parse_code as parse_code,
+    parse_symbol as parse_symbol,
 )
 from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot, with_id as with_id
 from ktdeval.market.units import stored_volume as stored_volume

@@ -15,7 +15,7 @@ import pandas as pd
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market.calendar import sessions
-from ktdeval.market.quality import ACCEPT_MEMBER_COUNT, Finding, check, is_impossible, is_incomplete, is_known_code, is_non_positive
+from ktdeval.market.quality import ACCEPT_MEMBER_COUNT, Finding, check, fits_venue, is_impossible, is_incomplete, is_non_positive
 from ktdeval.market.raw import INDEX_NAMES, PRICE_FIELDS, UNKNOWN_INDUSTRY, BarTable, RawMarket, as_days, membership
 from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, FloatArray, MarketSnapshot, NameSpell, SnapshotMeta
 
@@ -29,8 +29,8 @@ def _drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
 
 
 def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Leave out bars and members whose code belongs to no A-share board."""
-    known = {code for code in raw.codes if is_known_code(code)}
+    """Leave out bars and members whose code belongs to no A-share board, or is no symbol of its venue."""
+    known = {code for code in raw.codes if fits_venue(raw, code)}
     bars, members = (table.loc[table["code"].isin(known)].reset_index(drop=True) for table in (raw.bars, raw.members))
     return dataclasses.replace(raw, bars=bars, members=members), len(raw.codes) - len(known)
 
@@ -43,15 +43,18 @@ def drop_duplicates(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Leave out bars of days on which XSHG holds no session."""
-    days = raw.table.days
-    return _drop_bars(raw, ~np.isin(days, sessions(days[0], days[-1]))[raw.table.row])
+    """Leave out bars of days on which the asset's exchange holds no session."""
+    table, wrong = raw.table, np.zeros(len(raw.table.row), dtype=np.bool_)
+    for calendar in np.unique(raw.calendars).tolist():
+        held = np.isin(table.days, sessions(table.days[0], table.days[-1], calendar))
+        wrong |= ~held[table.row] & (raw.calendars == calendar)[table.column]
+    return _drop_bars(raw, wrong)
 
 
 def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
     """Leave out bars that no trading day can give, or without all four prices above zero: the asset has no bar that day."""
     table = raw.table
-    return _drop_bars(raw, is_impossible(table) | is_non_positive(table) | is_incomplete(table))
+    return _drop_bars(raw, is_impossible(table) | is_non_positive(table) | is_incomplete(raw))
 
 
 def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
@@ -69,9 +72,11 @@ def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Round prices to whole fen."""
-    table = raw.table
-    columns: dict[str, FloatArray] = {name: np.asarray(np.round(table.values[name], 2), np.float64) for name in PRICE_FIELDS}
+    """Round prices in CNY to whole fen."""
+    table, in_cny = raw.table, raw.in_cny[raw.table.column]
+    columns: dict[str, FloatArray] = {
+        name: np.where(in_cny, np.round(table.values[name], 2), table.values[name]) for name in PRICE_FIELDS
+    }
     changed = np.stack([np.abs(columns[name] - table.values[name]) > 0 for name in PRICE_FIELDS]).any(axis=0)
     return _with_columns(raw, columns), int(changed.sum())
 
@@ -180,7 +185,10 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
     days, codes = raw.table.days, raw.codes
     names = dict(zip(raw.assets["code"], raw.assets["name"], strict=True))
     industries = dict(zip(raw.assets["code"], raw.assets["industry"], strict=True))
-    meta = SnapshotMeta(raw.name, raw.source, raw.synthetic, raw.has_factor, raw.benchmark, raw.repairs, raw.notes)
+    only = tuple(code for code, is_only in zip(raw.table.codes, raw.close_only, strict=True) if is_only)
+    closes = (f"closes only, no open, high or low: {_listed(only)}",) if only else ()
+    notes = tuple(dict.fromkeys((*raw.notes, *closes)))
+    meta = SnapshotMeta(raw.name, raw.source, raw.synthetic, raw.has_factor, raw.benchmark, raw.repairs, notes)
     grids, indices = _grids(raw), _indices(raw)
     return MarketSnapshot(
         meta=meta,
@@ -192,8 +200,13 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
         member=membership(raw.members, days, codes),
         indices=indices,
         spells=tuple(_spells(raw)),
+        instruments=tuple(map(raw.instrument, codes)) if raw.instruments else (),
         index_names={code: raw.index_names.get(code, INDEX_NAMES.get(code, code)) for code in indices},
     )
+
+
+def _listed(codes: Sequence[str], most: int = 8) -> str:
+    return ", ".join(codes[:most]) + (f" and {len(codes) - most} more" if len(codes) > most else "")
 
 
 def _spells(raw: RawMarket) -> Iterator[NameSpell]:
@@ -228,7 +241,8 @@ def _grids(raw: RawMarket) -> dict[str, Any]:
     for name in BAR_FIELDS:
         values = table.values[name]
         if name in PRICE_FIELDS:
-            values = np.where(table.suspended, np.nan, _clean_prices(values) if raw.has_factor else values)
+            cleaned = np.where(raw.in_cny[table.column], _clean_prices(values), values) if raw.has_factor else values
+            values = np.where(table.suspended, np.nan, cleaned)
         elif name == "volume":
             values = np.where(table.suspended, 0.0, values)
         elif name == "amount":

@@ -28,7 +28,7 @@ from ktdeval.market.raw import (
     membership,
     raw_from_snapshot,
 )
-from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code
+from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code, parse_symbol
 from ktdeval.market.units import MOSTLY_WHOLE, average_price, in_wholes, outside_bar, wrong_units
 
 __all__ = ["LOOKBACK_DAYS", "Finding", "RawMarket", "check", "raw_from_snapshot"]
@@ -43,6 +43,7 @@ FAR_FROM_NOMINAL = 0.1  #: A universe that is off by more than this part of its 
 CHINEXT_REFORM = np.datetime64("2020-08-24")  #: Since this day ChiNext trades within 20 %, before it within 10 %
 ACCEPT_MEMBER_COUNT = "accept_member_count"
 _FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at 1,000 CNY and above
+SPLIT_TOLERANCE = 0.05  #: A close that moves by a whole number of times, give or take this part, looks like a split
 _PRICE_TOLERANCE = 1e-6  # relative: adjusted prices in single precision disagree by that much
 
 
@@ -84,10 +85,12 @@ def _bars_finding(raw: RawMarket, kind: str, mask: BoolArray, about: object = ""
     return _finding(kind, len(places), (raw.table.label(int(place)) for place in places), about)
 
 
-def is_incomplete(table: BarTable) -> BoolArray:
-    """[rows] a traded bar lacks at least one of its four prices."""
-    absent = np.stack([~np.isfinite(table.values[name]) for name in PRICE_FIELDS])
-    return np.asarray(table.traded & absent.any(axis=0))
+def is_incomplete(raw: RawMarket) -> BoolArray:
+    """[rows] a traded bar lacks at least one of its four prices, or the close of an asset that has closes only."""
+    table = raw.table
+    absent = {name: ~np.isfinite(table.values[name]) for name in PRICE_FIELDS}
+    any_absent = np.stack(list(absent.values())).any(axis=0)
+    return np.asarray(table.traded & np.where(raw.close_only[table.column], absent["close"], any_absent))
 
 
 def is_non_positive(table: BarTable) -> BoolArray:
@@ -116,13 +119,20 @@ def is_known_code(code: str) -> bool:
     return parse_code(code) == code
 
 
+def fits_venue(raw: RawMarket, code: str) -> bool:
+    """Whether a code is one of its venue: an A-share code where there are boards, a symbol elsewhere."""
+    return is_known_code(code) if raw.venue(code).has_boards else parse_symbol(code) == code
+
+
 def _check_rows(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
-    unknown = [code for code in raw.codes if not is_known_code(code)]
-    yield _finding("unknown_codes", len(unknown), unknown)
+    unknown = [code for code in raw.codes if not fits_venue(raw, code)]
+    for kind, boards in (("unknown_codes", True), ("unknown_symbols", False)):
+        codes = [code for code in unknown if raw.venue(code).has_boards is boards]
+        yield _finding(kind, len(codes), map(repr, codes) if kind == "unknown_symbols" else codes)
     masks = {
         "duplicate_rows": table.duplicated(),
-        "incomplete_bars": is_incomplete(table),
+        "incomplete_bars": is_incomplete(raw),
         "non_positive_price": is_non_positive(table),
         "impossible_bars": is_impossible(table),
         "suspended_rows": table.suspended,
@@ -134,7 +144,7 @@ def _check_rows(raw: RawMarket) -> Iterator[Finding]:
 
 def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
-    step = table.row[1:] - table.row[:-1]
+    step = np.diff(raw.session_number)
     gap = np.flatnonzero(~table.new_code[1:] & (step > 1))
     missing = int((step[gap] - 1).sum())
     examples = (
@@ -162,7 +172,8 @@ def _check_volume(raw: RawMarket) -> Iterator[Finding]:
     """Volumes of codes that are no whole shares, or that the import had to interpret."""
     volume, column = raw.table.values["volume"], raw.table.column
     told, whole = (np.bincount(column, weights=mask) for mask in in_wholes(volume))
-    no_counts = (whole < MOSTLY_WHOLE * told)[column]
+    coins = np.array([raw.instrument(code).kind == "crypto" for code in raw.table.codes], dtype=np.bool_)
+    no_counts = ((whole < MOSTLY_WHOLE * told) & ~coins)[column]
     yield _bars_finding(raw, "volume_not_whole", np.isfinite(volume) & (np.round(volume) != volume) & no_counts)
     yield _finding("import_notes", len(raw.notes), raw.notes)
 
@@ -175,40 +186,55 @@ def _check_factor(raw: RawMarket) -> Iterator[Finding]:
     factor = table.values["factor"]
     yield _bars_finding(raw, "factor_missing", table.traded & np.isnan(factor))
     yield _bars_finding(raw, "factor_non_positive", table.traded & ((factor <= 0) | np.isinf(factor)))
-    fen = table.values["close"] * 100
-    broken = table.traded & (np.abs(fen - np.round(fen)) > _FEN_TOLERANCE)
-    if (factor != 1).any() and broken.sum() > 0.01 * table.traded.sum():
+    fen, priced = table.values["close"] * 100, table.traded & raw.in_cny[table.column]
+    broken = priced & (np.abs(fen - np.round(fen)) > _FEN_TOLERANCE)
+    if (factor != 1).any() and broken.sum() > 0.01 * priced.sum():
         yield _bars_finding(raw, "prices_look_adjusted", broken)
 
 
+def _limit(code: str) -> float:
+    return DAILY_LIMIT_PCT[board_of(code)] / 100 if is_known_code(code) else float("inf")
+
+
 def _check_returns(raw: RawMarket) -> Iterator[Finding]:
-    """Moves beyond what the price limit allows: mostly a factor or a price that is wrong."""
+    """Moves beyond what the price limit allows, or of stocks without one by whole numbers of times: mostly a factor or a price that
+    is wrong.
+    """
     table = raw.table
     places = np.flatnonzero(table.traded & (table.values["close"] > 0))
     column = table.column[places]
     adjusted = table.values["close"][places] * (table.values["factor"][places] if raw.has_factor else 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):  # a factor of zero has a finding of its own
         move = np.abs(adjusted[1:] / adjusted[:-1] - 1)
-    limits = np.array([DAILY_LIMIT_PCT[board_of(code)] / 100 if is_known_code(code) else np.inf for code in table.codes])
+        times = np.maximum(adjusted[1:] / adjusted[:-1], adjusted[:-1] / adjusted[1:])
+        whole = (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
+    bounded = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)
+    limits = np.array([_limit(code) for code in table.codes])
+    limits[~bounded] = np.inf
     starts = np.searchsorted(column, np.arange(len(table.codes)))
     age = np.arange(len(places)) - starts[column]
-    wild = (column[1:] == column[:-1]) & (age[1:] >= UNLIMITED_DAYS) & (move > limits[column[1:]] * 1.5)
-    mask = np.zeros(len(table.column), dtype=np.bool_)
-    mask[places[1:][wild]] = True
-    yield _bars_finding(raw, "implausible_returns", mask)
+    same, later = column[1:] == column[:-1], column[1:]
+    splits = ~bounded & np.array([raw.instrument(code).kind != "crypto" for code in table.codes], dtype=np.bool_)
+    wild = same & (age[1:] >= UNLIMITED_DAYS) & (move > limits[later] * 1.5)
+    for kind, found in (("implausible_returns", wild), ("split_like_moves", same & splits[later] & whole)):
+        mask = np.zeros(len(table.column), dtype=np.bool_)
+        mask[places[1:][found]] = True
+        yield _bars_finding(raw, kind, mask)
 
 
 def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
     days = raw.table.days
     yield _finding("short_history", len(days) if len(days) < LOOKBACK_DAYS else 0, about=LOOKBACK_DAYS)
-    try:
-        expected = sessions(days[0], days[-1])
-    except DataError as error:
-        yield _finding("calendar_unknown", 1, about=error)
-        return
-    extra, missing = np.setdiff1d(days, expected), np.setdiff1d(expected, days)
-    examples = [*(f"{day} is no session" for day in extra), *(f"{day} has no bars" for day in missing)]
-    yield _finding("calendar_mismatch", len(examples), examples)
+    for calendar in np.unique(raw.calendars).tolist():
+        own = raw.calendar_days(calendar)
+        try:
+            expected = sessions(own[0], own[-1], calendar)
+        except DataError as error:
+            yield _finding("calendar_unknown", 1, about=error)
+            continue
+        extra, missing = np.setdiff1d(own, expected), np.setdiff1d(expected, own)
+        examples = [*(f"{day} is no session" for day in extra), *(f"{day} has no bars" for day in missing)]
+        yield _finding("calendar_mismatch", len(examples), examples, calendar)
 
 
 def _check_intervals(raw: RawMarket) -> Iterator[Finding]:
@@ -273,7 +299,8 @@ def _check_names(raw: RawMarket) -> Iterator[Finding]:
         placed = known["code"][~known["industry"].isin(("", UNKNOWN_INDUSTRY))]
         yield _finding("industries_of_one_day", len(placed), placed)
         early = (raw.table.days < CHINEXT_REFORM).sum()
-        yield _finding("limits_of_later_years", int(early) if any(code.startswith("30") for code in raw.codes) else 0)
+        chinext = any(code.startswith("30") and raw.venue(code).has_boards for code in raw.codes)
+        yield _finding("limits_of_later_years", int(early) if chinext else 0)
     names = raw.names.sort_values(["code", "first"], kind="stable")
     first, last, codes = as_days(names["first"]), as_days(names["last"]), names["code"].to_numpy(dtype=object)
     wrong = last < first
@@ -290,7 +317,7 @@ def _check_indices(raw: RawMarket) -> Iterator[Finding]:
     yield _finding("duplicate_index_rows", int(rows.sum()), examples)
     levels = raw.indices["close"].to_numpy(dtype=np.float64)
     known = (levels > 0) & np.isfinite(levels)
-    for code in sorted({raw.benchmark, *codes}):
+    for code in sorted({raw.benchmark, *codes} - {""}):
         missing = np.setdiff1d(raw.table.days, dates[(codes == code) & known])
         kind = "benchmark_gaps" if code == raw.benchmark else "index_gaps"
         yield _finding(kind, len(missing), map(str, missing), code)

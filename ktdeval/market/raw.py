@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,7 +13,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, DayArray, FloatArray, MarketSnapshot
+from ktdeval.market.calendar import sessions
+from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, DayArray, FloatArray, Instrument, MarketSnapshot
+from ktdeval.market.venue import Venue, find_venue
 
 PRICE_FIELDS = ("open", "high", "low", "close")
 INDEX_NAMES = {
@@ -22,6 +25,8 @@ INDEX_NAMES = {
 UNKNOWN_INDUSTRY = "unknown"
 EVERY_ASSET = "no membership file: every asset is a member from its first bar to its last"
 """Note of a market whose universe is no index's."""
+NO_INDEX = "no index: figures against a benchmark are null, and tasks about an index refuse the market"
+"""Note of a market that was imported without index levels."""
 _COLUMNS = {
     "bars": ("date", "code", *BAR_FIELDS),
     "indices": ("date", "code", "close"),
@@ -37,7 +42,7 @@ class RawMarket:
 
     name: str  #: short name of the market, becomes the snapshot's
     source: str  #: where the data come from, in words
-    benchmark: str  #: code of the benchmark index
+    benchmark: str  #: code of the benchmark index, empty where there is none
     #: date (datetime64), code, open, high, low, close (CNY a share, unadjusted where there is a factor), volume (shares), amount
     #: (CNY), factor (NaN throughout where there is none), and optionally traded (False on days recorded as suspended)
     bars: pd.DataFrame
@@ -51,6 +56,7 @@ class RawMarket:
     #: dated names: code, first, last (both ends included), name, code_then (the code of those days); empty where names have no days
     names: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(_COLUMNS["names"])))
     notes: tuple[str, ...] = ()  #: how the source was read where it can mean two things, in words
+    instruments: Mapping[str, Instrument] = field(default_factory=dict)  #: by code; a code that it lacks is an A-share
 
     def __post_init__(self) -> None:
         for table, columns in _COLUMNS.items():
@@ -64,6 +70,52 @@ class RawMarket:
     def table(self) -> BarTable:
         """Return the bars as arrays, sorted by code and day."""
         return BarTable(self.bars)
+
+    def instrument(self, code: str) -> Instrument:
+        """Kind, currency and venue of a code."""
+        return self.instruments.get(code, Instrument())
+
+    def venue(self, code: str) -> Venue:
+        """Rules under which a code trades. Raises UsageError: there is no venue of that name."""
+        return find_venue(self.instrument(code).venue)
+
+    @cached_property
+    def calendars(self) -> npt.NDArray[np.str_]:
+        """[codes of the table] calendar of each."""
+        return np.array([self.venue(code).calendar for code in self.table.codes])
+
+    @cached_property
+    def in_cny(self) -> BoolArray:
+        """[codes of the table] prices are in CNY, and so in whole fen."""
+        return np.array([self.instrument(code).currency == "CNY" for code in self.table.codes], dtype=np.bool_)
+
+    @cached_property
+    def close_only(self) -> BoolArray:
+        """[codes of the table] has closes but never an open, high or low; A-shares are never such."""
+        table = self.table
+        priced = np.isfinite(np.stack([table.values[name] for name in ("open", "high", "low")])).any(axis=0)
+        known = np.bincount(table.column, weights=priced, minlength=len(table.codes)) > 0
+        return ~known & np.array([not self.venue(code).has_boards for code in table.codes], dtype=np.bool_)
+
+    def calendar_days(self, calendar: str) -> DayArray:
+        """Days with a row of any code of a calendar."""
+        return np.asarray(self.table.days[np.unique(self.table.row[(self.calendars == calendar)[self.table.column]])])
+
+    @cached_property
+    def session_number(self) -> npt.NDArray[np.int64]:
+        """[rows] place of a bar's day among the days of its calendar: all of the market's where it has but one calendar, else the
+        sessions, and days with a row.
+        """
+        table, numbers = self.table, self.table.row.copy()
+        if len(calendars := np.unique(self.calendars)) == 1:
+            return numbers
+        for calendar in calendars.tolist():
+            is_open = np.isin(table.days, self.calendar_days(calendar))
+            with suppress(DataError):  # a calendar that does not reach that far has a finding of its own
+                is_open |= np.isin(table.days, sessions(table.days[0], table.days[-1], calendar))
+            own = (self.calendars == calendar)[table.column]
+            numbers[own] = np.cumsum(is_open)[table.row[own]]
+        return numbers
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
@@ -156,7 +208,7 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
     rows, columns = np.nonzero(recorded)
     bars = {name: getattr(snapshot, name)[rows, columns] for name in BAR_FIELDS}
     codes = pd.Categorical.from_codes(columns, categories=pd.Index(snapshot.codes))
-    indices = [
+    indices = [pd.DataFrame({"date": snapshot.days[:0], "code": [], "close": []})] * (not snapshot.indices) + [
         pd.DataFrame({"date": snapshot.days, "code": code, "close": levels}) for code, levels in sorted(snapshot.indices.items())
     ]
     return RawMarket(
@@ -173,4 +225,5 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
         repairs=snapshot.meta.repairs,
         notes=snapshot.meta.notes,
         names=pd.DataFrame(map(dataclasses.astuple, snapshot.spells), columns=list(_COLUMNS["names"])),
+        instruments=dict(zip(snapshot.codes, snapshot.instruments, strict=False)),
     )

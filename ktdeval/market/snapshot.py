@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
+from ktdeval.market.venue import find_venue
 
 
 class Board(StrEnum):
@@ -63,6 +64,17 @@ def parse_code(text: str) -> str | None:
     return next((f"{digits}.{exchange}" for first, _, exchange in _BY_DIGITS if digits.startswith(first)), None)
 
 
+_SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,23}")
+
+
+def parse_symbol(text: str) -> str | None:
+    """Return a symbol of a market without A-share codes in upper case (TSLA, BRK.B, BTC-USD), or None: the text is longer than 24
+    characters, or has others than letters, digits and `._-`.
+    """
+    symbol = text.strip().upper()
+    return symbol if _SYMBOL.fullmatch(symbol) else None
+
+
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 DayArray = npt.NDArray[np.datetime64]
@@ -77,7 +89,7 @@ class SnapshotMeta:
     source: str  #: where the data come from, in words
     synthetic: bool  #: True for generated markets; a board never ranks them beside real ones
     has_factor: bool  #: False when prices came adjusted without a factor: they are then traded as they are, and the card says so
-    benchmark: str  #: code of the benchmark index, a key of `MarketSnapshot.indices`
+    benchmark: str  #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty where the market has none
     repairs: tuple[str, ...] = ()  #: what import changed in the source, in words, in order
     notes: tuple[str, ...] = ()  #: how import read what can mean two things, in words; no part of the identity where there are none
 
@@ -93,9 +105,20 @@ class NameSpell:
     code_then: str  #: normalised code of these days; other than `code` before a renumbering
 
 
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """What an asset is besides its name; an A-share unless said otherwise."""
+
+    kind: str = "stock"  #: stock, etf, crypto …
+    currency: str = "CNY"  #: of its prices and amounts
+    venue: str = "a_share"  #: name of the venue under whose rules it trades
+
+
 @dataclass(frozen=True)
 class MarketSnapshot:
-    """T trading days of N assets. Arrays are read-only; prices are unadjusted CNY a share, NaN without a bar."""
+    """T trading days of N assets. Arrays are read-only; prices are unadjusted, a share or coin in units of currency, NaN without a
+    bar. With several calendars the days are those of all of them: while its exchange is closed an asset has no bar.
+    """
 
     meta: SnapshotMeta
     days: DayArray  #: [T] datetime64[D], ascending
@@ -106,15 +129,16 @@ class MarketSnapshot:
     high: FloatArray
     low: FloatArray
     close: FloatArray
-    volume: FloatArray  #: [T, N] shares. 0 marks a day recorded as suspended; NaN a day with no record at all.
-    amount: FloatArray  #: [T, N] CNY turnover, NaN where unknown
+    volume: FloatArray  #: [T, N] shares or coins. 0 marks a day recorded as suspended; NaN a day with no record at all.
+    amount: FloatArray  #: [T, N] turnover in units of currency, NaN where unknown
     #: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), filled forward, 1.0 before the first bar
     factor: FloatArray
     member: BoolArray  #: [T, N] True where the asset is in the index that day
-    indices: Mapping[str, FloatArray]  #: index code -> [T] closing levels. Contains `meta.benchmark`.
+    indices: Mapping[str, FloatArray]  #: index code -> [T] closing levels. Contains `meta.benchmark` unless that is empty.
     index_names: Mapping[str, str]  #: index code -> display name, such as `CSI300`
     id: str = ""  #: SHA-256 over canonical content (`ktdeval.market.storage.snapshot_id`)
     spells: tuple[NameSpell, ...] = ()  #: dated names, by code and first day; empty where only names of one day are known
+    instruments: tuple[Instrument, ...] = ()  #: one an asset; empty where all are A-shares
 
     def __post_init__(self) -> None:
         shape = (len(self.days), len(self.codes))
@@ -123,13 +147,69 @@ class MarketSnapshot:
             if array.shape != shape:
                 raise DataError(f"snapshot {self.meta.name}: {name} has shape {array.shape}, expected {shape}")
             array.setflags(write=False)
-        if self.meta.benchmark not in self.indices:
+        if self.meta.benchmark and self.meta.benchmark not in self.indices:
             raise DataError(f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series")
+        if self.instruments:
+            self._check_instruments()
+
+    def _check_instruments(self) -> None:
+        where = f"snapshot {self.meta.name}"
+        if len(self.instruments) != len(self.codes):
+            raise DataError(f"{where}: {len(self.instruments)} instruments for {len(self.codes)} assets; give one an asset")
+        if set(self.instruments) == {Instrument()}:
+            object.__setattr__(self, "instruments", ())
+            return
+        for code in self.codes:
+            if parse_symbol(code) != code:
+                raise DataError(f"{where}: {code!r} is no symbol (at most 24 of A-Z, 0-9, '.', '-', '_'); correct the code column")
+        for name in set(self.venues):
+            find_venue(name)
+        if len(currencies := set(self.currencies)) > 1:
+            raise DataError(f"{where}: prices in {' and '.join(sorted(currencies))}; convert them to one currency")
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kind of each asset: stock, etf, crypto …"""
+        return tuple(one.kind for one in self.instruments) or ("stock",) * len(self.codes)
+
+    @property
+    def currencies(self) -> tuple[str, ...]:
+        """Currency of each asset's prices: one and the same today."""
+        return tuple(one.currency for one in self.instruments) or ("CNY",) * len(self.codes)
+
+    @property
+    def venues(self) -> tuple[str, ...]:
+        """Name of the venue of each asset."""
+        return tuple(one.venue for one in self.instruments) or ("a_share",) * len(self.codes)
+
+    @property
+    def currency(self) -> str:
+        """Currency of the market."""
+        return next(iter(self.currencies), "CNY")
+
+    @cached_property
+    def days_a_year(self) -> int:
+        """Days that annualised figures count with: those of the venue with most, as the market's days are those of all venues."""
+        return max((find_venue(name).days_a_year for name in set(self.venues)), default=252)
+
+    @cached_property
+    def minor_per_unit(self) -> int:
+        """Minor units in a unit of the currency, the finest of its venues."""
+        return max((find_venue(name).minor_per_unit for name in set(self.venues)), default=100)
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
-        """Return the exchange board of each asset, from its code."""
+        """Return the exchange board of each asset, from its code. Raises DataError: an asset's venue has no boards."""
+        for code, one in zip(self.codes, self.instruments, strict=False):
+            if not find_venue(one.venue).has_boards:
+                raise DataError(f"snapshot {self.meta.name}: {code} trades on {one.venue}, which has no boards; use A-shares")
         return tuple(board_of(code) for code in self.codes)
+
+    @cached_property
+    def close_only(self) -> BoolArray:
+        """[N] assets that have closes but never an open, high or low: they can be filled at a close only."""
+        prices = np.isfinite(np.stack([self.open, self.high, self.low])).any(axis=(0, 1))
+        return np.asarray(~prices & np.isfinite(self.close).any(axis=0))
 
     @cached_property
     def adjusted_close(self) -> FloatArray:
@@ -179,8 +259,8 @@ class MarketSnapshot:
 
     @property
     def benchmark(self) -> FloatArray:
-        """[T] closing levels of the benchmark index."""
-        return self.indices[self.meta.benchmark]
+        """[T] closing levels of the benchmark index; NaN throughout where the market has no index."""
+        return self.indices[self.meta.benchmark] if self.meta.benchmark else np.full(len(self.days), np.nan)
 
     def day_index(self, day: np.datetime64 | str) -> int:
         """Row of a trading day. Raises DataError: the day is not a trading day of this snapshot."""
@@ -218,7 +298,7 @@ class MarketView:
         columns = range(len(snapshot.codes)) if snapshot.spells else ()
         self.names = tuple(snapshot.called(asset, day)[1] for asset in columns) or snapshot.names
         self.industries = snapshot.industries
-        self.boards = snapshot.boards
+        self.boards = () if snapshot.instruments else snapshot.boards
         self.open = snapshot.open[:end]
         self.high = snapshot.high[:end]
         self.low = snapshot.low[:end]

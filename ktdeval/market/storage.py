@@ -5,7 +5,7 @@ its name. Layout of the folder:
 
 * `manifest.json`: format version, meta, identity, a SHA-256 of each array, and a checksum of each array on each day.
 * `bars.parquet`: date, code, open, high, low, close, volume, amount, factor, member; every code on every day, sorted by date, code.
-* `assets.parquet`: code, name, industry. `indices.parquet`: date, code, close.
+* `assets.parquet`: code, name, industry, and kind, currency, venue unless all are A-shares. `indices.parquet`: date, code, close.
 * `names.parquet`, where names are dated: code, first, last, name, code_then.
 """
 
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.fields import build, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, open_plain, read_plain, sha256_hex, sync_folder
-from ktdeval.market.snapshot import BAR_FIELDS, DayArray, MarketSnapshot, NameSpell, SnapshotMeta
+from ktdeval.market.snapshot import BAR_FIELDS, DayArray, Instrument, MarketSnapshot, NameSpell, SnapshotMeta
 
 FORMAT = "ktdeval-snapshot"
 FORMAT_VERSION = 1
@@ -58,13 +58,14 @@ def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
 
 def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     """Hashes of what does not change from day to day, and of the days themselves."""
-    spells = [list(dataclasses.astuple(spell)) for spell in snapshot.spells]
+    spells, instruments = ([list(dataclasses.astuple(one)) for one in of] for of in (snapshot.spells, snapshot.instruments))
     return {
         "days": sha256_hex(_canonical(snapshot.days).tobytes()),
         "codes": content_hash(list(snapshot.codes)),
         "names": content_hash(list(snapshot.names)),
         "industries": content_hash(list(snapshot.industries)),
         **({"spells": content_hash(spells)} if spells else {}),
+        **({"instruments": content_hash(instruments)} if instruments else {}),
     }
 
 
@@ -130,7 +131,7 @@ def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnaps
             found.append(f"{MANIFEST}: meta.{field} differs")
     if manifest["index_names"] != dict(snapshot.index_names):
         found.append(f"{MANIFEST}: index_names differ")
-    tables = {"days": BARS, "codes": ASSETS, "names": ASSETS, "industries": ASSETS, "spells": NAMES}
+    tables = {"days": BARS, "codes": ASSETS, "names": ASSETS, "industries": ASSETS, "spells": NAMES, "instruments": ASSETS}
     present = _statics(snapshot)
     found += [f"{table}: {field} differ" for field, table in tables.items() if manifest["statics"].get(field) != present.get(field)]
     return found
@@ -202,12 +203,14 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
         columns[name] = pa.array(np.ascontiguousarray(getattr(snapshot, name)).reshape(-1))
     pq.write_table(pa.table(columns), folder / BARS, compression="zstd")
     assets = {"code": snapshot.codes, "name": snapshot.names, "industry": snapshot.industries}
+    if snapshot.instruments:
+        assets |= {"kind": snapshot.kinds, "currency": snapshot.currencies, "venue": snapshot.venues}
     pq.write_table(pa.table({name: pa.array(texts, pa.string()) for name, texts in assets.items()}), folder / ASSETS)
     codes = sorted(snapshot.indices)
     indices = {
         "date": pa.array(np.tile(snapshot.days, len(codes))),
         "code": pa.array(np.repeat(np.array(codes, dtype=object), n_days), pa.string()),
-        "close": pa.array(np.concatenate([snapshot.indices[code] for code in codes])),
+        "close": pa.array(np.concatenate([np.empty(0), *(snapshot.indices[code] for code in codes)])),
     }
     pq.write_table(pa.table(indices), folder / INDICES)
     if snapshot.spells:
@@ -263,6 +266,7 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
     bars = _read_table(folder / BARS)
     days = _read_grid_axes(bars, codes, folder)
     spells = _read_table(folder / NAMES).to_pylist() if "spells" in manifest["statics"] else ()
+    own = [field.name for field in dataclasses.fields(Instrument)] if "instruments" in manifest["statics"] else []
     shape = (len(days), len(codes))
     grids = {name: bars[name].to_numpy().reshape(shape) for name in _GRID_FIELDS}
     return MarketSnapshot(
@@ -274,6 +278,7 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
         **grids,
         indices=_read_indices(folder, days),
         spells=tuple(NameSpell(**row) for row in spells),
+        instruments=tuple(Instrument(*row) for row in zip(*(assets[name].to_pylist() for name in own), strict=True)),
         index_names=manifest["index_names"],
     )
 

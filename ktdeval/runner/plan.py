@@ -10,10 +10,10 @@ from typing import Any
 
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.config import RunConfig
-from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring, needs_market
+from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring, market_problem, needs_market
 from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
 from ktdeval.contracts.task import Task, describe_task
-from ktdeval.errors import PluginError, UsageError
+from ktdeval.errors import DataError, PluginError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.harness.messages import ToolProtocol
 from ktdeval.jsonio import JsonValue, content_hash
@@ -84,6 +84,8 @@ def make_plan(
         task_hash = content_hash(describe_any(task, plugins))
         for window in choose_windows(task, config.windows):
             if needs_market(task):
+                if problem := market_problem(task, snapshot):
+                    raise DataError(problem)
                 window_rows(snapshot.days, window.first, window.last)
             specs += [
                 EpisodeSpec(

@@ -26,7 +26,7 @@ from ktdeval.jsonio import csv_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.seeds import derive_seed
 from ktdeval.stats.intervals import Interval, no_interval
-from ktdeval.stats.panel import benchmark_levels
+from ktdeval.stats.panel import benchmark_levels, benchmark_problem
 from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, level_problem, simple_returns
 from ktdeval.trading.ledger import Ledger
 
@@ -261,7 +261,7 @@ def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resamp
         return dict.fromkeys(DAILY_METRICS, no_interval(problem, n, settings.level))
     own = Bootstrap(ledger.returns, settings)
     levels = benchmark_levels(ledger, market)
-    if problem := level_problem(levels):
+    if problem := benchmark_problem(market, levels):
         excess = no_interval(f"benchmark: {problem}", n, settings.level)
     else:
         excess = Bootstrap(ledger.returns - simple_returns(levels), settings).ratio()

@@ -62,7 +62,7 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
     if problem := level_problem(ledger.nav):
         return problem
     levels = benchmark_levels(ledger, market)
-    if problem := level_problem(levels):
+    if problem := benchmark_problem(market, levels):
         return f"benchmark: {problem}"
     found = series.information_ratio(ledger.returns, series.simple_returns(levels))
     growth = None if market.meta.synthetic else dividend_growth(market, day_rows(market, ledger.days))
@@ -82,11 +82,18 @@ def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> floa
 
 
 def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
-    """[steps + 1] benchmark closes from the day of the first decision on. Raises DataError on days unknown to `market`."""
+    """[steps + 1] benchmark closes from the day of the first decision on, NaN without an index. Raises DataError on days unknown to
+    `market`.
+    """
     if not ledger.steps:
         return np.empty(0, dtype=np.float64)
     rows = day_rows(market, np.concatenate([[ledger.base_day], ledger.days]))
     return np.asarray(market.benchmark[rows])
+
+
+def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
+    """Why there is no return of the benchmark over `levels`, or None."""
+    return level_problem(levels) if market.meta.benchmark else "the market has no index"
 
 
 @built_in

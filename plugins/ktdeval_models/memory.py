@@ -56,7 +56,7 @@ class MemoryModel(RankModel):
         return int(found[0]) if found.size else None
 
     def _rises(self, row: int) -> bool:
-        levels = self._market.indices[self._market.meta.benchmark]
+        levels = self._market.benchmark
         return bool(levels[min(row + self._horizon, len(levels) - 1)] > levels[row])
 
     def _recognises(self, conversation: Conversation) -> bool:

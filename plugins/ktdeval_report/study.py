@@ -106,7 +106,7 @@ class Workbench:
         split = attribution if isinstance(attribution, Attribution) else None
         return replace(
             window,
-            benchmark=stats.benchmark_levels(window.ledger, market),
+            benchmark=stats.benchmark_levels(window.ledger, market) if market.meta.benchmark else None,
             intervals=stats.episode_intervals(window.ledger, market),
             attribution=split,
             no_attribution=attribution if isinstance(attribution, str) else "",

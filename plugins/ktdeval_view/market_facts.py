@@ -26,11 +26,11 @@ _CLOSE_SCALE = 1000  #: Adjusted closes are kept in thousandths of CNY: what a p
 
 
 def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[float]:
-    """[steps + 1] closes of the benchmark: of the day of the first decision, then of each fill day.
+    """[steps + 1] closes of the benchmark: of the day of the first decision, then of each fill day; empty without an index.
 
     Raises DataError: a day of the records is no day of the market.
     """
-    days = [steps[0].decided_on, *(step.filled_on for step in steps)]
+    days = [steps[0].decided_on, *(step.filled_on for step in steps)] if market.meta.benchmark else []
     return [float(market.benchmark[market.day_index(day)]) for day in days]
 
 

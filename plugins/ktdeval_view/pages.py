@@ -74,7 +74,7 @@ def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue
     spec, market = records.spec, around.market
     levels, benchmark = None, around.no_market
     if market is not None:
-        levels, benchmark = benchmark_levels(records.steps, market), _benchmark_name(market)
+        levels, benchmark = benchmark_levels(records.steps, market) or None, _benchmark_name(market)
     return {
         "label": episode_label(spec),
         "state": records.state,
@@ -90,7 +90,7 @@ def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue
 
 
 def _benchmark_name(market: MarketSnapshot) -> str:
-    return market.index_names.get(market.meta.benchmark) or market.meta.benchmark
+    return market.index_names.get(market.meta.benchmark) or market.meta.benchmark or "no index"
 
 
 def _rows(records: EpisodeRecords) -> list[JsonValue]:
@@ -148,7 +148,7 @@ def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str
     steps = records.steps
     nav = np.array([records.initial_cash_minor, *(step.nav_minor for step in steps)], dtype=np.float64)
     orders = [order for step in steps for order in step.orders]
-    levels = None if market is None else np.array(benchmark_levels(steps, market))
+    levels = None if market is None or not market.meta.benchmark else np.array(benchmark_levels(steps, market))
     return {
         "nav": _sparse(nav),
         "return": float(nav[-1] / nav[0] - 1.0),

@@ -18,6 +18,7 @@ from ktdeval_deanon.scores import DEFINITIONS, summarise
 class DeanonTask:
     """One variant: a mask, and the trading task that shows it. Implements `ktdeval.api.ScoringTask`."""
 
+    needs_a_shares = True
     mode: str = "deanon_probe"
     tools: tuple[str, ...] = ()  #: none; a probe shows what tools would answer
     scores: Mapping[str, ScoreDefinition] = DEFINITIONS

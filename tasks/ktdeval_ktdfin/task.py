@@ -134,6 +134,8 @@ class KtdfinScene:
 class KtdfinTask:
     """One variant: a mask, a mode, and the limits of market and harness. Implements `ktdeval.api.Task`."""
 
+    needs_a_shares = True
+
     def __init__(self, name: str, config: KtdfinConfig) -> None:
         self.name = name
         self.version = config.version

@@ -1,0 +1,132 @@
+"""Assets of other markets than A-shares: kinds, venues, calendars, closes without opens, no index."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.contracts.scoring import market_problem
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble, load_snapshot, parse_symbol, save_snapshot, with_id
+from ktdeval.market.quality import check, raw_from_snapshot
+from ktdeval.testing import tiny_snapshot
+
+STOCK, COIN = Instrument("stock", "USD", "us_equity"), Instrument("crypto", "USD", "crypto_spot")
+DAYS = pd.date_range("2025-08-01", "2025-08-05")  # Friday to Tuesday
+CLOSES = {"TSLA": [302.63, None, None, 309.26, 308.72], "BTC": [113_320.57, 112_526.91, 114_217.66, 115_071.88, 114_141.45]}
+
+
+def mixed(closes: dict[str, list[float | None]] | None = None, **changes: object) -> RawMarket:
+    """TSLA on its sessions and BTC on every day, without an index."""
+    cells = [(day, code, close) for code, row in (closes or CLOSES).items() for day, close in zip(DAYS, row, strict=True) if close]
+    bars = pd.DataFrame(cells, columns=["date", "code", "close"]).assign(volume=1.5, amount=np.nan, factor=np.nan)
+    bars = bars.assign(**dict.fromkeys(("open", "high", "low"), bars["close"]))
+    lives = bars.groupby("code")["date"].agg(["min", "max"]).reset_index().set_axis(["code", "first", "last"], axis=1)
+    whole = RawMarket(
+        "mixed", "by hand", "", bars, pd.DataFrame({"date": DAYS[:0], "code": [], "close": []}), lives,
+        pd.DataFrame(columns=["code", "name", "industry"]), has_factor=False, instruments={"TSLA": STOCK, "BTC": COIN},
+    )  # fmt: skip
+    return dataclasses.replace(whole, **changes)
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> MarketSnapshot:
+    return with_id(assemble(mixed()))
+
+
+def kinds(raw: RawMarket) -> dict[str, int]:
+    return {finding.kind: finding.count for finding in check(raw)}
+
+
+def test_the_days_of_a_mixed_market_are_those_of_all_calendars(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    assert snapshot.days.tolist() == [day.date() for day in DAYS]
+    assert snapshot.codes == ("BTC", "TSLA")
+    assert (snapshot.kinds, snapshot.venues) == (("crypto", "stock"), ("crypto_spot", "us_equity"))
+    assert (snapshot.currency, snapshot.days_a_year, snapshot.minor_per_unit) == ("USD", 365, 100)
+    # A closed exchange has no bar: no price, and no record of a suspension.
+    for grid in (snapshot.open, snapshot.close, snapshot.volume):
+        assert np.isfinite(grid).tolist() == [[True, True], [True, False], [True, False], [True, True], [True, True]]
+    assert snapshot.close[0].tolist() == [113_320.57, 302.63]
+    assert snapshot.volume[0].tolist() == [1.5, 1.5]
+    assert save_snapshot(snapshot, tmp_path / "m").id == snapshot.id
+    again = load_snapshot(tmp_path / "m")
+    assert again.instruments == snapshot.instruments
+    assert dataclasses.replace(again, instruments=()).id == again.id != with_id(dataclasses.replace(again, instruments=())).id
+    assert kinds(raw_from_snapshot(again)) == kinds(mixed())
+
+
+def test_each_instrument_is_judged_by_its_own_calendar() -> None:
+    # TSLA's weekend is no gap, and 1.5 coins or a move by half are no fault; a coin's missing day is one.
+    assert set(kinds(mixed())) == {"no_factor", "short_history", "codes_without_amount", "missing_amount_rows", "volume_not_whole"}
+    assert kinds(mixed())["volume_not_whole"] == 3  # of the stock's three days
+    without = {**CLOSES, "BTC": [1.0, 0.4, 0.4, None, 0.4]}
+    assert {kind: count for kind, count in kinds(mixed(without)).items() if kind in ("gaps", "calendar_mismatch")} == {
+        "gaps": 1, "calendar_mismatch": 1,
+    }  # fmt: skip
+    sunday = {**CLOSES, "TSLA": [1.0, None, 1.0, 1.0, None]}
+    assert kinds(mixed(sunday))["calendar_mismatch"] == 1
+    assert assemble(mixed(sunday), ["drop_non_sessions"]).meta.repairs == ("drop_non_sessions: 1 rows",)
+
+
+def test_a_move_by_a_whole_number_of_times_looks_like_a_split_of_a_stock() -> None:
+    like = {"BTC": [1.0, 15.0, 15.0, 15.0, 15.0], "TSLA": [150.0, None, None, 10.2, 6.4]}  # 14.7:1, then -37 %
+    assert kinds(mixed(like))["split_like_moves"] == 1
+    table = mixed(like).bars
+    factor = np.where((table["code"] == "TSLA") & (table["date"] > DAYS[0]), 15.0, 1.0)
+    assert "split_like_moves" not in kinds(mixed(like, bars=table.assign(factor=factor), has_factor=True))
+
+
+def test_closes_alone_are_enough_where_a_venue_fills_at_the_close() -> None:
+    bars = mixed().bars
+    bars.loc[bars["code"] == "TSLA", ["open", "high", "low"]] = np.nan
+    market = assemble(mixed(bars=bars))
+    assert market.close_only.tolist() == [False, True]
+    assert market.meta.notes == ("closes only, no open, high or low: TSLA",)
+    bars.loc[3, "open"] = np.nan  # one missing open is a fault as ever
+    assert kinds(mixed(bars=bars))["incomplete_bars"] == 1
+
+
+def test_symbols_currencies_and_venues_are_checked(snapshot: MarketSnapshot) -> None:
+    assert [parse_symbol(text) for text in ("btc-usd", " BRK.B ", "../x", "A" * 25, "", ".A")] == ["BTC-USD", "BRK.B", *[None] * 4]
+    bad = {"TSLA": CLOSES["TSLA"], "../BTC": CLOSES["BTC"]}
+    with pytest.raises(DataError, match=r"1 unknown_symbols \(first: '../BTC'\)"):
+        assemble(mixed(bad, instruments={"TSLA": STOCK, "../BTC": COIN}))
+    for changes, message in (
+        ({"codes": ("BTC", "a/b")}, "'a/b' is no symbol"),
+        ({"instruments": (COIN,)}, "1 instruments for 2 assets"),
+        ({"instruments": (COIN, Instrument("stock", "EUR", "frictionless"))}, "prices in EUR and USD"),
+    ):
+        with pytest.raises(DataError, match=message):
+            dataclasses.replace(snapshot, **changes)
+    with pytest.raises(UsageError, match="venue 'us_equities' is unknown; did you mean 'us_equity'"):
+        dataclasses.replace(snapshot, instruments=(COIN, Instrument("stock", "USD", "us_equities")))
+    with pytest.raises(DataError, match="BTC trades on crypto_spot, which has no boards"):
+        _ = snapshot.boards
+
+
+def test_a_shares_are_what_they_were() -> None:
+    plain = tiny_snapshot({"609001.SH": [10.0, 10.5], "309001.SZ": [5.0, 5.1]})
+    said = dataclasses.replace(plain, instruments=(Instrument(), Instrument()))
+    assert (said.instruments, with_id(said).id) == ((), with_id(plain).id)
+    assert (plain.venues, plain.currency, plain.days_a_year) == (("a_share", "a_share"), "CNY", 252)
+    assert not plain.close_only.any()
+
+
+def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_shares(snapshot: MarketSnapshot) -> None:
+    class About:
+        name, needs_a_shares = "bright_open_research", True
+
+    plain = tiny_snapshot({"609001.SH": [10.0, 10.5]})
+    without = dataclasses.replace(plain, meta=dataclasses.replace(plain.meta, benchmark=""), indices={})
+    assert np.isnan(without.benchmark).all()
+    about = "bright_open_research is about A-shares and their index;"
+    assert [market_problem(About, market) for market in (plain, without, snapshot)] == [
+        None,
+        f"{about} tiny has no index: choose other --data",
+        f"{about} mixed has 2 other assets (BTC of crypto_spot): choose other --data",
+    ]
+    assert market_problem(object(), snapshot) is None

@@ -227,6 +227,8 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
     for finding in errors:
         example = f" (first: {finding.examples[0]})" if finding.examples else ""
         fix = f"fixed by --repair {' or '.join(finding.repairs)}" if finding.repairs else finding.hint
+        if finding.kind == "unknown_codes":
+            fix = f"of another market: name it by --venue, or {fix}"
         parts.append(f"{finding.count} {finding.kind}{example}, {fix}")
     raise DataError(f"market {raw.name}: {'; '.join(parts)}; 'ktdeval data check' tells more")
 

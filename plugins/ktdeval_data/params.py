@@ -24,14 +24,28 @@ class LongParams:
     """Where the tables are and how to read them."""
 
     bars: str = option(help="daily bars: a .csv, .csv.gz or .parquet file, or a folder of them (one per code or per period)")
-    benchmark: str = option(help="index levels: a file with date, close and, for several indices, code")
+    venue: str = option(
+        "a_share",
+        help="rules under which codes trade that have none in the industry file: a_share, us_equity, crypto_spot, frictionless",
+    )
+    kind: str | None = option(
+        None, help="kind of codes without one there, such as stock, etf or crypto; by default crypto at crypto_spot, else stock"
+    )
+    benchmark: str | None = option(
+        None,
+        help="index levels: a file with date, close and, for several indices, code; the bars' own file for one of its codes;"
+        " without it the market has no index",
+    )
     benchmark_code: str = option("000300.SH", help="code of the benchmark index")
     members: str | None = option(
         None,
         help="index membership: a file of intervals (code, in_date, out_date; both ends included) or of dated lists (date, code),"
         " each holding until the next; without it every asset is a member from its first bar to its last",
     )
-    industry: str | None = option(None, help="a file with code, name, industry")
+    industry: str | None = option(None, help="a file with code, and optionally name, industry, venue, kind, currency")
+    splits: str | None = option(
+        None, help="splits, to make the factor of prices without one: a file with code, date (first day after), ratio (15 for 15:1)"
+    )
     names: str | None = option(None, help=_NAMES_HELP)
     map: Mapping[str, str] = option(
         factory=dict,
@@ -39,7 +53,8 @@ class LongParams:
         " such as benchmark.close=level",
     )
     prices: Literal["unadjusted", "adjusted"] = option(
-        "unadjusted", help="adjusted prices are divided by the factor and rounded to fen; without a factor they stay as they are"
+        "unadjusted",
+        help="adjusted prices are divided by the factor, those in CNY rounded to fen; without a factor they stay as they are",
     )
     volume: VolumeAs = option("raw", help=_VOLUME_HELP)
     volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")

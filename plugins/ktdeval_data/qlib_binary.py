@@ -15,7 +15,9 @@ import pandas as pd
 from ktdeval.api import assemble
 from ktdeval.errors import DataError
 from ktdeval.market import DayArray, FloatArray, MarketSnapshot, RawMarket
-from ktdeval_data.long_table import index_code, normalise_codes, parse_days, read_industry, read_names, renumbered, to_our_units
+from ktdeval_data.columns import index_code, normalise_codes, parse_days
+from ktdeval_data.instruments import read_listing
+from ktdeval_data.long_table import read_names, renumbered, to_our_units
 from ktdeval_data.params import QlibParams
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
@@ -49,7 +51,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
         bars=bars,
         indices=_read_index(features, calendar, benchmark),
         members=renumbered(members[["code", "first", "last"]].copy(), names),
-        assets=read_industry(params.industry, {}),
+        assets=read_listing(params.industry, {}, "a_share", None).assets,
         has_factor=has_factor,
         notes=notes,
         names=names,

@@ -1,0 +1,193 @@
+"""Tables in files: their columns by field, whatever a vendor calls them, and days, codes and flags in their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market import parse_code
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "date": ("trade_date", "datetime", "day"),
+    "code": ("ts_code", "stock_code", "con_code", "symbol", "instrument"),
+    "volume": ("vol",),
+    "amount": ("turnover", "money"),
+    "factor": ("adj_factor",),
+    "in_date": ("first", "start", "start_date"),
+    "out_date": ("last", "end", "end_date"),
+    "name": ("stock_name",),
+    "industry": ("sector",),
+    "code_then": ("former_code", "old_code"),
+    "ratio": ("split_ratio", "stock splits"),
+}
+"""Names that vendors give to fields, tried where no mapping says otherwise."""
+
+_SUFFIXES = (".parquet", ".csv", ".csv.gz")
+_TEXT_FIELDS = (
+    "date",
+    "code",
+    "in_date",
+    "out_date",
+    "name",
+    "industry",
+    "index_code",
+    "traded",
+    "code_then",
+    "venue",
+    "kind",
+    "currency",
+)
+_ENCODINGS = ("utf-8-sig", "gb18030")
+
+
+def _table_files(path: Path) -> list[Path]:
+    """Return the files of a table: the file itself, or all tables in a folder, sorted by name; at least one."""
+    if path.is_dir():
+        files = sorted(child for child in path.iterdir() if child.name.endswith(_SUFFIXES))
+        if not files:
+            raise DataError(f"{path}: the folder holds no {', '.join(_SUFFIXES)} file")
+        return files
+    if not path.name.endswith(_SUFFIXES):
+        raise DataError(f"{path}: unknown kind of file; expected one of {', '.join(_SUFFIXES)}, or a folder of them")
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    return [path]
+
+
+def stem(path: Path) -> str:
+    """File name without its table suffix."""
+    return path.name.removesuffix(next(filter(path.name.endswith, _SUFFIXES), ""))
+
+
+def read_table(path: Path, fields: Sequence[str], optional: Sequence[str], mapping: Mapping[str, str]) -> pd.DataFrame:
+    """Read the columns of a file, or of a folder of files, under the names of their fields.
+
+    A missing `code` is taken from the file names of a folder. `mapping`: field -> column of the source, before the usual aliases.
+    Dates, codes and other texts are text, numbers float64. Raises DataError: a file is unreadable, or one of `fields` has no
+    column; UsageError: the mapping names another field.
+    """
+    frames = []
+    for file in _table_files(path):
+        header = _header(file)
+        columns = _resolve(header, [*fields, *optional], mapping, file)
+        absent = [field for field in fields if field not in columns]
+        if absent and not (absent == ["code"] and path.is_dir()):
+            wanted = (absent[0], *ALIASES.get(absent[0], ()))
+            raise DataError(f"{file}: no column for {absent[0]!r} (tried {', '.join(wanted)}); map one of {', '.join(header)}")
+        frame = _read_columns(file, columns)
+        if absent:
+            frame["code"] = stem(file)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+def _resolve(header: Sequence[str], fields: Sequence[str], mapping: Mapping[str, str], file: Path) -> dict[str, str]:
+    """Field -> column, for the fields that have one."""
+    for field, column in mapping.items():
+        if field not in fields:
+            hint = near_matches(field, fields) or "; fields: " + ", ".join(fields)
+            raise UsageError(f"map: {field!r} is no field of {file.name}{hint}")
+        if column not in header:
+            raise DataError(f"{file}: no column {column!r}{near_matches(column, header) or '; columns: ' + ', '.join(header)}")
+    lower = {name.lower(): name for name in reversed(header)}
+    found = {field: next((lower[name] for name in (field, *ALIASES.get(field, ())) if name in lower), None) for field in fields}
+    return {field: column for field, column in {**found, **mapping}.items() if column is not None}
+
+
+def _header(file: Path) -> list[str]:
+    try:
+        return list(pq.read_schema(file).names if file.suffix == ".parquet" else _read_csv(file, nrows=0).columns)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
+
+
+def _read_csv(file: Path, **options: Any) -> pd.DataFrame:
+    for encoding in _ENCODINGS:
+        try:
+            frame: pd.DataFrame = pd.read_csv(file, encoding=encoding, **options)
+            return frame
+        except UnicodeDecodeError:
+            continue
+    raise ValueError(f"not text in any of {', '.join(_ENCODINGS)}")
+
+
+def _read_columns(file: Path, columns: Mapping[str, str]) -> pd.DataFrame:
+    text = [field for field in columns if field in _TEXT_FIELDS]
+    wanted = list(dict.fromkeys(columns.values()))
+    try:
+        if file.suffix == ".parquet":
+            frame = pd.read_parquet(file, columns=wanted)
+        else:
+            dtypes = {columns[field]: str for field in text}
+            frame = _read_csv(file, usecols=wanted, dtype=dtypes, thousands=",", low_memory=False)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
+    named = {field: frame[column] for field, column in columns.items()}
+    return pd.DataFrame({field: series if field in text else to_numbers(series, file) for field, series in named.items()})
+
+
+def to_numbers(series: pd.Series, file: Path) -> pd.Series:
+    """Return a column as float64; empty cells become NaN. Raises DataError: a cell is no number."""
+    if pd.api.types.is_numeric_dtype(series):
+        return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
+    texts = series.astype(str)
+    numbers = pd.to_numeric(texts.str.replace(",", "").replace({"None": "nan", "": "nan", "<NA>": "nan"}), errors="coerce")
+    bad = numbers.isna() & series.notna() & ~texts.str.lower().isin(["nan", "none", ""])
+    if bad.any():
+        raise DataError(f"{file}: column {series.name!r} holds {series[bad].iloc[0]!r}, expected numbers")
+    return numbers.astype(np.float64)
+
+
+def parse_days(series: pd.Series, where: str) -> pd.Series:
+    """Days as datetime64, from dates, `2024-01-02`, `2024/1/2` or `20240102`; empty cells become NaT.
+
+    Raises DataError: a cell is no day, or has a time of day (bars are daily).
+    """
+    if pd.api.types.is_datetime64_any_dtype(series):
+        days = series.dt.tz_localize(None) if getattr(series.dtype, "tz", None) is not None else series
+        if (days.dropna() != days.dropna().dt.normalize()).any():
+            raise DataError(f"{where}: dates have times of day; bars must be daily")
+        return days
+    places, texts = pd.factorize(series)
+    cleaned = pd.Series(texts).astype(str).str.strip().str.removesuffix(" 00:00:00").str.replace("/", "-")
+    compact = cleaned.str.fullmatch(r"\d{8}(\.0)?")
+    parsed = pd.to_datetime(cleaned.where(~compact), format="%Y-%m-%d", errors="coerce")
+    parsed = parsed.where(~compact, pd.to_datetime(cleaned.where(compact).str[:8], format="%Y%m%d", errors="coerce"))
+    if parsed.isna().any():
+        bad = texts[int(np.flatnonzero(parsed.isna())[0])]
+        raise DataError(f"{where}: {bad!r} is no day (expected 2024-01-02 or 20240102); bars must be daily")
+    values = np.append(parsed.to_numpy(dtype="datetime64[ns]"), np.datetime64("NaT"))
+    return pd.Series(values[places], index=series.index)
+
+
+def normalise_codes(series: pd.Series) -> pd.Series:
+    """Codes as `600519.SH`; what is no code stays as it is, for the check to name."""
+    places, texts = pd.factorize(series.astype(str))
+    normalised = np.array([parse_code(text) or text for text in texts], dtype=object)
+    return pd.Series(normalised[places], index=series.index)
+
+
+def index_code(text: str) -> str:
+    """Return the normalised code of an index: bare digits are Shanghai's, those from 399 on Shenzhen's."""
+    text = text.strip()
+    if text.isdigit() and len(text) == 6:
+        return f"{text}.{'SZ' if text.startswith('399') else 'SH'}"
+    return parse_code(text) or text
+
+
+def parse_flags(series: pd.Series, where: str) -> pd.Series:
+    """True and False, from booleans, 0/1 or their texts."""
+    if pd.api.types.is_bool_dtype(series):
+        return series.astype(bool)
+    flags = series.astype(str).str.lower().map({"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False})
+    if flags.isna().any():
+        raise DataError(f"{where}: {series[flags.isna()].iloc[0]!r} is neither true nor false")
+    return flags.astype(bool)

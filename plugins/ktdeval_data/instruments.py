@@ -1,0 +1,104 @@
+"""What the codes of a source are: kind, currency and venue of each, and so how they are read; splits of prices without a factor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import Instrument, find_venue, parse_code, parse_symbol
+from ktdeval_data.columns import parse_days, read_table
+
+_ASSET_FIELDS = ("name", "industry", "venue", "kind", "currency")
+_COINS = "crypto_spot"
+_WORD = re.compile(r"[a-z][a-z_]{0,15}")
+_CURRENCY = re.compile(r"[A-Z]{3,8}")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Assets of a source as its file of assets and the options tell them."""
+
+    assets: pd.DataFrame  #: code, name, industry
+    own: Mapping[str, Instrument]  #: of codes that the file tells something about
+    default: Instrument  #: of all others
+
+    def of(self, code: str) -> Instrument:
+        """What a normalised code is."""
+        return self.own.get(code, self.default)
+
+    def codes(self, series: pd.Series) -> pd.Series:
+        """Codes as `600519.SH` where the venue has boards, symbols in upper case elsewhere; others stay, for the check to name."""
+        places, texts = pd.factorize(series.astype(str))
+        symbols = [parse_symbol(text) or text for text in texts]
+        normalised = [_code(text, self.of(symbol).venue) for text, symbol in zip(texts, symbols, strict=True)]
+        return pd.Series(np.array(normalised, dtype=object)[places], index=series.index)
+
+
+def _code(text: str, venue: str) -> str:
+    return (parse_code(text) if find_venue(venue).has_boards else parse_symbol(text)) or text
+
+
+def read_listing(path: str | None, mapping: Mapping[str, str], venue: str, kind: str | None) -> Listing:
+    """Read the file of assets: code, and optionally name, industry, venue, kind, currency, one row a code; `venue` and `kind` are
+    those of codes without. Raises UsageError: the venue is unknown; DataError: a venue, kind or currency in the file is.
+    """
+    default = _instrument(venue, kind or "", "", "--kind")
+    if not path:
+        return Listing(pd.DataFrame(columns=["code", "name", "industry"]), {}, default)
+    table = read_table(Path(path), ["code"], _ASSET_FIELDS, mapping)
+    for column in _ASSET_FIELDS:
+        table[column] = table[column].fillna("").astype(str).str.strip() if column in table else ""
+    own: dict[str, Instrument] = {}
+    codes = []
+    for text, at, kind_of, currency in table[["code", "venue", "kind", "currency"]].itertuples(index=False):
+        usual = default.kind if at in ("", venue) else ""
+        try:
+            one = _instrument(at or venue, kind_of or usual, currency, text)
+        except (UsageError, DataError) as error:
+            raise DataError(f"{path}: {error}") from error
+        codes.append(_code(str(text), one.venue))
+        own.setdefault(codes[-1], one)
+    table["code"] = codes
+    return Listing(table[["code", "name", "industry"]].drop_duplicates("code").reset_index(drop=True), own, default)
+
+
+def _instrument(name: str, kind: str, currency: str, where: str) -> Instrument:
+    """Make an instrument; what is empty is what is usual at its venue."""
+    venue = find_venue(name)
+    one = Instrument(kind or ("crypto" if name == _COINS else "stock"), currency or venue.currency, name)
+    if not _WORD.fullmatch(one.kind) or not _CURRENCY.fullmatch(one.currency):
+        raise DataError(f"{where}: kind {one.kind!r} or currency {one.currency!r} is no word such as stock and USD")
+    return one
+
+
+def apply_splits(bars: pd.DataFrame, path: str, mapping: Mapping[str, str], listing: Listing) -> str:
+    """Fill the factor of bars without one, in place, from a file of splits: code, date (the first day on which the price is after
+    it), ratio (15 for 15:1, 0.1 for a reverse split of ten to one). Return a note of it. Splits before a code's first bar or after
+    its last count for nothing. Raises UsageError: there is a factor; DataError: a ratio or day is none, or is given twice.
+    """
+    if bars["factor"].notna().any():
+        raise UsageError("--splits: the bars have a factor already; leave one of the two away")
+    table = read_table(Path(path), ["code", "date", "ratio"], [], mapping)
+    table["code"], table["date"] = listing.codes(table["code"]), parse_days(table["date"], f"{path}: date")
+    bad = ~((table["ratio"] > 0) & np.isfinite(table["ratio"])) | table["date"].isna() | table[["code", "date"]].duplicated()
+    if bad.any():
+        row = table[bad].iloc[0]
+        raise DataError(
+            f"{path}: {row['code']} {row['date']}: ratio {row['ratio']:g}: a split has a day, a ratio above 0, and one row"
+        )
+    bars["factor"] = 1.0
+    used = 0
+    for code, splits in table.sort_values("date").groupby("code"):
+        rows = np.flatnonzero(bars["code"] == code)
+        days = bars["date"].to_numpy()[rows]
+        inside = splits[(splits["date"] > days.min()) & (splits["date"] <= days.max())] if len(rows) else splits[:0]
+        steps = np.concatenate([[1.0], inside["ratio"].cumprod()])
+        bars.loc[bars.index[rows], "factor"] = steps[np.searchsorted(inside["date"].to_numpy(), days, side="right")]
+        used += len(inside)
+    return f"factors are those of {used} splits in {Path(path).name}; dividends are in none"

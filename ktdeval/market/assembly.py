@@ -201,6 +201,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
         indices=indices,
         spells=tuple(_spells(raw)),
         instruments=tuple(map(raw.instrument, codes)) if raw.instruments else (),
+        rules=raw.rules,
         index_names={code: raw.index_names.get(code, INDEX_NAMES.get(code, code)) for code in indices},
     )
 

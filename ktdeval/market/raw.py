@@ -57,6 +57,7 @@ class RawMarket:
     names: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(_COLUMNS["names"])))
     notes: tuple[str, ...] = ()  #: how the source was read where it can mean two things, in words
     instruments: Mapping[str, Instrument] = field(default_factory=dict)  #: by code; a code that it lacks is an A-share
+    rules: Mapping[str, Venue] = field(default_factory=dict)  #: venues by name; one that it lacks is built in
 
     def __post_init__(self) -> None:
         for table, columns in _COLUMNS.items():
@@ -77,7 +78,8 @@ class RawMarket:
 
     def venue(self, code: str) -> Venue:
         """Rules under which a code trades. Raises UsageError: there is no venue of that name."""
-        return find_venue(self.instrument(code).venue)
+        name = self.instrument(code).venue
+        return self.rules.get(name) or find_venue(name)
 
     @cached_property
     def calendars(self) -> npt.NDArray[np.str_]:
@@ -226,4 +228,5 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
         notes=snapshot.meta.notes,
         names=pd.DataFrame(map(dataclasses.astuple, snapshot.spells), columns=list(_COLUMNS["names"])),
         instruments=dict(zip(snapshot.codes, snapshot.instruments, strict=False)),
+        rules=snapshot.rules,
     )

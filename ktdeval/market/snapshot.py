@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
-from ktdeval.market.venue import find_venue
+from ktdeval.market.venue import Venue, find_venue
 
 
 class Board(StrEnum):
@@ -139,6 +139,7 @@ class MarketSnapshot:
     id: str = ""  #: SHA-256 over canonical content (`ktdeval.market.storage.snapshot_id`)
     spells: tuple[NameSpell, ...] = ()  #: dated names, by code and first day; empty where only names of one day are known
     instruments: tuple[Instrument, ...] = ()  #: one an asset; empty where all are A-shares
+    rules: Mapping[str, Venue] = field(default_factory=dict)  #: name -> value of each venue; the built-in one where none is given
 
     def __post_init__(self) -> None:
         shape = (len(self.days), len(self.codes))
@@ -151,6 +152,9 @@ class MarketSnapshot:
             raise DataError(f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series")
         if self.instruments:
             self._check_instruments()
+        given = self.rules if self.instruments else {}
+        rules = {name: given.get(name) or find_venue(name) for name in sorted({*self.venues}) or ["a_share"]}
+        object.__setattr__(self, "rules", rules)
 
     def _check_instruments(self) -> None:
         where = f"snapshot {self.meta.name}"
@@ -162,8 +166,6 @@ class MarketSnapshot:
         for code in self.codes:
             if parse_symbol(code) != code:
                 raise DataError(f"{where}: {code!r} is no symbol (at most 24 of A-Z, 0-9, '.', '-', '_'); correct the code column")
-        for name in set(self.venues):
-            find_venue(name)
         if len(currencies := set(self.currencies)) > 1:
             raise DataError(f"{where}: prices in {' and '.join(sorted(currencies))}; convert them to one currency")
 
@@ -182,26 +184,30 @@ class MarketSnapshot:
         """Name of the venue of each asset."""
         return tuple(one.venue for one in self.instruments) or ("a_share",) * len(self.codes)
 
+    def venue_of(self, asset: int) -> Venue:
+        """Rules under which an asset trades."""
+        return self.rules[self.instruments[asset].venue if self.instruments else "a_share"]
+
     @property
     def currency(self) -> str:
         """Currency of the market."""
         return next(iter(self.currencies), "CNY")
 
-    @cached_property
+    @property
     def days_a_year(self) -> int:
         """Days that annualised figures count with: those of the venue with most, as the market's days are those of all venues."""
-        return max((find_venue(name).days_a_year for name in set(self.venues)), default=252)
+        return max(venue.days_a_year for venue in self.rules.values())
 
-    @cached_property
+    @property
     def minor_per_unit(self) -> int:
         """Minor units in a unit of the currency, the finest of its venues."""
-        return max((find_venue(name).minor_per_unit for name in set(self.venues)), default=100)
+        return max(venue.minor_per_unit for venue in self.rules.values())
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
         """Return the exchange board of each asset, from its code. Raises DataError: an asset's venue has no boards."""
         for code, one in zip(self.codes, self.instruments, strict=False):
-            if not find_venue(one.venue).has_boards:
+            if not self.rules[one.venue].has_boards:
                 raise DataError(f"snapshot {self.meta.name}: {code} trades on {one.venue}, which has no boards; use A-shares")
         return tuple(board_of(code) for code in self.codes)
 

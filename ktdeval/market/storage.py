@@ -3,7 +3,8 @@
 The identity is taken over canonical content, never over file bytes, so that a snapshot written by another version of Parquet keeps
 its name. Layout of the folder:
 
-* `manifest.json`: format version, meta, identity, a SHA-256 of each array, and a checksum of each array on each day.
+* `manifest.json`: format version, meta, venues unless all assets are A-shares, identity, a SHA-256 of each array, and a checksum of
+  each array on each day.
 * `bars.parquet`: date, code, open, high, low, close, volume, amount, factor, member; every code on every day, sorted by date, code.
 * `assets.parquet`: code, name, industry, and kind, currency, venue unless all are A-shares. `indices.parquet`: date, code, close.
 * `names.parquet`, where names are dated: code, first, last, name, code_then.
@@ -28,6 +29,7 @@ from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.fields import build, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, open_plain, read_plain, sha256_hex, sync_folder
 from ktdeval.market.snapshot import BAR_FIELDS, DayArray, Instrument, MarketSnapshot, NameSpell, SnapshotMeta
+from ktdeval.market.venue import Venue, parse_venue
 
 FORMAT = "ktdeval-snapshot"
 FORMAT_VERSION = 1
@@ -82,7 +84,13 @@ def _content(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
         "index_names": dict(snapshot.index_names),
         "statics": _statics(snapshot),
         "arrays": {address: sha256_hex(_canonical(array).tobytes()) for address, array in _arrays(snapshot).items()},
+        **({"venues": _venues(snapshot)} if snapshot.instruments else {}),
     }
+
+
+def _venues(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+    """Rules of each venue, as they read when they are loaded again."""
+    return {name: to_mapping(parse_venue(to_mapping(venue), name)) for name, venue in snapshot.rules.items()}
 
 
 def snapshot_id(snapshot: MarketSnapshot) -> str:
@@ -129,6 +137,8 @@ def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnaps
     for field in sorted({*manifest["meta"], *meta}):
         if manifest["meta"].get(field) != meta.get(field):
             found.append(f"{MANIFEST}: meta.{field} differs")
+    if manifest.get("venues", {}) != (_venues(snapshot) if snapshot.instruments else {}):
+        found.append(f"{MANIFEST}: venues differ")
     if manifest["index_names"] != dict(snapshot.index_names):
         found.append(f"{MANIFEST}: index_names differ")
     tables = {"days": BARS, "codes": ASSETS, "names": ASSETS, "industries": ASSETS, "spells": NAMES, "instruments": ASSETS}
@@ -278,9 +288,17 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
         **grids,
         indices=_read_indices(folder, days),
         spells=tuple(NameSpell(**row) for row in spells),
+        rules=_read_venues(manifest),
         instruments=tuple(Instrument(*row) for row in zip(*(assets[name].to_pylist() for name in own), strict=True)),
         index_names=manifest["index_names"],
     )
+
+
+def _read_venues(manifest: Mapping[str, JsonValue]) -> dict[str, Venue]:
+    told = manifest.get("venues", {})
+    if not isinstance(told, dict) or not all(isinstance(rules, dict) for rules in told.values()):
+        raise ConfigError(f"{MANIFEST}: venues are no mappings")
+    return {name: parse_venue(rules, f"{MANIFEST}: venue {name}") for name, rules in told.items()}
 
 
 def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:

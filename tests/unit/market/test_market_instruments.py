@@ -11,7 +11,18 @@ import pytest
 
 from ktdeval.contracts.scoring import market_problem
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble, load_snapshot, parse_symbol, save_snapshot, with_id
+from ktdeval.market import (
+    Fees,
+    Instrument,
+    MarketSnapshot,
+    RawMarket,
+    assemble,
+    find_venue,
+    load_snapshot,
+    parse_symbol,
+    save_snapshot,
+    with_id,
+)
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.testing import tiny_snapshot
 
@@ -54,9 +65,34 @@ def test_the_days_of_a_mixed_market_are_those_of_all_calendars(snapshot: MarketS
     assert snapshot.volume[0].tolist() == [1.5, 1.5]
     assert save_snapshot(snapshot, tmp_path / "m").id == snapshot.id
     again = load_snapshot(tmp_path / "m")
-    assert again.instruments == snapshot.instruments
+    assert (again.instruments, again.rules) == (snapshot.instruments, snapshot.rules)
+    assert [again.venue_of(asset).steps_per_unit for asset in (0, 1)] == [10**8, 10**4]
     assert dataclasses.replace(again, instruments=()).id == again.id != with_id(dataclasses.replace(again, instruments=())).id
     assert kinds(raw_from_snapshot(again)) == kinds(mixed())
+
+
+def test_the_rules_of_venues_are_stored_and_part_of_the_identity(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    # A venue of a plugin: nobody who loads the market needs the plugin.
+    own = dataclasses.replace(find_venue("crypto_spot"), name="dex", days_a_year=360, lot_steps=7)
+    assert own.fees.buy_bps == 10
+    changed = dataclasses.replace(own, fees=Fees(buy_bps=10, sell_bps=10))  # whole numbers read as the same rules
+    markets = [assemble(mixed(instruments={"TSLA": STOCK, "BTC": Instrument("crypto", "USD", "dex")}, rules={"dex": venue}))
+               for venue in (own, changed, dataclasses.replace(own, lot_steps=8))]  # fmt: skip
+    assert [market.days_a_year for market in markets] == [360] * 3
+    assert with_id(markets[0]).id == with_id(markets[1]).id != with_id(markets[2]).id
+    save_snapshot(markets[1], tmp_path / "m")
+    again = load_snapshot(tmp_path / "m")
+    assert again.rules == {"dex": own, "us_equity": find_venue("us_equity")}
+    text = (tmp_path / "m" / "manifest.json").read_text()
+    for old, new, message in (
+        ('"lot_steps": 7', '"lot_steps": 9', "manifest.json: id differs"),
+        ('"lot_steps": 7', '"lot_steps": "x"', "lot_steps"),
+        ('"venues": {', '"venues": [], "x": {', "venues are no mappings"),
+    ):
+        assert old in text
+        (tmp_path / "m" / "manifest.json").write_text(text.replace(old, new))
+        with pytest.raises(DataError, match=message):
+            load_snapshot(tmp_path / "m")
 
 
 def test_each_instrument_is_judged_by_its_own_calendar() -> None:

@@ -284,7 +284,7 @@ def _kinds(snapshot: MarketSnapshot) -> dict[str, Any]:
 
 
 def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
-    meta, members = snapshot.meta, snapshot.member.sum(axis=1)
+    meta, members, texts = snapshot.meta, snapshot.member.sum(axis=1), snapshot.documents
     return {
         "name": meta.name,
         "id": snapshot.id,
@@ -301,5 +301,6 @@ def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
         "bars": int((snapshot.close == snapshot.close).sum()),
         "benchmark": meta.benchmark or "none",
         "indices": [f"{code} ({name})" for code, name in sorted(snapshot.index_names.items())],
+        **({"documents": f"{len(texts)} known by {texts.close}, {len(texts.entities)} entities"} if texts else {}),
         "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
     }

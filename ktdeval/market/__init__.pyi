@@ -2,6 +2,15 @@
 
 from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.calendar import sessions as sessions, window_rows as window_rows
+from ktdeval.market.document_files import read_documents as read_documents
+from ktdeval.market.documents import (
+    NO_DOCUMENTS as NO_DOCUMENTS,
+    Close as Close,
+    Document as Document,
+    Documents as Documents,
+    DocumentsView as DocumentsView,
+    Entity as Entity,
+)
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
 from ktdeval.market.raw import EVERY_ASSET as EVERY_ASSET, NO_INDEX as NO_INDEX
 from ktdeval.market.snapshot import (

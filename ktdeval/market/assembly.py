@@ -203,6 +203,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
         instruments=tuple(map(raw.instrument, codes)) if raw.instruments else (),
         rules=raw.rules,
         index_names={code: raw.index_names.get(code, INDEX_NAMES.get(code, code)) for code in indices},
+        documents=raw.documents,
     )
 
 

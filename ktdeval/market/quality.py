@@ -17,6 +17,7 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import csv_rows
+from ktdeval.market import document_files
 from ktdeval.market.calendar import sessions
 from ktdeval.market.raw import (
     EVERY_ASSET,
@@ -323,7 +324,12 @@ def _check_indices(raw: RawMarket) -> Iterator[Finding]:
         yield _finding(kind, len(missing), map(str, missing), code)
 
 
+def _check_documents(raw: RawMarket) -> Iterator[Finding]:
+    for kind, count, examples in document_files.faults(raw.documents, frozenset(raw.codes)):
+        yield _finding(kind, count, examples)
+
+
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
     _check_rows, _check_gaps, _check_amount, _check_volume, _check_factor, _check_returns, _check_calendar, _check_intervals,
-    _check_members, _check_names, _check_indices,
+    _check_members, _check_names, _check_indices, _check_documents,
 )  # fmt: skip

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions
+from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, DayArray, FloatArray, Instrument, MarketSnapshot
 from ktdeval.market.venue import Venue, find_venue
 
@@ -58,6 +59,7 @@ class RawMarket:
     notes: tuple[str, ...] = ()  #: how the source was read where it can mean two things, in words
     instruments: Mapping[str, Instrument] = field(default_factory=dict)  #: by code; a code that it lacks is an A-share
     rules: Mapping[str, Venue] = field(default_factory=dict)  #: venues by name; one that it lacks is built in
+    documents: Documents = NO_DOCUMENTS  #: news, filings, macro releases
 
     def __post_init__(self) -> None:
         for table, columns in _COLUMNS.items():
@@ -229,4 +231,5 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
         names=pd.DataFrame(map(dataclasses.astuple, snapshot.spells), columns=list(_COLUMNS["names"])),
         instruments=dict(zip(snapshot.codes, snapshot.instruments, strict=False)),
         rules=snapshot.rules,
+        documents=snapshot.documents,
     )

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
+from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.venue import Venue, find_venue
 
 
@@ -140,6 +141,7 @@ class MarketSnapshot:
     spells: tuple[NameSpell, ...] = ()  #: dated names, by code and first day; empty where only names of one day are known
     instruments: tuple[Instrument, ...] = ()  #: one an asset; empty where all are A-shares
     rules: Mapping[str, Venue] = field(default_factory=dict)  #: name -> value of each venue; the built-in one where none is given
+    documents: Documents = NO_DOCUMENTS  #: news, filings, macro releases; part of the identity only where there are some
 
     def __post_init__(self) -> None:
         shape = (len(self.days), len(self.codes))
@@ -292,8 +294,8 @@ class MarketView:
     """Market as known at the close of day `day`: the arrays of `MarketSnapshot`, cut after that day's row."""
 
     __slots__ = (
-        "adjusted_close", "adjusted_open", "amount", "benchmark_code", "boards", "close", "codes", "day", "days", "factor",
-        "high", "index_names", "indices", "industries", "low", "member", "names", "open", "volume",
+        "adjusted_close", "adjusted_open", "amount", "benchmark_code", "boards", "close", "codes", "day", "days", "documents",
+        "factor", "high", "index_names", "indices", "industries", "low", "member", "names", "open", "volume",
     )  # fmt: skip
 
     def __init__(self, snapshot: MarketSnapshot, day: int) -> None:
@@ -318,6 +320,7 @@ class MarketView:
         self.indices = {code: levels[:end] for code, levels in snapshot.indices.items()}
         self.index_names = snapshot.index_names
         self.benchmark_code = snapshot.meta.benchmark
+        self.documents = snapshot.documents.as_of(self.days)
 
     def row(self, field_name: str, day: int) -> FloatArray:
         """[N] values of one array on `day`. Raises LookAheadError: `day` lies after the cursor."""

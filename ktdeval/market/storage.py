@@ -8,6 +8,7 @@ its name. Layout of the folder:
 * `bars.parquet`: date, code, open, high, low, close, volume, amount, factor, member; every code on every day, sorted by date, code.
 * `assets.parquet`: code, name, industry, and kind, currency, venue unless all are A-shares. `indices.parquet`: date, code, close.
 * `names.parquet`, where names are dated: code, first, last, name, code_then.
+* `documents.parquet`, `entities.parquet`, where there are any: the columns of `Documents.table`; code, kind, text.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import pyarrow.parquet as pq
 from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.fields import build, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, open_plain, read_plain, sha256_hex, sync_folder
+from ktdeval.market.documents import NO_DOCUMENTS, Close, Documents, Entity
 from ktdeval.market.snapshot import BAR_FIELDS, DayArray, Instrument, MarketSnapshot, NameSpell, SnapshotMeta
 from ktdeval.market.venue import Venue, parse_venue
 
@@ -35,6 +37,7 @@ FORMAT = "ktdeval-snapshot"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 BARS, ASSETS, INDICES, NAMES = "bars.parquet", "assets.parquet", "indices.parquet", "names.parquet"
+DOCUMENTS, ENTITIES = "documents.parquet", "entities.parquet"
 _GRID_FIELDS = (*BAR_FIELDS, "member")
 _CHECKSUM_DIGITS = 8
 
@@ -68,6 +71,7 @@ def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
         "industries": content_hash(list(snapshot.industries)),
         **({"spells": content_hash(spells)} if spells else {}),
         **({"instruments": content_hash(instruments)} if instruments else {}),
+        **({"documents": content_hash(snapshot.documents.digest)} if snapshot.documents else {}),
     }
 
 
@@ -141,7 +145,8 @@ def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnaps
         found.append(f"{MANIFEST}: venues differ")
     if manifest["index_names"] != dict(snapshot.index_names):
         found.append(f"{MANIFEST}: index_names differ")
-    tables = {"days": BARS, "codes": ASSETS, "names": ASSETS, "industries": ASSETS, "spells": NAMES, "instruments": ASSETS}
+    tables = {"days": BARS, **dict.fromkeys(("codes", "names", "industries", "instruments"), ASSETS)}
+    tables |= {"spells": NAMES, "documents": DOCUMENTS}
     present = _statics(snapshot)
     found += [f"{table}: {field} differ" for field, table in tables.items() if manifest["statics"].get(field) != present.get(field)]
     return found
@@ -226,6 +231,24 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
     if snapshot.spells:
         columns = {field.name: [getattr(spell, field.name) for spell in snapshot.spells] for field in dataclasses.fields(NameSpell)}
         pq.write_table(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}), folder / NAMES)
+    if snapshot.documents:
+        _write_documents(snapshot.documents, folder)
+
+
+def _write_documents(documents: Documents, folder: Path) -> None:
+    columns = {name: pa.array([getattr(entity, name) for entity in documents.entities], pa.string()) for name in Entity._fields}
+    pq.write_table(pa.table(columns).replace_schema_metadata({"close": str(documents.close)}), folder / ENTITIES)
+    if documents.table is not None:
+        pq.write_table(documents.table, folder / DOCUMENTS, compression="zstd")
+
+
+def _read_documents(folder: Path) -> Documents:
+    entities = _read_table(folder / ENTITIES)
+    close = Close.parse((entities.schema.metadata or {}).get(b"close", b"").decode(errors="replace"))
+    named = [Entity(**row) for row in entities.select(Entity._fields).to_pylist()]
+    if not (folder / DOCUMENTS).exists():
+        return Documents.of((), close, named)
+    return Documents.stored(_read_table(folder / DOCUMENTS), close, named)
 
 
 def load_manifest(folder: Path) -> dict[str, JsonValue]:
@@ -291,6 +314,7 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
         rules=_read_venues(manifest),
         instruments=tuple(Instrument(*row) for row in zip(*(assets[name].to_pylist() for name in own), strict=True)),
         index_names=manifest["index_names"],
+        documents=_read_documents(folder) if "documents" in manifest["statics"] else NO_DOCUMENTS,
     )
 
 

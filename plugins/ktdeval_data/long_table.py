@@ -17,6 +17,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, find_venue, stored_volume
 from ktdeval_data.columns import index_code, normalise_codes, parse_days, parse_flags, read_table, stem
+from ktdeval_data.documents import documents_of
 from ktdeval_data.instruments import Listing, apply_splits, read_listing
 from ktdeval_data.params import LongParams, QlibParams
 
@@ -74,6 +75,7 @@ def read_long(params: LongParams) -> RawMarket:
         notes=(*universe, *notes, *split, *(() if benchmark_code else (NO_INDEX,))),
         names=names,
         instruments=known if set(known.values()) != {Instrument()} else {},
+        documents=documents_of(params),
     )
 
 

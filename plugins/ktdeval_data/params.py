@@ -17,10 +17,25 @@ _NAMES_HELP = (
     "names with their days: a file with code, name, in_date, out_date (both included; empty: open), and optionally code_then,"
     " the code of these days where the asset was renumbered since"
 )
+_DOCUMENTS_HELP = (
+    "news, filings, macro releases: a .jsonl, .csv or .parquet file with published_at, source, kind, assets, title, text, and"
+    " optionally known_at; times have a time zone"
+)
+_ENTITIES_HELP = "words that give an asset away in documents: a file with code, kind (name, former, ticker, product, person), text"
+_CLOSE_HELP = "a document is known at the close of a day when its known_at is not after this time of it, a time and an IANA zone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentParams:
+    """Where the documents are."""
+
+    documents: str | None = option(None, help=_DOCUMENTS_HELP)
+    entities: str | None = option(None, help=_ENTITIES_HELP)
+    documents_close: str = option("15:00 Asia/Shanghai", help=_CLOSE_HELP)
 
 
 @dataclass(frozen=True)
-class LongParams:
+class LongParams(DocumentParams):
     """Where the tables are and how to read them."""
 
     bars: str = option(help="daily bars: a .csv, .csv.gz or .parquet file, or a folder of them (one per code or per period)")
@@ -68,7 +83,7 @@ class LongParams:
 
 
 @dataclass(frozen=True)
-class QlibParams:
+class QlibParams(DocumentParams):
     """Where the folder is and how to read it."""
 
     folder: str = option(help="folder with calendars/, instruments/ and features/")

@@ -16,6 +16,7 @@ from ktdeval.api import assemble
 from ktdeval.errors import DataError
 from ktdeval.market import DayArray, FloatArray, MarketSnapshot, RawMarket
 from ktdeval_data.columns import index_code, normalise_codes, parse_days
+from ktdeval_data.documents import documents_of
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import read_names, renumbered, to_our_units
 from ktdeval_data.params import QlibParams
@@ -55,6 +56,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
         has_factor=has_factor,
         notes=notes,
         names=names,
+        documents=documents_of(params),
     )
 
 

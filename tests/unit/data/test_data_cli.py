@@ -46,6 +46,27 @@ def test_an_import_writes_a_snapshot_and_says_what_to_know(tmp_path: Path, capsy
     assert f"2 days 2024-01-02…2024-01-03, 2 assets, id {snapshot.id}" in text
 
 
+def test_documents_are_imported_beside_the_bars(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "news.jsonl"
+    rows.write_text('{"published_at": "2024-01-02T14:00:00+08:00", "assets": "600519", "title": "A", "text": "b"}\n')
+    (tmp_path / "entities.csv").write_text("code,kind,text\n600519,product,Feitian\n")
+    words = [*options(tmp_path), "--entities", str(tmp_path / "entities.csv")]
+    assert main(["data", "import", "long", *words, "--out", str(tmp_path / "m")]) == 2
+    assert "give --documents too" in capsys.readouterr().err
+    words += ["--documents", str(rows), "--documents-close", "16:00 Asia/Shanghai"]
+    assert main(["data", "import", "long", *words, "--out", str(tmp_path / "m")]) == 0
+    documents = load_snapshot(tmp_path / "m").documents
+    assert (len(documents), documents[0].assets, str(documents.close)) == (1, ("600519.SH",), "16:00 Asia/Shanghai")
+    capsys.readouterr()
+    assert main(["data", "info", str(tmp_path / "m")]) == 0
+    assert "1 known by 16:00 Asia/Shanghai, 1 entities" in capsys.readouterr().out
+    assert main(["data", "check", str(tmp_path / "m")]) == 0
+    assert "documents: news, filings and other dated items" in capsys.readouterr().out
+    rows.write_text('{"published_at": "2024-01-02 14:00"}\n')
+    assert main(["data", "check", "long", *words]) == 2
+    assert "line 1: published_at: '2024-01-02 14:00' has no time zone" in capsys.readouterr().err
+
+
 def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     doubled = BARS + BARS.splitlines()[1] + "\n"
     words = ["data", "import", "long", *options(tmp_path, bars=doubled), "--out", str(tmp_path / "m")]

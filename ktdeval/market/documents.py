@@ -1,0 +1,289 @@
+"""News, filings and macro releases as dated items, in the order in which they became known, behind the market's cursor.
+
+An item is known at the close of a day when its `known_at` is not after that day's close: an instant, given by a wall-clock time and
+a zone (`Close`), whatever the zones of the items. An early close of the exchange does not move it: the next fill is later anyhow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta, timezone
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError, LookAheadError
+from ktdeval.jsonio import content_hash
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IntArray = npt.NDArray[np.int64]
+EntityKind = Literal["name", "former", "ticker", "product", "person"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_CLOSE = re.compile(r"(\d\d):(\d\d) (\S+)")
+_BATCH = 50_000
+TEXT_FIELDS = ("source", "kind", "assets", "title", "text")
+_ORDER = ("known_at", "published_at", "source", "kind", "assets", "title", "text", "utc_offset")
+_COLUMNS = ("known_at", "published_at", "utc_offset", *TEXT_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Wall-clock time and zone of a day's close; `24:00` is the midnight that ends the day."""
+
+    hour: int = 15
+    minute: int = 0
+    zone: str = "Asia/Shanghai"  #: IANA name
+
+    @classmethod
+    def parse(cls, text: str) -> Close:
+        """Return the close that `16:00 America/New_York` says. Raises DataError: no such time or zone."""
+        match = _CLOSE.fullmatch(text.strip())
+        if match is None or (int(match[1]), int(match[2])) > (24, 0) or int(match[2]) > 59:
+            raise DataError(f"close {text!r}: expected a time and a zone such as '15:00 Asia/Shanghai' or '24:00 UTC'")
+        try:
+            ZoneInfo(match[3])
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise DataError(f"close {text!r}: time zone {match[3]!r} is unknown; write one such as Asia/Shanghai") from error
+        return cls(int(match[1]), int(match[2]), match[3])
+
+    def __str__(self) -> str:
+        return f"{self.hour:02}:{self.minute:02} {self.zone}"
+
+    def instant(self, day: np.datetime64) -> int:
+        """Close of a calendar day, in microseconds since 1970 UTC."""
+        return _instant(self, int(day.astype("datetime64[D]").astype(np.int64)))
+
+
+@lru_cache(maxsize=1 << 16)
+def _instant(close: Close, day: int) -> int:
+    start = datetime.combine(date(1970, 1, 1) + timedelta(days=day + close.hour // 24), datetime.min.time(), ZoneInfo(close.zone))
+    return microseconds(start.replace(hour=close.hour % 24, minute=close.minute))
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970 UTC of a moment with a time zone."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+class Entity(NamedTuple):
+    """Words that give an asset away in a text."""
+
+    code: str  #: code of the asset's column
+    kind: EntityKind
+    text: str  #: as it is spelled; one without capitals is found in any case
+
+
+class Document(NamedTuple):
+    """One dated item."""
+
+    published_at: datetime  #: with a time zone
+    known_at: datetime  #: with a time zone: from when on anybody could have read it where the data come from
+    source: str  #: who published it
+    kind: str  #: such as `news`, `filing`, `macro`
+    assets: tuple[str, ...]  #: codes of the assets that it is filed under; empty for the market as a whole
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Documents:
+    """K items sorted by `known_at` (then by the rest of their content), columnar and immutable; empty by default."""
+
+    #: K rows: known_at and published_at (microseconds since 1970 UTC), utc_offset (minutes, of published_at), source, kind, assets
+    #: (codes with a space between), title, text; None for no items
+    table: pa.Table | None = None
+    close: Close = field(default_factory=Close)  #: when a day's cursor stands
+    entities: tuple[Entity, ...] = ()  #: what text masks look for besides codes, names and industries of the snapshot, sorted
+
+    @classmethod
+    def of(cls, items: Iterable[Document], close: Close | None = None, entities: Iterable[Entity] = ()) -> Documents:
+        """Make a table of items in any order. Raises DataError: a time without a zone."""
+        import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
+
+        batches = list(_batches(items))
+        table = _sorted(pa.Table.from_batches(batches)) if batches else None
+        return cls(table, close or Close(), tuple(sorted(set(entities))))
+
+    @classmethod
+    def stored(cls, table: pa.Table, close: Close, entities: Iterable[Entity]) -> Documents:
+        """Return a table that was stored by `table`. Raises DataError: an absent or other column, or rows out of order."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        try:
+            table = table.select(_COLUMNS).cast(_schema())
+        except (KeyError, pa.ArrowException, ValueError) as error:
+            raise DataError(f"documents: not a table of documents: {' '.join(str(error).split())}") from error
+        made = cls(table if len(table) else None, close, tuple(sorted(set(entities))))
+        if any(column.null_count for column in table.columns) or (np.diff(made.known_at) < 0).any():
+            raise DataError("documents: empty cells, or rows that are not sorted by known_at")
+        return made
+
+    @cached_property
+    def known_at(self) -> IntArray:
+        """[K] microseconds since 1970 UTC, ascending."""
+        return np.empty(0, np.int64) if self.table is None else np.asarray(self.table["known_at"].to_numpy())
+
+    @cached_property
+    def rows_of(self) -> dict[str, IntArray]:
+        """Code -> rows of the items filed under it, ascending; the empty code has those of the market as a whole."""
+        if self.table is None:
+            return {}
+        column = self.table["assets"].combine_chunks().dictionary_encode()
+        groups, texts = column.indices.to_numpy(), column.dictionary.to_pylist()
+        order = np.argsort(groups, kind="stable")
+        starts = np.searchsorted(groups[order], np.arange(len(texts) + 1))
+        found: dict[str, list[IntArray]] = {}
+        for place, text in enumerate(texts):
+            rows = order[starts[place] : starts[place + 1]]
+            for code in set(text.split()) or {""}:
+                found.setdefault(code, []).append(rows)
+        return {code: np.sort(np.concatenate(parts)) for code, parts in found.items()}
+
+    @cached_property
+    def digest(self) -> dict[str, str]:
+        """SHA-256 of each part of the content: the columns, the close and the entities."""
+        parts = {} if self.table is None else {name: _column_hash(self.table[name]) for name in _COLUMNS}
+        return {**parts, "close": content_hash(str(self.close)), "entities": content_hash([list(one) for one in self.entities])}
+
+    def __bool__(self) -> bool:
+        """Is there anything to store?"""
+        return self.table is not None or bool(self.entities)
+
+    def __len__(self) -> int:
+        return len(self.known_at)
+
+    def __getitem__(self, row: int) -> Document:
+        """Item of a row. Raises DataError: there is no such row."""
+        if self.table is None or not 0 <= row < len(self):
+            raise DataError(f"there is no document {row}; the market has {len(self)}")
+        cells = {name: self.table[name][row].as_py() for name in TEXT_FIELDS}
+        published, offset = (self.table[name][row].as_py() for name in ("published_at", "utc_offset"))
+        return Document(
+            _moment(published).astimezone(timezone(timedelta(minutes=offset))), _moment(int(self.known_at[row])),
+            **{**cells, "assets": tuple(cells["assets"].split())},
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(self.__getitem__, range(len(self)))
+
+    def as_of(self, days: npt.NDArray[np.datetime64]) -> DocumentsView:
+        """Return what is known at the close of the last of `days` ([T] trading days up to the cursor)."""
+        return DocumentsView(self, days)
+
+
+class DocumentsView:
+    """Items known at the close of the last of `days`; nothing later can be reached."""
+
+    __slots__ = ("_days", "_documents", "_end")
+
+    def __init__(self, documents: Documents, days: npt.NDArray[np.datetime64]) -> None:
+        self._documents, self._days = documents, days
+        self._end = self._known_by(len(days) - 1) if len(documents) else 0
+
+    def __len__(self) -> int:
+        return self._end
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(self.__getitem__, range(self._end))
+
+    def __getitem__(self, row: int) -> Document:
+        """Item of a row. Raises LookAheadError: it is not known yet; DataError: a row below zero."""
+        self._check(row)
+        return self._documents[row]
+
+    def day_of(self, row: int) -> int:
+        """Row of the trading day at whose close an item was first known. Raises as of indexing."""
+        self._check(row)
+        return bisect_left(range(len(self._days)), int(self._documents.known_at[row]), key=self._close_of)
+
+    def rows(self, days: int, codes: Sequence[str] | None = None) -> IntArray:
+        """Rows of the items that became known in the last `days` trading days, newest first; `codes`: of these only."""
+        last = len(self._days) - 1
+        first = self._known_by(last - days) if days <= last and self._end else 0
+        if codes is None:
+            return np.arange(self._end - 1, first - 1, -1)
+        parts = [self._documents.rows_of[code] for code in codes if code in self._documents.rows_of]
+        filed = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+        return filed[np.searchsorted(filed, first) : np.searchsorted(filed, self._end)][::-1]
+
+    def _known_by(self, day: int) -> int:
+        return int(np.searchsorted(self._documents.known_at, self._close_of(day), side="right"))
+
+    def _close_of(self, day: int) -> int:
+        return self._documents.close.instant(self._days[day])
+
+    def _check(self, row: int) -> None:
+        if row >= self._end:
+            raise LookAheadError(f"document {row} asked for at a close at which {self._end} are known")
+
+
+def _moment(stamp: int) -> datetime:
+    return _EPOCH + stamp * _MICROSECOND
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa  # noqa: PLC0415
+
+    numbers = [("known_at", pa.int64()), ("published_at", pa.int64()), ("utc_offset", pa.int32())]
+    return pa.schema([*numbers, *((name, pa.large_string()) for name in TEXT_FIELDS)])
+
+
+def _batches(items: Iterable[Document]) -> Iterator[pa.RecordBatch]:
+    """Record batches of so many items at a time: as Python objects a million texts take several times their memory."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    schema = _schema()
+    iterator = iter(items)
+    while rows := [_cells(item) for item in islice(iterator, _BATCH)]:
+        columns = zip(*rows, strict=True)
+        yield pa.record_batch([pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)], schema=schema)
+
+
+def _cells(item: Document) -> tuple[int | str, ...]:
+    offset = item.published_at.utcoffset()
+    if offset is None or item.known_at.utcoffset() is None:
+        raise DataError(f"document {item.title[:40]!r}: a time has no time zone; give published_at and known_at one")
+    stamps = (microseconds(item.known_at), microseconds(item.published_at), offset // timedelta(minutes=1))
+    return (*stamps, item.source, item.kind, " ".join(item.assets), item.title, item.text)
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """Rows in an order that the content alone decides."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if (np.diff(table["known_at"].to_numpy()) > 0).all():  # a copy of all texts is not small
+        return table
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in _ORDER])
+    return table if (np.diff(order.to_numpy()) == 1).all() else table.take(order)
+
+
+def _column_hash(column: pa.ChunkedArray) -> str:
+    """SHA-256 over the values of a column, however it is cut into chunks: numbers as little-endian int64, texts as their lengths in
+    bytes followed, in a hash of their own, by their UTF-8.
+    """
+    lengths, content = hashlib.sha256(), hashlib.sha256()
+    for chunk in column.chunks:
+        if not len(chunk):
+            continue
+        if len(chunk.buffers()) == 2:  # numbers
+            lengths.update(chunk.to_numpy().astype("<i8").tobytes())
+            continue
+        offsets = np.frombuffer(chunk.buffers()[1], np.int64, len(chunk) + 1, chunk.offset * 8)
+        lengths.update(np.diff(offsets).astype("<i8").tobytes())
+        if offsets[-1] > offsets[0]:
+            content.update(memoryview(chunk.buffers()[2])[int(offsets[0]) : int(offsets[-1])])
+    return content_hash([lengths.hexdigest(), content.hexdigest()])
+
+
+NO_DOCUMENTS = Documents()

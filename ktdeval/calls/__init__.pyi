@@ -12,5 +12,6 @@ from ktdeval.calls.http_errors import (
     one_line as one_line,
     read_refusal as read_refusal,
     refusal_of as refusal_of,
+    retry_after_s as retry_after_s,
 )
 from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable

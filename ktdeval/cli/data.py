@@ -1,4 +1,4 @@
-"""`ktdeval data`: list providers; build or import a snapshot; say what a snapshot holds; judge the quality of data."""
+"""`ktdeval data`: list providers; build, import or fetch a snapshot; say what a snapshot holds; judge the quality of data."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
     from ktdeval.market.raw import RawMarket
     from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.runner.recipe import Recipe
 
 Body = Callable[..., Any]
 """What a provider's command does: called with the plugins, the Spec, the parameters as given, and the command's own options."""
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[build|import|info|check …]")
+@click.group(invoke_without_command=True, subcommand_metavar="[build|import|fetch|info|check …]")
 @json_option
 @config_option("plugin")
 @click.pass_context
@@ -49,12 +50,16 @@ def data(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) 
             ]
         )
         return
-    hows = {spec.name: "import" if "read" in spec.extra else "build" for spec in specs}
-    rows = [(spec.name, f"ktdeval data {hows[spec.name]} {spec.name} --help", spec.summary) for spec in specs]
+    rows = [(spec.name, f"ktdeval data {_how(spec)} {spec.name} --help", spec.summary) for spec in specs]
     print_table(("PROVIDER", "OPTIONS", "SUMMARY"), rows)
 
 
 _PROVIDER = "PROVIDER [OPTIONS]"
+
+
+def _how(spec: Spec) -> str:
+    """Command that a provider's market is had by."""
+    return "import" if "read" in spec.extra else "fetch" if "fetch" in spec.extra else "build"
 
 
 class ProviderGroup(click.Group):
@@ -84,8 +89,11 @@ class ProviderGroup(click.Group):
         command = self.get_command(ctx, args[0])
         if command is None:
             names = self.list_commands(ctx)
-            if args[0] in _plugins(ctx).specs("data"):
-                raise UsageError(f"data provider {args[0]!r} imports nothing; say `ktdeval data build {args[0]}`")
+            known = _plugins(ctx).specs("data")
+            if args[0] in known:
+                raise UsageError(
+                    f"data provider {args[0]!r} is not for {self.name}; say `ktdeval data {_how(known[args[0]])} {args[0]}`"
+                )
             raise UsageError(f"unknown data provider {args[0]!r}{near_matches(args[0], names) or '; known: ' + ', '.join(names)}")
         return args[0], command, args[1:]
 
@@ -127,7 +135,8 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
     else:
         scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
         kwargs |= {"type": scalar, "metavar": "TEXT" if scalar is str else "N"}
-    return click.Option([f"--{field.name.replace('_', '-')}", field.name], **kwargs)
+    flag = field.metadata.get("flag") or f"--{field.name.replace('_', '-')}"
+    return click.Option([flag, field.name], **kwargs)
 
 
 def _call_body(body: Body, plugins: Plugins, spec: Spec, **values: Any) -> Any:
@@ -150,7 +159,11 @@ def _build(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> 
     """Body of `data build NAME`: make a snapshot, store it and say what it is."""
     from ktdeval.runner.data_source import store_snapshot
 
-    stored = store_snapshot(plugins, spec.name, args, out)
+    _tell(store_snapshot(plugins, spec.name, args, out), out)
+
+
+def _tell(stored: MarketSnapshot, out: Path) -> None:
+    """Say what a stored snapshot is."""
     days = f"{len(stored.days)} days {stored.days[0]}…{stored.days[-1]}"
     click.echo(f"{out}: {stored.meta.name}, {days}, {len(stored.codes)} assets, id {stored.id}")
     for repair in stored.meta.repairs:
@@ -161,15 +174,56 @@ def _build(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> 
 
 def _import(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
     """Body of `data import NAME`: as build, and says what to know of the data."""
+    _build(plugins, spec, args, out)
+    _warn(out)
+
+
+def _warn(out: Path) -> None:
+    """Say what to know of a snapshot's data."""
     from ktdeval.market.quality import check, raw_from_snapshot
     from ktdeval.market.storage import load_snapshot
 
-    _build(plugins, spec, args, out)
     warnings = [finding for finding in check(raw_from_snapshot(load_snapshot(out))) if finding.severity == "warning"]
     for finding in warnings:
         click.echo(f"note: {finding.count} {finding.kind}: {finding.hint}")
     if warnings:
         click.echo(f"`ktdeval data check {out}` tells more")
+
+
+def _fetch(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
+    """Body of `data fetch NAME`: as import, with a recipe."""
+    _store_fetched(plugins, spec.name, args, out)
+
+
+def _store_fetched(
+    plugins: Plugins, market: str, args: Mapping[str, Any], out: Path, expected: tuple[Path, Recipe] | None = None
+) -> None:
+    from ktdeval.runner.recipe import RECIPE, fetch_snapshot
+
+    query = {"answers": f"{out}.answers", **args}
+    _tell(fetch_snapshot(plugins, market, query, out, expected), out)
+    _warn(out)
+    click.echo(f"the recipe is {out / RECIPE}, the vendor's answers are in {query['answers']}")
+
+
+@click.pass_context
+def _fetch_again(context: click.Context, recipe: Path | None, out: Path | None, assignments: tuple[str, ...]) -> None:
+    """Make the market of a recipe and compare; without a recipe a command of the group does the work."""
+    if context.invoked_subcommand is not None:
+        if recipe is not None:
+            raise UsageError("--recipe names its market itself; leave out the provider and its options")
+        return
+    if recipe is None or out is None:
+        raise UsageError("say what to fetch (`ktdeval data fetch --help` lists it), or --recipe FILE --out DIR")
+    from ktdeval.runner.recipe import load_recipe
+
+    plugins = _plugins(context)
+    loaded, own = load_recipe(recipe, plugins), parse_assignments(assignments, "--set")
+    local = plugins.spec("data", loaded.market).extra["fetch"]
+    if foreign := [name for name in own if name not in local]:
+        raise UsageError(f"--set {foreign[0]}: that is the recipe's to say; set only {', '.join(local)}")
+    _store_fetched(plugins, loaded.market, {**loaded.query, **own}, out, (recipe, loaded))
+    click.echo(f"equal to the snapshot of {recipe}")
 
 
 def _check_source(plugins: Plugins, spec: Spec, args: Mapping[str, Any], as_json: bool) -> int:
@@ -236,6 +290,26 @@ data.add_command(
         only="read",
         help="Import a source of market data as a snapshot. Refuses data with errors, unless --repair names what fixes them.",
         short_help="Import a source of market data as a snapshot.",
+    )
+)
+data.add_command(
+    ProviderGroup(
+        "fetch",
+        body=_fetch,
+        own=[_OUT],
+        only="fetch",
+        callback=_fetch_again,
+        invoke_without_command=True,
+        params=[
+            click.Option(["--recipe"], type=click.Path(path_type=Path), metavar="FILE", help="make the market of a recipe again"),
+            click.Option(["--out"], type=click.Path(path_type=Path), metavar="DIR", help="folder to write, with --recipe"),
+            click.Option(
+                ["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="what no recipe says, such as answers=DIR"
+            ),
+        ],
+        help="Fetch a market from a vendor as a snapshot, with the recipe that makes it again. A broken fetch resumes.",
+        short_help="Fetch a market from a vendor as a snapshot.",
+        subcommand_metavar=f"--recipe FILE --out DIR | {_PROVIDER}",
     )
 )
 data.add_command(

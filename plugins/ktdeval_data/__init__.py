@@ -1,4 +1,6 @@
-"""Market data: the embedded synthetic market, tables in long form, Qlib's binary layout, and placebos of any of them."""
+"""Market data: the embedded synthetic market, tables in long form, Qlib's binary layout, markets fetched from vendors,
+and placebos of any of them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,10 @@ def ktdeval_data() -> list[Spec]:
 
     `extra` says what else they can do: `generated` marks a market that depends on nothing but its parameters and `version`, so
     that it can be cached; `make_with_files(params)` gives the snapshot with files to lay beside it; `read(params)` gives a
-    source's tables before they are judged, so that they can be checked.
+    source's tables before they are judged, so that they can be checked; `fetch` marks a market that `ktdeval data fetch` offers,
+    and names the parameters that its recipes leave out.
     """
-    from ktdeval_data.params import GENERATOR_VERSION, LongParams, PlaceboParams, QlibParams, SyntheticParams
+    from ktdeval_data.params import GENERATOR_VERSION, FetchParams, LongParams, PlaceboParams, QlibParams, SyntheticParams
 
     with_truth = maker("ktdeval_data.synthetic:make_with_files")
     return [
@@ -45,5 +48,12 @@ def ktdeval_data() -> list[Spec]:
             "a folder in Qlib's binary layout (calendars, instruments, features)",
             QlibParams,
             extra={"read": maker("ktdeval_data.qlib_binary:read_qlib")},
+        ),
+        Spec(
+            "csi300",
+            maker("ktdeval_data.fetch.market:make_fetched", "csi300"),
+            "the CSI300's members and their bars, factors, names and industries, fetched from baostock, akshare or tushare",
+            FetchParams,
+            extra={"fetch": ("answers", "endpoint", "per_minute")},
         ),
     ]

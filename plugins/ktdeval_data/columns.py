@@ -134,8 +134,8 @@ def _read_columns(file: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame({field: series if field in text else to_numbers(series, file) for field, series in named.items()})
 
 
-def to_numbers(series: pd.Series, file: Path) -> pd.Series:
-    """Return a column as float64; empty cells become NaN. Raises DataError: a cell is no number."""
+def to_numbers(series: pd.Series, file: Path | str) -> pd.Series:
+    """Return a column as float64; empty cells become NaN. Raises DataError, which `file` starts: a cell is no number."""
     if pd.api.types.is_numeric_dtype(series):
         return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
     texts = series.astype(str)

@@ -27,7 +27,7 @@ _REQUIRED = ("date", "code", "open", "close", "volume")
 _REQUIRED_OF_CLOSES = ("date", "code", "close")  # at venues without A-share codes
 _OPTIONAL = ("high", "low", "amount", "factor", "traded")
 _FILES = ("bars", "benchmark", "members", "industry", "names", "splits")
-_OPEN_START, _OPEN_END = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")
+_OPEN_START, OPEN_END = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")
 
 
 def make_long(params: LongParams) -> MarketSnapshot:
@@ -54,7 +54,7 @@ def read_long(params: LongParams) -> RawMarket:
         lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
         members = lives.set_axis(["code", "first", "last"], axis=1)
     else:
-        members = renumbered(_read_members(Path(params.members), mappings["members"], benchmark_code, listing), names)
+        members = renumbered(read_members(Path(params.members), mappings["members"], benchmark_code, listing), names)
     if params.assets == "members":
         bars = bars[bars["code"].isin(set(members["code"]))].reset_index(drop=True)
         if bars.empty:
@@ -170,7 +170,7 @@ def _read_indices(params: LongParams, mapping: Mapping[str, str], benchmark_code
     return table[["date", "code", "close"]]
 
 
-def _read_members(path: Path, mapping: Mapping[str, str], benchmark_code: str, listing: Listing) -> pd.DataFrame:
+def read_members(path: Path, mapping: Mapping[str, str], benchmark_code: str, listing: Listing) -> pd.DataFrame:
     """Intervals of membership, from intervals or from dated lists."""
     table = read_table(path, ["code"], ["in_date", "out_date", "date", "index_code"], mapping)
     if "index_code" in table:
@@ -181,16 +181,16 @@ def _read_members(path: Path, mapping: Mapping[str, str], benchmark_code: str, l
     if "in_date" in table:
         first = parse_days(table["in_date"], f"{path}: in_date")
         last = parse_days(table["out_date"], f"{path}: out_date") if "out_date" in table else pd.Series(pd.NaT, index=table.index)
-        return pd.DataFrame({"code": table["code"], "first": first, "last": last.fillna(_OPEN_END)}).reset_index(drop=True)
+        return pd.DataFrame({"code": table["code"], "first": first, "last": last.fillna(OPEN_END)}).reset_index(drop=True)
     if "date" not in table:
         raise DataError(f"{path}: no column in_date (intervals) nor date (dated lists); map one")
-    return _intervals(table["code"], parse_days(table["date"], f"{path}: date"))
+    return intervals(table["code"], parse_days(table["date"], f"{path}: date"))
 
 
-def _intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:
+def intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:
     """Intervals from dated lists: each list holds from its day to the day before the next one, the last one without end."""
     starts = np.sort(dates.unique())
-    ends = np.append(starts[1:] - np.timedelta64(1, "D"), _OPEN_END).astype("datetime64[ns]")
+    ends = np.append(starts[1:] - np.timedelta64(1, "D"), OPEN_END).astype("datetime64[ns]")
     place = np.searchsorted(starts, dates.to_numpy())
     table = pd.DataFrame({"code": codes.to_numpy(), "place": place}).drop_duplicates().sort_values(["code", "place"])
     run = (table["code"] != table["code"].shift()) | (table["place"] != table["place"].shift() + 1)
@@ -211,7 +211,7 @@ def read_names(
         {
             "code": codes(table["code"]),
             "first": parse_days(table["in_date"], f"{path}: in_date").fillna(_OPEN_START),
-            "last": last.fillna(_OPEN_END),
+            "last": last.fillna(OPEN_END),
             "name": table["name"].fillna(""),
             "code_then": codes(then.fillna(table["code"])),
         }

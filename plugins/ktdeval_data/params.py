@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ktdeval.fields import option
@@ -102,6 +102,26 @@ class QlibParams(DocumentParams):
     name: str | None = option(None, help="name of the market; by default the folder's")
     source: str | None = option(None, help="where the data come from, in words; by default the folder's name")
     repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
+
+
+@dataclass(frozen=True)
+class FetchParams:
+    """Which vendor to ask, for which days."""
+
+    vendor: Literal["baostock", "akshare", "tushare"] = field(metadata={"help": "the vendor to ask", "flag": "--from"})
+    first: str = option(help="first day (ISO date)")
+    last: str = option(help="last day (ISO date), in the past")
+    members: str | None = option(
+        None, help="index membership of your own, as of `import long`; needed for akshare, which has no past membership"
+    )
+    map: Mapping[str, str] = option(factory=dict, help="column of the vendor's answers that is a field, such as bars.volume=vol")
+    name: str | None = option(None, help="name of the market; by default that of the command")
+    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
+    answers: str | None = option(
+        None, help="folder that keeps the vendor's raw answers; by default that of --out with .answers added"
+    )
+    endpoint: str | None = option(None, help="address of a mirror of tushare's HTTP interface")
+    per_minute: int | None = option(None, help="most requests a minute; by default fewer than the vendor allows", minimum=1)
 
 
 GENERATOR_VERSION = 1

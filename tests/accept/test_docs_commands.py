@@ -30,7 +30,7 @@ REASONS = {
     r"^leaderboard": "needs a board and its submissions: tests/accept/test_board_path.py",
     r"^(qfinzero data|qfinzero replay)|--data mine|--plugin mine|runs/my|calling.jsonl|planning.jsonl|--publish|my_calling":
         "needs files that the page makes before: tests/accept/test_qfinzero_commands.py",
-    r"^data (import|check long)": "needs files of a vendor: tests/unit/data",
+    r"^data (import|check long|fetch)": "needs a vendor, or files of one: tests/unit/data",
     r"certify|certificate|deanon": "needs attacks with a model: tests/accept/test_accept_deanon.py",
     r"placebo": "needs a snapshot of the CSI300: tests/unit/data",
     r"--embeddings|--model …|--model X| DIR\b": "names what only the reader has",

@@ -134,7 +134,7 @@ def test_check_and_info_judge_a_source_or_a_stored_snapshot(tmp_path: Path, caps
     ("words", "message"),
     [
         (["import", "lon"], "unknown data provider 'lon'; did you mean 'long'?"),
-        (["import", "synthetic"], "data provider 'synthetic' imports nothing; say `ktdeval data build synthetic`"),
+        (["import", "synthetic"], "data provider 'synthetic' is not for import; say `ktdeval data build synthetic`"),
         (["check", "nowhere"], "nowhere is neither a folder nor a data provider"),
         (["info", "nowhere"], "nowhere: not a market snapshot"),
         (["import", "long", "--out", "x"], "field 'bars' is missing"),

@@ -1,0 +1,365 @@
+"""Markets fetched from vendors: against answers in their formats, from a local server or a module of the library's name."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.storage import load_snapshot
+from ktdeval_data.fetch import answers
+from ktdeval_data.fetch.vendor import plan, vendors
+from paths import SUPPORT
+from vendor_answers import DAYS, FIRST, LAST, TOKEN, TushareServer, tushare_server
+
+RANGE = ("--first", FIRST, "--last", LAST, "--per-minute", "100000", "--repair", "accept_member_count")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TushareServer]:
+    monkeypatch.setenv("TUSHARE_TOKEN", TOKEN)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with tushare_server() as running:
+        yield running
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that were waited; nothing really waits."""
+    seconds: list[float] = []
+    monkeypatch.setattr(answers.time, "sleep", seconds.append)
+    return seconds
+
+
+@pytest.fixture(params=["baostock", "akshare"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(str(SUPPORT / "vendor_libraries"))
+    sys.modules.pop(request.param, None)
+    yield importlib.import_module(request.param)
+    sys.modules.pop(request.param, None)
+
+
+def fetch(out: Path, vendor: str, *more: str) -> list[str]:
+    return ["data", "fetch", "csi300", "--from", vendor, *RANGE, "--out", str(out), *more]
+
+
+def from_server(out: Path, server: TushareServer, *more: str) -> list[str]:
+    return fetch(out, "tushare", "--endpoint", server.endpoint, *more)
+
+
+def members_file(folder: Path) -> str:
+    path = folder / "members.csv"
+    path.write_text("code,in_date,out_date\n000001,2020-01-02,2024-01-30\n600519,2020-01-02,\n688981,2024-01-31,\n")
+    return str(path)
+
+
+def more_of(vendor: str, folder: Path) -> tuple[str, ...]:
+    return ("--members", members_file(folder)) if vendor == "akshare" else ()
+
+
+def texts_in(folder: Path) -> str:
+    return "".join(path.read_text(encoding="utf-8", errors="replace") for path in folder.rglob("*") if path.is_file())
+
+
+def reference(snapshot: MarketSnapshot) -> dict[str, Any]:
+    moutai, smic = snapshot.asset_index["600519.SH"], snapshot.asset_index["688981.SH"]
+    return {
+        "days": tuple(map(str, snapshot.days)),
+        "codes": snapshot.codes,
+        "bar": [float(getattr(snapshot, name)[1, moutai]) for name in ("open", "high", "low", "close", "volume", "amount")],
+        "factor": (snapshot.factor[:, moutai] / snapshot.factor[0, moutai]).round(6).tolist(),
+        "halted": np.flatnonzero(np.isnan(snapshot.close[:, smic])).tolist(),
+        "benchmark": snapshot.benchmark.tolist(),
+        "name": snapshot.names[moutai],
+    }
+
+
+EXPECTED = {
+    "days": DAYS,
+    "codes": ("000001.SZ", "600519.SH", "688981.SH"),
+    "bar": [10.22, 10.31, 10.17, 10.26, 11900.0, 119 * 1022.0],
+    "factor": [1.0] * 5 + [1.02] * 4,
+    "halted": [3],
+    "benchmark": [3300.5 + day for day in range(9)],
+    "name": "贵州茅台",
+}
+
+
+def test_tushare_gives_a_market_with_dated_members_and_names(
+    tmp_path: Path, server: TushareServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(from_server(tmp_path / "m", server)) == 0
+    snapshot = load_snapshot(tmp_path / "m")
+    assert f"id {snapshot.id}" in capsys.readouterr().out
+    assert reference(snapshot) == EXPECTED
+    assert snapshot.industries == ("银行", "白酒", "半导体")
+    assert snapshot.member.sum(axis=0).tolist() == [4, 9, 5]
+    # Names have their days; what Tushare repeats counts once.
+    called = [snapshot.called(1, row)[1] for row in (4, 5)]
+    assert called == ["茅台股份", "贵州茅台"]
+    assert [spell.name for spell in snapshot.spells if spell.code == "600519.SH"] == called
+    assert len(server.asked) == len({json.dumps(entry) for entry in server.asked}) == 3 + 3 * 3 + 6 + 1
+    # The same command again asks nothing; its snapshot is the same one.
+    assert main(from_server(tmp_path / "m", server)) == 0
+    assert len(server.asked) == 19
+
+
+def test_a_library_gives_the_same_market(
+    tmp_path: Path, library: ModuleType, waits: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    vendor = library.__name__
+    command = fetch(tmp_path / "m", vendor, *more_of(vendor, tmp_path))
+    assert main(command) == 0
+    assert "login" not in capsys.readouterr().out
+    snapshot = load_snapshot(tmp_path / "m")
+    assert reference(snapshot) == EXPECTED
+    industries = {"baostock": ("银行", "白酒", "半导体"), "akshare": ("SWS 48", "SWS 34", "unknown")}
+    assert snapshot.industries == industries[vendor]
+    # Interrupted at any request, and asked again: equal.
+    whole, library.ASKED[:] = len(library.ASKED), []
+    error: Any = "10005001" if vendor == "baostock" else KeyboardInterrupt()
+    for place in (3, 7):
+        library.FAULTS[place] = error
+        assert main(fetch(tmp_path / "n", vendor, *more_of(vendor, tmp_path))) in (2, 130)
+    assert main(fetch(tmp_path / "n", vendor, *more_of(vendor, tmp_path))) == 0
+    assert load_snapshot(tmp_path / "n").id == snapshot.id
+    assert len(library.ASKED) == whole + 2
+    # A passing fault is asked again.
+    library.FAULTS[len(library.ASKED) + 1] = "10002007" if vendor == "baostock" else ValueError("no page")
+    assert main(fetch(tmp_path / "o", vendor, *more_of(vendor, tmp_path))) == 0
+    assert load_snapshot(tmp_path / "o").id == snapshot.id
+
+
+def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, server: TushareServer) -> None:
+    assert main(from_server(tmp_path / "whole", server)) == 0
+    whole, server.asked[:] = len(server.asked), []
+    server.edit = lambda api, params, reply: None if len(server.asked) == 8 else reply
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ktdeval", *from_server(tmp_path / "cut", server)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    assert server.hanging.wait(60)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "cut").exists()
+    server.edit = lambda api, params, reply: reply
+    assert main(from_server(tmp_path / "cut", server)) == 0
+    assert len(server.asked) == whole + 1  # the one that hung is asked twice, every other one once
+    assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
+
+
+def test_limits_are_kept_and_waited_for(
+    tmp_path: Path, server: TushareServer, waits: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.faults = {1: (429, {"Retry-After": "7"}), 4: (503, {})}
+
+    def minute(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
+        return {"code": 40203, "msg": "抱歉，您每分钟最多访问该接口200次", "data": None} if len(server.asked) == 8 else reply
+
+    server.edit = minute
+    assert main(from_server(tmp_path / "m", server)) == 0
+    assert len(server.asked) == 19 + 3
+    long = [seconds for seconds in waits if seconds > 2]
+    assert [int(seconds) // 7 for seconds in long] == [1, 8]  # 7 s, 60 s, each with jitter
+    assert "rate limited, attempt 1 of 9, waiting" in capsys.readouterr().err
+    log = [json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in log if line["event"] != "answered"] == ["rate_limited", "overloaded", "rate_limited"]
+    assert {line["api"] for line in log} >= {"index_weight", "daily", "adj_factor", "namechange", "stock_basic", "index_daily"}
+    # The pace: with one request a minute, almost a minute between two.
+    waits.clear()
+    assert main([*from_server(tmp_path / "n", server), "--per-minute", "1"]) == 0
+    assert max(waits) == pytest.approx(60, abs=15)
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (
+            {"code": 40203, "msg": "抱歉，您每天最多访问该接口5次"},
+            "the limit of this hour or day is used up, run the same command later",
+        ),
+        ({"code": 2002, "msg": "抱歉，您没有访问该接口的权限"}, "the account needs more points for this call"),
+        ({"code": 40101, "msg": f"您的token不对，请确认。{TOKEN}"}, "check TUSHARE_TOKEN"),
+        (
+            {"code": 0, "data": {"fields": ["ts_code"], "items": [["x"]], "has_more": True}},
+            "the answer was cut (has_more) at 1 rows",
+        ),
+        ({"code": 0, "data": []}, "an answer without data.fields and data.items"),
+        (
+            {"code": 0, "data": {"fields": ["a"], "items": [["x", "y"]]}},
+            "not a kept answer (rows of another length than the columns)",
+        ),
+    ],
+)
+def test_refusals_are_one_line_without_the_token(
+    tmp_path: Path, server: TushareServer, waits: list[float], capsys: pytest.CaptureFixture[str], reply: dict[str, Any], words: str
+) -> None:
+    server.edit = lambda api, params, whole: reply
+    assert main(from_server(tmp_path / "m", server)) == 2
+    error = capsys.readouterr().err
+    assert words in error.splitlines()[-1]
+    assert TOKEN not in error + texts_in(tmp_path)
+
+
+def test_the_token_is_nowhere(
+    tmp_path: Path, server: TushareServer, waits: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Even where a server sends it back in a name, or as the reason of a failure.
+    def leak(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
+        if api == "stock_basic":
+            reply["data"]["items"] = [[*item[:2], TOKEN, *item[3:]] for item in reply["data"]["items"]]
+        return reply
+
+    server.edit, server.faults = leak, {2: (500, {"X-Token": TOKEN})}
+    assert main(from_server(tmp_path / "m", server)) == 0
+    told = capsys.readouterr()
+    assert TOKEN not in told.out + told.err + texts_in(tmp_path)
+    assert load_snapshot(tmp_path / "m").names[0] == "[key]"
+
+
+def test_a_renamed_column_is_one_line_that_says_what_to_do(
+    tmp_path: Path, server: TushareServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rename(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
+        reply["data"]["fields"] = ["volume" if name == "vol" else name for name in reply["data"]["fields"]]
+        return reply
+
+    server.edit = rename
+    assert main(from_server(tmp_path / "m", server)) == 2
+    expected = "tushare daily: the answer has no column 'vol' for bars.volume; did you mean 'volume'?; say --map bars.volume=COLUMN"
+    assert capsys.readouterr().err == f"ktdeval: error: {expected}\n"
+    asked = len(server.asked)
+    assert main(from_server(tmp_path / "m", server, "--map", "bars.volume=volume")) == 0
+    assert server.asked[asked:].count(server.asked[asked - 1]) == 0  # what was answered is not asked for again
+    assert reference(load_snapshot(tmp_path / "m")) == EXPECTED
+
+
+def recipe(out: Path, file: Path, endpoint: str = "http://127.0.0.1:1") -> list[str]:
+    return ["data", "fetch", "--recipe", str(file), "--out", str(out), "--set", f"endpoint={endpoint},per_minute=100000"]
+
+
+def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
+    tmp_path: Path, server: TushareServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(from_server(tmp_path / "m", server)) == 0
+    file = tmp_path / "m" / "recipe.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert TOKEN not in text
+    assert server.endpoint not in text
+    capsys.readouterr()
+    assert main(recipe(tmp_path / "again", file, server.endpoint)) == 0
+    assert f"equal to the snapshot of {file}" in capsys.readouterr().out
+    assert (tmp_path / "again" / "recipe.yaml").read_text(encoding="utf-8") == text
+
+    def revised(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
+        for item in reply["data"]["items"] if api == "daily" and params["ts_code"] == "600519.SH" else ():
+            if item[1] == "20240202":
+                item[5] += 0.01
+        if api == "namechange" and params["ts_code"] == "000001.SZ":
+            reply["data"]["items"][0][1] = "平安"
+        return reply
+
+    server.edit = revised
+    assert main(recipe(tmp_path / "later", file, server.endpoint)) == 2
+    error = capsys.readouterr().err
+    assert "bars.parquet: close differs, first on 2024-02-02, of 600519.SH; names.parquet: names differs, of 000001.SZ;" in error
+    assert not (tmp_path / "later").exists()
+
+    def gone(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
+        if api in ("index_weight", "daily"):
+            reply["data"]["items"] = [
+                item for item in reply["data"]["items"] if "688981.SH" not in item[:2] and item[1] != "20240206"
+            ]
+        return reply
+
+    server.edit = gone
+    assert main(recipe(tmp_path / "gone", file, server.endpoint)) == 2
+    error = capsys.readouterr().err
+    assert "bars.parquet: day 2024-02-06 is absent; assets.parquet: code 688981.SH is absent" in error
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (("recipe: 1", "recipe: 2"), "recipe of version 2, expected 1; upgrade ktdeval"),
+        (("  vendor:", "  endpoint: http://127.0.0.1:1\n  vendor:"), "query.endpoint is for the user to set, not for a recipe"),
+        (("market: csi300", "market: synthetic"), "'synthetic' is not a market that can be fetched"),
+        (("market: csi300", "market: csi301"), "csi301"),
+        (("snapshot:", "snap:"), "unknown field 'snap'"),
+    ],
+)
+def test_a_bad_recipe_is_refused_before_anything_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], edit: tuple[str, str], words: str
+) -> None:
+    text = (
+        "recipe: 1\nmarket: csi300\nquery:\n  vendor: tushare\nsnapshot: ab\nday_fields: []\ndays: {}\ncode_fields: []\ncodes: {}\n"
+    )
+    file = tmp_path / "recipe.yaml"
+    file.write_text(text.replace(*edit))
+    assert main(recipe(tmp_path / "m", file)) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (fetch(Path("m"), "tushare"), "tushare: no token; set TUSHARE_TOKEN to yours"),
+        (fetch(Path("m"), "akshare"), "akshare has no past membership; say --members FILE"),
+        (fetch(Path("m"), "tushare", "--last", "2999-01-01"), "last: 2999-01-01 is not over yet; choose "),
+        (fetch(Path("m"), "tushare", "--first", "2024-13-01"), "first: '2024-13-01' is not a date; write it as 2024-01-02"),
+        (fetch(Path("m"), "tushare", "--first", "2024-03-01"), "first: 2024-03-01 lies after last, 2024-02-06"),
+        (fetch(Path("m"), "tushare", "--map", "bars.volum=v"), "map: 'bars.volum' is no field; did you mean 'bars.volume' or"),
+        (["data", "fetch"], "say what to fetch"),
+        (["data", "fetch", "--recipe", "r.yaml", *fetch(Path("m"), "tushare")[2:]], "--recipe names its market itself"),
+        (["data", "fetch", "synthetic"], "data provider 'synthetic' is not for fetch; say `ktdeval data build synthetic`"),
+        (["data", "build", "csi300", "--from", "tushare", *RANGE, "--out", "m"], "no folder for answers; say --answers DIR"),
+    ],
+)
+def test_bad_requests_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TUSHARE_TOKEN", raising=False)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert expected in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("vendor", ["baostock", "akshare"])
+def test_a_missing_library_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], vendor: str
+) -> None:
+    monkeypatch.setitem(sys.modules, vendor, None)
+    assert main(fetch(tmp_path / "m", vendor, *more_of(vendor, tmp_path))) == 2
+    assert capsys.readouterr().err == f'ktdeval: error: {vendor} is not installed; pip install "ktdeval[{vendor}]"\n'
+
+
+def test_requests_are_planned_in_spans_that_vendors_answer_whole() -> None:
+    tushare, baostock = vendors()["tushare"], vendors()["baostock"]
+    spans = [
+        (request.params["start_date"], request.params["end_date"])
+        for request in plan(tushare, tushare.tables["bars"], ["600519.SH"], date(2012, 2, 29), date(2024, 1, 5))
+    ]
+    assert spans == [("20120229", "20170228"), ("20170301", "20220228"), ("20220301", "20240105")]
+    months = list(plan(tushare, tushare.tables["members"], ["000300.SH"], date(2023, 12, 5), date(2024, 1, 3)))
+    assert [request.params["start_date"] for request in months] == ["20231101", "20231201", "20240101"]
+    assert months[-1].params == {"index_code": "000300.SH", "start_date": "20240101", "end_date": "20240103"}
+    weeks = list(plan(baostock, baostock.tables["members"], ["000300.SH"], date(2024, 1, 1), date(2024, 1, 9)))
+    assert [request.params["date"] for request in weeks] == ["2024-01-01", "2024-01-08"]
+    assert os.sep not in "".join(table.api for vendor in vendors().values() for table in vendor.tables.values())

@@ -119,7 +119,7 @@ def simulate(tape: MarketTape, signal: FloatArray, n_drop: int) -> list[Settleme
     account, days = open_account(CONFIG), []
     for row in range(1, len(signal) - 1):
         action = dropout_action(signal[row - 1], set(account.positions), n_drop)
-        day = settle(account, tape.day(row), action, CONFIG, row - 1)
+        day = settle(account, tape.day(row), action, row - 1)
         account = day.after
         days.append(day)
     return days
@@ -141,7 +141,7 @@ def measure(market: Market, n_drop: int, repeats: int) -> float:
     print(
         f"ktdeval  {speed:10,.0f} days/s  (best {len(days) / min(loop_s):,.0f}; {1e6 / speed:.0f} us a day, tape "
         f"{statistics.median(tape_s) * 1e3:.0f} ms once)  {len(outcomes)} orders, {rejected} rejected, final NAV "
-        f"{days[-1].nav_fen / 100:,.0f} CNY"
+        f"{days[-1].nav_minor / 100:,.0f} CNY"
     )
     return speed
 

@@ -283,7 +283,7 @@ def reference(market: MarketSnapshot, model: str, mode: str, steps: int) -> Iter
     for row in range(base, base + count):
         decision = decide(shown, model, base, row, account)
         yield Moment(row, account, orders_of(decision.action))
-        account = settle(account, tape.day(row + 1), decision.action, shown.task.trading, row).after
+        account = settle(account, tape.day(row + 1), decision.action, row).after
 
 
 def decision_rows(market: MarketSnapshot, steps: int) -> tuple[int, int]:

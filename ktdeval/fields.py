@@ -31,9 +31,12 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     factory: Any = dataclasses.MISSING,
+    leave_out_null: bool = False,
 ) -> Any:
-    """Return a dataclass field with its documentation and its bounds (both ends included)."""
-    metadata = {"help": help, "minimum": minimum, "maximum": maximum}
+    """Return a dataclass field with its documentation and its bounds (both ends included). `leave_out_null`: None is not written by
+    `to_mapping`, so that configs from before the field was there keep their hash.
+    """
+    metadata = {"help": help, "minimum": minimum, "maximum": maximum, "leave_out_null": leave_out_null}
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -136,7 +139,11 @@ def to_mapping(config: Any) -> dict[str, Any]:
 
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+            return {
+                field.name: plain(getattr(value, field.name))
+                for field in dataclasses.fields(value)
+                if getattr(value, field.name) is not None or not field.metadata.get("leave_out_null")
+            }
         if isinstance(value, Mapping):
             return {key: plain(item) for key, item in value.items()}
         return [plain(item) for item in value] if isinstance(value, (tuple, list)) else value

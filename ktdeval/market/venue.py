@@ -3,9 +3,9 @@
 Money is counted in minor units of the currency, quantities in steps, prices in ticks of the engine: all integers. With
 `ticks_per_minor` ticks of one step's price in a minor unit,
 
-    notional = round_half_up(price_ticks * steps / ticks_per_minor)
+    notional = price_ticks * steps / ticks_per_minor
 
-is exact, whatever the market. Costs of a fill, in minor units, halves up:
+is exact but for the rounding to a minor unit, whatever the market. Costs of a fill:
 
     fee = min(max(notional * bps + units * per_unit, minimum), notional * maximum_bps)      + on sells
           notional * sell_levy_bps + min(units * sell_levy_per_unit, sell_levy_most)

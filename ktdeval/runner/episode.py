@@ -22,7 +22,7 @@ from ktdeval.masking.identities import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.store import LEDGER
-from ktdeval.trading.account import Settlement, open_account, value_fen
+from ktdeval.trading.account import Settlement, open_account, value_minor
 from ktdeval.trading.constraints import Breach, known_breaches
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import CorporateActionRecord, CountsRecord, Ledger, OrderRecord, PositionRecord, StepRecord
@@ -34,7 +34,7 @@ class Bookkeeper:
     """Account of an episode from step to step, its first on the day of `base_row`: settles decisions at the next opens."""
 
     def __init__(self, snapshot: MarketSnapshot, tape: MarketTape, trading: TradingConfig, base_row: int) -> None:
-        self.account = open_account(trading)
+        self.account = open_account(trading, tape.minor_per_unit)
         self.last: StepRecord | None = None
         self._snapshot = snapshot
         self._tape = tape
@@ -52,14 +52,14 @@ class Bookkeeper:
         if not self._trading.constraint_feedback:
             return []
         columns = self._snapshot.asset_index
-        held_fen = {columns[held.code]: held.value_minor for held in self.last.positions} if self.last else {}
-        return known_breaches(self.account, held_fen, action, self._trading)
+        held_minor = {columns[held.code]: held.value_minor for held in self.last.positions} if self.last else {}
+        return known_breaches(self.account, held_minor, action, self._trading, self._tape.terms)
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
         """Settle a decision and return its record. Raises InvariantError: the books don't add up."""
         row = self._base_row + step
         day = self._tape.day(row + 1)
-        booked = settle(self.account, day, decision.action, self._trading, row)
+        booked = settle(self.account, day, decision.action, row)
         codes, days = self._snapshot.codes, self._snapshot.days
         self.account = booked.after
         self.last = StepRecord(
@@ -76,15 +76,15 @@ class Bookkeeper:
                     ratio=change.ratio,
                     shares_before=change.shares_before,
                     shares_after=change.shares_after,
-                    cash_minor=change.cash_fen,
+                    cash_minor=change.cash_minor,
                 )
                 for change in booked.corporate_actions
             ),
             positions=_positions(codes, booked, day),
-            cash_minor=booked.after.cash_fen,
-            holdings_minor=booked.holdings_fen,
-            nav_minor=booked.nav_fen,
-            open_nav_minor=booked.open_nav_fen,
+            cash_minor=booked.after.cash_minor,
+            holdings_minor=booked.holdings_minor,
+            nav_minor=booked.nav_minor,
+            open_nav_minor=booked.open_nav_minor,
         )
         return self.last
 
@@ -104,8 +104,8 @@ def _orders(codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome
             message=outcome.message,
             filled_shares=outcome.shares,
             price_ticks=outcome.price_ticks,
-            notional_minor=outcome.notional_fen,
-            fee_minor=outcome.fee_fen,
+            notional_minor=outcome.notional_minor,
+            fee_minor=outcome.fee_minor,
         )
         for place, (order, outcome) in enumerate(zip(decision.action, outcomes, strict=True))
     )
@@ -120,7 +120,7 @@ def _positions(codes: Sequence[str], booked: Settlement, day: TradingDay) -> tup
             shares=held.shares,
             locked=held.locked,
             price_ticks=ticks[asset],
-            value_minor=value_fen(held.shares, ticks[asset]),
+            value_minor=value_minor(held.shares, ticks[asset], day.units[asset]),
         )
         for asset, held in sorted(booked.after.positions.items())
     )

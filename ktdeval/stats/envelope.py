@@ -26,11 +26,11 @@ import numpy.typing as npt
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.series import TRADING_DAYS, Series
-from ktdeval.trading.account import holdings_fen, nav_fen, open_day
+from ktdeval.trading.account import holdings_minor, nav_minor, open_day
 from ktdeval.trading.executor import execute
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import TICKS_PER_FEN, Account, Order, Position, TradingConfig
+from ktdeval.trading.types import Account, Order, Position, TradingConfig
 
 _TRIES = 8  #: Names drawn for one entry before it is given up
 
@@ -132,15 +132,15 @@ def random_envelope(
         trader = None if moves is None else _RandomTrader(day, config, moves, rng, paths)
         trades += moves is not None
         for path in range(paths):
-            account, _ = open_day(accounts[path], day)
+            account, _, _ = open_day(accounts[path], day)
             if trader is not None:
                 account, turnover = trader.trade(path, account)
                 activity[0] += turnover
             accounts[path] = account
-            worth = account.cash_fen + holdings_fen(account.positions, day.close_ticks)
+            worth = account.cash_minor + holdings_minor(account.positions, day.close_ticks, day.units)
             nav[path, number + 1] = worth
             activity[1] += len(account.positions)
-            activity[2] += account.cash_fen / worth if worth else 0.0
+            activity[2] += account.cash_minor / worth if worth else 0.0
         held = frozenset(position.code for position in step.positions)
     turnover, names, cash = (value / max(len(steps) * paths, 1) for value in activity)
     return _summary(ledger, nav / 100, settings, Activity(TRADING_DAYS * turnover, names, cash), trades)
@@ -162,11 +162,11 @@ class _RandomTrader:
 
     def trade(self, path: int, account: Account) -> tuple[Account, float]:
         """Return the account of one trader after its fills, and what it traded as a share of its NAV; `account` is at the open."""
-        nav = nav_fen(account, self.day.open_ticks)
+        nav = nav_minor(account, self.day.open_ticks, self.day.units)
         if nav <= 0:
             return account, 0.0
-        after, outcomes = execute(account, self.day, self.orders(path, account.positions, nav), self.config)
-        return after, sum(outcome.notional_fen for outcome in outcomes) / nav
+        after, outcomes = execute(account, self.day, self.orders(path, account.positions, nav))
+        return after, sum(outcome.notional_minor for outcome in outcomes) / nav
 
     def orders(self, path: int, held: Mapping[int, Position], nav: int) -> tuple[Order, ...]:
         """Return the random counterpart of the agent's fills, for a trader with these positions and this NAV at the open."""
@@ -180,7 +180,7 @@ class _RandomTrader:
         for amount in moves.trims[: len(trimmed)]:
             asset = trimmed.pop(int(next(chance) * len(trimmed)))
             lots = self._lots(asset, amount * nav)
-            shares = min(lots, (held[asset].shares - 1) // self.config.lot_shares * self.config.lot_shares)
+            shares = min(lots, (held[asset].shares - 1) // self.day.terms[asset].lot * self.day.terms[asset].lot)
             if shares > 0:
                 orders.append(_order(asset, "SELL", shares))
         own = [asset for asset in trimmed if day.member[asset] and not day.limit_up[asset]]
@@ -203,15 +203,15 @@ class _RandomTrader:
         return []
 
     def _buy(self, asset: int, amount: float, nav: int, held: int) -> list[Order]:
-        lot = self.config.lot_shares
-        room = int(self.config.max_weight * nav) * TICKS_PER_FEN // self.day.open_ticks[asset] - held
+        lot = self.day.terms[asset].lot
+        room = int(self.config.max_weight * nav) * self.day.units[asset] // self.day.open_ticks[asset] - held
         shares = min(self._lots(asset, amount * nav), room // lot * lot)
         return [_order(asset, "BUY", shares)] if shares >= self.day.min_buy_shares[asset] else []
 
-    def _lots(self, asset: int, value_fen: float) -> int:
-        """Shares worth about `value_fen` at the open, to the nearest lot: rounding down would lose turnover."""
-        lot = self.config.lot_shares
-        return int(value_fen * TICKS_PER_FEN / self.day.open_ticks[asset] / lot + 0.5) * lot
+    def _lots(self, asset: int, value_minor: float) -> int:
+        """Shares worth about `value_minor` at the open, to the nearest lot: rounding down would lose turnover."""
+        lot = self.day.terms[asset].lot
+        return int(value_minor * self.day.units[asset] / self.day.open_ticks[asset] / lot + 0.5) * lot
 
 
 def _order(asset: int, side: str, shares: int) -> Order:

@@ -10,9 +10,11 @@ from ktdeval.trading.ledger import (
     StepRecord as StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape as MarketTape, TradingDay as TradingDay
+from ktdeval.trading.terms import Terms as Terms, limits_of as limits_of, terms_of as terms_of
 from ktdeval.trading.types import (
     Account as Account,
     Action as Action,
+    Charge as Charge,
     Order as Order,
     Outcome as Outcome,
     Position as Position,

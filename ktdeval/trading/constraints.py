@@ -6,10 +6,10 @@ the value of a holding, so that feedback tells nothing about a stock that a mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ktdeval.trading.market_tape import PPB, scaled_int
+from ktdeval.trading.terms import PPB, Terms, limits_of
 from ktdeval.trading.types import Account, Action, Order, TradingConfig
 
 
@@ -20,7 +20,9 @@ class Breach(NamedTuple):
     rule: str  #: `universe` (a label of no stock), `holding`, `position_limit`, `weight_limit` or `cash`
 
 
-def known_breaches(account: Account, held_fen: Mapping[int, int], action: Action, config: TradingConfig) -> list[Breach]:
+def known_breaches(
+    account: Account, held_minor: Mapping[int, int], action: Action, config: TradingConfig, terms: Sequence[Terms] = ()
+) -> list[Breach]:
     """Return the orders that break a rule at the last closes, sells first, as the executor takes them; at most one rule an order.
 
     * `universe`, `holding`: an order for a label of no stock; a sell of what is not held.
@@ -29,10 +31,11 @@ def known_breaches(account: Account, held_fen: Mapping[int, int], action: Action
     * `cash`: a buy when the sells' proceeds and cash are spent by the buys before it. Shares of a name that is not held count 0,
       and costs are not counted.
 
-    T+1 breaks nothing here: what was bought today can be sold at the next open. `held_fen`: asset -> value of the holding at the
-    last close, in fen.
+    T+1 breaks nothing here: what was bought today can be sold at the next open. Nor do orders that open, add to or reduce a short.
+    `held_minor`: asset -> value of the holding at the last close. `terms`: [N] rules of each asset; () where nothing can be sold
+    short.
     """
-    judged = _Judged(account, held_fen, config)
+    judged = _Judged(account, held_minor, config, terms)
     places = sorted(range(len(action)), key=lambda place: action[place].side != "SELL")
     found = ((place, (judged.sell if action[place].side == "SELL" else judged.buy)(action[place])) for place in places)
     return [Breach(place, rule) for place, rule in found if rule is not None]
@@ -41,16 +44,19 @@ def known_breaches(account: Account, held_fen: Mapping[int, int], action: Action
 class _Judged:
     """Cash and names while the orders of an action are judged."""
 
-    def __init__(self, account: Account, held_fen: Mapping[int, int], config: TradingConfig) -> None:
-        self._held, self._shares = dict(held_fen), {asset: held.shares for asset, held in account.positions.items()}
-        self._cash, self._nav = account.cash_fen, account.cash_fen + sum(held_fen.values())
-        self._most_names, self._most_ppb = config.max_positions, scaled_int(config.max_weight, PPB)
+    def __init__(self, account: Account, held_minor: Mapping[int, int], config: TradingConfig, terms: Sequence[Terms]) -> None:
+        self._terms = terms
+        self._held, self._shares = dict(held_minor), {asset: held.shares for asset, held in account.positions.items()}
+        self._cash, self._nav = account.cash_minor, account.cash_minor + sum(held_minor.values())
+        self._most_names, self._most_ppb = limits_of(config)
 
     def sell(self, order: Order) -> str | None:
         asset = order.asset
         if asset is None or asset not in self._held:
-            return "universe" if asset is None else "holding"
-        left = self._target_fen(order) if order.shares is None else self._held[asset] - self._worth(asset, order.shares)
+            return "universe" if asset is None else None if self._can_short(asset) else "holding"
+        if self._held[asset] < 0 or (order.target_weight or 0.0) < 0:
+            return None
+        left = self._target_minor(order) if order.shares is None else self._held[asset] - self._worth(asset, order.shares)
         proceeds = max(0, self._held[asset] - max(0, left))
         self._cash += proceeds
         self._held[asset] -= proceeds
@@ -65,7 +71,9 @@ class _Judged:
         if asset is None:
             return "universe"
         held = self._held.get(asset, 0)
-        wanted = self._target_fen(order) if order.shares is None else held + self._worth(asset, order.shares)
+        if held < 0:
+            return None
+        wanted = self._target_minor(order) if order.shares is None else held + self._worth(asset, order.shares)
         if order.shares is None and wanted <= held:
             return None  # the executor's `target`, as far as the next open leaves it so
         if asset not in self._held and len(self._held) >= self._most_names:
@@ -78,8 +86,11 @@ class _Judged:
         self._held[asset] = max(held, wanted)
         return None
 
-    def _target_fen(self, order: Order) -> int:
+    def _target_minor(self, order: Order) -> int:
         return round((order.target_weight or 0.0) * PPB) * self._nav // PPB
+
+    def _can_short(self, asset: int) -> bool:
+        return bool(self._terms) and self._terms[asset].margin is not None
 
     def _worth(self, asset: int, shares: int) -> int:
         """Value of shares of a holding at the last close; 0 where nothing is held, for its price is not shown."""

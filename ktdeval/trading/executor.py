@@ -3,41 +3,44 @@
 Sells are judged first, then buys, each in the order of the action; outcomes come back in the order of the action. Judged are
 
     SELL    schema, universe, holding, suspended, price_limit, target, t_plus_1, lot, cash
-    BUY     schema, universe, suspended, price_limit, position_limit, target, weight_limit, lot, cash
+    BUY     schema, universe, suspended, price_limit, position_limit, target, weight_limit, lot, minimum, cash
+    a sell beyond the holding, where short sales are allowed
+            schema, universe, suspended, price_limit, position_limit, target, weight_limit, lot, minimum, margin
 
 and the first rule that an order breaks rejects it. What the rules mean at the edges:
 
 * **target** A target weight is worth `weight * NAV` at the opens before any fill (weight in parts per billion). The target
-  holding is that value in shares, rounded down to whole lots; a sell leaves it, a buy adds the whole lots that don't exceed
-  it. A target already reached, or on the other side of the present holding, is rejected under this rule.
+  holding is that value in shares, rounded towards zero to whole lots; a sell leaves it, a buy adds the whole lots that don't exceed
+  it. A target already reached, or on the other side of the present holding, is rejected under this rule. A target below zero is a
+  short, and `schema` where there are none.
 * **holding, t_plus_1** A sell of more than is sellable sells what is sellable: partially filled under `t_plus_1` where shares
   bought today are among the reasons, else under `holding`. With nothing held it is rejected under `holding`, with all of it
-  locked under `t_plus_1`.
+  locked under `t_plus_1`. Where short sales are allowed it sells short instead.
 * **lot** Buys are whole lots, on the STAR board of at least its minimum. Odd lots come only from factor changes: a sell is
   valid when it is whole lots, or when it takes the whole odd remainder of the sellable shares with it. A buy by target whose
   difference is below one lot (STAR: below the minimum) ends here.
+* **minimum** A buy or short sale is worth at least the venue's smallest order; what is held can be sold, and what is owed bought
+  back, however little it is worth.
 * **weight_limit** judges the whole ordered quantity at the fill price against the same NAV, before cash cuts it; equality is
-  allowed.
+  allowed. A short counts with its size.
 * **cash** A buy short of cash takes the largest number of whole lots that cash covers with its fee (partially filled), or
-  none (rejected). A sell whose fee is more than its proceeds and the cash is rejected.
+  none (rejected). The value of shorts and their initial margin are no cash to buy with, but for buying back. A buy that takes a
+  short to a holding is filled whole or not at all. A sell whose fee is more than its proceeds and the cash is rejected.
+* **margin** After a short sale cash is at least the value of all shorts and their initial margin; it is not cut to what fits.
 
-Costs are `round_half_up(notional * bps / 10,000)`, at least the minimum, in fen. All arithmetic is in integers.
+Costs are the venue's (`ktdeval.trading.terms.cost`). All arithmetic is in integers.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from ktdeval.jsonio import csv_rows
-from ktdeval.trading.account import Settlement, check_step, holdings_fen, nav_fen, open_day
-from ktdeval.trading.market_tape import PPB, TradingDay, scaled_int
-from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, Order, Outcome, Position, TradingConfig
+from ktdeval.trading.account import Settlement, check_step, holdings_minor, margin_minor, nav_minor, open_day
+from ktdeval.trading.market_tape import TradingDay
+from ktdeval.trading.terms import PPB, RATE_SCALE, Terms, cost
+from ktdeval.trading.types import Account, Action, Order, Outcome, Position
 
-_RATE_SCALE = 10**10
-_HALF_RATE = _RATE_SCALE // 2
-_HALF_FEN = TICKS_PER_FEN // 2
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))
 # No message holds a number: a share count could read as a security code, and under rescaled prices it would be a wrong one.
 REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
@@ -46,57 +49,33 @@ _REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJEC
 _CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
 
 
-class Terms(NamedTuple):
-    """A trading config in the executor's integers; rates are parts of 10**10."""
-
-    buy_rate: int
-    sell_rate: int
-    min_fee_fen: int
-    lot: int
-    max_positions: int
-    max_weight_ppb: int
-
-
-@lru_cache(maxsize=64)
-def integer_terms(config: TradingConfig) -> Terms:
-    """Return the integer form of a config (a pure function; cached because it is asked for on every fill day)."""
-    return Terms(
-        buy_rate=scaled_int(config.buy_fee_bps, _RATE_SCALE // 10_000),
-        sell_rate=scaled_int(config.sell_fee_bps, _RATE_SCALE // 10_000),
-        min_fee_fen=scaled_int(config.min_fee_cny, 100),
-        lot=config.lot_shares,
-        max_positions=config.max_positions,
-        max_weight_ppb=scaled_int(config.max_weight, PPB),
-    )
-
-
-def settle(account: Account, day: TradingDay, action: Action, config: TradingConfig, decided_row: int) -> Settlement:
+def settle(account: Account, day: TradingDay, action: Action, decided_row: int) -> Settlement:
     """Book one fill day: overnight changes, orders, NAV at the close, under the tape's rules. Raises InvariantError if a check
     fails.
     """
-    opened, corporate_actions = open_day(account, day)
-    open_nav = nav_fen(opened, day.open_ticks)
-    after, outcomes = _execute(opened, day, action, integer_terms(config), open_nav)
-    held = holdings_fen(after.positions, day.close_ticks)
-    changes, nav = tuple(corporate_actions), after.cash_fen + held
-    settlement = Settlement(account, opened, changes, open_nav, action, tuple(outcomes), after, held, nav)
+    opened, corporate_actions, charges = open_day(account, day)
+    open_nav = nav_minor(opened, day.open_ticks, day.units)
+    after, outcomes = _execute(opened, day, action, open_nav)
+    held = holdings_minor(after.positions, day.close_ticks, day.units)
+    changes, nav = tuple(corporate_actions), after.cash_minor + held
+    settlement = Settlement(account, opened, changes, open_nav, action, tuple(outcomes), after, held, nav, tuple(charges))
     check_step(settlement, day, decided_row)
     return settlement
 
 
-def execute(account: Account, day: TradingDay, action: Action, config: TradingConfig) -> tuple[Account, list[Outcome]]:
+def execute(account: Account, day: TradingDay, action: Action) -> tuple[Account, list[Outcome]]:
     """Fill any orders, legal or not, at the opens; return the new account and one outcome per order, in their order."""
-    return _execute(account, day, action, integer_terms(config), nav_fen(account, day.open_ticks))
+    return _execute(account, day, action, nav_minor(account, day.open_ticks, day.units))
 
 
-def _execute(account: Account, day: TradingDay, action: Action, terms: Terms, nav: int) -> tuple[Account, list[Outcome]]:
+def _execute(account: Account, day: TradingDay, action: Action, nav: int) -> tuple[Account, list[Outcome]]:
     if not action:
         return account, []
-    book = _Book(account, day, terms, nav)
+    book = _Book(account, day, nav)
     outcomes = [_REJECTED["schema"]] * len(action)
     buys = []
     for place, order in enumerate(action):
-        if not _is_well_formed(order):
+        if not _is_well_formed(order, day):
             continue
         if order.side == "SELL":
             outcomes[place] = book.sell(order)
@@ -107,30 +86,24 @@ def _execute(account: Account, day: TradingDay, action: Action, terms: Terms, na
     return Account(book.cash, book.positions), outcomes
 
 
-def _is_well_formed(order: Order) -> bool:
+def _is_well_formed(order: Order, day: TradingDay) -> bool:
     weight, shares = order.target_weight, order.shares
     if weight is None:
         return isinstance(shares, int) and shares >= 1
-    return shares is None and 0.0 <= weight <= 1.0
-
-
-def _cost(shares: int, price: int, rate: int, min_fee_fen: int) -> tuple[int, int]:
-    """Notional and fee of a fill, both in fen."""
-    notional = (shares * price + _HALF_FEN) // TICKS_PER_FEN
-    fee = (notional * rate + _HALF_RATE) // _RATE_SCALE
-    return notional, fee if fee > min_fee_fen else min_fee_fen
+    lowest = -1.0 if order.asset is not None and day.terms[order.asset].margin else 0.0
+    return shares is None and lowest <= weight <= 1.0
 
 
 class _Book:
     """Cash and positions while one day's orders are filled."""
 
-    __slots__ = ("cash", "day", "nav", "positions", "terms")
+    __slots__ = ("cash", "day", "limits", "nav", "positions")
 
-    def __init__(self, account: Account, day: TradingDay, terms: Terms, nav: int) -> None:
-        self.cash = account.cash_fen
+    def __init__(self, account: Account, day: TradingDay, nav: int) -> None:
+        self.cash = account.cash_minor
         self.positions = dict(account.positions)
         self.day = day
-        self.terms = terms
+        self.limits = day.limits
         self.nav = nav
 
     def sell(self, order: Order) -> Outcome:
@@ -138,7 +111,9 @@ class _Book:
         asset, day = order.asset, self.day
         if asset is None:
             return _REJECTED["universe"]
-        position = self.positions.get(asset)
+        terms, position = day.terms[asset], self.positions.get(asset)
+        if terms.margin is not None:
+            return self._sell_any(asset, order, terms, position or _NOTHING)
         if position is None:
             return _REJECTED["holding"]
         if not day.tradable[asset]:
@@ -149,20 +124,20 @@ class _Book:
         price = day.open_ticks[asset]
         wanted = order.shares
         if wanted is None:
-            target = self._target_shares(order, price)
+            target = self._target_shares(order, price, terms)
             if target >= held:
                 return _REJECTED["target"]
-            wanted = held - target // self.terms.lot * self.terms.lot
+            wanted = held - target // terms.lot * terms.lot
         return self._fill_sell(asset, wanted, held, locked, price)
 
     def _fill_sell(self, asset: int, wanted: int, held: int, locked: int, price: int) -> Outcome:
-        sellable, lot = held - locked, self.terms.lot
+        terms, sellable = self.day.terms[asset], held - locked
         if sellable == 0:
             return _REJECTED["t_plus_1"]
-        shares = min(wanted, sellable)
+        shares, lot = min(wanted, sellable), terms.lot
         if shares % lot and (sellable - shares) % lot:
             return _REJECTED["lot"]
-        notional, fee = _cost(shares, price, self.terms.sell_rate, self.terms.min_fee_fen)
+        notional, fee = cost(shares, price, terms, True)
         if self.cash + notional < fee:
             return _REJECTED["cash"]
         self.cash += notional - fee
@@ -175,62 +150,160 @@ class _Book:
         rule = "t_plus_1" if locked else "holding"
         return Outcome("partially_filled", rule, _CUT[rule], shares, price, notional, fee)
 
+    def _sell_any(self, asset: int, order: Order, terms: Terms, position: Position) -> Outcome:
+        """Judge and fill a sell where what is not held can be sold short."""
+        day, (held, locked) = self.day, position
+        if not day.tradable[asset]:
+            return _REJECTED["suspended"]
+        if day.limit_down[asset]:
+            return _REJECTED["price_limit"]
+        price, wanted, lot = day.open_ticks[asset], order.shares, terms.lot
+        if wanted is None:
+            target = self._target_shares(order, price, terms)
+            if target >= held:
+                return _REJECTED["target"]
+            size = abs(target) // lot * lot
+            wanted = held - (size if target > 0 else -size)
+        if wanted <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
+            return _REJECTED["lot"]
+        if wanted <= held:
+            return self._fill_sell(asset, wanted, held, locked, price)
+        return self._sell_short(asset, wanted, held, price) if not locked else _REJECTED["t_plus_1"]
+
+    def _sell_short(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
+        """Judge and fill a sell that ends in a short."""
+        day, terms, short = self.day, self.day.terms[asset], wanted - held
+        if not day.member[asset]:
+            return _REJECTED["universe"]
+        if not held and len(self.positions) >= self.limits.max_positions:
+            return _REJECTED["position_limit"]
+        if short * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
+            return _REJECTED["weight_limit"]
+        if short % terms.lot:
+            return _REJECTED["lot"]
+        notional, fee = cost(wanted, price, terms, True)
+        if notional < terms.minimum_notional:
+            return _REJECTED["minimum"]
+        positions = {**self.positions, asset: Position(-short)}
+        if self.cash + notional - fee < margin_minor(positions, day, initial=True):
+            return _REJECTED["margin"]
+        self.cash += notional - fee
+        self.positions = positions
+        return Outcome("filled", None, "", wanted, price, notional, fee)
+
     def buy(self, order: Order) -> Outcome:
         """Judge and fill one buy."""
         asset, day = order.asset, self.day
-        if asset is None or not day.member[asset]:
+        position = self.positions.get(asset) if asset is not None else None
+        held = 0 if position is None else position[0]
+        if asset is None or (held >= 0 and not day.member[asset]):
             return _REJECTED["universe"]
         if not day.tradable[asset]:
             return _REJECTED["suspended"]
         if day.limit_up[asset]:
             return _REJECTED["price_limit"]
-        position = self.positions.get(asset)
-        if position is None and len(self.positions) >= self.terms.max_positions:
+        if position is None and len(self.positions) >= self.limits.max_positions:
             return _REJECTED["position_limit"]
-        held = 0 if position is None else position[0]
-        price, wanted, lot = day.open_ticks[asset], order.shares, self.terms.lot
+        terms, price, wanted = day.terms[asset], day.open_ticks[asset], order.shares
         if wanted is None:
-            target = self._target_shares(order, price)
+            target = self._target_shares(order, price, terms)
             if target <= held:
                 return _REJECTED["target"]
-            wanted = max(0, target // lot * lot - held) // lot * lot
-        if (held + wanted) * price * PPB > self.terms.max_weight_ppb * self.nav * TICKS_PER_FEN:
+            wanted = _whole_lots(target, held, terms.lot)
+        if held < 0:
+            return self._buy_back(asset, wanted, held, price)
+        if (held + wanted) * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
             return _REJECTED["weight_limit"]
-        if wanted % lot or wanted < day.min_buy_shares[asset]:
+        if wanted % terms.lot or wanted < day.min_buy_shares[asset]:
             return _REJECTED["lot"]
         return self._fill_buy(asset, wanted, position or _NOTHING, price)
 
     def _fill_buy(self, asset: int, wanted: int, position: Position, price: int) -> Outcome:
-        terms, shares = self.terms, wanted
-        notional, fee = _cost(shares, price, terms.buy_rate, terms.min_fee_fen)
-        if notional + fee > self.cash:
-            shares = self._affordable(price)
+        terms, shares, cash = self.day.terms[asset], wanted, self.cash
+        if self.day.shorts:
+            cash -= margin_minor(self.positions, self.day, initial=True)
+        notional, fee = cost(shares, price, terms, False)
+        if notional < terms.minimum_notional:
+            return _REJECTED["minimum"]
+        if notional + fee > cash:
+            shares = _affordable(cash, price, terms)
             if shares < self.day.min_buy_shares[asset]:
                 return _REJECTED["cash"]
-            notional, fee = _cost(shares, price, terms.buy_rate, terms.min_fee_fen)
+            notional, fee = cost(shares, price, terms, False)
+            if notional < terms.minimum_notional:
+                return _REJECTED["cash"]
         self.cash -= notional + fee
-        self.positions[asset] = Position(position[0] + shares, position[1] + shares)
+        self.positions[asset] = Position(position[0] + shares, position[1] + shares if terms.locks else 0)
         if shares == wanted:
             return Outcome("filled", None, "", shares, price, notional, fee)
         return Outcome("partially_filled", "cash", _CUT["cash"], shares, price, notional, fee)
 
-    def _affordable(self, price: int) -> int:
-        """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less when there is none."""
-        terms = self.terms
-        # One fen above the exact bound on the notional, so that no rounding can make the first guess too small.
-        most_fen = min(self.cash - terms.min_fee_fen, self.cash * _RATE_SCALE // (_RATE_SCALE + terms.buy_rate)) + 2
-        shares = most_fen * TICKS_PER_FEN // price // terms.lot * terms.lot
-        while shares > 0:
-            notional, fee = _cost(shares, price, terms.buy_rate, terms.min_fee_fen)
-            if notional + fee <= self.cash:
-                break
-            shares -= terms.lot
-        return shares
+    def _buy_back(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
+        """Judge and fill a buy of what is sold short, and perhaps of more."""
+        day, terms, shares, after = self.day, self.day.terms[asset], wanted, held + wanted
+        if after > 0 and not day.member[asset]:
+            return _REJECTED["universe"]
+        if after * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
+            return _REJECTED["weight_limit"]
+        if wanted <= 0 or (wanted % terms.lot and after):
+            return _REJECTED["lot"]
+        notional, fee = cost(shares, price, terms, False)
+        rest = {asset_: position for asset_, position in self.positions.items() if asset_ != asset}
+        needed = margin_minor(rest, day, initial=True) if after > 0 else 0
+        if notional + fee > self.cash - needed:
+            shares = 0 if after > 0 else _affordable(self.cash, price, terms)
+            if shares <= 0:
+                return _REJECTED["cash"]
+            notional, fee = cost(shares, price, terms, False)
+        self.cash -= notional + fee
+        after = held + shares
+        self.positions = {**rest, asset: Position(after, after if after > 0 and terms.locks else 0)} if after else rest
+        if shares == wanted:
+            return Outcome("filled", None, "", shares, price, notional, fee)
+        return Outcome("partially_filled", "cash", _CUT["cash"], shares, price, notional, fee)
 
-    def _target_shares(self, order: Order, price: int) -> int:
-        """Shares worth the order's target weight at `price`, rounded down to a share."""
+    def _target_shares(self, order: Order, price: int, terms: Terms) -> int:
+        """Shares worth the order's target weight at `price`, rounded towards zero to a share."""
         weight_ppb = round((order.target_weight or 0.0) * PPB)
-        return weight_ppb * self.nav * TICKS_PER_FEN // (PPB * price)
+        size = abs(weight_ppb * self.nav) * terms.unit // (PPB * price)
+        return size if (weight_ppb < 0) == (self.nav < 0) else -size
+
+
+def _whole_lots(target: int, held: int, lot: int) -> int:
+    """Shares to buy towards a target: whole lots that don't exceed it; of a short what leaves whole lots of it, or nothing."""
+    if held < 0:
+        return (target // lot * lot if target > 0 else -(-target // lot * lot)) - held
+    return max(0, target // lot * lot - held) // lot * lot
+
+
+def _affordable(cash: int, price: int, terms: Terms) -> int:
+    """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less when there is none."""
+    if cash <= 0:
+        return 0
+    # One unit above the exact bound on the notional, so that no rounding can make the first guess too small.
+    capped = terms.levies is not None and terms.levies.most_rate is not None  # then the least cost of a small order is less
+    most = (
+        min(cash if capped else cash - terms.minimum_fee, cash * RATE_SCALE // (RATE_SCALE + (0 if capped else terms.buy_rate))) + 2
+    )
+    shares = most * terms.unit // price // terms.lot * terms.lot
+    if terms.levies:
+        return _largest_covered(shares // terms.lot, cash, price, terms)
+    while shares > 0:
+        notional, fee = cost(shares, price, terms, False)
+        if notional + fee <= cash:
+            break
+        shares -= terms.lot
+    return shares
+
+
+def _largest_covered(lots: int, cash: int, price: int, terms: Terms) -> int:
+    """Return the largest quantity of up to `lots` lots that cash covers; what is paid never falls as the quantity grows."""
+    low, high = 0, lots
+    while low < high:
+        middle = (low + high + 1) // 2
+        notional, fee = cost(middle * terms.lot, price, terms, False)
+        low, high = (middle, high) if notional + fee <= cash else (low, middle - 1)
+    return low * terms.lot
 
 
 _NOTHING = Position(0)

@@ -2,33 +2,39 @@
 
 Edge semantics, shared by everything that trades:
 
-* **Prices** are integer ticks of 1/10,000 CNY, rounded half up from the snapshot's unadjusted CNY.
+* **Prices** are integer ticks of the venue's (1/10,000 CNY in A-shares), rounded half up from the snapshot's unadjusted prices.
+* **Fills** are at the day's open, at its close (`next_close`), or at the very close that was decided on (`same_close`): that is the
+  previous mark, in today's terms, of an asset that traded on the day of the decision. What a day calls its opens are these prices.
 * **Factor changes.** A day's factor differs from the day before when their ratio leaves 1 by more than `FACTOR_JITTER`; smaller
   wobble (rounding in the source) is ignored until it has added up to more than that. The ratio is kept in parts per billion.
   The *reference price* of a day is the previous mark divided by that ratio, rounded down to a tick.
-* **Suspended names** (no open, or no volume) don't trade. Their mark is the reference price: the last close, in today's terms.
-  A name whose bars have ended for good (delisted, merged) is such a name for ever: it keeps its last mark and can't be sold.
-* **Limits** compare the fill day's open with the reference price, exactly, in integers. Without a previous close there is no limit.
+* **Suspended names** (no price to fill at, or no volume) don't trade, nor do names of a closed exchange. Their mark is the
+  reference price: the last close, in today's terms. A name whose bars have ended for good (delisted, merged) is such a name for
+  ever: it keeps its last mark and can't be sold. Outside A-shares a volume that is not known stops nothing.
+* **Limits** are those of the A-share boards. They compare the fill day's open with the reference price, exactly, in integers.
+  Without a previous close there is no limit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot
-from ktdeval.trading.types import TICKS_PER_CNY, TradingConfig
+from ktdeval.market.snapshot import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, board_of
+from ktdeval.market.venue import Venue
+from ktdeval.trading.terms import PPB, Limits, Terms, limits_of, scaled_int, terms_of
+from ktdeval.trading.types import TradingConfig
 
 IntArray = npt.NDArray[np.int64]
-PPB = 1_000_000_000
 PPM = 1_000_000
 FACTOR_JITTER = 1e-5
-MAX_PRICE_CNY = 100_000_000.0  #: Above this a price is an error of the source, and limit comparisons would leave 64-bit integers
+MAX_PRICE = 100_000_000.0  #: Above this a price is an error of the source, and limit comparisons would leave 64-bit integers
 MAX_FACTOR_RATIO = 1e5
 
 
@@ -46,14 +52,20 @@ class TradingDay(NamedTuple):
     """One fill day, indexed by asset column. Treat as immutable. Flags are bytes of 0 and 1, the cheapest to read one by one."""
 
     row: int  #: row of the day in the snapshot
-    open_ticks: list[int]  #: the open; where nothing trades the reference price, so that a NAV can be marked with it
+    open_ticks: list[int]  #: price of fills; where nothing trades the reference price, so that a NAV can be marked with it
     close_ticks: list[int]  #: the mark at the close; 0 before an asset's first bar
-    tradable: bytes  #: 1 where the asset has an open and volume
+    tradable: bytes  #: 1 where the asset has a price to fill at, and volume
     member: bytes  #: 1 where the asset is in the universe
     limit_up: bytes  #: 1 where the open is too near the upper limit to buy
     limit_down: bytes  #: 1 where the open is too near the lower limit to sell
     min_buy_shares: tuple[int, ...]  #: smallest buy of each asset in shares (larger on the STAR board)
     events: dict[int, FactorEvent]  #: factor changes of this day by asset; assets without a previous price are absent
+    terms: tuple[Terms, ...]  #: rules of each asset
+    units: tuple[int, ...]  #: `unit` of each asset's terms
+    limits: Limits  #: of the account
+    shorts: bool = False  #: whether any asset can be sold short
+    previous_ticks: Sequence[int] = ()  #: the mark at the close before, in that day's terms; empty without shorts
+    nights: int = 1  #: calendar days since the close before
 
 
 @dataclass(frozen=True)
@@ -68,27 +80,53 @@ class MarketTape:
     limit_down: BoolArray
     min_buy_shares: tuple[int, ...]  #: [assets]
     events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
+    terms: tuple[Terms, ...]  #: [assets]
+    limits: Limits
+    nights: tuple[int, ...]  #: [days] calendar days since the day before
+    currency: str
+    minor_per_unit: int
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
-        """Read a snapshot once. Raises DataError on a price or a factor (ratio) out of bounds."""
+        """Read a snapshot once. Raises DataError on a price or a factor (ratio) out of bounds, or venues of two currencies."""
         _check_factor(snapshot)
-        opens, closes = price_ticks(snapshot.open), price_ticks(snapshot.close)
-        tradable = (opens > 0) & (snapshot.volume > 0)
+        venues = _venues(snapshot, config)
+        scales = np.array([venue.ticks_per_unit for venue in venues], dtype=np.int64)
+        opens, closes = price_ticks(snapshot.open, scales), price_ticks(snapshot.close, scales)
         marks, references, events = _marks(closes, _settled_factor(snapshot.factor))
-        limits = np.array([limit_ppm(board, config) for board in snapshot.boards], dtype=np.int64)
-        has_limit = tradable & (references > 0)
+        fills, tradable = _fills(venues, opens, closes, references, snapshot.volume)
+        up, down = _at_limits(snapshot, venues, config, np.where(tradable, fills, 0), references)
+        terms_by_venue = {venue.name: terms_of(venue, config) for venue in venues}
         star_shares = max(config.star_min_shares, config.lot_shares)
+        days = snapshot.days.astype(np.int64)
         return cls(
-            open_ticks=np.where(tradable, opens, references),
+            open_ticks=np.where(tradable, fills, references),
             close_ticks=marks,
             tradable=tradable,
             member=snapshot.member,
-            limit_up=has_limit & (opens * PPM >= references * (PPM + limits)),
-            limit_down=has_limit & (opens * PPM <= references * (PPM - limits)),
-            min_buy_shares=tuple(star_shares if board is Board.STAR else config.lot_shares for board in snapshot.boards),
+            limit_up=up,
+            limit_down=down,
+            min_buy_shares=tuple(
+                star_shares if venue.has_boards and board_of(code) is Board.STAR else terms_by_venue[venue.name].lot
+                for venue, code in zip(venues, snapshot.codes, strict=True)
+            ),
             events=events,
+            terms=tuple(terms_by_venue[venue.name] for venue in venues),
+            limits=limits_of(config),
+            nights=(1, *np.diff(days).tolist()),
+            currency=venues[0].currency if venues else "CNY",
+            minor_per_unit=venues[0].minor_per_unit if venues else 100,
         )
+
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """[assets] ticks of one step's price in a minor unit."""
+        return tuple(terms.unit for terms in self.terms)
+
+    @cached_property
+    def shorts(self) -> bool:
+        """Whether any asset can be sold short."""
+        return any(terms.margin for terms in self.terms)
 
     def day(self, row: int) -> TradingDay:
         """Return the fill day at `row`. Raises DataError: the row lies outside the snapshot."""
@@ -104,12 +142,53 @@ class MarketTape:
             self.limit_down[row].tobytes(),
             self.min_buy_shares,
             self.events.get(row, {}),
+            self.terms,
+            self.units,
+            self.limits,
+            self.shorts,
+            self.close_ticks[row - 1].tolist() if self.shorts and row else [],
+            self.nights[row],
         )
 
 
-def scaled_int(value: float, scale: int) -> int:
-    """`value * scale` to the nearest integer, halves up, from the decimal form that a person wrote (0.1 is one tenth)."""
-    return int((Decimal(str(value)) * scale).to_integral_value(ROUND_HALF_UP))
+def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> list[Venue]:
+    """[N] venue of each asset: that of the config, or else its own. Raises DataError: they count money in two ways."""
+    venues = [config.venue or snapshot.rules[name] for name in snapshot.venues]
+    for venue in venues:
+        if (venue.currency, venue.minor_per_unit) != (venues[0].currency, venues[0].minor_per_unit):
+            raise DataError(
+                f"snapshot {snapshot.meta.name}: venues {venues[0].name} and {venue.name} trade in {venues[0].currency} and "
+                f"{venue.currency}, and an account has one currency; choose assets of one"
+            )
+    return venues
+
+
+def _fills(
+    venues: list[Venue], opens: IntArray, closes: IntArray, references: IntArray, volume: FloatArray
+) -> tuple[IntArray, BoolArray]:
+    """[T, N] price of fills in ticks, and whether the asset trades at it."""
+    known = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
+    has_volume = (volume > 0) | (np.isnan(volume) & ~known)
+    rules = np.array([venue.fill for venue in venues])
+    decided = np.zeros_like(closes, dtype=np.bool_)
+    decided[1:] = (closes > 0)[:-1] & has_volume[:-1]
+    fills = np.where(rules == "next_open", opens, np.where(rules == "next_close", closes, references))
+    trades = np.where(rules == "same_close", decided, (fills > 0) & has_volume)
+    return fills, np.asarray(trades & (fills > 0))
+
+
+def _at_limits(
+    snapshot: MarketSnapshot, venues: list[Venue], config: TradingConfig, fills: IntArray, references: IntArray
+) -> tuple[BoolArray, BoolArray]:
+    """[T, N] whether a fill is too near the upper limit to buy, and the lower one to sell; only A-share boards have limits."""
+    up, down = np.zeros(fills.shape, dtype=np.bool_), np.zeros(fills.shape, dtype=np.bool_)
+    columns = [place for place, venue in enumerate(venues) if venue.has_boards]
+    limits = np.array([limit_ppm(board_of(snapshot.codes[place]), config) for place in columns], dtype=np.int64)
+    price, reference = fills[:, columns], references[:, columns]
+    has_limit = (price > 0) & (reference > 0)
+    up[:, columns] = has_limit & (price * PPM >= reference * (PPM + limits))
+    down[:, columns] = has_limit & (price * PPM <= reference * (PPM - limits))
+    return up, down
 
 
 def limit_ppm(board: Board, config: TradingConfig) -> int:
@@ -117,12 +196,15 @@ def limit_ppm(board: Board, config: TradingConfig) -> int:
     return scaled_int(DAILY_LIMIT_PCT[board], 10_000) - scaled_int(config.limit_buffer_pct, 10_000)
 
 
-def price_ticks(prices: FloatArray) -> IntArray:
-    """CNY to integer ticks, halves up; 0 where the price is NaN. Raises DataError: a price is not below `MAX_PRICE_CNY`."""
+def price_ticks(prices: FloatArray, scales: IntArray) -> IntArray:
+    """[T, N] prices in integer ticks, of which a unit of currency has `scales` ([N]), halves up; 0 where the price is NaN. Raises
+    DataError: a price is not below `MAX_PRICE`.
+    """
     known = np.where(np.isnan(prices), 0.0, prices)
-    if known.size and not known.max() < MAX_PRICE_CNY:
-        raise DataError(f"a price of {known.max():g} CNY a share can't be traded; check the source's price columns and units")
-    return np.floor(known * TICKS_PER_CNY + 0.5).astype(np.int64)
+    if known.size and not known.max() < MAX_PRICE:
+        raise DataError(f"a price of {known.max():g} a share can't be traded; check the source's price columns and units")
+    ticks: IntArray = np.floor(known * scales + 0.5).astype(np.int64)
+    return ticks
 
 
 def ex_price_ticks(previous_ticks: int, ratio_ppb: int) -> int:

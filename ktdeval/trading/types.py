@@ -1,7 +1,9 @@
 """Orders, outcomes and positions: the words of the executor and the ledger.
 
-Money is integer fen (1/100 CNY). Prices are integer ticks of 1/10,000 CNY, so that adjusted prices without a factor trade
-without a second path; a price in whole fen is exact. `notional_fen = round_half_up(price_ticks * shares / 100)`.
+Money is in integer minor units of the account's currency (fen, 1/100 CNY, in A-shares), prices are integer ticks (1/10,000 CNY, so
+that adjusted prices without a factor trade without a second path), quantities are integer steps of the instrument's venue (whole
+A-shares, 1/10,000 of a US share, 1e-8 of a coin): `ktdeval.market.venue` says how they go together. What is called shares is in
+steps.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from ktdeval.fields import option
+from ktdeval.market.venue import Venue
 
 
 @dataclass(frozen=True)
 class TradingConfig:
-    """Costs, lots and limits. Part of every task config, and so of the card."""
+    """Costs, lots and limits. Part of every task config, and so of the card. Costs, lots and the limit buffer are those of
+    A-shares; other venues bring their own.
+    """
 
     initial_cash_cny: int = option(1_000_000, help="starting cash in CNY", minimum=1)
     buy_fee_bps: float = option(5.0, help="cost of a buy in basis points of its notional", minimum=0, maximum=1000)
@@ -33,16 +38,17 @@ class TradingConfig:
     constraint_feedback: bool = option(
         False, help="give feedback and a retry for a submission with an order that is known to break a rule when it is decided"
     )
+    venue: Venue | None = option(None, help="venue of all assets; null: each one's own", leave_out_null=True)
 
 
 Side = Literal["BUY", "SELL"]
 Status = Literal["filled", "partially_filled", "rejected"]
-TICKS_PER_CNY = 10_000
-TICKS_PER_FEN = 100
 
 
 class Order(NamedTuple):
-    """One order as decided, with a target weight (share of NAV, 0..1) or shares; `asset` is None for an unknown stock_id."""
+    """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares; `asset` is None for an unknown
+    stock_id.
+    """
 
     asset: int | None
     side: Side
@@ -53,38 +59,53 @@ class Order(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How one order ended. `rule` is None when filled whole; `shares`, `notional_fen`, `fee_fen` are 0 when rejected."""
+    """How one order ended. `rule` is None when filled whole; `shares`, `notional_minor`, `fee_minor` are 0 when rejected."""
 
     status: Status
     rule: str | None
     message: str
     shares: int = 0
     price_ticks: int = 0
-    notional_fen: int = 0
-    fee_fen: int = 0
+    notional_minor: int = 0
+    fee_minor: int = 0
 
 
 class Position(NamedTuple):
-    """Shares held of one asset, and how many of them were bought on the account's current day (T+1: not yet sellable)."""
+    """Shares held of one asset, below 0 when sold short, and how many of them were bought on the account's current day where that
+    locks them (T+1: not yet sellable).
+    """
 
     shares: int
     locked: int = 0
 
 
 class CorporateAction(NamedTuple):
-    """A factor change applied to a holding: the value before equals shares_after at the ex-price plus cash, to the fen."""
+    """A factor change applied to a holding: the value before equals shares_after at the ex-price plus cash, to the minor unit. Of a
+    short it takes what it gives of a holding as large.
+    """
 
     asset: int
     ratio: float
     shares_before: int
     shares_after: int
-    cash_fen: int
+    cash_minor: int
+
+
+class Charge(NamedTuple):
+    """What the venue did to an account before the day's orders: interest on a short, or a position closed for want of cash."""
+
+    kind: Literal["borrow", "margin_call"]
+    asset: int
+    shares: int  #: borrowed at the close before; or bought (above 0) or sold (below 0) by the call
+    price_ticks: int  #: the mark at the close before; or the price of the fill
+    cash_minor: int  #: change in cash, costs included
+    fee_minor: int = 0  #: of it, costs
 
 
 class Account(NamedTuple):
     """Cash and positions (by asset column, none of zero) at one moment. Treat as immutable: the executor returns a new one."""
 
-    cash_fen: int
+    cash_minor: int
     positions: Mapping[int, Position]
 
 

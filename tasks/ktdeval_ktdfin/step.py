@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from ktdeval.attribution import factor_values
 from ktdeval.harness import HarnessConfig
-from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
+from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView, find_venue
 from ktdeval.masking import AssetRef, Lens, Payload
-from ktdeval.trading import Account, TradingConfig, TradingDay
+from ktdeval.trading import Account, Terms, TradingConfig, TradingDay, limits_of, terms_of
 
 IntArray = npt.NDArray[np.int64]
 
@@ -40,6 +40,7 @@ class Stage:
     trading: TradingConfig
     limit_ppm: IntArray  #: [N] distance from the previous close at which trading stops, in parts per million
     min_buy_shares: IntArray  #: [N] smallest buy
+    terms: Terms  #: rules of every asset
     place: IntArray  #: [N] each asset's place in `lens.order`, the last tie-break of every ranking
     sector_of: IntArray  #: [N] index into `sectors`
     sectors: tuple[str, ...]  #: industry names, ordered by the place of their first asset, which tells nothing about the name
@@ -61,6 +62,7 @@ class Stage:
             trading=trading,
             limit_ppm=np.array([round(limit_stop_pct(board, trading) * PPM / 100) for board in snapshot.boards], dtype=np.int64),
             min_buy_shares=np.array([star_shares if board is Board.STAR else trading.lot_shares for board in snapshot.boards]),
+            terms=terms_of(find_venue("a_share"), trading),
             place=place,
             sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),
             sectors=sectors,
@@ -209,20 +211,25 @@ class Step:
     @cached_property
     def nav_fen(self) -> int:
         """Cash and holdings at the last closes, in fen."""
-        return self.account.cash_fen + sum(self.held_fen.values())
+        return self.account.cash_minor + sum(self.held_fen.values())
 
     @property
     def next_day_at_closes(self) -> TradingDay:
         """Guess the next day from today: opens at the last closes, suspensions and limit states as they are."""
         ticks = _ticks(np.nan_to_num(self.marks_cny)).tolist()
-        flags = {"tradable": self.has_bar, "member": self.member, "limit_up": self.limit_up, "limit_down": self.limit_down}
         return TradingDay(
             row=self.view.day + 1,
             open_ticks=ticks,
             close_ticks=ticks,
             min_buy_shares=tuple(self.stage.min_buy_shares.tolist()),
             events={},
-            **{name: array.tobytes() for name, array in flags.items()},
+            terms=(self.stage.terms,) * len(ticks),
+            units=(self.stage.terms.unit,) * len(ticks),
+            limits=limits_of(self.stage.trading),
+            tradable=self.has_bar.tobytes(),
+            member=self.member.tobytes(),
+            limit_up=self.limit_up.tobytes(),
+            limit_down=self.limit_down.tobytes(),
         )
 
     def benchmark_return(self, since_row: int) -> float:

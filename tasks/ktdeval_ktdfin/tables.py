@@ -55,10 +55,10 @@ def last_close(step: Step, asset: int) -> Payload:
 def account(step: Step) -> Payload:
     """Cash, holdings and NAV at this close."""
     return {
-        "cash_cny": cny(step.account.cash_fen),
-        "holdings_cny": cny(step.nav_fen - step.account.cash_fen),
+        "cash_cny": cny(step.account.cash_minor),
+        "holdings_cny": cny(step.nav_fen - step.account.cash_minor),
         "nav_cny": cny(step.nav_fen),
-        "cash_weight": weight(step.account.cash_fen, step.nav_fen),
+        "cash_weight": weight(step.account.cash_minor, step.nav_fen),
         "positions_held": len(step.account.positions),
     }
 

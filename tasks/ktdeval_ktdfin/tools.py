@@ -164,13 +164,13 @@ def risk_check(
         for asset, target in target_weights.items()
     ]
     # Everything held can be sold at the next open.
-    account = Account(step.account.cash_fen, {asset: Position(one.shares) for asset, one in step.account.positions.items()})
-    after, fills = execute(account, step.next_day_at_closes, tuple(orders), step.stage.trading)
+    account = Account(step.account.cash_minor, {asset: Position(one.shares) for asset, one in step.account.positions.items()})
+    after, fills = execute(account, step.next_day_at_closes, tuple(orders))
     values = [step.value_fen(asset, position.shares) for asset, position in after.positions.items()]
     plan = (
         (
             *(AssetRef(asset), order.side, tables.weight(held.get(asset, 0), nav), order.target_weight),
-            *(Shares(asset, fill.shares), tables.cny(fill.notional_fen), tables.cny(fill.fee_fen), fill.rule),
+            *(Shares(asset, fill.shares), tables.cny(fill.notional_minor), tables.cny(fill.fee_minor), fill.rule),
         )
         for asset, order, fill in zip(target_weights, orders, fills, strict=True)
     )
@@ -178,12 +178,12 @@ def risk_check(
         "plan": tables.table(PLAN_COLUMNS, plan),
         "violations": sum(fill.rule is not None for fill in fills),
         "projected": {
-            "cash_cny": tables.cny(after.cash_fen),
-            "cash_weight": tables.weight(after.cash_fen, nav),
+            "cash_cny": tables.cny(after.cash_minor),
+            "cash_weight": tables.weight(after.cash_minor, nav),
             "positions_held": len(values),
             "largest_weight": tables.weight(max(values, default=0), nav),
-            "traded_weight": tables.weight(sum(fill.notional_fen for fill in fills), nav),
-            "costs_cny": tables.cny(sum(fill.fee_fen for fill in fills)),
+            "traded_weight": tables.weight(sum(fill.notional_minor for fill in fills), nav),
+            "costs_cny": tables.cny(sum(fill.fee_minor for fill in fills)),
         },
         "limits": {"max_positions": step.stage.trading.max_positions, "max_weight": step.stage.trading.max_weight},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +25,11 @@ def make_market(
     factor: Sequence[Sequence[float]] | None = None,
     volume: Sequence[Sequence[float | None]] | None = None,
     member: Sequence[Sequence[bool]] | None = None,
+    **more: Any,
 ) -> MarketSnapshot:
-    """A snapshot from rows of days; by default closes are the opens, the factor is 1, all trade and all are members."""
+    """A snapshot from rows of days; by default closes are the opens, the factor is 1, all trade and all are members. `more`:
+    further fields of the snapshot.
+    """
     open_ = grid(opens)
     close = open_.copy() if closes is None else grid(closes)
     order = np.argsort(np.array(codes))
@@ -48,4 +52,5 @@ def make_market(
         member=np.ones(open_.shape, dtype=bool) if member is None else np.array(member, dtype=bool),
         indices={"000300.SH": np.full(n_days, 1000.0)},
         index_names={"000300.SH": "CSI300"},
+        **more,
     )

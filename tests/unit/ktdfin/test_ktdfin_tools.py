@@ -245,14 +245,14 @@ def test_risk_check_agrees_with_the_executor_when_the_open_repeats_the_close() -
     weights = {0: 0.0, 4: 0.03, 9: 0.05, 10: 0.2, 12: 0.04, 20: 0.09}
     plan = rows(json.loads(scene.lens.render_text(TOOLS["risk_check"].function(context, weights)))["plan"])
     config = TASKS["bright"].trading
-    account = Account(ACCOUNT.cash_fen, {asset: Position(position.shares) for asset, position in ACCOUNT.positions.items()})
+    account = Account(ACCOUNT.cash_minor, {asset: Position(position.shares) for asset, position in ACCOUNT.positions.items()})
     orders = tuple(
         Order(scene.lens.parse_asset(line["stock_id"]), line["side"], 0.5, "", target_weight=line["weight_target"]) for line in plan
     )
-    _, outcomes = execute(account, MarketTape.from_snapshot(market, config).day(row + 1), orders, config)
+    _, outcomes = execute(account, MarketTape.from_snapshot(market, config).day(row + 1), orders)
     for line, outcome in zip(plan, outcomes, strict=True):
         assert line["violation"] == outcome.rule
-        assert (line["shares"], line["cost_cny"]) == (outcome.shares, pytest.approx(outcome.fee_fen / 100, rel=1e-4))
+        assert (line["shares"], line["cost_cny"]) == (outcome.shares, pytest.approx(outcome.fee_minor / 100, rel=1e-4))
 
 
 def test_bad_arguments_come_back_as_feedback() -> None:

@@ -13,19 +13,23 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from ktdeval.errors import InvariantError
-from ktdeval.trading.account import Settlement, check_step, holdings_fen, nav_fen, open_account, open_day, value_fen
+from ktdeval.market.venue import find_venue
+from ktdeval.trading.account import Settlement, check_step, holdings_minor, nav_minor, open_account, open_day, value_minor
 from ktdeval.trading.executor import settle
-from ktdeval.trading.market_tape import PPB, FactorEvent, MarketTape, TradingDay, ex_price_ticks
+from ktdeval.trading.market_tape import FactorEvent, MarketTape, TradingDay, ex_price_ticks
+from ktdeval.trading.terms import PPB, limits_of, terms_of
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, TradingConfig
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
+TERMS = (terms_of(find_venue("a_share"), CONFIG),) * 2
+UNITS = (100, 100)
 
 
 def day_with(events: dict[int, FactorEvent], ticks: int = 100_000) -> TradingDay:
     """A fill day of two assets on which only factor changes matter."""
     one, zero = b"\x01\x01", b"\x00\x00"
-    return TradingDay(1, [ticks, ticks], [ticks, ticks], one, one, zero, zero, (100, 100), events)
+    return TradingDay(1, [ticks, ticks], [ticks, ticks], one, one, zero, zero, (100, 100), events, TERMS, UNITS, limits_of(CONFIG))
 
 
 def change(previous_ticks: int, ratio_ppb: int) -> dict[int, FactorEvent]:
@@ -56,7 +60,7 @@ OVERNIGHT = {  # account at the close, factor change of asset 0, account at the 
 def test_an_account_is_carried_overnight(name: str) -> None:
     account, events, opened, changes = OVERNIGHT[name]
     before = dict(account.positions)
-    assert open_day(account, day_with(events)) == (opened, changes)
+    assert open_day(account, day_with(events)) == (opened, changes, [])
     assert account.positions == before, "the account given is not changed"
 
 
@@ -65,29 +69,31 @@ def test_an_account_is_carried_overnight(name: str) -> None:
 @example(shares=333_333, previous=7, ratio_ppb=999_989_999)
 def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, ratio_ppb: int) -> None:
     events = change(previous, ratio_ppb)
-    opened, changes = open_day(Account(0, {0: Position(shares)}), day_with(events))
+    opened, changes, _ = open_day(Account(0, {0: Position(shares)}), day_with(events))
     after = opened.positions.get(0, Position(0)).shares
     ratio = Fraction(ratio_ppb, 10**9)
     assert after == floor(shares * ratio)
-    assert opened.cash_fen >= 0
-    assert abs(Fraction(shares * previous, 100) - after * Fraction(previous, 100) / ratio - opened.cash_fen) <= 1
-    assert [action.cash_fen for action in changes] == [opened.cash_fen]
+    assert opened.cash_minor >= 0
+    assert abs(Fraction(shares * previous, 100) - after * Fraction(previous, 100) / ratio - opened.cash_minor) <= 1
+    assert [action.cash_minor for action in changes] == [opened.cash_minor]
 
 
 def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:
     market = make_market([CODES["main"]], [[10.01], [None], [None]], factor=[[1.0], [1.0], [1.7]])
     days, account = MarketTape.from_snapshot(market, CONFIG), Account(0, {0: Position(1_100)})
-    before = nav_fen(account, days.day(1).close_ticks)
-    opened, _ = open_day(account, days.day(2))
-    assert nav_fen(opened, days.day(2).open_ticks) == nav_fen(opened, days.day(2).close_ticks) == before == 1_101_100
+    before = nav_minor(account, days.day(1).close_ticks, UNITS)
+    opened, _, _ = open_day(account, days.day(2))
+    assert (
+        nav_minor(opened, days.day(2).open_ticks, UNITS) == nav_minor(opened, days.day(2).close_ticks, UNITS) == before == 1_101_100
+    )
 
 
 def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
     market = make_market([CODES["main"]], [[10.0], [None], [None], [None]], closes=[[10.2], [None], [None], [None]])
     delisted = MarketTape.from_snapshot(market, CONFIG).day(3)
-    assert nav_fen(Account(3, {0: Position(100)}), delisted.close_ticks) == 102_003
-    assert [value_fen(1, ticks) for ticks in (49, 50, 149, 150)] == [0, 1, 1, 2]
-    assert holdings_fen({0: Position(1), 1: Position(1)}, [50, 50]) == 2, "each position for itself"
+    assert nav_minor(Account(3, {0: Position(100)}), delisted.close_ticks, UNITS) == 102_003
+    assert [value_minor(1, ticks, 100) for ticks in (49, 50, 149, 150)] == [0, 1, 1, 2]
+    assert holdings_minor({0: Position(1), 1: Position(1)}, [50, 50], UNITS) == 2, "each position for itself"
     assert open_account(CONFIG) == Account(100_000_000, {})
 
 
@@ -108,18 +114,18 @@ def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(sha
     for row, events in days.events.items():
         held = {asset: Position(int(chance.integers(1, 500)) * 100) for asset in events}
         before = days.day(row - 1)
-        opened, changes = open_day(Account(0, held), days.day(row))
+        opened, changes, _ = open_day(Account(0, held), days.day(row))
         for action in changes:
             assert opened.positions[action.asset].shares == action.shares_after
             if days.tradable[row, action.asset]:
                 value = action.shares_after * Fraction(before.close_ticks[action.asset], 100) / Fraction(action.ratio)
             else:
-                value = Fraction(value_fen(action.shares_after, days.day(row).close_ticks[action.asset]))
-            worth = value_fen(action.shares_before, before.close_ticks[action.asset])
-            assert abs(value + action.cash_fen - worth) <= 1
+                value = Fraction(value_minor(action.shares_after, days.day(row).close_ticks[action.asset], 100))
+            worth = value_minor(action.shares_before, before.close_ticks[action.asset], 100)
+            assert abs(value + action.cash_minor - worth) <= 1
             # What is paid is less than one share: nobody is forced out of a holding.
             lost_ticks = 0 if days.tradable[row, action.asset] else action.shares_after
-            assert action.cash_fen * 100 <= before.close_ticks[action.asset] + lost_ticks + 100
+            assert action.cash_minor * 100 <= before.close_ticks[action.asset] + lost_ticks + 100
         seen += len(changes)
     assert seen > 1_800
 
@@ -135,21 +141,21 @@ MARKET = make_market(
 DAY = MarketTape.from_snapshot(MARKET, CONFIG).day(1)
 BEFORE = Account(10_000_000, {0: Position(500, 100), 1: Position(300)})
 ACTION = (Order(0, "SELL", 0.5, "", shares=200), Order(1, "BUY", 0.5, "", shares=100), Order(None, "BUY", 0.5, "", shares=100))
-GOOD = settle(BEFORE, DAY, ACTION, CONFIG, 0)
+GOOD = settle(BEFORE, DAY, ACTION, 0)
 
 
 def tampered_after(cash: int = 0, **positions: Position) -> Settlement:
     """GOOD with other cash (by a difference) or positions (`p0`, `p1`, `p7`: shares 0 removes), NAV kept consistent."""
     held = {**GOOD.after.positions, **{int(name[1:]): position for name, position in positions.items()}}
     held = {asset: position for asset, position in held.items() if position != Position(0)}
-    return GOOD._replace(after=Account(GOOD.after.cash_fen + cash, held))
+    return GOOD._replace(after=Account(GOOD.after.cash_minor + cash, held))
 
 
 def test_a_day_booked_by_the_executor_passes() -> None:
     assert [outcome.status for outcome in GOOD.outcomes] == ["filled", "filled", "rejected"]
     assert GOOD.after.positions == {0: Position(300), 1: Position(691, 100)}
     assert len(GOOD.corporate_actions) == 1
-    assert GOOD.nav_fen == GOOD.after.cash_fen + 30 * 10_300 + 691 * 1_010
+    assert GOOD.nav_minor == GOOD.after.cash_minor + 30 * 10_300 + 691 * 1_010
     check_step(GOOD, DAY, decided_row=0)
     with pytest.raises(InvariantError, match="not before the fill"):
         check_step(GOOD, DAY, decided_row=1)
@@ -158,27 +164,27 @@ def test_a_day_booked_by_the_executor_passes() -> None:
 CHANGE = GOOD.corporate_actions[0]
 BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
     "cash appears": ("the fills give", lambda: tampered_after(cash=1)),
-    "cash is negative": ("cash is negative", lambda: tampered_after(cash=-GOOD.after.cash_fen - 1)),
+    "cash is negative": ("cash is negative", lambda: tampered_after(cash=-GOOD.after.cash_minor - 1)),
     "shares appear": ("the fills give others", lambda: tampered_after(p0=Position(400))),
     "a lock is forgotten": ("the fills give others", lambda: tampered_after(p1=Position(691, 0))),
     "more is locked than held": ("of them locked", lambda: tampered_after(p0=Position(300, 301))),
     "an empty position is kept": (
         "holds 0 shares",
-        lambda: GOOD._replace(after=Account(GOOD.after.cash_fen, {**GOOD.after.positions, 7: Position(0)})),
+        lambda: GOOD._replace(after=Account(GOOD.after.cash_minor, {**GOOD.after.positions, 7: Position(0)})),
     ),
     "a position vanishes": ("a position is missing", lambda: tampered_after(p0=Position(0))),
-    "NAV is off by a fen": ("is not cash", lambda: GOOD._replace(nav_fen=GOOD.nav_fen + 1)),
+    "NAV is off by a fen": ("is not cash", lambda: GOOD._replace(nav_minor=GOOD.nav_minor + 1)),
     "holdings and NAV are off together": (
         "is not cash",
-        lambda: GOOD._replace(nav_fen=GOOD.nav_fen + 1, holdings_fen=GOOD.holdings_fen + 1),
+        lambda: GOOD._replace(nav_minor=GOOD.nav_minor + 1, holdings_minor=GOOD.holdings_minor + 1),
     ),
     "an order has no outcome": ("have 2 outcomes", lambda: GOOD._replace(outcomes=GOOD.outcomes[:2])),
     "a fill is booked twice": ("the fills give", lambda: GOOD._replace(outcomes=(GOOD.outcomes[0], *GOOD.outcomes[:2]))),
     "a split makes money": (
         "makes or loses money",
-        lambda: GOOD._replace(corporate_actions=(CHANGE._replace(cash_fen=CHANGE.cash_fen + 1),)),
+        lambda: GOOD._replace(corporate_actions=(CHANGE._replace(cash_minor=CHANGE.cash_minor + 1),)),
     ),
-    "a split takes cash": ("takes cash", lambda: GOOD._replace(corporate_actions=(CHANGE._replace(cash_fen=-1),))),
+    "a split takes cash": ("takes cash", lambda: GOOD._replace(corporate_actions=(CHANGE._replace(cash_minor=-1),))),
     "a split is booked twice": ("starts from another holding", lambda: GOOD._replace(corporate_actions=(CHANGE, CHANGE))),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from test_trading_executor import CHINEXT, STAR, A, B, buy, day_at, sell
+from test_trading_executor import CHINEXT, STAR, A, B, buy, day_at, sell, under
 
 from ktdeval.trading.constraints import known_breaches
 from ktdeval.trading.executor import execute
@@ -61,7 +61,7 @@ ORDERS = st.builds(
 @given(st.lists(ORDERS, max_size=6), st.sampled_from([HALF, FULL, Account(100_000_000, {})]))
 def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(orders: list[Order], account: Account) -> None:
     found = breaches(account, *orders)
-    _, outcomes = execute(account, day_at(10.0), tuple(orders), TWO)
+    _, outcomes = execute(account, under(day_at(10.0), TWO), tuple(orders))
     assert all(outcomes[place].status != "filled" for place, _ in found)
     if found and found[0][1] != "cash":  # the orders before the first are filled as they were judged
         assert outcomes[found[0][0]].status == "rejected"

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from ktdeval.errors import InvariantError
-from ktdeval.trading.executor import REJECTIONS, execute, integer_terms, settle
+from ktdeval.market.venue import find_venue
+from ktdeval.trading.executor import REJECTIONS, execute, settle
 from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.terms import limits_of, terms_of
 from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
 from trading_market import CODES, make_market
 
@@ -27,6 +29,11 @@ def day_at(*opens: float | None, previous: tuple[float, ...] = (10.0, 20.0, 50.0
     return MarketTape.from_snapshot(make_market(BOARDS, rows, member=member), CONFIG).day(1)
 
 
+def under(day: TradingDay, config: TradingConfig) -> TradingDay:
+    """The same day for another config's costs, lots and limits."""
+    return day._replace(terms=(terms_of(find_venue("a_share"), config),) * 4, limits=limits_of(config))
+
+
 def buy(asset: int | None, shares: int | None = None, *, weight: float | None = None) -> Order:
     return Order(asset, "BUY", 0.6, "because it fits", weight, shares)
 
@@ -35,8 +42,8 @@ def sell(asset: int | None, shares: int | None = None, *, weight: float | None =
     return Order(asset, "SELL", 0.6, "because it fits", weight, shares)
 
 
-def held(asset: int, shares: int, locked: int = 0, cash_fen: int = 100_000_000) -> Account:
-    return Account(cash_fen, {asset: Position(shares, locked)})
+def held(asset: int, shares: int, locked: int = 0, cash_minor: int = 100_000_000) -> Account:
+    return Account(cash_minor, {asset: Position(shares, locked)})
 
 
 def fills(shares: int) -> tuple[str, str | None, int]:
@@ -65,7 +72,7 @@ class Case(NamedTuple):
 BOTH = (buy(A, 1_000), buy(CHINEXT, 100))
 PENNY = day_at(0.02, previous=(0.02, 20.0, 50.0, 40.0))
 FEW = Account(100_000_000, {A: Position(100), CHINEXT: Position(100)})
-FULL = held(A, 8_000, cash_fen=92_000_000)
+FULL = held(A, 8_000, cash_minor=92_000_000)
 CASES = [
     # order of execution
     Case("outcomes come in the order of the action", CASH, (buy(A, 100), sell(A, 100), buy(None, 100), buy(B, 100)),
@@ -104,22 +111,22 @@ CASES = [
     Case("what is held counts", FULL, (buy(A, 2_100),), [no("weight_limit")]),
     Case("up to the limit", FULL, (buy(A, 2_000),), [fills(2_000)]),
     Case("a target above it is not cut", CASH, (buy(A, weight=0.12),), [no("weight_limit")]),
-    Case("a holding that grew may stay", held(A, 20_000, cash_fen=0), (sell(A, 100),), [fills(100)]),
-    Case("it judges before cash cuts", held(B, 10_000, cash_fen=100_000), (buy(A, 6_000),), [no("weight_limit")]),
+    Case("a holding that grew may stay", held(A, 20_000, cash_minor=0), (sell(A, 100),), [fills(100)]),
+    Case("it judges before cash cuts", held(B, 10_000, cash_minor=100_000), (buy(A, 6_000),), [no("weight_limit")]),
     # targets. 500,000 + 10,000 * 51 = 1,010,000; 5 % = 50,500 = 5,050 shares at 10.00, 50 lots. Selling B first changes nothing.
-    Case("a target is of the NAV at the opens before any fill", held(B, 10_000, cash_fen=50_000_000),
+    Case("a target is of the NAV at the opens before any fill", held(B, 10_000, cash_minor=50_000_000),
          (sell(B, 9_900), buy(A, weight=0.05)), [fills(9_900), fills(5_000)], day_at(10.0, 20.0, 51.0)),
-    Case("a suspended holding counts at its last close", held(B, 10_000, cash_fen=50_000_000), (buy(A, weight=0.05),),
+    Case("a suspended holding counts at its last close", held(B, 10_000, cash_minor=50_000_000), (buy(A, weight=0.05),),
          [fills(5_000)], day_at(10.0, 20.0, None)),
-    Case("a sell leaves whole lots", held(A, 5_000, cash_fen=95_000_000), (sell(A, weight=0.0333),), [fills(1_700)]),
+    Case("a sell leaves whole lots", held(A, 5_000, cash_minor=95_000_000), (sell(A, weight=0.0333),), [fills(1_700)]),
     Case("or nothing", held(A, 5_000), (sell(A, weight=0.0),), [fills(5_000)]),
     *(
-        Case("a target reached or on the other side", held(A, 5_000, cash_fen=95_000_000), (order,), [no("target")])
+        Case("a target reached or on the other side", held(A, 5_000, cash_minor=95_000_000), (order,), [no("target")])
         for order in (buy(A, weight=0.05), sell(A, weight=0.05), buy(A, weight=0.02), sell(A, weight=0.09), buy(B, weight=0.0))
     ),
     Case("90 shares are less than a lot", CASH, (buy(A, weight=0.0009),), [no("lot")]),
     Case("150 STAR shares are one lot, and two are needed", CASH, (buy(STAR, weight=0.006),), [no("lot")]),
-    Case("from an odd lot never over the target of 500", held(A, 150, cash_fen=99_850_000), (buy(A, weight=0.0056),), [fills(300)]),
+    Case("from an odd lot never over 500", held(A, 150, cash_minor=99_850_000), (buy(A, weight=0.0056),), [fills(300)]),
     # lots
     Case("buys are whole lots", CASH, (buy(A, 150), buy(A, 99)), [no("lot")] * 2),
     Case("the smallest STAR order is 200", CASH, (buy(STAR, 100), buy(STAR, 200)), [no("lot"), fills(200)]),
@@ -131,17 +138,17 @@ CASES = [
     Case("cash covers the fee exactly", Account(1_000_500, {}), (buy(A, 1_000),), [fills(1_000)], config=WHOLE),
     Case("a fen less is a lot less", Account(1_000_499, {}), (buy(A, 1_000),), [cut("cash", 900)], config=WHOLE),
     # 300 * 10.00 = 3,000.00 less 5.00 of the sale; a lot at 50.00 and its fee are 5,005.00, so that 2,010.00 more are needed.
-    Case("sales pay for buys to the last fen", held(A, 300, cash_fen=201_000), (buy(B, 100), sell(A, 300)),
+    Case("sales pay for buys to the last fen", held(A, 300, cash_minor=201_000), (buy(B, 100), sell(A, 300)),
          [fills(100), fills(300)], config=WHOLE),
-    Case("and not beyond it", held(A, 300, cash_fen=200_999), (buy(B, 100), sell(A, 300)), [no("cash"), fills(300)], config=WHOLE),
+    Case("and not beyond", held(A, 300, cash_minor=200_999), (buy(B, 100), sell(A, 300)), [no("cash"), fills(300)], config=WHOLE),
     Case("less than the smallest order", Account(100_499, {}), (buy(A, 100),), [no("cash")], config=WHOLE),
-    Case("STAR is cut to its smallest", held(B, 300, cash_fen=1_000_000), (buy(STAR, 300),), [cut("cash", 200)], config=WHOLE),
-    Case("and not below", held(B, 300, cash_fen=800_499), (buy(STAR, 300),), [no("cash")], config=WHOLE),
+    Case("STAR is cut to its smallest", held(B, 300, cash_minor=1_000_000), (buy(STAR, 300),), [cut("cash", 200)], config=WHOLE),
+    Case("and not below", held(B, 300, cash_minor=800_499), (buy(STAR, 300),), [no("cash")], config=WHOLE),
     Case("a huge order is cut at once", CASH, (buy(A, weight=1.0),), [cut("cash", 90_900)],
          config=TradingConfig(max_weight=1.0, buy_fee_bps=1000.0)),
     Case("or refused", CASH, (buy(A, 10**40),), [no("weight_limit")]),
-    Case("a sell that can't pay its fee", held(A, 100, cash_fen=299), (sell(A, 100),), [no("cash")], PENNY),
-    Case("a sell that can", held(A, 100, cash_fen=300), (sell(A, 100),), [fills(100)], PENNY),
+    Case("a sell that can't pay its fee", held(A, 100, cash_minor=299), (sell(A, 100),), [no("cash")], PENNY),
+    Case("a sell that can", held(A, 100, cash_minor=300), (sell(A, 100),), [fills(100)], PENNY),
     *(
         Case("an order without legal form", held(A, 100), (order,), [no("schema")])
         for order in (
@@ -156,7 +163,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.fact)
 def test_an_order_ends_as_the_rules_say(case: Case) -> None:
     before = dict(case.account.positions)
-    outcomes = execute(case.account, case.day, case.orders, case.config)[1]
+    outcomes = execute(case.account, under(case.day, case.config), case.orders)[1]
     assert [(outcome.status, outcome.rule, outcome.shares) for outcome in outcomes] == case.ends
     assert case.account.positions == before, "the account given is not changed"
 
@@ -165,26 +172,26 @@ def test_an_order_ends_as_the_rules_say(case: Case) -> None:
 
 
 def test_a_fill_moves_its_notional_and_its_cost() -> None:
-    account, (outcome,) = execute(CASH, day_at(10.2), (buy(A, 2_000),), CONFIG)
+    account, (outcome,) = execute(CASH, day_at(10.2), (buy(A, 2_000),))
     assert outcome == Outcome("filled", None, "", 2_000, 102_000, 2_040_000, 1_020), "five basis points"
     assert account == Account(100_000_000 - 2_041_020, {A: Position(2_000, 2_000)})
-    account, (outcome,) = execute(held(A, 2_000), day_at(10.2), (sell(A, 2_000),), CONFIG)
-    assert (outcome.notional_fen, outcome.fee_fen) == (2_040_000, 3_060), "fifteen basis points"
+    account, (outcome,) = execute(held(A, 2_000), day_at(10.2), (sell(A, 2_000),))
+    assert (outcome.notional_minor, outcome.fee_minor) == (2_040_000, 3_060), "fifteen basis points"
     assert account == Account(100_000_000 + 2_040_000 - 3_060, {})
-    account, (outcome,) = execute(CASH, day_at(10.0123), (buy(A, 300),), CONFIG)
-    assert (outcome.price_ticks, outcome.notional_fen) == (100_123, 300_369), "adjusted prices trade in ten-thousandths"
-    assert account.cash_fen == 100_000_000 - 300_369 - 500
-    result, outcomes = execute(held(A, 1_000, cash_fen=0), day_at(), (buy(CHINEXT, 400), sell(A, 1_000)), FREE)
+    account, (outcome,) = execute(CASH, day_at(10.0123), (buy(A, 300),))
+    assert (outcome.price_ticks, outcome.notional_minor) == (100_123, 300_369), "adjusted prices trade in ten-thousandths"
+    assert account.cash_minor == 100_000_000 - 300_369 - 500
+    result, outcomes = execute(held(A, 1_000, cash_minor=0), under(day_at(), FREE), (buy(CHINEXT, 400), sell(A, 1_000)))
     assert [outcome.status for outcome in outcomes] == ["filled", "filled"], "sells run first and fund the buys"
     assert result == Account(200_000, {CHINEXT: Position(400, 400)})
     account = held(A, 300, 100)
-    assert execute(account, day_at(), (), CONFIG) == (account, []), "an empty action changes nothing"
-    account, _ = execute(held(A, 500, 200), day_at(), (sell(A, weight=0.0),), CONFIG)
+    assert execute(account, day_at(), ()) == (account, []), "an empty action changes nothing"
+    account, _ = execute(held(A, 500, 200), day_at(), (sell(A, weight=0.0),))
     assert account.positions == {A: Position(200, 200)}, "locked shares stay"
 
 
 @pytest.mark.parametrize(
-    ("order", "open_", "config", "fee_fen"),
+    ("order", "open_", "config", "fee_minor"),
     [
         (buy(A, 900), 10.0, CONFIG, 500), (buy(A, 1_000), 10.0, CONFIG, 500), (buy(A, 1_100), 10.0, CONFIG, 550),
         (sell(B, 100), 10.0, CONFIG, 750), (sell(B, 60), 10.0, TradingConfig(lot_shares=60), 500),
@@ -194,10 +201,10 @@ def test_a_fill_moves_its_notional_and_its_cost() -> None:
     ],
 )  # fmt: skip
 def test_a_small_order_costs_five_yuan_and_fees_round_half_a_fen_up(
-    order: Order, open_: float, config: TradingConfig, fee_fen: int
+    order: Order, open_: float, config: TradingConfig, fee_minor: int
 ) -> None:
-    (outcome,) = execute(held(B, 100), day_at(open_), (order,), config)[1]
-    assert outcome.fee_fen == fee_fen
+    (outcome,) = execute(held(B, 100), under(day_at(open_), config), (order,))[1]
+    assert outcome.fee_minor == fee_minor
 
 
 def test_every_rejection_and_cut_says_why_without_identities_or_numbers() -> None:
@@ -207,7 +214,7 @@ def test_every_rejection_and_cut_says_why_without_identities_or_numbers() -> Non
         Order(A, "BUY", 0.5, ""), buy(STAR, 200), buy(CHINEXT, 100), buy(B, 100), buy(A, 150), buy(A, weight=0.5),
         buy(A, weight=0.0), sell(CHINEXT, 100), sell(A, 300), sell(B, 900), sell(A, 100),
     )  # fmt: skip
-    outcomes = execute(account, day, orders, CONFIG)[1]
+    outcomes = execute(account, day, orders)[1]
     rules = "schema universe suspended price_limit lot weight_limit target holding t_plus_1 holding t_plus_1"
     assert [outcome.rule for outcome in outcomes] == rules.split()
     for outcome in outcomes:
@@ -224,13 +231,15 @@ def test_a_settled_day_carries_opening_and_closing_worth() -> None:
     closes, factor = [[10.0, 50.0], [10.5, 25.0]], [[1.0, 1.0], [1.0, 2.0]]
     market = make_market([CODES["main2"], CODES["main"]], [[10.0, 50.0], [10.2, 25.5]], closes, factor=factor)
     day = MarketTape.from_snapshot(market, CONFIG).day(1)
-    settlement = settle(Account(1_000_000, {1: Position(100, 100)}), day, (buy(0, weight=0.1), sell(1, 100)), CONFIG, 0)
+    settlement = settle(Account(1_000_000, {1: Position(100, 100)}), day, (buy(0, weight=0.1), sell(1, 100)), 0)
     assert settlement.opened == Account(1_000_000, {1: Position(200)})
-    assert settlement.open_nav_fen == 1_000_000 + 200 * 2_550
+    assert settlement.open_nav_minor == 1_000_000 + 200 * 2_550
     assert [(outcome.shares, outcome.price_ticks) for outcome in settlement.outcomes] == [(100, 102_000), (100, 255_000)]
     assert settlement.after.positions == {0: Position(100, 100), 1: Position(100)}
-    assert settlement.holdings_fen == 100 * 1_050 + 100 * 2_500
-    assert settlement.nav_fen == settlement.after.cash_fen + settlement.holdings_fen
+    assert settlement.holdings_minor == 100 * 1_050 + 100 * 2_500
+    assert settlement.nav_minor == settlement.after.cash_minor + settlement.holdings_minor
     with pytest.raises(InvariantError, match="not before the fill"):
-        settle(CASH, day_at(), (), CONFIG, 1)
-    assert integer_terms(CONFIG) == (5_000_000, 15_000_000, 500, 100, 20, 100_000_000), "the config in integers"
+        settle(CASH, day_at(), (), 1)
+    terms = terms_of(find_venue("a_share"), CONFIG)
+    assert terms == (100, 100, 5_000_000, 15_000_000, 500, None, 0, True, None), "the venue and the config in integers"
+    assert limits_of(CONFIG) == (20, 100_000_000)

@@ -7,7 +7,8 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import Board
-from ktdeval.trading.market_tape import FactorEvent, MarketTape, ex_price_ticks, limit_ppm, scaled_int
+from ktdeval.trading.market_tape import FactorEvent, MarketTape, ex_price_ticks, limit_ppm
+from ktdeval.trading.terms import scaled_int
 from ktdeval.trading.types import TradingConfig
 from trading_market import CODES, make_market
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import reference_executor as reference
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.trading.account import nav_fen, open_day
+from ktdeval.trading.account import nav_minor, open_day
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
@@ -125,17 +125,17 @@ def check_same(
     seen: Counter[tuple[str, str, str | None]] = Counter()
     for row, actions in enumerate(days, start=1):
         day = tape.day(row)
-        account, changes = open_day(account, day)
+        account, changes, _ = open_day(account, day)
         reference.overnight(book, market, row)
         seen.update(("overnight", "odd" if change.shares_after % 100 else "even", None) for change in changes)
         for action in actions:
-            assert nav_fen(account, day.open_ticks) == reference.net_asset_value(book, market, row, at_open=True) * 100
-            account, outcomes = execute(account, day, action, config)
+            assert nav_minor(account, day.open_ticks, day.units) == reference.net_asset_value(book, market, row, at_open=True) * 100
+            account, outcomes = execute(account, day, action)
             expected = reference.trade(book, market, row, instructions(action), rules)
             for order, outcome, result in zip(action, outcomes, expected, strict=True):
                 assert (outcome.status, outcome.rule) == (result.status, result.rule), (row, order)
                 assert outcome.shares == result.shares
-                assert (outcome.notional_fen, outcome.fee_fen) == (result.notional * 100, result.fee * 100)
+                assert (outcome.notional_minor, outcome.fee_minor) == (result.notional * 100, result.fee * 100)
                 assert outcome.price_ticks == result.price * 10_000
                 assert bool(outcome.message) == (outcome.rule is not None)
                 seen[(order.side, outcome.status, outcome.rule)] += 1
@@ -143,8 +143,8 @@ def check_same(
                 asset: (reference.held_shares(book, asset), reference.sellable_shares(book, asset, row)) for asset in book.parcels
             }
             assert {asset: (shares, shares - locked) for asset, (shares, locked) in account.positions.items()} == held
-            assert account.cash_fen == book.cash * 100
-        assert nav_fen(account, day.close_ticks) == reference.net_asset_value(book, market, row, at_open=False) * 100
+            assert account.cash_minor == book.cash * 100
+        assert nav_minor(account, day.close_ticks, day.units) == reference.net_asset_value(book, market, row, at_open=False) * 100
     return seen
 
 
@@ -209,7 +209,7 @@ def test_settled_days_pass_their_invariants_on_random_markets(seed: int) -> None
     tape = MarketTape.from_snapshot(snapshot_of(market), config)
     account = Account(50_000_000, {asset: Position(shares) for asset, shares in random_holdings(chance, market).items()})
     for row in range(1, N_DAYS):
-        settlement = settle(account, tape.day(row), tuple(random_order(chance) for _ in range(8)), config, row - 1)
-        again = settle(account, tape.day(row), settlement.action, config, row - 1)
+        settlement = settle(account, tape.day(row), tuple(random_order(chance) for _ in range(8)), row - 1)
+        again = settle(account, tape.day(row), settlement.action, row - 1)
         assert settlement == again
         account = settlement.after

@@ -190,18 +190,12 @@ def _warn(out: Path) -> None:
         click.echo(f"`ktdeval data check {out}` tells more")
 
 
-def _fetch(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
+def _fetch(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path, expected: tuple[Path, Recipe] | None = None) -> None:
     """Body of `data fetch NAME`: as import, with a recipe."""
-    _store_fetched(plugins, spec.name, args, out)
-
-
-def _store_fetched(
-    plugins: Plugins, market: str, args: Mapping[str, Any], out: Path, expected: tuple[Path, Recipe] | None = None
-) -> None:
     from ktdeval.runner.recipe import RECIPE, fetch_snapshot
 
     query = {"answers": f"{out}.answers", **args}
-    _tell(fetch_snapshot(plugins, market, query, out, expected), out)
+    _tell(fetch_snapshot(plugins, spec.name, query, out, expected), out)
     _warn(out)
     click.echo(f"the recipe is {out / RECIPE}, the vendor's answers are in {query['answers']}")
 
@@ -219,10 +213,10 @@ def _fetch_again(context: click.Context, recipe: Path | None, out: Path | None, 
 
     plugins = _plugins(context)
     loaded, own = load_recipe(recipe, plugins), parse_assignments(assignments, "--set")
-    local = plugins.spec("data", loaded.market).extra["fetch"]
-    if foreign := [name for name in own if name not in local]:
-        raise UsageError(f"--set {foreign[0]}: that is the recipe's to say; set only {', '.join(local)}")
-    _store_fetched(plugins, loaded.market, {**loaded.query, **own}, out, (recipe, loaded))
+    spec = plugins.spec("data", loaded.market)
+    if foreign := [name for name in own if name not in spec.extra["fetch"]]:
+        raise UsageError(f"--set {foreign[0]}: that is the recipe's to say; set only {', '.join(spec.extra['fetch'])}")
+    _fetch(plugins, spec, {**loaded.query, **own}, out, (recipe, loaded))
     click.echo(f"equal to the snapshot of {recipe}")
 
 

@@ -5,7 +5,7 @@ where theirs differs.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,13 +89,21 @@ def recipe_text(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot)
 def _recipe(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> Recipe:
     grids = {name: _plain(getattr(snapshot, name)) for name in _GRIDS}
     levels = {code: _plain(snapshot.indices[code]) for code in sorted(snapshot.indices)}
-    texts = {"name": _texts(snapshot, _name_of), "industry": _texts(snapshot, _industry_of), "names": _texts(snapshot, _spells_of)}
+    spells: dict[str, list[str]] = {code: [] for code in snapshot.codes}
+    for spell in snapshot.spells:
+        spells[spell.code].append(repr(spell))
+    texts = {"name": snapshot.names, "industry": snapshot.industries, "names": ["".join(each) for each in spells.values()]}
     days = {
         str(day): "".join(_sum(array[row].tobytes()) for array in (*grids.values(), *levels.values()))
         for row, day in enumerate(snapshot.days)
     }
     codes = {
-        code: "".join([*(_sum(grid[:, column].tobytes()) for grid in grids.values()), *(each[column] for each in texts.values())])
+        code: "".join(
+            [
+                *(_sum(grid[:, column].tobytes()) for grid in grids.values()),
+                *(_sum(each[column].encode()) for each in texts.values()),
+            ]
+        )
         for column, code in enumerate(snapshot.codes)
     }
     return Recipe(1, market, query, snapshot.id, (*grids, *levels), days, (*grids, *texts), codes)
@@ -106,22 +114,6 @@ def _plain(array: Any) -> FloatArray:
     values = np.asarray(array, dtype="<f8") + 0.0
     values[np.isnan(values)] = np.nan
     return values
-
-
-def _texts(snapshot: MarketSnapshot, of: Callable[[MarketSnapshot, int], str]) -> list[str]:
-    return [_sum(of(snapshot, column).encode()) for column in range(len(snapshot.codes))]
-
-
-def _name_of(snapshot: MarketSnapshot, column: int) -> str:
-    return snapshot.names[column]
-
-
-def _industry_of(snapshot: MarketSnapshot, column: int) -> str:
-    return snapshot.industries[column]
-
-
-def _spells_of(snapshot: MarketSnapshot, column: int) -> str:
-    return repr([spell for spell in snapshot.spells if spell.code == snapshot.codes[column]])
 
 
 def _sum(content: bytes) -> str:

@@ -17,7 +17,7 @@ def ktdeval_data() -> list[Spec]:
     source's tables before they are judged, so that they can be checked; `fetch` marks a market that `ktdeval data fetch` offers,
     and names the parameters that its recipes leave out.
     """
-    from ktdeval_data.params import GENERATOR_VERSION, FetchParams, LongParams, PlaceboParams, QlibParams, SyntheticParams
+    from ktdeval_data.params import FETCH_LOCAL, FETCHED, GENERATOR_VERSION, LongParams, PlaceboParams, QlibParams, SyntheticParams
 
     with_truth = maker("ktdeval_data.synthetic:make_with_files")
     return [
@@ -49,11 +49,8 @@ def ktdeval_data() -> list[Spec]:
             QlibParams,
             extra={"read": maker("ktdeval_data.qlib_binary:read_qlib")},
         ),
-        Spec(
-            "csi300",
-            maker("ktdeval_data.fetch.market:make_fetched", "csi300"),
-            "the CSI300's members and their bars, factors, names and industries, fetched from baostock, akshare or tushare",
-            FetchParams,
-            extra={"fetch": ("answers", "endpoint", "per_minute")},
+        *(
+            Spec(market, maker("ktdeval_data.fetch.market:make_fetched", market), summary, params, extra={"fetch": FETCH_LOCAL})
+            for market, summary, params in FETCHED
         ),
     ]

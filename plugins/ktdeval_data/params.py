@@ -104,24 +104,65 @@ class QlibParams(DocumentParams):
     repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
 
 
-@dataclass(frozen=True)
-class FetchParams:
-    """Which vendor to ask, for which days."""
+_FROM = {"help": "the vendor to ask", "flag": "--from"}
+_SYMBOLS_HELP = "assets to fetch; each is in the universe from its first bar to its last"
 
-    vendor: Literal["baostock", "akshare", "tushare"] = field(metadata={"help": "the vendor to ask", "flag": "--from"})
+
+@dataclass(frozen=True, kw_only=True)
+class FetchParams:
+    """What to ask any vendor."""
+
+    vendor: str = field(metadata=_FROM)
     first: str = option(help="first day (ISO date)")
     last: str = option(help="last day (ISO date), in the past")
-    members: str | None = option(
-        None, help="index membership of your own, as of `import long`; needed for akshare, which has no past membership"
-    )
     map: Mapping[str, str] = option(factory=dict, help="column of the vendor's answers that is a field, such as bars.volume=vol")
     name: str | None = option(None, help="name of the market; by default that of the command")
     repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
     answers: str | None = option(
         None, help="folder that keeps the vendor's raw answers; by default that of --out with .answers added"
     )
-    endpoint: str | None = option(None, help="address of a mirror of tushare's HTTP interface")
+    endpoint: str | None = option(None, help="address of a mirror of the vendor's HTTP interface")
     per_minute: int | None = option(None, help="most requests a minute; by default fewer than the vendor allows", minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchIndexParams(FetchParams):
+    """What to ask for an index's members."""
+
+    vendor: Literal["baostock", "akshare", "tushare"] = field(metadata=_FROM)
+    members: str | None = option(
+        None, help="index membership of your own, as of `import long`; needed for akshare, which has no past membership"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchStocksParams(FetchParams):
+    """What to ask for US stocks and ETFs."""
+
+    vendor: Literal["alpaca"] = field(metadata=_FROM)
+    symbols: tuple[str, ...] = option(help=_SYMBOLS_HELP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchCoinsParams(FetchParams):
+    """What to ask for coins."""
+
+    vendor: Literal["binance"] = field(metadata=_FROM)
+    symbols: tuple[str, ...] = option(help=f"pairs such as BTCUSDT; {_SYMBOLS_HELP}")
+
+
+FETCHED = (
+    (
+        "csi300",
+        "the CSI300's members and their bars, factors, names and industries, fetched from baostock, akshare or tushare",
+        FetchIndexParams,
+    ),
+    ("us", "US stocks and ETFs, their bars, splits and dividends, fetched from alpaca", FetchStocksParams),
+    ("crypto", "coins, fetched from binance", FetchCoinsParams),
+)
+"""Markets that vendors are asked for: name, summary, parameters."""
+FETCH_LOCAL = ("answers", "endpoint", "per_minute")
+"""Parameters that recipes leave out."""
 
 
 GENERATOR_VERSION = 1

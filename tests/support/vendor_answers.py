@@ -9,8 +9,10 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 FIRST, LAST = "2024-01-25", "2024-02-06"
 DAYS = (
@@ -117,8 +119,48 @@ Edit = Callable[[str, dict[str, str], dict[str, Any]], dict[str, Any] | None]
 """Changes a reply of Tushare's: of api and params; None leaves the request without an answer."""
 
 
-class TushareServer(ThreadingHTTPServer):
-    """A local Tushare Pro. `faults`: number of a request -> (status, headers) in place of its answer."""
+def binance(params: dict[str, str]) -> list[list[Any]]:
+    """Rows of klines: twelve cells, prices as texts, times in milliseconds of UTC; ETHUSDT has none on 2024-01-29."""
+    rows = []
+    for place, day in enumerate(COIN_DAYS):
+        opened = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() * 1000)
+        if int(params["startTime"]) <= opened <= int(params["endTime"]) and (params["symbol"], day) != ("ETHUSDT", "2024-01-29"):
+            price = f"{42000.5 + place:.8f}"
+            high, low, volume = f"{42100 + place:.8f}", f"{41900 + place:.8f}", "0.00000150"
+            rows.append([opened, price, high, low, price, volume, opened + 86_399_999, "0.06300075", 3, "0.1", "0.2", "0"])
+    return rows[: int(params["limit"])]
+
+
+COIN_DAYS = tuple(str(date(2024, 1, 25) + timedelta(days=place)) for place in range(13))
+ALPACA_KEYS = ("PKTESTKEY0123456789", "alpaca-secret-0123456789abcdef")
+
+
+def alpaca(path: str, params: dict[str, str]) -> dict[str, Any]:
+    """Bars of a symbol, stamped at midnight of New York, or its corporate actions: AAPL 4:1 and a dividend of 0.5."""
+    symbol = params["symbols"]
+    if path == "/v1/corporate-actions":
+        split = {"id": "s", "symbol": "AAPL", "new_rate": 4, "old_rate": 1, "ex_date": "2024-01-30", "process_date": "2024-01-30"}
+        paid = {"id": "d", "symbol": "AAPL", "rate": 0.5, "ex_date": "2024-02-02", "payable_date": "2024-02-15", "special": False}
+        return {"corporate_actions": {"forward_splits": [split], "cash_dividends": [paid]} if symbol == "AAPL" else {}}
+    bars = []
+    for place, day in enumerate(DAYS):
+        price = (400.0 if day < "2024-01-30" else 100.0) + place if symbol == "AAPL" else 50.0 + place
+        bar = {
+            "c": price,
+            "h": price + 1,
+            "l": price - 1,
+            "n": 9,
+            "o": price,
+            "t": f"{day}T05:00:00Z",
+            "v": 1000 + place,
+            "vw": price,
+        }
+        bars += [bar] if params["start"] <= bar["t"] <= params["end"] else []
+    return {"bars": {symbol: bars}, "next_page_token": None}
+
+
+class VendorServer(ThreadingHTTPServer):
+    """A local Tushare Pro, Binance and Alpaca. `faults`: number of a request -> (status, headers) in place of its answer."""
 
     daemon_threads = True
 
@@ -132,26 +174,39 @@ class TushareServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: TushareServer
+    server: VendorServer
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         place = len(self.server.asked)
         self.server.asked.append((body["api_name"], body["params"]))
-        status, headers = self.server.faults.get(place, (200, {}))
-        reply: dict[str, Any] | None = {"request_id": "0f1e", "code": 0, "msg": "", "data": None}
-        assert reply is not None
+        reply: dict[str, Any] = {"request_id": "0f1e", "code": 0, "msg": "", "data": None}
         if body["token"] != TOKEN:
             reply |= {"code": 40101, "msg": f"您的token不对，请确认。{body['token']}"}
         else:
             fields, items = tushare(body["api_name"], body["params"])
             reply["data"] = {"fields": fields, "items": items, "has_more": False}
-        reply = self.server.edit(body["api_name"], body["params"], reply)
+        self._send(self.server.edit(body["api_name"], body["params"], reply), place)
+
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        params, place = dict(parse_qsl(address.query)), len(self.server.asked)
+        self.server.asked.append((address.path, params))
+        if address.path == "/api/v3/klines":
+            self._send(self.server.edit(address.path, params, {"rows": binance(params)}), place)
+        elif (self.headers["APCA-API-KEY-ID"], self.headers["APCA-API-SECRET-KEY"]) != ALPACA_KEYS:
+            self.server.faults[place] = (403, {})
+            self._send({"message": f"forbidden {self.headers['APCA-API-SECRET-KEY']}"}, place)
+        else:
+            self._send(self.server.edit(address.path, params, alpaca(address.path, params)), place)
+
+    def _send(self, reply: dict[str, Any] | None, place: int) -> None:
+        status, headers = self.server.faults.get(place, (200, {}))
         if reply is None:
             self.server.hanging.set()
             threading.Event().wait(20)
             return
-        content = json.dumps(reply).encode() if status == 200 else b"<html>Too Many Requests</html>"
+        content = json.dumps(reply.get("rows", reply)).encode() if status in (200, 403) else b"<html>Too Many Requests</html>"
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
@@ -163,9 +218,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def tushare_server() -> Iterator[TushareServer]:
+def vendor_server() -> Iterator[VendorServer]:
     """Run a local Tushare Pro."""
-    server = TushareServer()
+    server = VendorServer()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -40,7 +40,7 @@ class Answers:
         after all attempts, or a kept answer is unreadable; UsageError: a library or key is missing; StoreError: no space.
         """
         key: JsonValue = {"vendor": self._vendor, "api": request.api, "params": dict(request.params)}
-        path = self._folder / f"{self._vendor}-{request.api}-{content_hash(key)[:20]}.json"
+        path = self._folder / f"{self._vendor}-{request.api.replace('/', '-')}-{content_hash(key)[:20]}.json"
         if path.exists():
             self.kept += 1
             return self._read(path)

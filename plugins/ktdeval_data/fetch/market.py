@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -14,21 +16,35 @@ import pandas as pd
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import MarketSnapshot, RawMarket
+from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, parse_symbol
 from ktdeval_data.columns import normalise_codes, parse_days, parse_flags, to_numbers
 from ktdeval_data.fetch.answers import Answers
 from ktdeval_data.fetch.libraries import Akshare, Baostock
-from ktdeval_data.fetch.tushare import Tushare
 from ktdeval_data.fetch.vendor import Answer, Request, Table, Transport, Vendor, plan, vendors
+from ktdeval_data.fetch.web import Alpaca, Binance, Tushare
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import OPEN_END, intervals, read_members
 from ktdeval_data.params import FetchParams
 
-_INDEX = {"csi300": "000300.SH"}  #: market -> its index
-_BEIJING_HOURS = 8
-_NUMBERS = ("open", "high", "low", "close", "volume", "amount", "factor")
+_NUMBERS = ("open", "high", "low", "close", "volume", "amount", "factor", "new_rate", "old_rate", "rate")
 _DAYS = ("date", "first", "last")
 _FIRST_LEVEL = 2  # digits of a code of the SWS classification
+
+
+@dataclass(frozen=True)
+class _Market:
+    """What is fetched: the members of an index, or assets that the user names."""
+
+    hours: int  #: its clock against UTC
+    index: str  #: code of the index, empty where there is none
+    instrument: Instrument
+
+
+_MARKETS = {
+    "csi300": _Market(8, "000300.SH", Instrument()),
+    "us": _Market(-8, "", Instrument("stock", "USD", "us_equity")),
+    "crypto": _Market(0, "", Instrument("crypto", "USD", "crypto_spot")),
+}
 
 
 def make_fetched(market: str, params: FetchParams) -> MarketSnapshot:
@@ -42,8 +58,8 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
     Raises UsageError: a parameter is missing or wrong, a library or key is missing; DataError: the vendor refuses or does not
     answer, or an answer lacks a column; StoreError: answers can't be kept.
     """
-    vendor, index = vendors()[params.vendor], _INDEX[market]
-    first, last = _range(params)
+    vendor, kind = vendors()[params.vendor], _MARKETS[market]
+    first, last = _range(params, kind.hours)
     if params.answers is None:
         raise UsageError(f"{market}: no folder for answers; say --answers DIR, or use `ktdeval data fetch {market}`")
     answers = Answers(
@@ -54,31 +70,72 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
         lambda text: click.echo(text, err=True),
     )
     desk = _Tables(vendor, params, answers, first, last)
-    members = _members(desk, index)
-    overlap = (members["first"] <= np.datetime64(last)) & (members["last"] >= np.datetime64(first))
-    codes = sorted(set(members.loc[overlap, "code"]))
-    if not codes:
-        raise DataError(f"{params.vendor}: no members of {index} from {first} to {last}; choose another range of days")
-    bars = _with_factor(desk, desk.read("bars", codes), codes)
-    raw = RawMarket(
-        name=params.name or market,
-        source=f"{vendor.words}, {market} from {first} to {last}",
-        benchmark=index,
-        bars=bars,
-        indices=desk.read("index", [index]),
-        members=members,
-        assets=_assets(desk, index),
-        has_factor=True,
-        names=_names(desk, codes),
-        notes=vendor.notes,
-    )
+    tables = _index_tables(desk, kind.index) if kind.index else _symbol_tables(desk, kind.instrument)
+    raw = RawMarket(name=params.name or market, source=f"{vendor.words}, {market} from {first} to {last}", **tables)
     click.echo(f"{params.vendor}: {answers.asked:,} requests answered, {answers.kept:,} answers were there before", err=True)
     return raw
 
 
-def _range(params: FetchParams) -> tuple[date, date]:
+def _index_tables(desk: _Tables, index: str) -> dict[str, Any]:
+    """Tables of an index's members."""
+    members, (first, last) = _members(desk, index), desk.days
+    overlap = (members["first"] <= np.datetime64(last)) & (members["last"] >= np.datetime64(first))
+    codes = sorted(set(members.loc[overlap, "code"]))
+    if not codes:
+        raise DataError(f"{desk.name}: no members of {index} from {first} to {last}; choose another range of days")
+    return {
+        "benchmark": index,
+        "bars": _with_factor(desk.read("bars", codes), desk.read("factors", codes), desk.vendor.tables["factors"].sparse),
+        "indices": desk.read("index", [index]),
+        "members": members,
+        "assets": _assets(desk, index),
+        "has_factor": True,
+        "names": _names(desk, codes),
+        "notes": desk.vendor.notes,
+    }
+
+
+def _symbol_tables(desk: _Tables, instrument: Instrument) -> dict[str, Any]:
+    """Tables of assets that the user names, without an index."""
+    codes = sorted({parse_symbol(text) or "" for text in desk.params.symbols})
+    if not codes or "" in codes:
+        raise UsageError(f"symbols: expected codes such as AAPL or BTCUSDT, was {', '.join(desk.params.symbols) or 'nothing'}")
+    bars, has_factor = desk.read("bars", codes).assign(factor=np.nan), desk.has("actions")
+    if missing := [code for code in codes if code not in set(bars["code"])]:
+        raise DataError(f"{desk.name}: no bars of {', '.join(missing)} from {desk.days[0]} to {desk.days[1]}; leave them out")
+    if has_factor:
+        bars = _with_factor(bars.drop(columns="factor"), _from_actions(desk.read("actions", codes), bars), sparse=True)
+    lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
+    return {
+        "benchmark": "",
+        "bars": bars if "amount" in bars else bars.assign(amount=np.nan),
+        "indices": pd.DataFrame({"date": bars["date"][:0], "code": [], "close": []}),
+        "members": lives.set_axis(["code", "first", "last"], axis=1),
+        "assets": pd.DataFrame({"code": [], "name": [], "industry": []}),
+        "has_factor": has_factor,
+        "notes": (*desk.vendor.notes, EVERY_ASSET, NO_INDEX),
+        "instruments": dict.fromkeys(codes, instrument),
+    }
+
+
+def _from_actions(actions: pd.DataFrame, bars: pd.DataFrame) -> pd.DataFrame:
+    """Factors on ex-dates: a split multiplies by new / old, a dividend by close / (close - rate) with the close before it."""
+    events = actions.dropna(subset=["date"]).sort_values(["code", "date"], kind="stable").reset_index(drop=True)
+    if events.empty:
+        return bars[["date", "code"]][:0].assign(factor=1.0)
+    closes = bars[["date", "code", "close"]].sort_values("date")
+    known = pd.merge_asof(events[["date", "code"]].sort_values("date"), closes, on="date", by="code", allow_exact_matches=False)
+    before = events[["date", "code"]].merge(known.drop_duplicates(), how="left")["close"]
+    ratio = (events["new_rate"] / events["old_rate"]).where(
+        events["kind"].str.contains("split"), before / (before - events["rate"])
+    )
+    factor = ratio.fillna(1.0).groupby(events["code"]).cumprod()
+    return events[["date", "code"]].assign(factor=factor).drop_duplicates(["date", "code"], keep="last")
+
+
+def _range(params: FetchParams, hours: int) -> tuple[date, date]:
     first, last = (_day(name, getattr(params, name)) for name in ("first", "last"))
-    yesterday = (datetime.now(UTC) + timedelta(hours=_BEIJING_HOURS)).date() - timedelta(days=1)
+    yesterday = (datetime.now(UTC) + timedelta(hours=hours)).date() - timedelta(days=1)
     if first > last:
         raise UsageError(f"first: {first} lies after last, {last}")
     if last > yesterday:
@@ -93,9 +150,12 @@ def _day(name: str, text: str) -> date:
         raise UsageError(f"{name}: {text!r} is not a date; write it as 2024-01-02") from None
 
 
+_WEB = {"tushare": Tushare, "binance": Binance, "alpaca": Alpaca}
+
+
 def _connect(params: FetchParams, vendor: Vendor) -> Callable[[], Transport]:
     ways: Mapping[str, Callable[[], Transport]] = {
-        "tushare": lambda: Tushare(params.endpoint or vendor.endpoint or ""),
+        **{name: partial(way, name, params.endpoint or vendor.endpoint or "") for name, way in _WEB.items()},
         "baostock": Baostock,
         "akshare": Akshare,
     }
@@ -106,14 +166,14 @@ class _Tables:
     """Tables of one vendor over a range of days."""
 
     def __init__(self, vendor: Vendor, params: FetchParams, answers: Answers, first: date, last: date) -> None:
-        self.vendor, self.name, self._answers, self._days = vendor, params.vendor, answers, (first, last)
-        self.members_file = params.members
+        self.vendor, self.name, self.params, self._answers, self.days = (
+            vendor,
+            params.vendor,
+            cast("Any", params),
+            answers,
+            (first, last),
+        )
         self._map = _overrides(params.map, vendor)
-
-    @property
-    def last(self) -> np.datetime64:
-        """Last day asked for."""
-        return np.datetime64(self._days[1])
 
     def has(self, table: str) -> bool:
         """Whether the vendor has a table."""
@@ -124,15 +184,13 @@ class _Tables:
         answer lacks a column.
         """
         table = self.vendor.tables[name]
-        columns = {**table.columns, **self._map.get(name, {})}
-        frames = [self._frame(name, table, columns, request, self._answers.ask(request)) for request in self._plan(table, codes)]
+        columns = {**table.columns, **table.optional, **self._map.get(name, {})}
+        requests = plan(self.vendor, table, codes, *self.days)
+        frames = [self._frame(name, table, columns, request, self._answers.ask(request)) for request in requests]
         frame = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
         if frame.empty and not table.sparse:
-            raise DataError(f"{self.name} {table.api}: no rows for {name} from {self._days[0]} to {self._days[1]}")
+            raise DataError(f"{self.name} {table.api}: no rows for {name} from {self.days[0]} to {self.days[1]}")
         return frame.drop_duplicates().reset_index(drop=True)
-
-    def _plan(self, table: Table, codes: Sequence[str]) -> Iterable[Request]:
-        return plan(self.vendor, table, codes, *self._days)
 
     def _frame(self, name: str, table: Table, columns: Mapping[str, str], request: Request, answer: Answer) -> pd.DataFrame:
         if not answer.rows:
@@ -143,6 +201,8 @@ class _Tables:
         for field, column in columns.items():
             if column in ("=code", "=first"):
                 frame[field] = str(getattr(request, column[1:]))
+            elif column not in raw and field in table.optional:
+                frame[field] = np.nan
             elif column not in raw:
                 near = near_matches(column, answer.columns) or f"; it has {', '.join(answer.columns)}"
                 raise DataError(
@@ -150,7 +210,7 @@ class _Tables:
                 )
             else:
                 frame[field] = raw[column]
-        return _typed(frame, table.scale, where)
+        return _typed(frame, table, where)
 
 
 def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str, str]]:
@@ -158,17 +218,20 @@ def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str
     split: dict[str, dict[str, str]] = {}
     for key, column in mapping.items():
         table, _, field = key.partition(".")
-        if table not in vendor.tables or field not in vendor.tables[table].columns:
-            known = [f"{name}.{each}" for name, entry in vendor.tables.items() for each in entry.columns]
+        known = [f"{name}.{each}" for name, entry in vendor.tables.items() for each in (*entry.columns, *entry.optional)]
+        if key not in known:
             raise UsageError(f"map: {key!r} is no field{near_matches(key, known) or '; fields: ' + ', '.join(known)}")
         split.setdefault(table, {})[field] = column
     return split
 
 
-def _typed(frame: pd.DataFrame, scale: Mapping[str, float], where: str) -> pd.DataFrame:
+def _typed(frame: pd.DataFrame, table: Table, where: str) -> pd.DataFrame:
+    if table.stamps is not None:
+        moments = pd.to_datetime(frame["date"], unit="ms") if table.stamps == "ms" else frame["date"]
+        frame["date"] = moments.astype(str).str[:10]
     for field in frame.columns:
         if field in _NUMBERS:
-            frame[field] = to_numbers(frame[field], where) * scale.get(field, 1.0)
+            frame[field] = to_numbers(frame[field], where) * table.scale.get(field, 1.0)
         elif field in _DAYS:
             frame[field] = parse_days(frame[field].replace("", None), f"{where}: {field}")
         elif field == "code":
@@ -182,8 +245,8 @@ def _typed(frame: pd.DataFrame, scale: Mapping[str, float], where: str) -> pd.Da
 
 def _members(desk: _Tables, index: str) -> pd.DataFrame:
     """Intervals of membership: from a file, or from the vendor's dated lists."""
-    if desk.members_file is not None:
-        return read_members(Path(desk.members_file), {}, index, read_listing(None, {}, "a_share", None))
+    if desk.params.members is not None:
+        return read_members(Path(desk.params.members), {}, index, read_listing(None, {}, "a_share", None))
     if not desk.has("members"):
         raise UsageError(
             f"{desk.name} has no past membership; say --members FILE (code, in_date, out_date, or dated lists date, code)"
@@ -192,10 +255,9 @@ def _members(desk: _Tables, index: str) -> pd.DataFrame:
     return intervals(lists["code"], lists["date"])
 
 
-def _with_factor(desk: _Tables, bars: pd.DataFrame, codes: Sequence[str]) -> pd.DataFrame:
+def _with_factor(bars: pd.DataFrame, factors: pd.DataFrame, sparse: bool) -> pd.DataFrame:
     """Bars with their factor: that of the day, or the last one before where the vendor gives changes alone; 1 before the first."""
-    factors = desk.read("factors", codes).dropna(subset=["date"])
-    sparse = desk.vendor.tables["factors"].sparse
+    factors = factors.dropna(subset=["date"])
     if not sparse:
         return bars.merge(factors.drop_duplicates(["date", "code"]), on=["date", "code"], how="left", validate="many_to_one")
     bars = bars.sort_values(["date", "code"], kind="stable").reset_index(drop=True)
@@ -210,7 +272,7 @@ def _assets(desk: _Tables, index: str) -> pd.DataFrame:
     assets = desk.read("assets", [index]).drop_duplicates("code", keep="last")
     if desk.has("industries"):
         dated = desk.read("industries", [index]).sort_values(["date"], kind="stable")
-        latest = dated[dated["date"] <= desk.last].drop_duplicates("code", keep="last")
+        latest = dated[dated["date"] <= np.datetime64(desk.days[1])].drop_duplicates("code", keep="last")
         groups = "SWS " + latest["industry"].str[:_FIRST_LEVEL]
         assets["industry"] = assets["code"].map(dict(zip(latest["code"], groups, strict=True))).fillna("")
     return assets[["code", "name", "industry"]]

@@ -24,6 +24,8 @@ class Table:
     columns: Mapping[str, str]
     each: tuple[Mapping[str, str], ...] = ({},)
     scale: Mapping[str, float] = field(default_factory=dict)
+    optional: Mapping[str, str] = field(default_factory=dict)
+    stamps: Literal["ms", "iso"] | None = None
     years: int | None = None
     sparse: bool = False
 
@@ -77,10 +79,11 @@ def vendors() -> Mapping[str, Vendor]:
 def plan(vendor: Vendor, table: Table, codes: Sequence[str], first: date, last: date) -> Iterator[Request]:
     """Requests for a table: of the days `first` to `last`, both included, and the assets `codes` (or the index alone)."""
     for code in codes:
-        digits, exchange = code.split(".")
+        digits, _, exchange = code.partition(".")
         for start, end in _spans(table, first, last):
             words = {"first": start.strftime(vendor.days), "last": end.strftime(vendor.days)}
-            words |= {"digits": digits, "EX": exchange, "ex": exchange.lower()}
+            words |= {"first_ms": str(_milliseconds(start)), "last_ms": str(_milliseconds(end + timedelta(days=1)) - 1)}
+            words |= {"code": code, "digits": digits, "EX": exchange, "ex": exchange.lower()}
             for more in table.each:
                 params = {name: text.format_map(words) for name, text in {**table.params, **more}.items()}
                 yield Request(table.api, params, code, start)
@@ -102,6 +105,11 @@ def _spans(table: Table, first: date, last: date) -> Iterator[tuple[date, date]]
             yield first, following - timedelta(days=1)
             first = following
         yield first, last
+
+
+def _milliseconds(day: date) -> int:
+    """Start of a day of UTC, since 1970."""
+    return (day - date(1970, 1, 1)).days * 86_400_000
 
 
 def _years_after(day: date, years: int) -> date:

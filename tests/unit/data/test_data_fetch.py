@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,16 +21,16 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch import answers
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
-from vendor_answers import DAYS, FIRST, LAST, TOKEN, TushareServer, tushare_server
+from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, FIRST, LAST, TOKEN, VendorServer, vendor_server
 
 RANGE = ("--first", FIRST, "--last", LAST, "--per-minute", "100000", "--repair", "accept_member_count")
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TushareServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
     monkeypatch.setenv("TUSHARE_TOKEN", TOKEN)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with tushare_server() as running:
+    with vendor_server() as running:
         yield running
 
 
@@ -55,7 +54,7 @@ def fetch(out: Path, vendor: str, *more: str) -> list[str]:
     return ["data", "fetch", "csi300", "--from", vendor, *RANGE, "--out", str(out), *more]
 
 
-def from_server(out: Path, server: TushareServer, *more: str) -> list[str]:
+def from_server(out: Path, server: VendorServer, *more: str) -> list[str]:
     return fetch(out, "tushare", "--endpoint", server.endpoint, *more)
 
 
@@ -98,7 +97,7 @@ EXPECTED = {
 
 
 def test_tushare_gives_a_market_with_dated_members_and_names(
-    tmp_path: Path, server: TushareServer, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: VendorServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(from_server(tmp_path / "m", server)) == 0
     snapshot = load_snapshot(tmp_path / "m")
@@ -142,7 +141,7 @@ def test_a_library_gives_the_same_market(
     assert load_snapshot(tmp_path / "o").id == snapshot.id
 
 
-def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, server: TushareServer) -> None:
+def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, server: VendorServer) -> None:
     assert main(from_server(tmp_path / "whole", server)) == 0
     whole, server.asked[:] = len(server.asked), []
     server.edit = lambda api, params, reply: None if len(server.asked) == 8 else reply
@@ -162,7 +161,7 @@ def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, serv
 
 
 def test_limits_are_kept_and_waited_for(
-    tmp_path: Path, server: TushareServer, waits: list[float], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.faults = {1: (429, {"Retry-After": "7"}), 4: (503, {})}
 
@@ -205,7 +204,7 @@ def test_limits_are_kept_and_waited_for(
     ],
 )
 def test_refusals_are_one_line_without_the_token(
-    tmp_path: Path, server: TushareServer, waits: list[float], capsys: pytest.CaptureFixture[str], reply: dict[str, Any], words: str
+    tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str], reply: dict[str, Any], words: str
 ) -> None:
     server.edit = lambda api, params, whole: reply
     assert main(from_server(tmp_path / "m", server)) == 2
@@ -214,9 +213,7 @@ def test_refusals_are_one_line_without_the_token(
     assert TOKEN not in error + texts_in(tmp_path)
 
 
-def test_the_token_is_nowhere(
-    tmp_path: Path, server: TushareServer, waits: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_token_is_nowhere(tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str]) -> None:
     # Even where a server sends it back in a name, or as the reason of a failure.
     def leak(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         if api == "stock_basic":
@@ -231,7 +228,7 @@ def test_the_token_is_nowhere(
 
 
 def test_a_renamed_column_is_one_line_that_says_what_to_do(
-    tmp_path: Path, server: TushareServer, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: VendorServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def rename(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         reply["data"]["fields"] = ["volume" if name == "vol" else name for name in reply["data"]["fields"]]
@@ -247,12 +244,106 @@ def test_a_renamed_column_is_one_line_that_says_what_to_do(
     assert reference(load_snapshot(tmp_path / "m")) == EXPECTED
 
 
+def symbols(vendor: str, out: Path, server: VendorServer, *more: str) -> list[str]:
+    market, codes = {"binance": ("crypto", "BTCUSDT,ethusdt"), "alpaca": ("us", "AAPL,BRK.B")}[vendor]
+    words = ["data", "fetch", market, "--from", vendor, "--symbols", codes, *RANGE[:6], "--out", str(out)]
+    return [*words, "--endpoint", server.endpoint, *more]
+
+
+@pytest.fixture
+def alpaca_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in zip(("APCA_API_KEY_ID", "APCA_API_SECRET_KEY"), ALPACA_KEYS, strict=True):
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("alpaca_keys")
+@pytest.mark.parametrize("vendor", ["binance", "alpaca"])
+def test_coins_and_us_stocks_resume_and_have_recipes(
+    tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str], vendor: str
+) -> None:
+    server.faults = {0: (429, {"Retry-After": "3"})}
+    assert main(symbols(vendor, tmp_path / "m", server)) == 0
+    assert int(max(waits)) in (3, 4)
+    snapshot, whole = load_snapshot(tmp_path / "m"), len(server.asked) - 1
+    if vendor == "binance":
+        assert tuple(map(str, snapshot.days)) == COIN_DAYS
+        assert snapshot.codes == ("BTCUSDT", "ETHUSDT")
+        assert np.flatnonzero(np.isnan(snapshot.close[:, 1])).tolist() == [4]  # an empty day
+        assert (snapshot.volume[0, 0], snapshot.amount[0, 0], snapshot.venues) == (1.5e-6, 0.06300075, ("crypto_spot",) * 2)
+        assert not snapshot.meta.has_factor
+    else:
+        assert snapshot.codes == ("AAPL", "BRK.B")
+        assert snapshot.venues == ("us_equity",) * 2
+        paid = 105.0 / 104.5  # the close before 2024-02-02 is 105
+        expected = [1.0] * 3 + [4.0] * 3 + [4 * paid] * 3
+        assert snapshot.factor.T.round(9).tolist() == [[round(value, 9) for value in expected], [1.0] * 9]
+    assert (snapshot.meta.benchmark, snapshot.currency) == ("", "USD")
+    # Interrupted and resumed: equal, and nothing is asked twice.
+    server.asked.clear()
+    server.faults = {1: (400, {})}
+    assert main(symbols(vendor, tmp_path / "n", server)) == 2
+    assert "HTTP 400 Bad Request" in capsys.readouterr().err
+    assert main(symbols(vendor, tmp_path / "n", server)) == 0
+    assert load_snapshot(tmp_path / "n").id == snapshot.id
+    assert len(server.asked) == whole + 1
+
+    # A recipe makes it again, and names what was revised.
+    def revised(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
+        if "rows" in reply and params["symbol"] == "BTCUSDT":
+            reply["rows"][2][7] = "0.07"
+        if "AAPL" in reply.get("bars", ()):
+            reply["bars"]["AAPL"][2]["v"] += 1
+        return reply
+
+    assert main(recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml", server.endpoint)) == 0
+    server.edit = revised
+    assert main(recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml", server.endpoint)) == 2
+    field, day, code = ("amount", COIN_DAYS[2], "BTCUSDT") if vendor == "binance" else ("volume", DAYS[2], "AAPL")
+    told = capsys.readouterr()
+    assert f"bars.parquet: {field} differs, first on {day}, of {code};" in told.err
+    # Keys are nowhere.
+    kept = told.out + told.err + texts_in(tmp_path)
+    assert not any(key in kept for key in ALPACA_KEYS)
+
+
+@pytest.mark.usefixtures("alpaca_keys")
+def test_answers_of_another_form_are_one_line(
+    tmp_path: Path, server: VendorServer, waits: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def short(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
+        return (
+            {"rows": [row[:11] for row in reply["rows"]]}
+            if "rows" in reply
+            else {"bars": {"AAPL": [{"t": "2024-01-25T05:00:00Z"}]}}
+        )
+
+    server.edit = short
+    cases = {
+        "binance": "binance api/v3/klines: the answer is no list of rows of 12 cells",
+        "alpaca": "alpaca v2/stocks/bars: the answer has no column 'o' for bars.open",
+    }
+    for vendor, words in cases.items():
+        assert main(symbols(vendor, tmp_path / vendor, server)) == 2
+        assert words in capsys.readouterr().err.splitlines()[-1]
+    server.edit = lambda api, params, reply: {"bars": None} if params.get("symbols") == "BRK.B" else reply
+    assert main(symbols("alpaca", tmp_path / "none", server)) == 2
+    assert "alpaca: no bars of BRK.B from 2024-01-25 to 2024-02-06; leave them out" in capsys.readouterr().err
+    assert main([*symbols("binance", tmp_path / "bad", server), "--symbols", "BTC/USDT"]) == 2
+    assert "symbols: expected codes such as AAPL or BTCUSDT" in capsys.readouterr().err
+    wrong = "another-secret-0123456789"
+    monkeypatch.setenv("APCA_API_SECRET_KEY", wrong)
+    assert main(symbols("alpaca", tmp_path / "key", server)) == 2
+    error = capsys.readouterr().err
+    assert "alpaca v2/stocks/bars: HTTP 403 Forbidden" in error
+    assert wrong not in error + texts_in(tmp_path)
+
+
 def recipe(out: Path, file: Path, endpoint: str = "http://127.0.0.1:1") -> list[str]:
     return ["data", "fetch", "--recipe", str(file), "--out", str(out), "--set", f"endpoint={endpoint},per_minute=100000"]
 
 
 def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
-    tmp_path: Path, server: TushareServer, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: VendorServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(from_server(tmp_path / "m", server)) == 0
     file = tmp_path / "m" / "recipe.yaml"
@@ -318,7 +409,7 @@ def test_a_bad_recipe_is_refused_before_anything_is_asked(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (fetch(Path("m"), "tushare"), "tushare: no token; set TUSHARE_TOKEN to yours"),
+        (fetch(Path("m"), "tushare"), "tushare: no key; set TUSHARE_TOKEN to yours"),
         (fetch(Path("m"), "akshare"), "akshare has no past membership; say --members FILE"),
         (fetch(Path("m"), "tushare", "--last", "2999-01-01"), "last: 2999-01-01 is not over yet; choose "),
         (fetch(Path("m"), "tushare", "--first", "2024-13-01"), "first: '2024-13-01' is not a date; write it as 2024-01-02"),
@@ -362,4 +453,10 @@ def test_requests_are_planned_in_spans_that_vendors_answer_whole() -> None:
     assert months[-1].params == {"index_code": "000300.SH", "start_date": "20240101", "end_date": "20240103"}
     weeks = list(plan(baostock, baostock.tables["members"], ["000300.SH"], date(2024, 1, 1), date(2024, 1, 9)))
     assert [request.params["date"] for request in weeks] == ["2024-01-01", "2024-01-08"]
-    assert os.sep not in "".join(table.api for vendor in vendors().values() for table in vendor.tables.values())
+    binance = vendors()["binance"]
+    days = [
+        (int(request.params["startTime"]), int(request.params["endTime"]))
+        for request in plan(binance, binance.tables["bars"], ["BTCUSDT"], date(2021, 1, 1), date(2023, 1, 1))
+    ]
+    assert days == [(1609459200000, 1672531199999), (1672531200000, 1672617599999)]
+    assert (days[0][1] + 1 - days[0][0]) // 86_400_000 == 730  # rows of an answer, which has at most 1,000

@@ -14,6 +14,12 @@ from ktdeval.attribution.factors import (
     factor_values as factor_values,
     standardise as standardise,
 )
-from ktdeval.attribution.fit import Fit as Fit, Goodness as Goodness, fit_factors as fit_factors
+from ktdeval.attribution.fit import (
+    FEW_ASSETS as FEW_ASSETS,
+    Fit as Fit,
+    Goodness as Goodness,
+    fit_factors as fit_factors,
+    has_few_assets as has_few_assets,
+)
 from ktdeval.attribution.industries import Scheme as Scheme
 from ktdeval.attribution.panel import FACTOR_NAMES as FACTOR_NAMES, factor_panel as factor_panel

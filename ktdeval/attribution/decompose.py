@@ -63,7 +63,7 @@ class Decomposition:
     factor_names: tuple[str, ...]
     industry_names: tuple[str, ...]
     held_return: FloatArray  #: [..., D] sum w r
-    common: FloatArray  #: [..., D] sum w times the common return
+    common: FloatArray  #: [..., D] sum w times the common return; in the market model sum w beta times that of the market
     style: FloatArray  #: [..., D, K]
     industry: FloatArray  #: [..., D, I]; I is 0 in the scheme `paper`
     selection: FloatArray  #: [..., D] sum w u, the return that no factor explains
@@ -144,6 +144,8 @@ def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
         return "the snapshot has no day before the first step"
     if not (ledger.nav[:-1] > 0.0).all():
         return "the NAV is not positive before the last step"
+    if len(snapshot.codes) == 1 and not snapshot.meta.benchmark and snapshot.instruments:
+        return "one asset and no index: there is no market to compare it with"
     return None
 
 
@@ -205,10 +207,11 @@ def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decompos
     """Split `sum w r` over the positions held, without a column for each asset that is not."""
     at = (holdings.day + offset, holdings.asset)
     weight = holdings.weight
-    columns = np.empty((len(weight), 3 + len(fitted.factor_names)))
+    columns = np.empty((len(weight), 4 + len(fitted.factor_names)))
     columns[:, 0] = weight * fitted.returns[at]
     columns[:, 1] = weight * fitted.residuals[at]
-    columns[:, 2:] = weight[:, None] * fitted.exposures.design[at[0], :, at[1]]
+    columns[:, 2] = weight
+    columns[:, 3:] = weight[:, None] * fitted.exposures.design[at[0], :, at[1]]
     totals = _sum_by_day(columns, holdings.day, days)
     industries: FloatArray = np.zeros((days, len(fitted.industry_names)))
     if len(fitted.industry_names):
@@ -218,11 +221,11 @@ def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decompos
         factor_names=fitted.factor_names,
         industry_names=fitted.industry_names,
         held_return=totals[:, 0],
-        common=totals[:, 2] * fitted.common[fit_days],
-        style=totals[:, 3:] * fitted.style[fit_days],
+        common=totals[:, 3] * fitted.common[fit_days],
+        style=totals[:, 4:] * fitted.style[fit_days],
         industry=industries * fitted.industry[fit_days],
         selection=totals[:, 1],
-        exposures=totals[:, 3:],
+        exposures=totals[:, 4:],
         invested=totals[:, 2],
     )
 

@@ -24,7 +24,7 @@ from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
 
 NoteKind = Literal[
     "missing_exposure", "no_exposures", "default_weight", "equal_weights", "constant_factor", "collinear_factor", "too_few_names",
-    "no_names", "held_outside_index", "held_without_exposures", "held_without_return",
+    "no_names", "held_outside_index", "held_without_exposures", "held_without_return", "market_model", "beta_assumed",
 ]  # fmt: skip
 
 NOTE_MEANINGS: dict[str, str] = {row["kind"]: row["meaning"] for row in csv_rows(Path(__file__).with_name("notes.csv"))}

@@ -10,10 +10,14 @@ import numpy as np
 from ktdeval.attribution.exposures import Exposures, Note, daily_notes, exposures
 from ktdeval.attribution.factors import filled_forward, last_known
 from ktdeval.attribution.industries import MINIMUM, IndexArray, Scheme, industry_means, of_names, pooled_industries
+from ktdeval.attribution.panel import check_rows
 from ktdeval.attribution.regression import RANK_TOLERANCE, CountArray, CrossSections, Robust, robust_errors, weighted_least_squares
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
+MINIMUM_NAMES = 30  #: A market of other assets than A-shares with fewer has no cross-section to speak of
+FEW_ASSETS = f"fewer than {MINIMUM_NAMES} assets: the return is split into market (beta) and the rest"
+YEAR, MINIMUM_RETURNS = 252, 20  #: Returns before a day that its betas rest on, at most and at least
 _FLAT = 1e-9  #: Share of a column's sum of squares that must vary for it not to count as constant
 
 
@@ -128,10 +132,13 @@ def fit_factors(
     """Regress each day's returns on an intercept, the scheme's industries and the style exposures known the day before (weighted
     least squares). In it are the names that were in the index the day before, have a bar on both days and at least one exposure;
     on days on which nobody has one, all of them, for the common return and industries alone. With no more names than parameters
-    only the common return is fitted. `known`: exposures of these rows, to share between schemes. Raises DataError if rows or
-    factors are unknown, or `known` is of other rows.
+    only the common return is fitted. `known`: exposures of these rows, to share between schemes. A market of other assets than
+    A-shares with fewer than `MINIMUM_NAMES` gets the `market_model`. Raises DataError if rows or factors are unknown, or `known` is
+    of other rows.
     """
     rows = range(first_row, last_row + 1)
+    if has_few_assets(snapshot):
+        return market_model(snapshot, rows, scheme)
     known = exposures(snapshot, rows, factors) if known is None else known
     if known.rows != rows or known.weights.shape[1] != len(snapshot.codes):
         raise DataError(f"exposures are of rows {known.rows.start}…{known.rows.stop - 1}, the fit of {first_row}…{last_row}")
@@ -161,6 +168,69 @@ def fit_factors(
         cross_sections=sections,
         scheme=scheme,
     )
+
+
+def has_few_assets(snapshot: MarketSnapshot) -> bool:
+    """Whether a market is attributed by the `market_model`."""
+    return bool(snapshot.instruments) and len(snapshot.codes) < MINIMUM_NAMES
+
+
+def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict") -> Fit:
+    """Explain each return of `rows` by the market's times the asset's beta; the rest is its residual. The market is the index, or
+    without one the members of the day before at equal weights, rebalanced each day (0 of one whose exchange is closed). A beta is
+    the slope of the least squares of the last `YEAR` daily returns before the day, on days with a bar of the asset; 1 with fewer
+    than `MINIMUM_RETURNS`. Raises DataError unless `rows` are rows of the snapshot that follow a day.
+    """
+    check_rows(snapshot, rows, 1)
+    history = range(1, rows.stop)
+    returns, has_return, _ = close_to_close(snapshot, history)
+    market = _market_returns(snapshot, returns)
+    betas, known = np.ones((len(rows), len(snapshot.codes))), np.zeros((len(rows), len(snapshot.codes)), dtype=np.bool_)
+    for day, row in enumerate(rows):
+        before = slice(max(0, row - 1 - YEAR), row - 1)
+        used = has_return[before]
+        count = np.maximum(used.sum(axis=0), 1)
+        x = np.where(used, market[before, None] - (used * market[before, None]).sum(axis=0) / count, 0.0)
+        squares = (x * x).sum(axis=0)
+        known[day] = (used.sum(axis=0) >= MINIMUM_RETURNS) & (squares > 0.0)
+        betas[day] = np.where(known[day], (x * returns[before]).sum(axis=0) / np.where(squares > 0.0, squares, 1.0), 1.0)
+    own = slice(rows.start - 1, rows.stop - 1)
+    investable = snapshot.member[own]
+    takes_part = investable & has_return[own]
+    nothing: FloatArray = np.empty((len(rows), 0))
+    count = np.count_nonzero(takes_part, axis=1)
+    notes = (
+        *daily_notes("market_model", np.ones(len(rows), dtype=np.bool_), (snapshot.meta.benchmark or "equal weights",)),
+        *daily_notes("beta_assumed", np.count_nonzero(takes_part & ~known, axis=1)),
+    )
+    design = np.where(has_return[own], betas, 0.0)[:, None, :]
+    weights = takes_part.astype(np.float64)
+    nobody = np.zeros((len(rows), 1), dtype=np.bool_)
+    return Fit(
+        rows=rows,
+        days=snapshot.days[rows.start : rows.stop],
+        codes=snapshot.codes,
+        exposures=Exposures(rows, (), design, weights, investable, known | ~has_return[own], notes),
+        returns=returns[own],
+        has_return=has_return[own],
+        weights=weights,
+        common=market[own],
+        style=nothing,
+        industry=nothing,
+        industry_names=(),
+        industry_of=np.zeros(weights.shape, dtype=np.intp),
+        cross_sections=CrossSections(market[own, None], nobody, nobody[:, 0], count, np.minimum(count, 1)),
+        scheme=scheme,
+    )
+
+
+def _market_returns(snapshot: MarketSnapshot, returns: FloatArray) -> FloatArray:
+    """[T - 1] returns of the index from row 1 on (0 where a level is missing), or of equal weights."""
+    if snapshot.meta.benchmark:
+        change = snapshot.benchmark[1:] / snapshot.benchmark[:-1] - 1.0
+        return np.asarray(np.where(np.isfinite(change), change, 0.0))[: len(returns)]
+    held = snapshot.member[: len(returns)] & (np.cumsum(np.isfinite(snapshot.close), axis=0)[: len(returns)] > 0)
+    return np.asarray(np.where(held, returns, 0.0).sum(axis=1) / np.maximum(held.sum(axis=1), 1))
 
 
 def close_to_close(snapshot: MarketSnapshot, rows: range) -> tuple[FloatArray, BoolArray, BoolArray]:

@@ -181,6 +181,7 @@ def _snapshot_entry(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
         **{name: getattr(meta, name) for name in ("name", "source", "synthetic", "has_factor", "repairs")},
         "benchmark": meta.benchmark or "none",
         "benchmark_name": snapshot.index_names.get(meta.benchmark, meta.benchmark) or "no index",
+        **({"venues": sorted(snapshot.rules), **snapshot.units} if snapshot.instruments else {}),
         "assets": len(snapshot.codes),
         "first_day": str(snapshot.days[0]),
         "last_day": str(snapshot.days[-1]),

@@ -143,11 +143,15 @@ class SnapshotPart(Value, frozen=True):
     synthetic: bool
     has_factor: bool
     repairs: list[str]
-    benchmark: Name
+    benchmark: Name  #: code of the index; `none` where the market has none
     benchmark_name: Name
     assets: Count
     first_day: Day
     last_day: Day
+    venues: list[Name] | UnsetType = UNSET  #: where it is no market of A-shares alone, as the three after it
+    currency: Name | UnsetType = UNSET
+    minor_per_unit: Count | UnsetType = UNSET  #: minor units, in which money is counted, in a unit of the currency
+    days_a_year: Count | UnsetType = UNSET  #: days that annualised figures count with
 
 
 class WindowPart(Value, frozen=True):

@@ -27,7 +27,8 @@ from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
 from ktdeval.stats.designs import left_out_windows
 from ktdeval.stats.metric import Metric, MetricValue, RuleSet
-from ktdeval.stats.panel import benchmark_levels, benchmark_problem
+from ktdeval.stats.panel import ANNUALISED, benchmark_levels, benchmark_problem
+from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import PROVENANCES
 
@@ -80,15 +81,20 @@ def build_card(inputs: CardInputs) -> TradingCard:
         },
         TradingFacts,
     )
-    definitions = {metric.name: _definition(metric) for metric in inputs.metrics}
+    days_a_year = inputs.snapshot.days_a_year
+    definitions = {metric.name: _definition(metric, days_a_year) for metric in inputs.metrics}
     return TradingCard(**asdict(facts), **_derived(facts, definitions, price_of(inputs)))
 
 
-def _definition(metric: Metric) -> Definition:
+def _definition(metric: Metric, days_a_year: int) -> Definition:
+    """Definition of a metric, with the days a year of the market in its formula."""
     try:
-        return msgspec.convert(metric, Definition, from_attributes=True)
+        found = msgspec.convert(metric, Definition, from_attributes=True)
     except msgspec.ValidationError as error:
         raise PluginError(f"metric {metric.name!r}: {error}") from error
+    if metric.name not in ANNUALISED or days_a_year == TRADING_DAYS:
+        return found
+    return replace(found, formula=found.formula.replace(str(TRADING_DAYS), str(days_a_year)))
 
 
 def derive_trading(card: TradingCard) -> TradingCard:
@@ -223,7 +229,7 @@ def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     if problem := benchmark_problem(snapshot, levels):
         figures = dict.fromkeys(("total_return", "sharpe", "max_drawdown"), series.undefined(problem, len(ledger.steps)))
     else:
-        sharpe = series.sharpe(series.simple_returns(levels))
+        sharpe = series.sharpe(series.simple_returns(levels), snapshot.days_a_year)
         figures = {"total_return": series.total_return(levels), "sharpe": sharpe, "max_drawdown": series.max_drawdown(levels)}
     return {
         "base_day": str(ledger.base_day),
@@ -244,6 +250,8 @@ def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[s
             raise CardError(f"episode {identity} has two ledgers")
         spec = specs[identity]
         expected = window_days(spec.window, inputs.snapshot)[: spec.limit]
+        if (units := {name: getattr(ledger, name) for name in inputs.snapshot.units}) != inputs.snapshot.units:
+            raise CardError(f"the ledger of episode {identity} has the units {units}, its market {inputs.snapshot.units}")
         if not np.array_equal(ledger.days, expected):
             raise CardError(
                 f"episode {spec.id} ({spec.window.name}, seed {spec.seed}): the ledger has {len(ledger.steps)} steps that are not"

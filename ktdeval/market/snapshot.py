@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -204,6 +205,11 @@ class MarketSnapshot:
     def minor_per_unit(self) -> int:
         """Minor units in a unit of the currency, the finest of its venues."""
         return max(venue.minor_per_unit for venue in self.rules.values())
+
+    @property
+    def units(self) -> dict[str, Any]:
+        """Units of money and years in a ledger of this market, by the names of `Ledger`'s fields."""
+        return {name: getattr(self, name) for name in ("currency", "minor_per_unit", "days_a_year")}
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:

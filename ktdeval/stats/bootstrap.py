@@ -195,9 +195,9 @@ class Bootstrap:
         n = len(self.values)
         return self._studentised(np.log1p, _mean_terms, "mean").transformed(lambda value: math.expm1(n * value))
 
-    def ratio(self) -> Interval:
+    def ratio(self, days_a_year: int = TRADING_DAYS) -> Interval:
         """Of mean over standard deviation, annualised: of returns the Sharpe ratio, of excess returns the information ratio."""
-        return self._studentised(None, _ratio_terms, "ratio").transformed(lambda value: value * math.sqrt(TRADING_DAYS))
+        return self._studentised(None, _ratio_terms, "ratio").transformed(lambda value: value * math.sqrt(days_a_year))
 
     def mean(self) -> Interval:
         """Of the mean."""
@@ -264,10 +264,10 @@ def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resamp
     if problem := benchmark_problem(market, levels):
         excess = no_interval(f"benchmark: {problem}", n, settings.level)
     else:
-        excess = Bootstrap(ledger.returns - simple_returns(levels), settings).ratio()
+        excess = Bootstrap(ledger.returns - simple_returns(levels), settings).ratio(ledger.days_a_year)
     return {
         "total_return": own.total_return(),
-        "sharpe": own.ratio(),
+        "sharpe": own.ratio(ledger.days_a_year),
         "max_drawdown": own.max_drawdown(),
         "information_ratio": excess,
     }

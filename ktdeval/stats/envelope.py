@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats.series import TRADING_DAYS, Series
+from ktdeval.stats.series import Series
 from ktdeval.trading.account import holdings_minor, nav_minor, open_day
 from ktdeval.trading.executor import execute
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -143,7 +143,7 @@ def random_envelope(
             activity[2] += account.cash_minor / worth if worth else 0.0
         held = frozenset(position.code for position in step.positions)
     turnover, names, cash = (value / max(len(steps) * paths, 1) for value in activity)
-    return _summary(ledger, nav / 100, settings, Activity(TRADING_DAYS * turnover, names, cash), trades)
+    return _summary(ledger, nav / ledger.minor_per_unit, settings, Activity(ledger.days_a_year * turnover, names, cash), trades)
 
 
 class _RandomTrader:
@@ -236,4 +236,4 @@ def _agent_activity(ledger: Ledger) -> Activity:
     n = max(len(steps), 1)
     traded = math.fsum(sum(order.notional_minor for order in step.orders) / step.open_nav_minor for step in steps)
     names = sum(len(step.positions) for step in steps)
-    return Activity(TRADING_DAYS * traded / n, names / n, math.fsum(step.cash_minor / step.nav_minor for step in steps) / n)
+    return Activity(ledger.days_a_year * traded / n, names / n, math.fsum(step.cash_minor / step.nav_minor for step in steps) / n)

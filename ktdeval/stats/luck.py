@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ktdeval.stats.metric import MetricValue, built_in
-from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, level_problem, standard_deviation, undefined
+from ktdeval.stats.series import NO_VARIANCE, Series, level_problem, standard_deviation, undefined
 from ktdeval.trading.ledger import Ledger
 
 EULER_GAMMA = 0.5772156649015329
@@ -113,7 +113,7 @@ def min_track_record(ledger: Ledger) -> float | str:
     if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):
         return problem
     days = minimum_track_record(shape_of(ledger.returns))
-    return "the Sharpe ratio is not positive" if days is None else days / TRADING_DAYS
+    return "the Sharpe ratio is not positive" if days is None else days / ledger.days_a_year
 
 
 def _series_problem(returns: Series) -> str | None:

@@ -31,6 +31,8 @@ DIAGNOSTICS: tuple[str, ...] = (
 )  # fmt: skip
 """Metrics recorded beside the panel."""
 
+ANNUALISED = ("sharpe", "information_ratio", "turnover", "min_track_record")
+"""Metrics whose formula has days a year in it: those of the market's venues."""
 _LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
 _NO_STEPS = "no steps"
 _NO_NAV = "the NAV is not positive on a step"
@@ -47,7 +49,7 @@ def total_return(ledger: Ledger) -> MetricValue:
 @built_in
 def sharpe(ledger: Ledger) -> MetricValue | str:
     """Annualised Sharpe ratio of the NAV's daily returns, risk-free rate 0."""
-    return level_problem(ledger.nav) or series.sharpe(ledger.returns)
+    return level_problem(ledger.nav) or series.sharpe(ledger.returns, ledger.days_a_year)
 
 
 @built_in
@@ -64,7 +66,7 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
     levels = benchmark_levels(ledger, market)
     if problem := benchmark_problem(market, levels):
         return f"benchmark: {problem}"
-    found = series.information_ratio(ledger.returns, series.simple_returns(levels))
+    found = series.information_ratio(ledger.returns, series.simple_returns(levels), ledger.days_a_year)
     growth = None if market.meta.synthetic else dividend_growth(market, day_rows(market, ledger.days))
     return found if growth is None else replace(found, detail={"dividend_growth": growth})
 
@@ -107,7 +109,7 @@ def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
         return _NO_NAV
     strict = (sum(map(_NOTIONAL, step.orders)) / step.open_nav_minor for step in ledger.steps)
     traded = _weight_changes(ledger) if rules == "paper" else strict
-    return math.fsum(traded) * TRADING_DAYS / len(ledger.steps)
+    return math.fsum(traded) * ledger.days_a_year / len(ledger.steps)
 
 
 def _weight_changes(ledger: Ledger) -> list[float]:

@@ -76,7 +76,7 @@ def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
 
 
 Series = npt.NDArray[np.float64]
-TRADING_DAYS = 252  #: Trading days in a year, the convention of KTD-Fin Appendix G
+TRADING_DAYS = 252  #: Trading days in a year of A-shares, the convention of KTD-Fin Appendix G; other venues say their own
 #: A standard deviation of daily returns below this is rounding: one fen of a NAV of CNY 1,000,000 is 1e-8 of it
 NO_VARIANCE = 1e-12
 
@@ -129,24 +129,24 @@ def max_drawdown(nav: Series) -> MetricValue:
     return defined(float(np.max(1.0 - nav / np.maximum.accumulate(nav))), len(nav) - 1)
 
 
-def sharpe(returns: Series) -> MetricValue:
-    """Annualised Sharpe ratio of [n] simple daily returns at a zero risk-free rate: `mean(r) / std(r, ddof=1) * sqrt(252)`."""
-    return _annualised_ratio(returns, "returns have no variance")
+def sharpe(returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
+    """Annualised Sharpe ratio of [n] simple daily returns, risk-free rate 0: `mean(r) / std(r, ddof=1) * sqrt(days a year)`."""
+    return _annualised_ratio(returns, "returns have no variance", days_a_year)
 
 
-def information_ratio(returns: Series, benchmark_returns: Series) -> MetricValue:
-    """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(252)` of the daily excess returns `e = r - b`."""
-    return _annualised_ratio(returns - benchmark_returns, "excess returns have no variance")
+def information_ratio(returns: Series, benchmark_returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
+    """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(days a year)` of the daily excess returns `e = r - b`."""
+    return _annualised_ratio(returns - benchmark_returns, "excess returns have no variance", days_a_year)
 
 
-def _annualised_ratio(returns: Series, reason: str) -> MetricValue:
+def _annualised_ratio(returns: Series, reason: str, days_a_year: int) -> MetricValue:
     n = len(returns)
     if n < 2:
         return undefined("fewer than two days", n)
     spread = standard_deviation(returns)
     if spread < NO_VARIANCE:
         return undefined(reason, n)
-    return defined(mean(returns) / spread * math.sqrt(TRADING_DAYS), n)
+    return defined(mean(returns) / spread * math.sqrt(days_a_year), n)
 
 
 def level_problem(levels: Series) -> str | None:

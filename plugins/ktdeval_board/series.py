@@ -114,11 +114,12 @@ def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValu
 
 
 def _linked(parts: Attribution) -> dict[str, JsonValue]:
-    columns = dict(zip(parts.line_names, np.cumsum(parts.linked_lines, axis=0).T, strict=True))
+    columns: dict[str, FloatArray] = dict(zip(parts.line_names, np.cumsum(parts.linked_lines, axis=0).T, strict=True))
     trading = sum(columns.pop(name) for name in _TRADING)
-    lines = {name: columns.pop(name) for name in ("common", "industry", "selection")}
+    lines: dict[str, FloatArray] = {name: columns.pop(name) for name in ("common", "industry", "selection") if name in columns}
     style = sum(columns.values(), start=np.zeros(len(lines["common"])))
-    return {name: np.asarray(line).tolist() for name, line in {**lines, "style": style, "trading": trading}.items()}
+    lines |= {"style": style, "trading": np.asarray(trading)}
+    return {name: line.tolist() for name, line in lines.items()}
 
 
 def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:
@@ -192,7 +193,6 @@ REGIME_RULE = (
     f"bull: the benchmark rose by {_MOVE:.0%} or more from the close before the window to its last close; "
     f"bear: it fell by as much; of the others volatile: it fell by {_FALL:.0%} or more from a peak within; flat: the rest"
 )
-_TRADING_DAYS = 252
 _NO_VARIANCE = 1e-12  # as the suite's Sharpe ratio: a smaller deviation of daily returns is rounding
 
 
@@ -216,7 +216,7 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
         "regime_rule": REGIME_RULE,
         "windows": [
             {"name": window.name, "first": window.first, "last": window.last, "days": stop - first}
-            | _figures(snapshot.benchmark[first - 1 : stop])
+            | _figures(snapshot.benchmark[first - 1 : stop], snapshot.days_a_year)
             for window, (first, stop) in zip(windows, spans, strict=True)
         ],
     }
@@ -231,14 +231,14 @@ def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     return {"name": rule.name, "id": rule.id, **told, "assets": len(snapshot.codes), **days}
 
 
-def _figures(levels: FloatArray) -> dict[str, JsonValue]:
+def _figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonValue]:
     """Figures of [days + 1] levels of the benchmark, the base first."""
     if not (np.isfinite(levels) & (levels > 0.0)).all():
         return {"total_return": None, "volatility": None, "sharpe": None, "max_drawdown": None, "regime": "unknown"}
     returns = levels[1:] / levels[:-1] - 1.0
     total, fall = float(levels[-1] / levels[0] - 1.0), float(np.max(1.0 - levels / np.maximum.accumulate(levels)))
     deviation = float(np.std(returns, ddof=1)) if len(returns) > 1 else 0.0
-    year = math.sqrt(_TRADING_DAYS)
+    year = math.sqrt(days_a_year)
     return {
         "total_return": total,
         "volatility": deviation * year if len(returns) > 1 else None,

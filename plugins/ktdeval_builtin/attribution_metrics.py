@@ -13,7 +13,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from ktdeval.attribution import Attribution, Fit, Scheme, attribute, attribution_problem, fit_factors, vif_screen
+from ktdeval.attribution import (
+    FEW_ASSETS,
+    Attribution,
+    Fit,
+    Scheme,
+    attribute,
+    attribution_problem,
+    fit_factors,
+    has_few_assets,
+    vif_screen,
+)
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, csv_rows
@@ -48,6 +58,8 @@ def _attribution(ledger: Same[Ledger], market: Same[MarketSnapshot], scheme: Sch
 @lru_cache(maxsize=16)
 def _variance_inflation(market: Same[MarketSnapshot], first_row: int) -> dict[str, JsonValue]:
     """Factor -> variance inflation factor over the `_CALIBRATION` days before the episode; empty without such days or names."""
+    if has_few_assets(market.value):
+        return {}
     try:
         return dict(vif_screen(market.value, range(first_row - _CALIBRATION, first_row), first_row).vif)
     except DataError:
@@ -92,7 +104,10 @@ class AttributionMetric:
         linked = attribution.linked
         if linked.lines is None:
             return MetricValue(None, days, linked.reason)
-        value = math.fsum(linked.lines[line] for line in self.lines(attribution))
+        names = self.lines(attribution)
+        if not names or not linked.lines.keys() >= set(names):
+            return MetricValue(None, days, FEW_ASSETS)
+        value = math.fsum(linked.lines[line] for line in names)
         return MetricValue(value + 0.0, days, detail=dict(self.detail(attributed)))
 
 

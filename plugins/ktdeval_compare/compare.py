@@ -217,7 +217,8 @@ def _daily_test(group: Group, pair: tuple[int, int], table: Values | str, option
     if isinstance(table, str):
         return {**row, "value": None, "low": None, "high": None, "p": None, "n": 0, "reason": table}
     left, right = table[:, pair[0]], table[:, pair[1]]
-    found = sharpe_difference(left, right, draws=options.draws, seed=options.seed, confidence=1.0 - options.alpha)
+    days = group.entrants[pair[0]].card.snapshot.days_a_year or stats.TRADING_DAYS
+    found = sharpe_difference(left, right, draws=options.draws, seed=options.seed, confidence=1.0 - options.alpha, days_a_year=days)
     return {**row, **asdict(found), "p_hac": sharpe_difference(left, right).p}
 
 

@@ -43,9 +43,9 @@ class SharpeDifference:
 
 
 def sharpe_difference(
-    first: Matrix, second: Matrix, *, draws: int = 0, seed: int = 0, confidence: float = 0.95
+    first: Matrix, second: Matrix, *, draws: int = 0, seed: int = 0, confidence: float = 0.95, days_a_year: int = TRADING_DAYS
 ) -> SharpeDifference:
-    """Compare the Sharpe ratios (risk-free rate 0, ddof 1, 252 days) of two series of daily returns over the same days.
+    """Compare the annualised Sharpe ratios (risk-free rate 0, ddof 1) of two series of daily returns over the same days.
 
     `first`: [n] simple daily returns; `second`: [n] those of the other, day by day. A block of the bootstrap has `n**(1/3) / 2`
     days (2 for 43 days, 4 for 548), at which its measured size is nearest to nominal.
@@ -67,7 +67,7 @@ def sharpe_difference(
     else:
         p = float(2.0 * ndtr(-ratio))
         reach = -float(ndtri((1 - confidence) / 2)) * error
-    year = math.sqrt(TRADING_DAYS)
+    year = math.sqrt(days_a_year)
     value = year * difference + 0.0
     return SharpeDifference(value, value - year * reach, value + year * reach, year * error, p, n, method)
 

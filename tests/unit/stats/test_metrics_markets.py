@@ -1,0 +1,174 @@
+"""Figures of other markets than A-shares: days a year of the venue, no index, few assets; each worked by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from card_cases import inputs
+from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_factors
+from ktdeval.cards.check import validate_card
+from ktdeval.cards.trading import build_card
+from ktdeval.errors import CardError
+from ktdeval.market import Instrument, MarketSnapshot, assemble, with_id
+from ktdeval.stats import episode_intervals, panel_metric
+from ktdeval.testing import tiny_snapshot
+from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.trading.ledger import Ledger
+from ktdeval_builtin.attribution_metrics import attribution_metric, attribution_metrics
+from ktdeval_data.long_table import read_long
+from ktdeval_data.params import LongParams
+from metric_cases import ledger, market, nav_ledger, order, spec, step
+
+COIN = Instrument("crypto", "USD", "crypto_spot")
+STOCK = Instrument("stock", "USD", "us_equity")
+
+
+def other(snapshot: MarketSnapshot, *instruments: Instrument, index: bool = False) -> MarketSnapshot:
+    """The same numbers as a market of these instruments, or of coins."""
+    meta = snapshot.meta if index else dataclasses.replace(snapshot.meta, benchmark="")
+    given = instruments or (COIN,) * len(snapshot.codes)
+    return with_id(dataclasses.replace(snapshot, meta=meta, instruments=given, indices=snapshot.indices if index else {}))
+
+
+COINS, MIXED = other(market()), other(market(), COIN, STOCK)
+
+
+def of(snapshot: MarketSnapshot, ledger: Ledger) -> Ledger:
+    return dataclasses.replace(ledger, **snapshot.units)
+
+
+@pytest.mark.parametrize(("snapshot", "days"), [(market(), 252), (COINS, 365), (MIXED, 365), (other(market(), STOCK, STOCK), 252)])
+def test_years_have_the_days_of_the_venue(snapshot: MarketSnapshot, days: int) -> None:
+    # Returns of 2, 0 and 1 %: mean and deviation are both 1 %.
+    found = panel_metric("sharpe").compute(of(snapshot, nav_ledger([10_200, 10_200, 10_302], 10_000)), snapshot, "strict")
+    assert found.value == pytest.approx(math.sqrt(days), rel=1e-12)
+    interval = episode_intervals(of(snapshot, nav_ledger([1010, 1030, 1020, 1040, 1050])), snapshot)["sharpe"]
+    plain = episode_intervals(nav_ledger([1010, 1030, 1020, 1040, 1050]), market())["sharpe"]
+    if interval.low is not None and plain.low is not None:
+        assert interval.low / plain.low == pytest.approx(math.sqrt(days / 252), rel=1e-12)
+    # 600 of 1,000 traded in one of two steps: 0.3 a day.
+    traded = of(snapshot, ledger([step(0, 1000, orders=[order(filled=60, notional_fen=600)]), step(1, 1000)]))
+    assert panel_metric("turnover").compute(traded, snapshot, "strict").value == pytest.approx(0.3 * days, rel=1e-12)
+
+
+def test_without_an_index_figures_against_one_say_so() -> None:
+    ledger = of(COINS, nav_ledger([10_200, 10_200, 10_302, 10_302, 10_302], 10_000))
+    found = panel_metric("information_ratio").compute(ledger, COINS, "strict")
+    assert (found.value, found.reason) == (None, "benchmark: the market has no index")
+    assert episode_intervals(ledger, COINS)["information_ratio"].reason == "benchmark: the market has no index"
+    with_index = other(market(), index=True)
+    assert panel_metric("information_ratio").compute(of(with_index, ledger), with_index, "strict").value is not None
+
+
+def test_a_card_says_the_venues_and_refuses_a_ledger_of_other_units() -> None:
+    own = spec(snapshot=COINS.id)
+    ledger = dataclasses.replace(nav_ledger([10_200, 10_200, 10_302, 10_302, 10_302], 10_000), spec=own.to_json())
+    metrics = [panel_metric(name) for name in ("total_return", "sharpe", "information_ratio")] + attribution_metrics()
+    given = dataclasses.replace(inputs(), snapshot=COINS, specs=[own], ledgers=[of(COINS, ledger)], metrics=metrics)
+    card = build_card(given).plain
+    validate_card(card, "card")
+    expected = {"benchmark": "none", "benchmark_name": "no index", "venues": ["crypto_spot"], "currency": "USD", "days_a_year": 365}
+    assert {name: card["snapshot"][name] for name in expected} == expected
+    assert card["metrics"]["sharpe"]["formula"].startswith("sharpe/1: sqrt(365)*mean/std")
+    held = card["reference"]["benchmark_buy_and_hold"]["long"]["metrics"]
+    assert {entry["reason"] for entry in held.values()} == {"the market has no index"}
+    assert card["episodes"][0]["metrics"]["industry_return"]["reason"] == FEW_ASSETS
+    assert set(card["attribution"]["value"]["lines"]) == {"common", "selection", "timing", "fees", "rounding"}
+    with pytest.raises(CardError, match=r"'currency': 'CNY'.*'currency': 'USD'"):
+        build_card(dataclasses.replace(given, ledgers=[ledger]))
+
+
+# ---- few assets
+
+M = [0.01, -0.01] * 15  # what the market made each day before
+
+
+def coins(last: tuple[float, float], index: bool = False) -> MarketSnapshot:
+    """Two coins that moved by 1.5 and 0.5 times the market, and a last day of their own; an index that moved as the market."""
+    moves = {"609001.SH": [1.5 * m for m in M] + [last[0]], "609002.SH": [0.5 * m for m in M] + [last[1]]}
+    closes = {code: (100 * np.cumprod([1.0, *(1 + np.array(own))])).tolist() for code, own in moves.items()}
+    snapshot = tiny_snapshot(closes)
+    levels = 1000 * np.cumprod([1.0, *(1 + np.array([*M, 0.03]))])
+    return other(dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels}), index=index)
+
+
+def half_in_the_first(snapshot: MarketSnapshot, gain: float) -> Ledger:
+    """Half of the NAV in the first coin over the last day, and half in cash."""
+    last = len(snapshot.days) - 1
+    position = {"code": "609001.SH", "shares": 1, "locked": 0, "price_ticks": 1, "value_fen": 50_000_000}
+    steps = [
+        step_record(snapshot, 0, last - 1, positions=[position], cash_fen=50_000_000, holdings_fen=50_000_000),
+        step_record(snapshot, 1, last, nav_fen=round(100_000_000 * (1 + gain))),
+    ]
+    return of(snapshot, ledger_of(steps))
+
+
+@pytest.mark.parametrize(
+    ("index", "common", "selection"),
+    [
+        (False, 0.5 * 1.5 * 0.01, 0.5 * 0.02 - 0.0075),  # the market made (2 % + 0 %) / 2
+        (True, 0.5 * 1.5 * 0.03, 0.5 * 0.02 - 0.0225),
+    ],
+)
+def test_few_assets_are_split_into_market_and_rest(index: bool, common: float, selection: float) -> None:
+    snapshot = coins((0.02, 0.0), index)
+    ledger = half_in_the_first(snapshot, 0.01)
+    attribution = attribute(ledger, snapshot)
+    assert attribution.line_names == ("common", "selection", "timing", "fees", "rounding")
+    np.testing.assert_allclose(attribution.lines[1], [common, selection, 0, 0, 0], rtol=0, atol=1e-12)
+    assert attribution.invested.tolist() == [0.0, 0.5]
+    subject = snapshot.meta.benchmark or "equal weights"
+    assert [(note.kind, note.subject, note.days) for note in attribution.notes] == [("market_model", subject, 2)]
+    values = {metric.name: metric.compute(ledger, snapshot, "strict") for metric in attribution_metrics()}
+    total = values["common_return"].value + values["selection_alpha"].value + values["trading_effect"].value
+    assert total == pytest.approx(0.01, abs=1e-12)
+    assert values["paper_common_return"].value == values["common_return"].value == pytest.approx(common, abs=1e-12)
+    for name in ("style_return", "industry_return", "paper_style_return"):
+        assert (values[name].value, values[name].reason) == (None, FEW_ASSETS)
+
+
+def test_a_beta_needs_twenty_returns_and_a_market_that_moved() -> None:
+    snapshot = coins((0.02, 0.0))
+    fitted = fit_factors(snapshot, 1, 31)
+    betas = fitted.exposures.design[:, 0, 0]
+    np.testing.assert_allclose(betas, [1.0] * 20 + [1.5] * 11, rtol=0, atol=1e-9)
+    assert [(note.kind, note.count, note.days) for note in fitted.notes] == [("market_model", 31, 31), ("beta_assumed", 40, 20)]
+    np.testing.assert_allclose(fitted.explained + fitted.residuals, fitted.returns, rtol=0, atol=1e-15)
+
+
+def test_one_asset_needs_an_index() -> None:
+    closes = {"609001.SH": [10.0, 10.1, 10.2]}
+    alone, beside = other(tiny_snapshot(closes)), other(tiny_snapshot(closes), index=True)
+    ledger = ledger_of([step_record(alone, number, number + 1) for number in range(2)])
+    assert attribution_problem(of(alone, ledger), alone) == "one asset and no index: there is no market to compare it with"
+    assert attribution_metric("selection_alpha").compute(of(alone, ledger), alone, "strict").value is None
+    assert attribution_problem(of(beside, ledger), beside) is None
+
+
+@pytest.mark.shared_data
+def test_real_coins_and_a_stock_against_least_squares(shared_data: Path, tmp_path: Path) -> None:
+    tables = [pd.read_csv(shared_data / path, dtype={"date": str}) for path in (
+        "us_daily/nasdaq100_daily.csv.gz", "crypto_daily/crypto10_daily.csv.gz")]  # fmt: skip
+    rows = pd.concat([tables[0][tables[0]["code"] == "TSLA"], tables[1][tables[1]["code"].isin(["BTC", "ETH"])]])
+    rows[rows["date"].between("2025-06-02", "2025-10-30")].to_csv(tmp_path / "bars.csv", index=False)
+    (tmp_path / "assets.csv").write_text("code,venue\nBTC,crypto_spot\nETH,crypto_spot\n")
+    snapshot = assemble(
+        read_long(LongParams(bars=str(tmp_path / "bars.csv"), industry=str(tmp_path / "assets.csv"), venue="us_equity"))
+    )
+    row = len(snapshot.days) - 1
+    fitted = fit_factors(snapshot, row, row)
+    closes = pd.DataFrame(snapshot.close, columns=snapshot.codes)
+    returns = (closes / closes.ffill().shift() - 1)[1:row]  # of the days before the last
+    equal = returns.fillna(0.0).mean(axis=1)
+    for place, code in enumerate(snapshot.codes):
+        own = returns[code].dropna()
+        slope = np.polyfit(equal[own.index], own, 1)[0]
+        assert fitted.exposures.design[0, 0, place] == pytest.approx(slope, rel=1e-9), code
+    weekend = fit_factors(snapshot, snapshot.day_index("2025-08-02"), snapshot.day_index("2025-08-03"))
+    assert weekend.explained[:, 2].tolist() == weekend.residuals[:, 2].tolist() == [0.0, 0.0]  # TSLA

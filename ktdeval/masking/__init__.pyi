@@ -2,6 +2,7 @@
 
 from ktdeval.masking.dates import is_amount as is_amount
 from ktdeval.masking.draws import FIGURE_DIGITS as FIGURE_DIGITS, WICK_SD as WICK_SD, WICK_SHIFT as WICK_SHIFT
+from ktdeval.masking.entities import EntityIndex as EntityIndex
 from ktdeval.masking.identities import WITHHELD as WITHHELD, IdentityIndex as IdentityIndex, identities_of as identities_of
 from ktdeval.masking.lens import (
     MASK_KINDS as MASK_KINDS,
@@ -14,13 +15,16 @@ from ktdeval.masking.payload import (
     AssetName as AssetName,
     AssetRef as AssetRef,
     DayRef as DayRef,
+    DocumentRef as DocumentRef,
     Exact as Exact,
     IndexLevel as IndexLevel,
     OwnFigure as OwnFigure,
     Payload as Payload,
     Price as Price,
+    Prose as Prose,
     SectorRef as SectorRef,
     Shares as Shares,
     render_json as render_json,
 )
+from ktdeval.masking.prose import Hidden as Hidden, TextMask as TextMask
 from ktdeval.masking.text import normalise as normalise, normalise_with_places as normalise_with_places, places_of as places_of

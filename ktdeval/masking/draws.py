@@ -59,6 +59,52 @@ class AliasMap:
         return f"sector_{self._sectors[industry]:0{self._sector_width}d}"
 
 
+_LETTERS = "bcdfghjkmnpqrstvwxyz"  # without vowels they spell no word, and no digits no code
+_HALF_BITS, _HANDLE_LETTERS, _ROUNDS = 15, 7, 6
+_HALF = (1 << _HALF_BITS) - 1
+
+
+class DocumentAlias:
+    """Secret names of documents, drawn by a mask seed: a keyed permutation (Feistel) of rows. Nothing needs to be remembered, and a
+    name tells neither place nor day.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def handle(self, row: int) -> str:
+        """`doc_bcdfghj` of a row. Raises IndexError: a row below zero, or of 2^30 or more."""
+        if not 0 <= row < 1 << 2 * _HALF_BITS:
+            raise IndexError(f"document row {row} has no name")
+        left, right = row >> _HALF_BITS, row & _HALF
+        for turn in range(_ROUNDS):
+            left, right = right, left ^ self._mix(turn, right)
+        number = left << _HALF_BITS | right
+        letters = []
+        for _ in range(_HANDLE_LETTERS):
+            number, place = divmod(number, len(_LETTERS))
+            letters.append(_LETTERS[place])
+        return "doc_" + "".join(letters)
+
+    def row(self, handle: str) -> int | None:
+        """Row of a handle, None where no row has it; whether a market has such a row is not looked at."""
+        letters = handle.removeprefix("doc_")
+        if len(letters) != _HANDLE_LETTERS or not handle.startswith("doc_") or not set(letters) <= set(_LETTERS):
+            return None
+        number = 0
+        for letter in reversed(letters):
+            number = number * len(_LETTERS) + _LETTERS.index(letter)
+        left, right = number >> _HALF_BITS, number & _HALF
+        if left > _HALF:
+            return None
+        for turn in reversed(range(_ROUNDS)):
+            left, right = right ^ self._mix(turn, left), left
+        return left << _HALF_BITS | right
+
+    def _mix(self, turn: int, half: int) -> int:
+        return derive_seed(self._seed, "document", turn, half, bits=_HALF_BITS)
+
+
 Part = Literal["open", "high", "low", "close"]  #: Which of a bar's four prices
 FIGURE_DIGITS = 4  #: Significant digits of a return, turnover or factor value with noise: more would say nothing, and cost tokens
 _HALF_NORMAL = math.sqrt(2.0 / math.pi)

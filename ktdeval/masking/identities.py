@@ -37,7 +37,7 @@ _GROUPS = re.compile(r"[0-9]+")
 _A_SHARE = re.compile(r"(?:60[0135]|68[89]|00[0-3]|30[0-2]|399|43[0-9]|8[37-9][0-9]|92[0-9])[0-9]{3}")
 _CHINESE_DIGITS = "〇零一二三四五六七八九"
 _CHINESE_CODE = re.compile(rf"(?<![{_CHINESE_DIGITS}])[{_CHINESE_DIGITS}]{{6}}(?![{_CHINESE_DIGITS}])")
-_FROM_CHINESE = str.maketrans(_CHINESE_DIGITS, "00123456789")
+FROM_CHINESE = str.maketrans(_CHINESE_DIGITS, "00123456789")
 _CODE_DIGITS = re.compile(r"([0-9]{6})(?:\.[A-Za-z]+)?")
 _WORD_OR_NUMBER = re.compile(r"[a-z]+|[0-9]+")
 _PADDING = re.compile(r"[\s_·•・‧*.\-]+")
@@ -163,8 +163,7 @@ class IdentityIndex:
         if folded in _NO_IDENTITY:
             return
         if not folded.isascii():
-            squashed = _PADDING.sub("", folded)
-            for variant in (squashed, _SHARE_CLASS.sub("", squashed)):
+            for variant in name_variants(folded):
                 if len(variant) >= 2 and not variant.isascii():
                     self._chinese.setdefault(variant[:2], set()).add(variant)
             return
@@ -225,7 +224,7 @@ class IdentityIndex:
 
     def _chinese_in(self, folded: str) -> Iterator[Hit]:
         for match in _CHINESE_CODE.finditer(folded):
-            if match[0].translate(_FROM_CHINESE) in self._digits:
+            if match[0].translate(FROM_CHINESE) in self._digits:
                 yield Hit("security code", *match.span())
         lower = lowered(folded)
         if self._chinese_begins.isdisjoint(lower):
@@ -295,6 +294,13 @@ def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Spa
         before, after = (no_letter if part.isalpha() else no_digit for part in (parts[0], parts[-1]))
         for match in re.finditer(rf"(?<!{before}){spelled}(?!{after})", text, re.IGNORECASE):
             yield match.span()
+
+
+def name_variants(name: str) -> tuple[str, str]:
+    """Return a name in lower case without spaces and punctuation, and the same without the mark of a share class."""
+    folded = normalise(name).strip().lower()
+    squashed = re.sub(r"[\W_]+", "", folded) if folded.isascii() else _PADDING.sub("", folded)
+    return squashed, _SHARE_CLASS.sub("", squashed)
 
 
 class LeakGuard:

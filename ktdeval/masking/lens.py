@@ -19,18 +19,20 @@ from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.fields import option
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot, parse_code
-from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, Noise, round_significant
+from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, DocumentAlias, Noise, round_significant
 from ktdeval.masking.identities import IdentityIndex, identities_of
 from ktdeval.masking.payload import (
     AssetName,
     AssetRef,
     DayRef,
+    DocumentRef,
     Exact,
     Figure,
     IndexLevel,
     OwnFigure,
     Payload,
     Price,
+    Prose,
     SectorRef,
     Shares,
     render_json,
@@ -94,6 +96,7 @@ class Lens:
         self.hides_assets: bool = mask.kind in ("stock_blind", "blinded")
         self.hides_dates: bool = mask.kind in ("date_blind", "blinded")
         self._alias = AliasMap(seed, len(snapshot.codes), snapshot.industries)
+        self._documents = DocumentAlias(seed)
         self.order: tuple[int, ...] = self._alias.order
         """Asset columns in a seeded order that says nothing about their codes; the same under all masks."""
         self.indices: tuple[str, ...] = tuple(sorted(snapshot.indices, key=lambda code: derive_seed(seed, "index_order", code)))
@@ -115,6 +118,8 @@ class Lens:
             AssetName: lambda ref: None if self.hides_assets else snapshot.called(ref.asset, self._today)[1],
             DayRef: lambda ref: self.day_handle(ref.day),
             SectorRef: lambda ref: self.sector_handle(ref.industry),
+            DocumentRef: lambda ref: self._documents.handle(ref.row),
+            Prose: lambda prose: "".join(str(self._render(part)) for part in prose.parts),
             Price: self._render_price,
             Shares: self._render_shares,
             IndexLevel: self._render_level,
@@ -204,6 +209,14 @@ class Lens:
     def parse_sector(self, text: str) -> str | None:
         """Industry of a sector handle as this mask has shown it, or None."""
         return self._sectors.get(normalise(text).strip().lower() if self.hides_assets else text)
+
+    def parse_document(self, text: str) -> int | None:
+        """Row of a document's handle, None where it is none; whether the document is known yet, its view says."""
+        return self._documents.row(normalise(text).strip().lower())
+
+    def has_joined(self, asset: int, row: int) -> bool:
+        """Was the asset in the universe by day `row`? Before, no handle may tell that it will be."""
+        return self._joined[asset] <= row
 
     def shares_in(self, asset: int, shown: float) -> int:
         """True shares of an asset from a number of shares as shown: differs only under `rebase_prices`."""

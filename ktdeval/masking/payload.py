@@ -101,6 +101,18 @@ class Shares(NamedTuple):
     day: int | None = None
 
 
+class Prose(NamedTuple):
+    """A text with what a mask hides taken out of it (`TextMask`): plain pieces and field types, shown one after the other."""
+
+    parts: tuple[str | AssetRef | DayRef | SectorRef, ...]
+
+
+class DocumentRef(NamedTuple):
+    """A document, by its row in the snapshot."""
+
+    row: int
+
+
 class OwnFigure(NamedTuple):
     """A figure of the account, such as CNY; exact unless prices are rebased and rounded, for the value of a lot tells a price."""
 

@@ -1,0 +1,252 @@
+"""Masks for text: what gives an asset or a day away in a text is replaced by its handle, or the text is dropped.
+
+Found are the entities of the market's documents, codes, names and industries of the snapshot, and every calendar date that the leak
+guard knows. An asset that is in the universe by the day of the decision becomes its handle, another one `[company]`; a full date up
+to that day becomes `day_-12` (the last trading day up to it), any other one, a year or a weekday, `[date]`.
+
+A text can't be masked safely where a word may mean several assets and the document is filed under none or several of them, or where
+the leak guard still finds an identity afterwards; it is dropped, and callers count it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Collection, Iterable, Iterator
+from datetime import date
+from functools import cached_property, lru_cache
+from json.encoder import encode_basestring
+from typing import NamedTuple
+
+import numpy as np
+
+from ktdeval.market.documents import EntityKind
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.entities import EntityIndex, is_caseless
+from ktdeval.masking.identities import FROM_CHINESE, Hit, IdentityIndex, identities_of, name_variants
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload import AssetRef, DayRef, Prose, SectorRef
+from ktdeval.masking.text import normalise, normalise_with_places
+
+COMPANY, DATE = "[company]", "[date]"
+_ROUNDS = 4
+_REMEMBERED = 1 << 14
+_MARK = "\ue000"  # a private-use character stands for what was taken out while the rest is searched
+_PRIVATE = re.compile("[\ue000-\uf8ff]")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december|sept|" + "|".join(_MONTHS)
+_FULL_DATES = (
+    re.compile(r"(?<![0-9])(?P<y>(?:19|20)[0-9]{2})([-/.])(?P<m>[0-9]{1,2})\2(?P<d>[0-9]{1,2})(?![0-9])"),
+    re.compile(r"(?P<y>(?:19|20)[0-9]{2}) ?年 ?(?P<m>[0-9]{1,2}) ?月 ?(?P<d>[0-9]{1,2}) ?[日号]"),
+    re.compile(
+        rf"(?<![A-Za-z])(?P<n>{_MONTH})\.? (?P<d>[0-9]{{1,2}})(?:st|nd|rd|th)?,? (?P<y>(?:19|20)[0-9]{{2}})(?![0-9])", re.IGNORECASE
+    ),
+    re.compile(
+        rf"(?<![0-9])(?P<d>[0-9]{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<n>{_MONTH})\.?,? (?P<y>(?:19|20)[0-9]{{2}})(?![0-9])",
+        re.IGNORECASE,
+    ),
+)
+_SEVERAL = frozenset({-1, -2})  # means any asset
+_DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
+
+
+class Hidden(NamedTuple):
+    """A span of a text that a mask hides; exactly one of what it stands for, or none of them for what has no handle."""
+
+    start: int
+    end: int
+    kind: str  #: `asset`, `industry` or `date`
+    assets: frozenset[int] = frozenset()  #: columns of the assets that it may mean
+    industry: str = ""
+    day: date | None = None  #: of a date with day, month and year
+
+
+class TextMask:
+    """Masks texts as a lens does numbers. Equal texts give equal results; nothing after the day asked for enters."""
+
+    def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
+        self._lens, self._snapshot, self._days = lens, snapshot, snapshot.days
+        self._found = lru_cache(maxsize=_REMEMBERED)(self._find)
+
+    # Made when the first text comes: most tasks show none.
+
+    @cached_property
+    def _guard(self) -> IdentityIndex:
+        return identities_of(self._snapshot, assets=self._lens.hides_assets, dates=self._lens.hides_dates)
+
+    @cached_property
+    def _entities(self) -> EntityIndex | None:
+        return _entities_of(_named(self._snapshot)) if self._lens.hides_assets else None
+
+    @cached_property
+    def _meaning(self) -> dict[str, frozenset[int]]:
+        return _meanings(_named(self._snapshot))
+
+    @cached_property
+    def _industries(self) -> dict[str, str]:
+        return {variant: name for name in set(self._snapshot.industries) for variant in name_variants(name)}
+
+    def mask(self, text: str, day: int, assets: Collection[int] = ()) -> Prose | None:
+        """Return a text as it may be shown at the close of row `day`; None where it can't be masked safely. `assets`: columns of
+        the assets it is filed under, which tell what a word means that may mean several. Without a mask it is the text as it is.
+        """
+        if not (self._lens.hides_assets or self._lens.hides_dates):
+            return Prose((text,))
+        text = _PRIVATE.sub(" ", text)
+        found = self._found(text)
+        if found is None:
+            return None
+        parts: list[str | AssetRef | DayRef | SectorRef] = []
+        done = 0
+        for hidden in found:
+            target = self._target(hidden, day, assets)
+            if target is None:
+                return None
+            between = text[done : hidden.start]
+            if not (target == DATE and parts and parts[-1] == DATE and _DATES_TOGETHER.match(between)):
+                parts += [between, target] if between else [target]
+            done = hidden.end
+        prose = Prose((*parts, text[done:]))
+        return None if self._guard.has_any(encode_basestring(_plain(prose))) else prose
+
+    def hidden(self, text: str) -> tuple[Hidden, ...] | None:
+        """Spans of a text that the mask hides, by place; None where the leak guard finds more than can be told apart."""
+        return self._found(_PRIVATE.sub(" ", text))
+
+    def _target(self, hidden: Hidden, day: int, assets: Collection[int]) -> str | AssetRef | DayRef | SectorRef | None:
+        if hidden.kind == "date":
+            return self._day(hidden.day, day)
+        if hidden.industry:
+            return SectorRef(hidden.industry)
+        meant = hidden.assets if len(hidden.assets) < 2 else hidden.assets.intersection(assets)
+        if len(meant) > 1 or (hidden.assets and not meant):
+            return None
+        joined = [asset for asset in meant if asset >= 0 and self._lens.has_joined(asset, day)]
+        return AssetRef(joined[0]) if joined else COMPANY
+
+    def _day(self, day: date | None, cursor: int) -> DayRef | str:
+        if day is None:
+            return DATE
+        row = int(np.searchsorted(self._days[: cursor + 1], np.datetime64(day), side="right")) - 1
+        return DayRef(row) if row >= 0 and np.datetime64(day) <= self._days[cursor] else DATE
+
+    def _find(self, text: str) -> tuple[Hidden, ...] | None:
+        """All spans, by place: entities and dates first, then what the guard still finds between them."""
+        found: list[Hidden] = []
+        no_case = is_caseless(text)
+        for _ in range(_ROUNDS):
+            work, starts = _marked(text, found)
+            new = self._spans(work, no_case, first=not found)
+            if not new:
+                return tuple(found)
+            moved = [one._replace(start=_place(one.start, starts), end=_place(one.end, starts)) for one in new]
+            found = sorted([*_apart(found, moved), *moved])
+        return None
+
+    def _spans(self, text: str, no_case: bool, first: bool) -> list[Hidden]:
+        """Spans that do not overlap, the longest of those that would."""
+        folded, places = normalise_with_places(text)
+        known: list[Hidden] = []
+        if self._entities is not None:
+            known += [Hidden(one.start, one.end, "asset", one.assets) for one in self._entities.find(folded, no_case)]
+        if self._lens.hides_dates and first:
+            known += _full_dates(folded)
+        known = [one._replace(start=places[one.start], end=places[one.end]) for one in known]
+        chosen = _longest(known)
+        return sorted([*chosen, *_apart((self._read(hit, text) for hit in self._guard.find(text)), chosen)])
+
+    def _read(self, hit: Hit, text: str) -> Hidden:
+        """What a hit of the guard stands for. A code that no asset of the market has is a company all the same."""
+        if hit.kind == "calendar date":
+            return Hidden(hit.start, hit.end, "date")
+        spelled = text[hit.start : hit.end]
+        if hit.kind == "security code":
+            digits = "".join(re.findall("[0-9]", normalise(spelled).translate(FROM_CHINESE)))[-6:]
+            return Hidden(hit.start, hit.end, "asset", self._meaning.get(digits, frozenset()))
+        for variant in name_variants(spelled):
+            if variant in self._meaning:
+                return Hidden(hit.start, hit.end, "asset", self._meaning[variant])
+            if variant in self._industries:
+                return Hidden(hit.start, hit.end, "industry", industry=self._industries[variant])
+        return Hidden(hit.start, hit.end, "asset", _SEVERAL)
+
+
+Name = tuple[int, EntityKind, str]  #: Column (-1: of no asset of the market), kind and text
+
+
+def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
+    """Everything that names an asset, as entities."""
+    column = snapshot.asset_index
+    names: list[Name] = [(asset, "name", name) for asset, name in enumerate(snapshot.names) if name != snapshot.codes[asset]]
+    names += [(column[spell.code], "former", spell.name) for spell in snapshot.spells]
+    names += [(asset, "ticker", code) for asset, code in enumerate(snapshot.codes)]
+    names += [(column[snapshot.canonical(then)], "ticker", then) for then in snapshot.former_codes]
+    names += [(column.get(one.code, -1), one.kind, one.text) for one in snapshot.documents.entities]
+    return tuple(names)
+
+
+@lru_cache(maxsize=16)
+def _entities_of(named: tuple[Name, ...]) -> EntityIndex:
+    return EntityIndex(named)
+
+
+@lru_cache(maxsize=16)
+def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
+    """Digits of a code, or a name without spaces and case -> columns of the assets that it may mean."""
+    assets: dict[str, set[int]] = {}
+    for asset, kind, text in named:
+        for variant in {text[:6] if kind == "ticker" else "", *name_variants(text)} - {""}:
+            assets.setdefault(variant, set()).add(asset)
+    return {variant: frozenset(columns) for variant, columns in assets.items()}
+
+
+def _full_dates(folded: str) -> Iterator[Hidden]:
+    for pattern in _FULL_DATES:
+        for match in pattern.finditer(folded):
+            parts = match.groupdict()
+            month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["n"][:3].lower()) + 1
+            try:
+                yield Hidden(*match.span(), "date", day=date(int(parts["y"]), month, int(parts["d"])))
+            except ValueError:
+                continue
+
+
+def _longest(spans: Iterable[Hidden]) -> list[Hidden]:
+    """Spans that do not overlap: of those that do, the longest, then the first."""
+    chosen: list[Hidden] = []
+    for one in sorted(spans, key=lambda span: (span.start - span.end, span.start)):
+        if _is_apart(one, chosen):
+            insort(chosen, one)
+    return chosen
+
+
+def _apart(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
+    """Spans that overlap with none of `others`, which are sorted and do not overlap themselves."""
+    return [one for one in spans if _is_apart(one, others)]
+
+
+def _is_apart(one: Hidden, others: list[Hidden]) -> bool:
+    after = bisect_left(others, one.start, key=lambda other: other.start)
+    return (not after or others[after - 1].end <= one.start) and (after == len(others) or others[after].start >= one.end)
+
+
+def _marked(text: str, found: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:
+    """The text with a mark for each span, and where its pieces begin: there, and in the text."""
+    pieces, starts, done, length = [], [], 0, 0
+    for hidden in [*found, None]:
+        piece = text[done : hidden.start if hidden else None]
+        starts.append((length, done))
+        pieces.append(piece)
+        length += len(piece) + 1
+        done = hidden.end if hidden else done
+    return _MARK.join(pieces), starts
+
+
+def _place(place: int, starts: list[tuple[int, int]]) -> int:
+    begin, origin = starts[bisect_right(starts, (place, len(starts) + (1 << 60))) - 1]
+    return origin + place - begin
+
+
+def _plain(prose: Prose) -> str:
+    handles = {AssetRef: "asset_0000", DayRef: "day_+0", SectorRef: "sector_00"}
+    return "".join(part if isinstance(part, str) else handles[type(part)] for part in prose.parts)

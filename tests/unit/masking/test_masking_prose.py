@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.market import Documents, Entity, MarketSnapshot
+from ktdeval.masking.draws import DocumentAlias
+from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
+from ktdeval.masking.payload import DocumentRef
+from ktdeval.masking.prose import TextMask
+from masking_market import BASE_ROW, CODES, MARKET, N_DAYS
+
+ENTITIES = (
+    Entity("002304.SZ", "ticker", "OBB"), Entity("002304.SZ", "name", "Ocean Blue Brewery Corp."),
+    Entity("002304.SZ", "former", "Teal & Sons"), Entity("002304.SZ", "product", "Blue Label"),
+    Entity("002304.SZ", "product", "Blue Label Gold"), Entity("002304.SZ", "person", "Ada Quill"),
+    Entity("600519.SH", "name", "五粮"), Entity("600519.SH", "ticker", "V"), Entity("600519.SH", "ticker", "NOW"),
+    Entity("688981.SH", "name", "dogecoins"), Entity("688981.SH", "ticker", "XBT"), Entity("000002.SZ", "name", "Twinned"),
+    Entity("300750.SZ", "name", "Twinned"), Entity("RIVAL", "name", "Other Rival"),
+)  # fmt: skip
+JOINED = ~((np.array(CODES) == "830799.BJ")[None, :] & (np.arange(N_DAYS) < 30)[:, None])  # one asset joins on row 30
+SNAPSHOT = replace(MARKET, documents=Documents.of((), None, ENTITIES), member=JOINED)
+
+
+def masked(
+    text: str, kind: MaskKind = "blinded", day: int = 25, filed: tuple[str, ...] = (), market: MarketSnapshot = SNAPSHOT
+) -> str | None:
+    """The text as a mask shows it, with codes in place of handles of assets."""
+    lens = Lens(MaskConfig(kind), 1, market, BASE_ROW)
+    prose = TextMask(lens, market).mask(text, day, [CODES.index(code) for code in filed])
+    if prose is None:
+        return None
+    shown = str(lens.render(prose))
+    LeakGuard(lens, market).check(json.dumps({"text": shown}, ensure_ascii=False))
+    for column, code in enumerate(CODES) if lens.hides_assets else ():
+        shown = shown.replace(lens.asset_handle(column), f"<{code[:6]}>")
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Ocean Blue Brewery's sales, OCEAN BLUE BREWERY CORP. and Ocean-Blue Brewery", "<002304>'s sales, <002304> and <002304>"),
+        ("Ocean Blue Brewery Corporation, Inc. rose", "<002304> rose"),
+        ("Ocean Blue Brewery. The rest", "<002304>. The rest"),
+        ("Teal and Sons, Teal &amp; Sons, Teal&Sons’ debt", "<002304>, <002304>, <002304>’ debt"),
+        ("Blue Label Gold beats Blue Label, not a blue label", "<002304> beats <002304>, not a blue label"),
+        ("Ada Quill left; Quill said quill pens and Quillings", "<002304> left; <002304> said quill pens and Quillings"),
+        ("Quill is nobody, (OBB) and $obb are, Obbligato not", "Quill is nobody, (<002304>) and $<002304> are, Obbligato not"),
+        ("NYSE: V and (V), not V or Vee; now and NOW", "NYSE: <600519> and (<600519>), not V or Vee; now and <600519>"),
+        ("all small: now v, obb's day", "all small: now v, <002304>'s day"),
+        ("pricedogecoins' fall, Dogecoinsers; dataxbt fell", "price<688981>' fall, <688981>ers; dataxbt fell"),
+        ("dataxbt fell, all small", "data<688981> fell, all small"),
+        ("买入五粮甲600519.SH，五粮涨，五 粮 甲", "买入<600519><600519>，<600519>涨，<600519>"),
+        ("平安银行与银行业，万科企业，万科A和万科a", "<000001>与SECTOR业，<000002>企业，<000002>和<000002>"),
+        ("sh600519 and 600-519 and 600111.SH", "<600519> and <600519> and [company]"),
+        ("TCL科技 will join, Other Rival will not", "[company] will join, [company] will not"),
+        ("Quillmark, 688981", "<688981>, <688981>"),
+        ("On 2024-01-30, Jan. 31st, 2024 and 1 February 2024 in 2023, Q1 2024", "On day_+0, day_+1 and day_+2 in [date]"),
+        ("2024年2月3日收盘，二〇二三年", "day_+3收盘，[date]"),
+        ("by June 9, 2025, on Monday, January 2; 31/12/2023", "by [date], on [date]; [date]"),
+        ("2024-02-30 or 2031-01-01", "[date] or [date]"),
+        ("It may march on for 5,000 shares at 1.2024 CNY", "It may march on for 5,000 shares at 1.2024 CNY"),
+        ("no \ue000 private \uf8ff characters", "no   private   characters"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_what_gives_assets_and_days_away_is_replaced(text: str, shown: str) -> None:
+    result = masked(text)
+    assert result is not None
+    sector = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW).sector_handle("银行")
+    assert result.replace(sector, "SECTOR") == shown
+
+
+def test_what_is_ambiguous_is_dropped_unless_the_document_says_who_is_meant() -> None:
+    assert masked("Twinned rose") is None
+    assert masked("Twinned rose", filed=("300750.SZ",)) == "<300750> rose"
+    assert masked("Twinned rose", filed=("300750.SZ", "000002.SZ")) is None
+    assert masked("Twinned rose", "date_blind") == "Twinned rose"
+    lens = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW)
+    names = {(one.start, one.end, one.kind) for one in TextMask(lens, SNAPSHOT).hidden("Twinned, 2023") or ()}
+    assert names == {(0, 7, "asset"), (9, 13, "date")}
+
+
+def test_a_mask_hides_what_it_is_for_and_no_mask_changes_nothing() -> None:
+    text = "Ocean Blue Brewery (002304.SZ) on 2024-01-30 \ue000 in 白酒"
+    assert masked(text, "bright") == text
+    assert masked(text, "stock_blind") == masked(text, "blinded", day=0).replace("[date]", "2024-01-30")  # type: ignore[union-attr]
+    assert masked(text, "date_blind") == "Ocean Blue Brewery (002304.SZ) on day_+0   in 白酒"
+    assert masked(text, day=19) == masked(text, day=0)  # the day after is not known yet
+    assert masked("TCL科技", day=29) == "[company]"
+    assert masked("TCL科技", day=30) == "<830799>"
+
+
+WORDS = st.sampled_from(
+    [
+        *(name for name in SNAPSHOT.names), *(code for code in CODES), *(code[:6] for code in CODES), *SNAPSHOT.industries,
+        *(one.text for one in ENTITIES), "2024-01-30", "June 9", "2023", "monday", "Q3", "and", "rose", "2,000", "银", "ST", "A",
+        "12", "\\n", "\n", "’s",
+        *"0123456789-./ _,'\"&()年月日",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(WORDS, max_size=14), st.sampled_from(["", " ", "-"]), st.sampled_from(["blinded", "stock_blind", "date_blind"]))
+@settings(max_examples=150, deadline=None)
+def test_no_guard_finds_anything_in_what_is_shown(words: list[str], between: str, kind: MaskKind) -> None:
+    masked(between.join(words), kind)  # checks
+
+
+@given(st.lists(WORDS, max_size=12), st.integers(21, 28))
+@settings(max_examples=60, deadline=None)
+def test_texts_tell_nothing_of_later_days(words: list[str], day: int) -> None:
+    later = np.arange(N_DAYS) > day
+    closes = np.where(later[:, None], 7.77, SNAPSHOT.close)
+    poisoned = replace(SNAPSHOT, close=closes, member=np.where(later[:, None], ~JOINED, JOINED))
+    text = " ".join(words)
+    assert masked(text, day=day) == masked(text, day=day, market=poisoned)
+
+
+@given(st.integers(0, 2**30 - 1), st.integers(0, 2**63 - 1))
+def test_names_of_documents_are_a_permutation_of_the_seed(row: int, seed: int) -> None:
+    alias = DocumentAlias(seed)
+    handle = alias.handle(row)
+    assert alias.row(handle) == row
+    assert len(handle) == 11
+    assert alias.row(DocumentAlias(seed ^ 1).handle(row)) != row or seed == seed ^ 1
+
+
+def test_names_of_documents_need_the_seed_and_nothing_else() -> None:
+    handles = [DocumentAlias(1).handle(row) for row in range(2000)]
+    assert len(set(handles)) == 2000
+    assert [place for place, _ in sorted(enumerate(handles), key=lambda pair: pair[1])] != list(range(2000))
+    for text in ("doc_", "doc_aaaaaaa", "doc_bcdfghjk", "bcdfghj", "doc_zzzzzzz", "", "DOC_bcdfghj"):
+        assert DocumentAlias(1).row(text) is None
+    with pytest.raises(IndexError):
+        DocumentAlias(1).handle(1 << 30)
+    lens = Lens(MaskConfig("bright"), 3, MARKET, BASE_ROW)
+    shown = lens.render(DocumentRef(5))
+    assert shown == DocumentAlias(3).handle(5)
+    assert lens.parse_document(f" {str(shown).upper()} ") == 5

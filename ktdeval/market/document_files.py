@@ -18,7 +18,7 @@ from ktdeval.errors import DataError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import loads_strict, open_plain
 from ktdeval.market.documents import Close, Document, Documents, Entity, EntityKind
-from ktdeval.market.snapshot import BoolArray, parse_code
+from ktdeval.market.snapshot import BoolArray, parse_code, parse_symbol
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
 _FIELDS = ("published_at", "known_at", "source", "kind", "assets", "title", "text")
@@ -193,4 +193,4 @@ def _codes(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
 
 def _code(text: str) -> str:
-    return parse_code(text) or text
+    return parse_code(text) or parse_symbol(text) or text

@@ -19,6 +19,8 @@ _TOOLS = {
     "compare_candidates": "Chosen figures of several stocks side by side",
     "portfolio_state": "Holdings, cash and T+1 locks",
     "risk_check": "Target weights against the rules",
+    "search_news": "News, filings and macro releases known by now, masked",
+    "get_document": "One of these with its text, masked",
 }
 
 
@@ -38,5 +40,5 @@ def ktdeval_tasks() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_tools() -> Sequence[Spec]:
-    """Six read-only research tools over the step of a KTD-Fin scene."""
+    """Read-only research tools over the step of a KTD-Fin scene."""
     return [Spec(name, maker("ktdeval_ktdfin.tools:research_tool", name), summary) for name, summary in _TOOLS.items()]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ktdeval.attribution import factor_values
 from ktdeval.harness import HarnessConfig
 from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView, find_venue
-from ktdeval.masking import AssetRef, Lens, Payload
+from ktdeval.masking import AssetRef, Lens, Payload, TextMask
 from ktdeval.trading import Account, Terms, TradingConfig, TradingDay, limits_of, terms_of
 
 IntArray = npt.NDArray[np.int64]
@@ -45,6 +45,7 @@ class Stage:
     sector_of: IntArray  #: [N] index into `sectors`
     sectors: tuple[str, ...]  #: industry names, ordered by the place of their first asset, which tells nothing about the name
     code_column: Mapping[str, int]
+    texts: TextMask
 
     @classmethod
     def open(cls, snapshot: MarketSnapshot, lens: Lens, base_row: int, limits: tuple[HarnessConfig, TradingConfig]) -> Stage:
@@ -67,6 +68,7 @@ class Stage:
             sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),
             sectors=sectors,
             code_column=snapshot.asset_index,
+            texts=TextMask(lens, snapshot),
         )
 
 

@@ -12,7 +12,7 @@ from ktdeval.harness import AssetArg, Bounds, Length, Tool, tool
 from ktdeval.market import FloatArray
 from ktdeval.masking import AssetName, AssetRef, DayRef, IndexLevel, Payload, SectorRef, Shares
 from ktdeval.trading import Account, Order, Position, execute
-from ktdeval_ktdfin import tables
+from ktdeval_ktdfin import news, tables
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, figure, ranked
 
 Dim = Literal[
@@ -191,12 +191,13 @@ def risk_check(
 
 _FUNCTIONS = (
     get_market_context, screen_candidates, get_stock_snapshot, compare_candidates, portfolio_state, risk_check,
+    *news.FUNCTIONS,
 )  # fmt: skip
 _BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 
 
 def research_tool(name: str) -> Tool:
-    """One of the six tools. Its schema comes from the function's signature."""
+    """One of the tools by name. Its schema comes from the function's signature."""
     return tool(_BY_NAME[name])
 
 

@@ -18,13 +18,16 @@ from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.market.storage import save_snapshot
 from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload import DocumentRef
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.market_tape import MarketTape
+from news_items import poisoned_news, with_news
 
 # In W2 lie dividends, splits, an index change on 2024-06-17 and suspensions.
 WINDOW, STEPS = "W2", 26
 DECISIONS = (0, 1, 9, 14, 15, 25)
+NEWS = ("search_news", "get_document")
 BEYOND = np.random.default_rng(99)
 
 Garbage = Callable[[tuple[int, ...]], np.ndarray]
@@ -48,12 +51,15 @@ def poisoned(market: MarketSnapshot, row: int, garbage: Garbage, factor: Garbage
     fields = {name: spoil(getattr(market, name)) for name in (*BAR_FIELDS, "member")}
     if factor is not None:
         fields["factor"] = spoil(market.factor, factor)
-    return replace(market, **fields, indices={code: spoil(levels) for code, levels in market.indices.items()}, id="")
+    indices = {code: spoil(levels) for code, levels in market.indices.items()}
+    return replace(market, **fields, indices=indices, documents=poisoned_news(market, row), id="")
 
 
 @pytest.fixture(scope="module")
 def market() -> MarketSnapshot:
-    return synthetic()
+    plain = synthetic()
+    base_row = plain.day_index("2024-05-27") - 1
+    return with_news(plain, base_row - 40, base_row + 60)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +79,7 @@ class Scenes:
         self.steps = run.load_ledger(spec).steps
         self.market = market
         self.base_row = window_rows(market.days, spec.window.first, spec.window.last)[0] - 1
-        self.tools: tuple[Tool, ...] = PLUGINS.tools(self.task.tools)
+        self.tools: tuple[Tool, ...] = PLUGINS.tools((*self.task.tools, *(NEWS if self.task.tools else ())))
 
     def texts(self, step: int, market: MarketSnapshot) -> list[str]:
         """The observation, and what each tool answers to many calls."""
@@ -112,6 +118,12 @@ class Scenes:
         elif tool == "get_stock_snapshot":
             calls += [{"stock_id": handle, "lookback": days} for handle in handles for days in (1, 20, 120)]
             calls += [{"stock_id": handles[0], "lookback": days} for days in (0, -1, 121)]
+        elif tool == "search_news":
+            calls += [{"query": query, "lookback": 120, "limit": 50} for query in ("", "dividend margin", "POISON")]
+            calls += [{"stock_ids": handles, "lookback": days} for days in (1, 40)]
+        elif tool == "get_document":
+            known = len(market.as_of(row).documents)
+            calls += [{"document_id": lens.render(DocumentRef(place))} for place in (0, known - 9, known - 1, known, known + 1)]
         elif tool == "compare_candidates":
             calls += [{"stock_ids": handles, "dims": [*factors, *measures]}, {"stock_ids": handles[:1], "dims": ["RV_60"]}]
         elif tool == "risk_check":

@@ -1,0 +1,130 @@
+"""Two research tools over the market's documents, for tasks that name them: what is known at the step's close, masked.
+
+A query is matched with texts as they are shown, never with what the mask took out of them, and a document's id is a name of this
+episode: neither says what a handle stands for. Documents that can't be masked safely are left out and counted.
+"""
+
+# ruff: noqa: D417 - docstrings are what a model reads of a tool, and it never sees the first parameter
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, NamedTuple
+
+from ktdeval.harness import AssetArg, Bounds, Length, Refusal
+from ktdeval.market import Document
+from ktdeval.masking import AssetRef, DayRef, DocumentRef, Payload, Prose, normalise
+from ktdeval_ktdfin import tables
+from ktdeval_ktdfin.step import Step
+
+MAX_LOOKBACK_DAYS = 120
+MAX_FOUND = 50
+MAX_SEARCHED = 500
+MAX_CHARACTERS = 20_000
+NEWS_COLUMNS = ("document_id", "day", "source", "kind", "stock_ids", "title")
+_HANDLE = 10  # characters
+_TERM = re.compile(r"[^\W_]+")
+
+
+class _Shown(NamedTuple):
+    """A document as the mask shows it."""
+
+    row: int
+    cells: dict[str, Prose]  #: source, kind, title, text
+    assets: list[AssetRef]  #: those that are in the universe by now
+
+
+def search_news(
+    step: Step,
+    query: Annotated[str, Length(0, 200)] = "",
+    stock_ids: Annotated[list[AssetArg], Length(1, 50)] | None = None,
+    lookback: Annotated[int, Bounds(1, MAX_LOOKBACK_DAYS)] = 20,
+    limit: Annotated[int, Bounds(1, MAX_FOUND)] = 10,
+) -> Payload:
+    """News, filings and macro releases that were known at today's close: titles, with ids for get_document.
+
+    Those with most words of the query come first, then the newest. At most the 500 newest are searched. withheld counts those of
+    them that can't be shown.
+
+    Args:
+        query: words, such as "dividend"; none: the newest.
+        stock_ids: only documents filed under one of these stocks.
+        lookback: trading days to look back, today included.
+        limit: how many to return.
+    """
+    view = step.view.documents
+    rows = view.rows(lookback, None if stock_ids is None else [step.view.codes[asset] for asset in stock_ids])[:MAX_SEARCHED]
+    terms = [_pattern(term) for term in dict.fromkeys(_TERM.findall(normalise(query).lower()))]
+    found = [(document, _hits(document, terms)) for row in rows.tolist() if (document := _shown(step, row)) is not None]
+    best = sorted((one for one in found if one[1] or not terms), key=lambda one: (-one[1], -one[0].row))[:limit]
+    table = tables.table(NEWS_COLUMNS, ([*_head(step, document).values()] for document, _ in best))
+    return {"day": DayRef(step.view.day), "documents": table, "searched": len(rows), "withheld": len(rows) - len(found)}
+
+
+def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payload:
+    """One document that search_news has shown, with its text (the first 20,000 characters; cut says whether there is more).
+
+    Args:
+        document_id: its id.
+    """
+    row = step.stage.lens.parse_document(document_id)
+    document = _shown(step, row) if row is not None and row < len(step.view.documents) else None
+    if document is None:
+        error = {"kind": "bad_arguments", "argument": "document_id", "expected": "an id as search_news shows them"}
+        return Refusal({"error": error}, "bad_arguments")
+    text, is_cut = _cut(document.cells["text"], MAX_CHARACTERS)
+    return {**_head(step, document), "text": text, "cut": is_cut}
+
+
+FUNCTIONS = (search_news, get_document)
+
+
+def _shown(step: Step, row: int) -> _Shown | None:
+    """Return a document as it may be shown; None where that can't be done safely."""
+    document, day = step.view.documents[row], step.view.day
+    assets = _assets(step, document)
+    cells = {}
+    for name in ("source", "kind", "title", "text"):
+        cell = step.stage.texts.mask(getattr(document, name), day, assets)
+        if cell is None:
+            return None
+        cells[name] = cell
+    return _Shown(row, cells, [AssetRef(asset) for asset in assets if step.stage.lens.has_joined(asset, day)])
+
+
+def _assets(step: Step, document: Document) -> list[int]:
+    """Columns of a document's assets, in an order that no code enters."""
+    columns = (step.stage.code_column.get(code) for code in document.assets)
+    return sorted((column for column in columns if column is not None), key=lambda column: step.stage.place[column])
+
+
+def _head(step: Step, document: _Shown) -> dict[str, Payload]:
+    cells = {name: document.cells[name] for name in ("source", "kind", "title")}
+    day = DayRef(step.view.documents.day_of(document.row))
+    values = (DocumentRef(document.row), day, cells["source"], cells["kind"], document.assets, cells["title"])
+    return dict(zip(NEWS_COLUMNS, values, strict=True))
+
+
+def _pattern(term: str) -> re.Pattern[str]:
+    """Pattern that finds a term at the start of a word; a Chinese one anywhere."""
+    return re.compile(rf"(?<![^\W_]){re.escape(term)}" if term.isascii() else re.escape(term))
+
+
+def _hits(document: _Shown, terms: list[re.Pattern[str]]) -> int:
+    """Return how many terms are in what is shown of title and text."""
+    if not terms:
+        return 0
+    parts: Any = (*document.cells["title"].parts, *document.cells["text"].parts)
+    texts = [normalise(part).lower() for part in parts if isinstance(part, str)]
+    return sum(any(term.search(text) for text in texts) for term in terms)
+
+
+def _cut(prose: Prose, most: int) -> tuple[Prose, bool]:
+    """Return the first characters of a text; what was taken out of it is never cut in two."""
+    kept: list[Any] = []
+    for part in prose.parts:
+        if most <= 0:
+            return Prose(tuple(kept)), True
+        kept.append(part[:most] if isinstance(part, str) else part)
+        most -= len(part) if isinstance(part, str) else _HANDLE
+    return Prose(tuple(kept)), most < 0

@@ -190,7 +190,7 @@ class _Tables:
         frame = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
         if frame.empty and not table.sparse:
             raise DataError(f"{self.name} {table.api}: no rows for {name} from {self.days[0]} to {self.days[1]}")
-        return frame.drop_duplicates().reset_index(drop=True)
+        return frame if frame.empty else _typed(frame, table, f"{self.name} {table.api}").drop_duplicates().reset_index(drop=True)
 
     def _frame(self, name: str, table: Table, columns: Mapping[str, str], request: Request, answer: Answer) -> pd.DataFrame:
         if not answer.rows:
@@ -210,7 +210,7 @@ class _Tables:
                 )
             else:
                 frame[field] = raw[column]
-        return _typed(frame, table, where)
+        return frame
 
 
 def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str, str]]:
@@ -231,7 +231,8 @@ def _typed(frame: pd.DataFrame, table: Table, where: str) -> pd.DataFrame:
         frame["date"] = moments.astype(str).str[:10]
     for field in frame.columns:
         if field in _NUMBERS:
-            frame[field] = to_numbers(frame[field], where) * table.scale.get(field, 1.0)
+            numbers = to_numbers(frame[field], where)
+            frame[field] = (numbers * table.scale[field]).round(4) if field in table.scale else numbers
         elif field in _DAYS:
             frame[field] = parse_days(frame[field].replace("", None), f"{where}: {field}")
         elif field == "code":

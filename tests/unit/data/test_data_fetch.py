@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from ktdeval.cli.main import main
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch import answers
+from ktdeval_data.fetch.libraries import _Socket
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
 from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, FIRST, LAST, TOKEN, VendorServer, vendor_server
@@ -139,6 +141,37 @@ def test_a_library_gives_the_same_market(
     library.FAULTS[len(library.ASKED) + 1] = "10002007" if vendor == "baostock" else ValueError("no page")
     assert main(fetch(tmp_path / "o", vendor, *more_of(vendor, tmp_path))) == 0
     assert load_snapshot(tmp_path / "o").id == snapshot.id
+
+
+@pytest.mark.parametrize("library", ["baostock"], indirect=True)
+def test_baostock_is_asked_again_where_its_library_hides_a_fault(
+    tmp_path: Path, library: ModuleType, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A page that does not come looks like the end of the answer: no error, and as many rows as a page has.
+    whole, cut, logins = library.query_stock_industry, [True], []
+    login = library.login
+    monkeypatch.setattr(library, "login", lambda: logins.append(1) or login())
+
+    def industry(**params: str) -> object:
+        result = whole(**params)
+        if cut:
+            cut.clear()
+            result.data = result.data[:1] * 2000
+        return result
+
+    monkeypatch.setattr(library, "query_stock_industry", industry)
+    assert main(fetch(tmp_path / "m", "baostock")) == 0
+    assert len(logins) == 2
+    assert reference(load_snapshot(tmp_path / "m")) == EXPECTED
+    # A closed connection is an error; the library would read nothing for ever.
+    ours, theirs = socket.socketpair()
+    wrapped = _Socket(ours)
+    theirs.sendall(b"header")
+    assert wrapped.recv(100) == b"header"
+    theirs.close()
+    with pytest.raises(ConnectionError, match="closed by BaoStock"):
+        wrapped.recv(100)
+    wrapped.close()
 
 
 def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, server: VendorServer) -> None:

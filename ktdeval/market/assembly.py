@@ -45,7 +45,7 @@ def drop_duplicates(raw: RawMarket) -> tuple[RawMarket, int]:
 def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
     """Leave out bars of days on which the asset's exchange holds no session."""
     table, wrong = raw.table, np.zeros(len(raw.table.row), dtype=np.bool_)
-    for calendar in np.unique(raw.calendars).tolist():
+    for calendar in filter(None, np.unique(raw.calendars).tolist()):
         held = np.isin(table.days, sessions(table.days[0], table.days[-1], calendar))
         wrong |= ~held[table.row] & (raw.calendars == calendar)[table.column]
     return _drop_bars(raw, wrong)

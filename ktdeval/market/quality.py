@@ -226,7 +226,7 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
 def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
     days = raw.table.days
     yield _finding("short_history", len(days) if len(days) < LOOKBACK_DAYS else 0, about=LOOKBACK_DAYS)
-    for calendar in np.unique(raw.calendars).tolist():
+    for calendar in filter(None, np.unique(raw.calendars).tolist()):
         own = raw.calendar_days(calendar)
         try:
             expected = sessions(own[0], own[-1], calendar)

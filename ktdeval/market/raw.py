@@ -28,6 +28,7 @@ EVERY_ASSET = "no membership file: every asset is a member from its first bar to
 """Note of a market whose universe is no index's."""
 NO_INDEX = "no index: figures against a benchmark are null, and tasks about an index refuse the market"
 """Note of a market that was imported without index levels."""
+_NEVER_CLOSES = "24/7"
 _COLUMNS = {
     "bars": ("date", "code", *BAR_FIELDS),
     "indices": ("date", "code", "close"),
@@ -85,8 +86,12 @@ class RawMarket:
 
     @cached_property
     def calendars(self) -> npt.NDArray[np.str_]:
-        """[codes of the table] calendar of each."""
-        return np.array([self.venue(code).calendar for code in self.table.codes])
+        """[codes of the table] calendar of each; empty where it is not known: of a share or fund at a venue that never closes."""
+        return np.array([self._calendar(code) for code in self.table.codes])
+
+    def _calendar(self, code: str) -> str:
+        calendar = self.venue(code).calendar
+        return "" if calendar == _NEVER_CLOSES and self.instrument(code).kind != "crypto" else calendar
 
     @cached_property
     def in_cny(self) -> BoolArray:
@@ -116,7 +121,7 @@ class RawMarket:
         for calendar in calendars.tolist():
             is_open = np.isin(table.days, self.calendar_days(calendar))
             with suppress(DataError):  # a calendar that does not reach that far has a finding of its own
-                is_open |= np.isin(table.days, sessions(table.days[0], table.days[-1], calendar))
+                is_open |= np.isin(table.days, sessions(table.days[0], table.days[-1], calendar) if calendar else ())
             own = (self.calendars == calendar)[table.column]
             numbers[own] = np.cumsum(is_open)[table.row[own]]
         return numbers

@@ -125,7 +125,8 @@ def _weight_changes(ledger: Ledger) -> list[float]:
 @built_in
 def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
     """Herfindahl-Hirschman index of the holdings. `paper`: weights of NAV over all steps, so cash looks like diversification.
-    `strict`: weights within the holdings over the steps that hold something, 1 / names for equal weights.
+    `strict`: weights within the holdings over the steps that hold something, 1 / names for equal weights. Shorts count
+    by their size: holdings are gross, and so is the base of `paper` where they exceed the NAV.
     """
     n = len(ledger.steps)
     if n == 0:
@@ -133,11 +134,16 @@ def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
     if rules == "paper":
         if any(step.nav_minor <= 0 for step in ledger.steps):
             return undefined(_NO_NAV, n)
-        return defined(mean(_sum_of_squares(step) / step.nav_minor**2 for step in ledger.steps), n)
-    invested = [step for step in ledger.steps if step.holdings_minor > 0]
+        return defined(mean(_sum_of_squares(step) / max(step.nav_minor, _gross(step)) ** 2 for step in ledger.steps), n)
+    invested = [step for step in ledger.steps if _gross(step) > 0]
     if not invested:
         return undefined("nothing was ever held", 0)
-    return defined(mean(_sum_of_squares(step) / step.holdings_minor**2 for step in invested), len(invested))
+    return defined(mean(_sum_of_squares(step) / _gross(step) ** 2 for step in invested), len(invested))
+
+
+def _gross(step: StepRecord) -> int:
+    """Size of all positions in minor units, long and short."""
+    return sum(map(abs, map(_VALUE, step.positions)))
 
 
 def _sum_of_squares(step: StepRecord) -> int:
@@ -149,12 +155,18 @@ def _sum_of_squares(step: StepRecord) -> int:
 
 @built_in
 def cash_ratio(ledger: Ledger) -> float | str:
-    """Cash as a share of the NAV at the close, averaged over steps."""
+    """Cash as a share of the NAV at the close, averaged over steps; with shorts the NAV less gross holdings, not below 0."""
     if not ledger.steps:
         return _NO_STEPS
     if any(step.nav_minor <= 0 for step in ledger.steps):
         return _NO_NAV
-    return mean(step.cash_minor / step.nav_minor for step in ledger.steps)
+    return mean(_free(step) / step.nav_minor for step in ledger.steps)
+
+
+def _free(step: StepRecord) -> int:
+    if all(position.value_minor >= 0 for position in step.positions):
+        return step.cash_minor
+    return max(0, step.nav_minor - _gross(step))
 
 
 def _share(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:

@@ -108,6 +108,14 @@ def test_each_instrument_is_judged_by_its_own_calendar() -> None:
     assert assemble(mixed(sunday), ["drop_non_sessions"]).meta.repairs == ("drop_non_sessions: 1 rows",)
 
 
+def test_a_stock_at_a_venue_that_never_closes_has_sessions_nobody_knows() -> None:
+    both = {code: Instrument(kind, "USD", "frictionless") for code, kind in (("TSLA", "stock"), ("BTC", "crypto"))}
+    assert {"gaps", "calendar_mismatch"}.isdisjoint(kinds(mixed(instruments=both)))
+    alone = mixed({"TSLA": CLOSES["TSLA"]}, instruments=both)
+    assert {"gaps", "calendar_mismatch"}.isdisjoint(kinds(alone))
+    assert assemble(alone, ["drop_non_sessions"]).meta.repairs == ()
+
+
 def test_a_move_by_a_whole_number_of_times_looks_like_a_split_of_a_stock() -> None:
     like = {"BTC": [1.0, 15.0, 15.0, 15.0, 15.0], "TSLA": [150.0, None, None, 10.2, 6.4]}  # 14.7:1, then -37 %
     assert kinds(mixed(like))["split_like_moves"] == 1

@@ -84,6 +84,22 @@ def test_a_card_says_the_venues_and_refuses_a_ledger_of_other_units() -> None:
         build_card(dataclasses.replace(given, ledgers=[ledger]))
 
 
+@pytest.mark.parametrize(
+    ("values", "cash", "strict", "paper", "free"),
+    [
+        ((600, -200), 600, 0.625, 0.4, 0.2),  # NAV 1,000, gross 800
+        ((1200, -600), 400, 180 / 324, 180 / 324, 0.0),  # gross 1,800
+        ((600, 200), 200, 0.625, 0.4, 0.2),  # long only
+    ],
+)
+def test_shorts_count_by_their_size(values: tuple[int, int], cash: int, strict: float, paper: float, free: float) -> None:
+    held = of(COINS, ledger([step(0, cash, dict(zip(("009001.SZ", "609001.SH"), values, strict=True)))]))
+    assert held.nav[-1] == 10.0
+    found = [panel_metric("hhi").compute(held, COINS, rules).value for rules in ("strict", "paper")]
+    assert found == pytest.approx([strict, paper], rel=1e-15)
+    assert panel_metric("cash_ratio").compute(held, COINS, "strict").value == pytest.approx(free, abs=1e-15)
+
+
 # ---- few assets
 
 M = [0.01, -0.01] * 15  # what the market made each day before

@@ -140,6 +140,10 @@ class Evaluation:
                     fill = {name: getattr(order, f"{name}_minor") / ledger.minor_per_unit for name in ("notional", "fee")}
                     names = ("code", "side", "confidence", "target_weight", "shares", "status", "rule", "filled_shares", "reason")
                     asked = {name: getattr(order, name) for name in names}
+                    if (steps := ledger.scale(order.code).steps_per_unit) > 1:
+                        asked |= {
+                            name: None if asked[name] is None else asked[name] / steps for name in ("shares", "filled_shares")
+                        }
                     rows.append(_named(spec) | {"filled_on": step.filled_on} | asked | fill)
         return _dated(pd.DataFrame(rows), "filled_on")
 

@@ -18,7 +18,7 @@ so that sum over days and lines of c k_t / K = sum of ln(1 + r_t) / K = R: no re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
 if TYPE_CHECKING:
-    from ktdeval.trading.ledger import Ledger
+    from ktdeval.trading.ledger import Ledger, StepRecord
 
 
 RUIN = "a daily return is -100 % or less: the NAV is gone, and contributions can't be linked over it"
@@ -53,7 +53,6 @@ def _log_share(returns: FloatArray, logs: FloatArray) -> FloatArray:
 
 
 IndexArray = npt.NDArray[np.intp]
-TICKS_PER_CNY, TICKS_PER_FEN = 10_000, 100
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,7 @@ class _Holdings:
                 f"attribution: {unknown.args[0]} is held, but is no asset of this snapshot; give the snapshot of the run"
             ) from None
         value = np.array([position.value_minor for positions in held for position in positions], dtype=np.float64)
-        return cls(day, asset, value / (ledger.nav[day] * 100.0))
+        return cls(day, asset, value / (ledger.nav[day] * float(ledger.minor_per_unit)))
 
 
 def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
@@ -240,21 +239,40 @@ def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
 
 
 def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[FloatArray, FloatArray]:
-    """[D] what fills made until the close, and minus the fees, over the NAV before the step."""
+    """[D] what fills made until the close, and minus the fees, over the NAV before: margin calls are fills, interest a fee."""
+    before, count = ledger.nav[:-1] * float(ledger.minor_per_unit), len(ledger.steps)
     fills = [
-        (day, snapshot.asset_index[order.code], order.filled_shares, order.notional_minor, order.fee_minor, order.side == "BUY")
+        (day, code, shares if buy else -shares, -notional if buy else notional)
         for day, step in enumerate(ledger.steps)
-        for order in step.orders
-        if order.code is not None and order.filled_shares
+        for code, shares, notional, buy in _fills(step)
     ]
+    paid = np.array([sum(order.fee_minor for order in step.orders) + _charged(step) for step in ledger.steps], dtype=np.float64)
     if not fills:
-        return np.zeros(len(ledger.steps)), np.zeros(len(ledger.steps))
-    day, asset, shares, notional, fee, buy = np.array(fills, dtype=np.int64).T
-    close = snapshot.close[first + day, asset]
-    value = shares * np.floor(np.where(np.isfinite(close), close, 0.0) * TICKS_PER_CNY + 0.5) / TICKS_PER_FEN
-    gain = np.where(np.isfinite(close), np.where(buy == 1, value - notional, notional - value), 0.0)
-    before, count = ledger.nav[:-1] * 100.0, len(ledger.steps)
-    return np.bincount(day, gain, count) / before, 0.0 - np.bincount(day, fee, count) / before
+        return np.zeros(count), 0.0 - paid / before
+    day, codes = np.array([fill[0] for fill in fills]), [fill[1] for fill in fills]
+    scales = [ledger.scale(code) for code in codes]
+    ticks, steps = (np.array(values, dtype=np.float64) for values in zip(*scales, strict=True))
+    shares, cash = (np.array([fill[place] for fill in fills], dtype=np.float64) for place in (2, 3))
+    close = snapshot.close[first + day, [snapshot.asset_index[code] for code in codes]]
+    value = shares * np.floor(np.where(np.isfinite(close), close, 0.0) * ticks + 0.5) / (ticks * steps / ledger.minor_per_unit)
+    gain = np.where(np.isfinite(close), value + cash, 0.0)
+    return np.bincount(day, gain, count) / before, 0.0 - paid / before
+
+
+def _fills(step: StepRecord) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield code, shares, notional in minor units, and whether it was a buy, of each fill of a step."""
+    for order in step.orders:
+        if order.code is not None and order.filled_shares:
+            yield order.code, order.filled_shares, order.notional_minor, order.side == "BUY"
+    for charge in step.charges or ():
+        if charge.kind == "margin_call":
+            yield charge.code, abs(charge.shares), abs(charge.cash_minor + charge.fee_minor), charge.shares > 0
+
+
+def _charged(step: StepRecord) -> int:
+    """Interest and costs of margin calls, in minor units."""
+    charges = step.charges or ()
+    return sum(charge.fee_minor if charge.kind == "margin_call" else -charge.cash_minor for charge in charges)
 
 
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:

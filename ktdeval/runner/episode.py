@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from ktdeval.contracts.events import StepFinished
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Scene, Task
@@ -25,7 +27,15 @@ from ktdeval.runner.store import LEDGER
 from ktdeval.trading.account import Settlement, open_account, value_minor
 from ktdeval.trading.constraints import Breach, known_breaches
 from ktdeval.trading.executor import settle
-from ktdeval.trading.ledger import CorporateActionRecord, CountsRecord, Ledger, OrderRecord, PositionRecord, StepRecord
+from ktdeval.trading.ledger import (
+    ChargeRecord,
+    CorporateActionRecord,
+    CountsRecord,
+    Ledger,
+    OrderRecord,
+    PositionRecord,
+    StepRecord,
+)
 from ktdeval.trading.market_tape import MarketTape, TradingDay
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position, TradingConfig
 
@@ -80,6 +90,7 @@ class Bookkeeper:
                 )
                 for change in booked.corporate_actions
             ),
+            charges=UNSET if self._tape.has_boards else _charges(codes, booked),
             positions=_positions(codes, booked, day),
             cash_minor=booked.after.cash_minor,
             holdings_minor=booked.holdings_minor,
@@ -108,6 +119,20 @@ def _orders(codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome
             fee_minor=outcome.fee_minor,
         )
         for place, (order, outcome) in enumerate(zip(decision.action, outcomes, strict=True))
+    )
+
+
+def _charges(codes: Sequence[str], booked: Settlement) -> tuple[ChargeRecord, ...]:
+    return tuple(
+        ChargeRecord(
+            kind=charge.kind,
+            code=codes[charge.asset],
+            shares=charge.shares,
+            price_ticks=charge.price_ticks,
+            cash_minor=charge.cash_minor,
+            fee_minor=charge.fee_minor,
+        )
+        for charge in booked.charges
     )
 
 
@@ -161,6 +186,16 @@ class EpisodeParts:
         """Return the books of an episode at its start."""
         base_row = window_rows(self.snapshot.days, spec.window.first, spec.window.last)[0] - 1
         return Bookkeeper(self.snapshot, self.tape, self.task.trading, base_row)
+
+    def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
+        """Return the ledger of an episode's records."""
+        snapshot, tape = self.snapshot, self.tape
+        initial_cash = open_account(self.task.trading, tape.minor_per_unit).cash_minor
+        if tape.has_boards:
+            return Ledger(spec.to_json(), initial_cash, records)
+        traded = {order.code for record in records for order in record.orders}
+        scales = {code: scale for code, scale in zip(snapshot.codes, tape.scales, strict=True) if code in traded}
+        return Ledger(spec.to_json(), initial_cash, records, tape.currency, tape.minor_per_unit, snapshot.days_a_year, scales)
 
 
 class TradingEpisode:
@@ -228,5 +263,4 @@ class TradingEpisode:
 
     def encode(self, records: Sequence[StepRecord]) -> tuple[str, bytes]:
         """Return the ledger of all steps, as its file."""
-        initial_cash = self._parts.task.trading.initial_cash_cny * 100
-        return LEDGER, encode_ledger(Ledger(self._spec.to_json(), initial_cash, records))
+        return LEDGER, encode_ledger(self._parts.ledger(self._spec, records))

@@ -1,11 +1,15 @@
-"""A ledger as one Parquet file: a row per step, orders and positions nested in it, every field exact."""
+"""A ledger as one Parquet file: a row per step, orders and positions nested in it, every field exact.
+
+Version 1 is that of A-shares: money in fen, and columns named so. Version 2 is that of any market: money in minor units of the
+currency in its metadata, quantities in steps and prices in ticks with their scales there, and a column of charges.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec.inspect
 import pyarrow as pa
@@ -14,15 +18,28 @@ import pyarrow.parquet as pq
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, read_plain
 from ktdeval.trading.ledger import CountsRecord, Ledger, StepRecord
-from ktdeval.typed import decode_json, from_plain, to_plain
+from ktdeval.trading.types import Scale
+from ktdeval.typed import Value, decode_json, encode_canonical, from_plain, to_plain
 
-_SPEC_KEY, _CASH_KEY = b"ktdeval.spec", b"ktdeval.initial_cash_fen"
+_SPEC_KEY, _CASH_KEY, _MARKET_KEY = b"ktdeval.spec", b"ktdeval.initial_cash_fen", b"ktdeval.ledger"
+_CHARGES = "charges"
 _SCALARS = {
     msgspec.inspect.StrType: pa.string(),
     msgspec.inspect.LiteralType: pa.string(),
     msgspec.inspect.IntType: pa.int64(),
     msgspec.inspect.FloatType: pa.float64(),
 }
+
+
+class _Market(Value):
+    """Metadata of version 2."""
+
+    version: Literal[2]
+    currency: str
+    minor_per_unit: int
+    days_a_year: int
+    initial_cash_minor: int
+    scales: dict[str, tuple[int, int]]  #: ticks of a unit of currency and steps of a share, by code
 
 
 def _schema() -> pa.Schema:
@@ -50,15 +67,45 @@ def _arrow_type(kind: msgspec.inspect.Type) -> pa.DataType:
     return _SCALARS[type(kind)]
 
 
-SCHEMA = _schema()
+def _in_minor(field: pa.Field) -> pa.Field:
+    """Return a column as version 2 names it, with what is nested in it."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_in_minor(member) for member in kind])
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_in_minor(kind.value_field))
+    return pa.field(_renamed(field.name, "_fen", "_minor"), kind, nullable=field.nullable)
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    """Return a name, or all names in rows, with another ending."""
+    if isinstance(value, str):
+        return value.removesuffix(old) + new if value.endswith(old) else value
+    if isinstance(value, list):
+        return [_renamed(item, old, new) if isinstance(item, dict) else item for item in value]
+    return {
+        _renamed(key, old, new): _renamed(item, old, new) if isinstance(item, (dict, list)) and key != "failures" else item
+        for key, item in value.items()
+    }
+
+
+_WHOLE = _schema()
+SCHEMAS = {1: pa.schema([column for column in _WHOLE if column.name != _CHARGES]), 2: pa.schema(list(map(_in_minor, _WHOLE)))}
+"""Columns of a ledger file by version."""
 
 
 def encode_ledger(ledger: Ledger) -> bytes:
     """Return the Parquet bytes of a ledger; equal ledgers give equal bytes with the same pyarrow."""
-    metadata = {_SPEC_KEY: dumps_canonical(ledger.spec).encode(), _CASH_KEY: str(ledger.initial_cash_minor).encode()}
+    metadata = {_SPEC_KEY: dumps_canonical(ledger.spec).encode()}
     rows = [{**to_plain(step), "failures": list(step.failures.items())} for step in ledger.steps]
+    if ledger.version == 1:
+        metadata[_CASH_KEY] = str(ledger.initial_cash_minor).encode()
+    else:
+        own = {name: getattr(ledger, name) for name in _Market.__struct_fields__ if name != "scales"}
+        metadata[_MARKET_KEY] = encode_canonical(_Market(**own, scales=dict(sorted(ledger.scales.items())))).encode()
+        rows = [_renamed({_CHARGES: [], **row}, "_fen", "_minor") for row in rows]
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA.with_metadata(metadata)), sink, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[ledger.version].with_metadata(metadata)), sink, compression="zstd")
     return sink.getvalue()
 
 
@@ -70,13 +117,21 @@ def load_table(path: Path) -> pa.Table:
 
 
 def load_ledger(path: Path) -> Ledger:
-    """Read a ledger file. Raises StoreError: the file is missing, no Parquet, or not a ledger."""
+    """Read a ledger file of either version. Raises StoreError: the file is missing, no Parquet, or not a ledger."""
     try:
         table = load_table(path)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
-        rows: Sequence[dict[str, Any]] = table.cast(SCHEMA).to_pylist()
-        spec, cash = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec"), int(metadata[_CASH_KEY])
+        market = decode_json(metadata[_MARKET_KEY], _Market, f"{path}: ledger") if _MARKET_KEY in metadata else None
+        rows: list[dict[str, Any]] = table.cast(SCHEMAS[2 if market else 1]).to_pylist()
+        spec = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec")
+        cash = market.initial_cash_minor if market else int(metadata[_CASH_KEY])
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise StoreError(f"{path}: not a readable ledger: {str(error).splitlines()[0]}") from error
-    steps = [{**row, "failures": dict(row["failures"])} for row in rows]
-    return Ledger(spec, cash, from_plain(steps, list[StepRecord], f"{path}: not a readable ledger"))
+    rows = _renamed(rows, "_minor", "_fen") if market else rows
+    records = from_plain(
+        [{**row, "failures": dict(row["failures"])} for row in rows], list[StepRecord], f"{path}: not a readable ledger"
+    )
+    if market is None:
+        return Ledger(spec, cash, records)
+    scales = {code: Scale(*scale) for code, scale in market.scales.items()}
+    return Ledger(spec, cash, records, market.currency, market.minor_per_unit, market.days_a_year, scales)

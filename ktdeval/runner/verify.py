@@ -147,9 +147,11 @@ class _EpisodeCheck:
         if difference := first_difference(dict(ledger.spec), self.spec.to_json()):
             yield f"spec: {difference}"
         parts = self.opener.trading_parts(self.spec, RecordedModel())
-        cash = parts.task.trading.initial_cash_cny * 100
-        if ledger.initial_cash_minor != cash:
-            yield f"initial cash: recorded {ledger.initial_cash_minor} fen, the task gives {cash}"
+        expected = parts.ledger(self.spec, ledger.steps)
+        for name in ("initial_cash_minor", "currency", "minor_per_unit", "days_a_year", "scales"):
+            recorded, given = getattr(ledger, name), getattr(expected, name)
+            if recorded != given:
+                yield f"{name}: recorded {recorded}, the task and the market give {given}"
         books, recomputed = parts.bookkeeper(self.spec), list[StepRecord]()
         try:
             for number, recorded in enumerate(ledger.steps):

@@ -2,6 +2,7 @@
 
 from ktdeval.trading.executor import execute as execute
 from ktdeval.trading.ledger import (
+    ChargeRecord as ChargeRecord,
     CorporateActionRecord as CorporateActionRecord,
     CountsRecord as CountsRecord,
     Ledger as Ledger,
@@ -19,6 +20,7 @@ from ktdeval.trading.types import (
     Outcome as Outcome,
     Position as Position,
     Provenance as Provenance,
+    Scale as Scale,
     Side as Side,
     TradingConfig as TradingConfig,
 )

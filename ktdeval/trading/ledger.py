@@ -5,17 +5,18 @@ Attributes that end in `_minor` are integers in the minor unit of the ledger's c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from ktdeval.jsonio import JsonObject
-from ktdeval.trading.types import Provenance, Status
+from ktdeval.trading.types import Provenance, Scale, Status
 from ktdeval.typed import Value
 
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  #: Integer as a column of a ledger file holds it
@@ -75,6 +76,17 @@ class PositionRecord(Value):
     value_minor: Int64 = field(name="value_fen")
 
 
+class ChargeRecord(Value):
+    """What the venue did before the day's orders (`ktdeval.trading.Charge`): `cash_minor` is the change in cash, costs included."""
+
+    kind: Literal["borrow", "margin_call"]
+    code: str
+    shares: Int64  #: borrowed; or bought (above 0) or sold by a margin call
+    price_ticks: Int64
+    cash_minor: Int64 = field(name="cash_fen")
+    fee_minor: Int64 = field(name="fee_fen")
+
+
 class StepRecord(CountsRecord):
     """One step of an episode, in true (unmasked) identities. Positions and money are those at the close of `filled_on`."""
 
@@ -90,6 +102,10 @@ class StepRecord(CountsRecord):
     holdings_minor: Int64 = field(name="holdings_fen")
     nav_minor: Int64 = field(name="nav_fen")
     open_nav_minor: Int64 = field(name="open_nav_fen")  #: NAV marked at the fills' opens before any fill of the step
+    charges: tuple[ChargeRecord, ...] | UnsetType = UNSET  #: interest and margin calls; unset where all is in A-shares
+
+
+A_SHARE_SCALE = Scale()
 
 
 @dataclass(frozen=True)
@@ -102,6 +118,16 @@ class Ledger:
     currency: str = "CNY"  #: of all money
     minor_per_unit: int = 100  #: minor units in one unit of the currency
     days_a_year: int = 252  #: trading days that annualised figures count with
+    scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)  #: of the codes that are no A-shares
+
+    @property
+    def version(self) -> Literal[1, 2]:
+        """Version of the ledger's file: 1 where all is in A-shares."""
+        return 1 if all(step.charges is UNSET for step in self.steps) else 2
+
+    def scale(self, code: str | None) -> Scale:
+        """Units of the prices and quantities of a code; those of A-shares where it is none that is known."""
+        return self.scales.get(code or "", A_SHARE_SCALE)
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """[steps] int64 values of one integer attribute of the step records."""

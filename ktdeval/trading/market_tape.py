@@ -29,7 +29,7 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshot import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, board_of
 from ktdeval.market.venue import Venue
 from ktdeval.trading.terms import PPB, Limits, Terms, limits_of, scaled_int, terms_of
-from ktdeval.trading.types import TradingConfig
+from ktdeval.trading.types import Scale, TradingConfig
 
 IntArray = npt.NDArray[np.int64]
 PPM = 1_000_000
@@ -85,6 +85,8 @@ class MarketTape:
     nights: tuple[int, ...]  #: [days] calendar days since the day before
     currency: str
     minor_per_unit: int
+    scales: tuple[Scale, ...]  #: [assets] ticks of a unit of currency, and steps of a share or coin
+    has_boards: bool  #: whether all are A-shares
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
@@ -116,6 +118,8 @@ class MarketTape:
             nights=(1, *np.diff(days).tolist()),
             currency=venues[0].currency if venues else "CNY",
             minor_per_unit=venues[0].minor_per_unit if venues else 100,
+            scales=tuple(Scale(venue.ticks_per_unit, venue.steps_per_unit) for venue in venues),
+            has_boards=all(venue.has_boards for venue in venues),
         )
 
     @cached_property

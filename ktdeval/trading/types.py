@@ -91,6 +91,13 @@ class CorporateAction(NamedTuple):
     cash_minor: int
 
 
+class Scale(NamedTuple):
+    """Units of the integers of one code."""
+
+    ticks_per_unit: int = 10_000  #: of prices, in a unit of currency
+    steps_per_unit: int = 1  #: of quantities, in a share or coin
+
+
 class Charge(NamedTuple):
     """What the venue did to an account before the day's orders: interest on a short, or a position closed for want of cash."""
 

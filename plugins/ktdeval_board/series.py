@@ -90,8 +90,9 @@ def _ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> FloatAr
 def _gross_nav(ledger: Ledger) -> list[float]:
     """[steps + 1] the daily returns before fees, compounded: what was paid in fees is not there to be earned on either way."""
     fees = np.array([sum(order.fee_minor for order in step.orders) for step in ledger.steps], dtype=np.float64)
-    before = ledger.nav[:-1] * 100.0
-    growth = np.divide(ledger.nav[1:] * 100.0 + fees, before, out=np.ones(len(fees)), where=before > 0.0)
+    minor = float(ledger.minor_per_unit)
+    before = ledger.nav[:-1] * minor
+    growth = np.divide(ledger.nav[1:] * minor + fees, before, out=np.ones(len(fees)), where=before > 0.0)
     return [1.0, *np.cumprod(growth).tolist()]
 
 

@@ -131,13 +131,14 @@ def _check_rows(raw: RawMarket) -> Iterator[Finding]:
     for kind, boards in (("unknown_codes", True), ("unknown_symbols", False)):
         codes = [code for code in unknown if raw.venue(code).has_boards is boards]
         yield _finding(kind, len(codes), map(repr, codes) if kind == "unknown_symbols" else codes)
+    of_boards = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)[table.column]
     masks = {
         "duplicate_rows": table.duplicated(),
         "incomplete_bars": is_incomplete(raw),
         "non_positive_price": is_non_positive(table),
         "impossible_bars": is_impossible(table),
         "suspended_rows": table.suspended,
-        "missing_volume_rows": table.traded & np.isnan(table.values["volume"]),
+        "missing_volume_rows": table.traded & of_boards & np.isnan(table.values["volume"]),
     }
     for kind, mask in masks.items():
         yield _bars_finding(raw, kind, mask)

@@ -13,7 +13,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, KtdevalError
 from ktdeval.market import Instrument, RawMarket, assemble
-from ktdeval.market.quality import Finding, check
+from ktdeval.market.quality import Finding, check, raw_from_snapshot
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 
@@ -93,6 +93,7 @@ def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     assert market.close_only.all()
     assert set(market.kinds) == {"etf"}
     assert np.isnan(market.volume).all()
+    assert "missing_volume_rows" not in by_kind(raw_from_snapshot(market))
     # A-shares need opens and volumes.
     with pytest.raises(DataError, match="no column for 'open'"):
         read(tmp_path, bars, "", venue="a_share")

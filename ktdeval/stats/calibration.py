@@ -59,7 +59,8 @@ class JudgedOrders(NamedTuple):
 
 def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
     """Compare each filled order's confidence with its adjusted return from the open of the fill day to the next open: positive is a
-    BUY's success, negative a SELL's. The next open may lie one day after the window. Raises DataError on days unknown to `market`.
+    BUY's success, negative a SELL's. The next open may lie one day after the window; outside A-shares it is that of the asset's
+    next day with a bar, and where the venue fills at a close, both are closes. Raises DataError on days unknown to `market`.
     """
     return _judged(Same(ledger), Same(market))
 
@@ -95,11 +96,22 @@ def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> Jud
 
 def _next_open_returns(market: MarketSnapshot, rows: IntArray, assets: IntArray) -> FloatArray:
     """Adjusted return from one open to the next trading day's; NaN where the snapshot has no next open."""
+    if market.instruments:
+        return np.array([_next_return(market, row, asset) for row, asset in zip(rows.tolist(), assets.tolist(), strict=True)])
     opens = market.adjusted_open
     known = rows + 1 < len(opens)
     changes: FloatArray = np.full(len(rows), np.nan)
     changes[known] = opens[rows[known] + 1, assets[known]] / opens[rows[known], assets[known]] - 1.0
     return changes
+
+
+def _next_return(market: MarketSnapshot, row: int, asset: int) -> float:
+    """Adjusted return of an asset from its fill on day `row` to its next price of that kind; NaN where there is none."""
+    rule = market.venue_of(asset).fill
+    prices = (market.adjusted_open if rule == "next_open" else market.adjusted_close)[:, asset]
+    filled = row - 1 if rule == "same_close" else row  # at the very close that was decided on
+    later = np.flatnonzero(np.isfinite(prices[filled + 1 :]))
+    return float(prices[filled + 1 + later[0]] / prices[filled] - 1.0) if later.size else math.nan
 
 
 def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:

@@ -100,16 +100,21 @@ def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
 
 @built_in
 def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
-    """Annualised two-way turnover: `strict` of what was traded over the NAV at the opens, before any fill; `paper` of `sum |Δw|` of
-    end-of-day weights (all cash before the first step), so it also counts drift of prices as trading.
+    """Annualised two-way turnover: `strict` of what was traded, by margin calls too, over the NAV at the opens, before any fill;
+    `paper` of `sum |Δw|` of end-of-day weights (all cash before the first step), so it also counts drift of prices as trading.
     """
     if not ledger.steps:
         return _NO_STEPS
     if any(step.nav_minor <= 0 or step.open_nav_minor <= 0 for step in ledger.steps):
         return _NO_NAV
-    strict = (sum(map(_NOTIONAL, step.orders)) / step.open_nav_minor for step in ledger.steps)
+    strict = ((sum(map(_NOTIONAL, step.orders)) + _called(step)) / step.open_nav_minor for step in ledger.steps)
     traded = _weight_changes(ledger) if rules == "paper" else strict
     return math.fsum(traded) * ledger.days_a_year / len(ledger.steps)
+
+
+def _called(step: StepRecord) -> int:
+    """Notional that margin calls traded, in minor units."""
+    return sum(abs(charge.cash_minor + charge.fee_minor) for charge in step.charges or () if charge.kind == "margin_call")
 
 
 def _weight_changes(ledger: Ledger) -> list[float]:

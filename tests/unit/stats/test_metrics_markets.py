@@ -15,8 +15,9 @@ from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_
 from ktdeval.cards.check import validate_card
 from ktdeval.cards.trading import build_card
 from ktdeval.errors import CardError
-from ktdeval.market import Instrument, MarketSnapshot, assemble, with_id
+from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
 from ktdeval.stats import episode_intervals, panel_metric
+from ktdeval.stats.calibration import judged_orders
 from ktdeval.testing import tiny_snapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading.ledger import Ledger
@@ -98,6 +99,32 @@ def test_shorts_count_by_their_size(values: tuple[int, int], cash: int, strict: 
     found = [panel_metric("hhi").compute(held, COINS, rules).value for rules in ("strict", "paper")]
     assert found == pytest.approx([strict, paper], rel=1e-15)
     assert panel_metric("cash_ratio").compute(held, COINS, "strict").value == pytest.approx(free, abs=1e-15)
+
+
+def test_margin_calls_are_turnover() -> None:
+    call = {"kind": "margin_call", "code": "609001.SH", "shares": 1, "price_ticks": 1, "cash_fen": -510, "fee_fen": 10}
+    interest = call | {"kind": "borrow", "cash_fen": -3, "fee_fen": 0}
+    traded = of(COINS, ledger([step(0, 1000, charges=[call, interest], orders=[order(filled=60, notional_fen=600)])]))
+    assert panel_metric("turnover").compute(traded, COINS, "strict").value == pytest.approx(1.1 * 365, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("fill", "outcomes"),
+    [
+        ("next_open", [True, False]),  # 21 to 23; 28 to 25, the second having no bar for two days
+        ("next_close", [True, False]),  # 11 to 13; 18 to 15
+        ("same_close", [False, True]),  # filled at the close before: 12 to 11; 17 to 18
+    ],
+)
+def test_an_order_is_judged_from_its_fill_to_the_next_price_of_that_kind(fill: str, outcomes: list[bool]) -> None:
+    nan = math.nan
+    closes = np.array([[10.0, 20], [12, 17], [11, 18], [13, nan], [14, nan], [15, 15]])
+    venue = dataclasses.replace(find_venue("crypto_spot"), fill=fill)
+    base = dataclasses.replace(market(), close=closes.copy(), open=closes + 10.0, high=closes + 10.0, low=closes.copy())
+    snapshot = dataclasses.replace(other(base), rules={"crypto_spot": venue})
+    orders = [order("009001.SZ"), order("609001.SH")]  # both bought on the third day
+    judged = judged_orders(of(snapshot, ledger([step(0, 1000), step(1, 1000, orders=orders)])), snapshot)
+    assert [forecast.success for forecast in judged.forecasts] == outcomes
 
 
 # ---- few assets

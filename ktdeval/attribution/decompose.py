@@ -71,7 +71,7 @@ class Decomposition:
 
     def mean_exposures(self) -> FloatArray:
         """[..., K] mean exposures of the NAV, over days with holdings; NaN where nothing was held."""
-        held = self.invested > 0.0
+        held = self.invested != 0.0  # shorts are below 0
         count = held.sum(axis=-1)
         total = (self.exposures * held[..., None]).sum(axis=-2)
         return np.asarray(total / np.where(count > 0, count, np.nan)[..., None])

@@ -321,3 +321,11 @@ def test_days_and_codes_of_another_market_are_refused(snapshot: MarketSnapshot, 
 def test_every_kind_of_note_is_documented(repository: Path) -> None:
     text = (repository / "docs" / "attribution.md").read_text()
     assert [kind for kind in NOTE_MEANINGS if f"`{kind}`" not in text] == []
+
+
+def test_short_portfolios_have_the_opposite_exposures(snapshot: MarketSnapshot, fitted: Fit) -> None:
+    weights = np.full(fitted.returns.shape, 1.0 / len(snapshot.codes))
+    weights[3] = 0.0  # nothing held: no exposure of that day counts
+    long, short = decompose(weights, fitted), decompose(-weights, fitted)
+    np.testing.assert_allclose(short.mean_exposures(), -long.mean_exposures(), rtol=0, atol=1e-15)
+    np.testing.assert_allclose(long.mean_exposures(), np.delete(long.exposures, 3, axis=0).mean(axis=0), rtol=0, atol=1e-15)

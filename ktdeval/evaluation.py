@@ -155,11 +155,11 @@ class Evaluation:
         market = self._market if benchmark else None
         for spec, ledger in self._ledgers(episode):
             days = [ledger.base_day, *ledger.days]
-            series[spec.task, spec.window.name, spec.seed] = pd.Series(ledger.nav / ledger.nav[0], index=pd.DatetimeIndex(days))
+            series[spec.task, spec.span.name, spec.seed] = pd.Series(ledger.nav / ledger.nav[0], index=pd.DatetimeIndex(days))
             if market is not None:
                 rows = [market.day_index(day) for day in days]
                 levels = market.benchmark[rows]
-                series[spec.task, spec.window.name, "benchmark"] = pd.Series(levels / levels[0], index=pd.DatetimeIndex(days))
+                series[spec.task, spec.span.name, "benchmark"] = pd.Series(levels / levels[0], index=pd.DatetimeIndex(days))
         frame = pd.DataFrame(series).sort_index()
         frame.columns = pd.MultiIndex.from_tuples(series, names=_EPISODE)
         return frame.rename_axis("day")
@@ -183,7 +183,7 @@ class Evaluation:
 
 
 def _named(spec: EpisodeSpec) -> dict[str, Any]:
-    return {"task": spec.task, "window": spec.window.name, "seed": spec.seed}
+    return {"task": spec.task, "window": spec.window_name, "seed": spec.seed}
 
 
 def _dated(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:

@@ -147,6 +147,7 @@ def _spec_of_metric(offered: Any) -> Any:
 
 _IS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
+    "text or None": lambda value: isinstance(value, str | None),
     "a tuple": lambda value: isinstance(value, tuple),
     "a mapping": lambda value: isinstance(value, Mapping),
     "a method": callable,

@@ -13,8 +13,7 @@ from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ToolSpec
 from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
-from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
-from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.masking.lens import UNMASKED
 from ktdeval.stats.intervals import Interval, no_interval, wilson
 
 QASample = Mapping[str, JsonValue]
@@ -35,9 +34,8 @@ class QATask:
     ConfigError: there are no samples, or one is not a question.
     """
 
-    needs_market = False
-    mask = ""
-    mode = ""
+    mask = None
+    mode = None
     tools: tuple[str, ...] = ()
     target_task: str | None = None
     windows: Mapping[str, Window] = {}
@@ -81,8 +79,8 @@ class QATask:
             "scores": list(self.scores),
         }
 
-    def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> _Questions:  # noqa: ARG002
-        """Return the questions: the same in every episode, whatever the market."""
+    def samples(self, spec: EpisodeSpec, snapshot: None, target_task: TargetTask | None) -> _Questions:  # noqa: ARG002
+        """Return the questions: the same in every episode."""
         return _Questions(self._samples, self._score, self.system, tuple(self.scores))
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
@@ -95,7 +93,6 @@ class _Questions:
 
     def __init__(self, samples: Sequence[QASample], score: Scorer, system: str, names: tuple[str, ...]) -> None:
         self._samples, self._score, self._system, self._names = samples, score, system, names
-        self._lens = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -110,7 +107,7 @@ class _Questions:
         schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"], "additionalProperties": False}
         form = ToolSpec("submit_answer", "Submit the answer to the question.", schema)
         facts = {name: value for name, value in sample.items() if name not in _SHOWN}
-        return Sample(str(sample.get("id", number)), self._lens, self._system, user, form, facts)
+        return Sample(str(sample.get("id", number)), UNMASKED, self._system, user, form, facts)
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         found = self._score(answer["answer"], self._samples[number])

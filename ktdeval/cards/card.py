@@ -119,7 +119,7 @@ class Calibration(Value, frozen=True):
     no_next_open: Count  #: filled orders left out because no next open is known
 
 
-class Evaluation(Card, frozen=True, kw_only=True):
+class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of every evaluation: one task, model and agent over windows and seeds."""
 
     schema_version: Literal[1]
@@ -130,8 +130,8 @@ class Evaluation(Card, frozen=True, kw_only=True):
     #: how calls were put to a provider where that is not what call says: fields that it does not take, how a tool was forced; null
     #: for a model of this machine
     request_settings: dict[str, Any] | None = field(name="sent_as")
-    snapshot: parts.SnapshotPart | None  #: the market; null where the task asks about none, and then there are no windows
-    windows: list[parts.WindowPart]
+    snapshot: parts.SnapshotPart | None = None  #: the market; it and windows are absent where the task asks about none
+    windows: list[parts.WindowPart] = field(default_factory=list)
     seeds: Annotated[list[int], Meta(min_length=1)]
     limit: parts.Limit | None  #: steps after which every episode was cut; null: none was
     #: what handles, orders and noise were drawn from; absent where a task needs no market

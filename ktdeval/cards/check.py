@@ -21,7 +21,7 @@ from ktdeval.cards.schema import SCHEMA_FOLDER
 from ktdeval.cards.scoring import derive_scoring, scoring_problems
 from ktdeval.cards.table import Report
 from ktdeval.cards.trading import NOT_GIVEN, derive_trading, trading_problems
-from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
+from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import CardError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_untrusted, read_plain
@@ -178,7 +178,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
     # One after the other: what a kind checks rests on the identities.
     if (contradiction := next(own, None) or next(kind.problems(typed), None)) is not None:
         raise CardError(f"{where}: {_at(text, *contradiction)}")
-    if difference := first_difference(card, kind.derive(typed).plain, text):
+    if difference := first_difference(typed.plain, kind.derive(typed).plain, text):
         raise CardError(f"{where}: {difference} from the card's own episodes")
     return typed
 
@@ -244,13 +244,13 @@ def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
     if content_hash(card.task.config) != card.task.hash:
         yield ("task", "hash"), "is not the hash of the task's config"
     yield from task_problems(card.task, card.windows, card.task.config)
-    windows: dict[str | None, Window] = {window.name: Window(window.name, window.first, window.last) for window in card.windows}
+    windows: dict[str | None, Window | None] = {each.name: Window(each.name, each.first, each.last) for each in card.windows}
     if (card.snapshot is None) == bool(windows):
         yield ("windows",), "stand without a market" if windows else "are missing"
         return
-    windows = windows or {None: NO_WINDOW}
-    task, market = card.task, "" if card.snapshot is None else card.snapshot.id
-    of_card = partial(EpisodeSpec, task.name, task.version, task.hash, market, task.mask or "", task.mode or "")
+    windows = windows or {None: None}
+    task, market = card.task, None if card.snapshot is None else card.snapshot.id
+    of_card = partial(EpisodeSpec, task.name, task.version, task.hash, market, task.mask, task.mode)
     run_by = (card.model.name, card.model.args, card.agent.name, card.agent.args)
     drawn = (card.mask_key or None, None if card.mask_draw is UNSET else card.mask_draw)
     seen: set[str] = set()

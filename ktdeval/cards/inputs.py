@@ -11,7 +11,7 @@ import numpy as np
 
 from ktdeval.cards.compare import JsonPath
 from ktdeval.cards.parts import PriceEntry, TaskPart, WindowPart
-from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
+from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, plain
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
@@ -30,7 +30,7 @@ class EvaluationInputs:
     model: Mapping[str, JsonValue]  #: `{"name": full name such as builtin/momentum, "args": {…}}`
     agent: Mapping[str, JsonValue]  #: `{"name": …, "args": {…}}`
     call: Mapping[str, JsonValue]  #: sampling and transport parameters of the model calls, as in every spec
-    snapshot: MarketSnapshot  #: the market the episodes ran on, with its id
+    snapshot: MarketSnapshot | None  #: the market the episodes ran on, with its id; None where the task asks about none
     specs: Sequence[EpisodeSpec]  #: every episode of the plan, finished or not, in any order
     artefacts: Mapping[str, str]  #: path relative to the run folder -> SHA-256 of the file
     missing_episodes: Sequence[Mapping[str, JsonValue]]  #: for each spec without a record `{"id": spec.id, "error": one line}`
@@ -55,7 +55,7 @@ def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
     first = inputs.specs[0]
     expected = {
         "task_hash": inputs.task_hash,
-        "snapshot": first.snapshot and inputs.snapshot.id,
+        "snapshot": inputs.snapshot and inputs.snapshot.id,
         "model": inputs.model["name"],
         "model_args": inputs.model["args"],
         "agent": inputs.agent["name"],
@@ -63,18 +63,18 @@ def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
         "call": inputs.call,
         **{name: getattr(first, name) for name in ("task", "task_version", "mask", "mode", "limit", "mask_key", "mask_draw")},
     }
-    windows: dict[str, Window] = {}
+    windows: dict[str | None, Window | None] = {}
     for spec in inputs.specs:
         for name, value in expected.items():
             if dumps_canonical(plain(getattr(spec, name))) != dumps_canonical(plain(value)):
                 raise CardError(
                     f"episode {spec.id}: its {name} is not the card's; one card holds one task, model, agent and snapshot"
                 )
-        if windows.setdefault(spec.window.name, spec.window) != spec.window:
-            raise CardError(f"window {spec.window.name!r} has two date ranges; give each window a name of its own")
+        if windows.setdefault(spec.window_name, spec.window) != spec.window:
+            raise CardError(f"window {spec.window_name!r} has two date ranges; give each window a name of its own")
     if len({spec.id for spec in inputs.specs}) != len(inputs.specs):
         raise CardError("an episode is planned twice; each window and seed belongs on a card once")
-    return sorted(inputs.specs, key=lambda spec: (spec.window.first, spec.window.last, spec.window.name, spec.seed, spec.id))
+    return sorted(inputs.specs, key=lambda spec: (*spec.ends, spec.window_name or "", spec.seed, spec.id))
 
 
 def common_fields(
@@ -85,14 +85,14 @@ def common_fields(
     unfinished episode has no error, or a finished or foreign one has.
     """
     first = planned[0]
-    windows = {spec.window.name: spec.window for spec in planned if spec.window != NO_WINDOW}
+    windows = dict.fromkeys(spec.window for spec in planned if spec.window is not None)
     return {
         "schema_version": 1,
         "task": {
             "name": first.task,
             "version": first.task_version,
-            "mask": first.mask or None,
-            "mode": first.mode or None,
+            "mask": first.mask,
+            "mode": first.mode,
             "hash": inputs.task_hash,
             "config": inputs.task,
         },
@@ -100,10 +100,10 @@ def common_fields(
         "agent": {"name": inputs.agent["name"], "args": inputs.agent["args"]},
         "call": inputs.call,
         "sent_as": inputs.request_settings,
-        "snapshot": _snapshot_entry(inputs.snapshot) if first.snapshot else None,
+        "snapshot": None if inputs.snapshot is None else _snapshot_entry(inputs.snapshot),
         "windows": [
             {"name": window.name, "first": window.first, "last": window.last, "days": len(window_days(window, inputs.snapshot))}
-            for window in windows.values()
+            for window in windows
         ],
         "seeds": sorted({spec.seed for spec in planned}),
         "limit": first.limit,
@@ -119,13 +119,11 @@ def _missing_entries(inputs: EvaluationInputs, unfinished: Sequence[EpisodeSpec]
     errors = {entry["id"]: entry["error"] for entry in inputs.missing_episodes}
     for spec in unfinished:
         if spec.id not in errors:
-            raise CardError(
-                f"episode {spec.id} ({spec.window.name}, seed {spec.seed}) has neither {record} nor an error; finish the run"
-            )
+            raise CardError(f"episode {spec.id} ({spec.label}) has neither {record} nor an error; finish the run")
     if surplus := sorted(set(errors) - {spec.id for spec in unfinished}):
         raise CardError(f"episode {surplus[0]} is listed as missing but is finished or was never planned")
     return [
-        {"id": spec.id, "window": spec.window.name or None, "seed": spec.seed, "error": " ".join(str(errors[spec.id]).split())}
+        {"id": spec.id, "window": spec.window_name, "seed": spec.seed, "error": " ".join(str(errors[spec.id]).split())}
         for spec in unfinished
     ]
 
@@ -163,8 +161,9 @@ def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
     return from_plain(parts, type_, "card", CardError)
 
 
-def window_days(window: Window, snapshot: MarketSnapshot) -> DayArray:
-    """Trading days of `window` in the snapshot, both ends included."""
+def window_days(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
+    """Trading days of `window` in the snapshot, which there is wherever there is a window, both ends included."""
+    assert snapshot is not None
     inside = (snapshot.days >= np.datetime64(window.first, "D")) & (snapshot.days <= np.datetime64(window.last, "D"))
     return np.asarray(snapshot.days[inside])
 

@@ -104,16 +104,16 @@ class EpisodeMetric(Figure, Value, frozen=True, kw_only=True):
     reason: Name | UnsetType = UNSET
 
 
-class TaskPart(Value, frozen=True):
+class TaskPart(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Task that ran.
 
-    mask, mode: null where the task asks about no market.
+    mask, mode: absent where the task has none.
     """
 
     name: Name
     version: Name
-    mask: MaskKind | None
-    mode: Name | None
+    mask: MaskKind | None = None
+    mode: Name | None = None
     hash: Sha256  #: SHA-256 of the canonical JSON of config
     #: the resolved task config, with data card and sources; prompts enter by their hashes, a target task with its whole config as
     #: subject_config
@@ -202,20 +202,20 @@ class UsageCounts(Value, frozen=True):
     submissions: Count
 
 
-class MissingEpisode(Value, frozen=True):
+class MissingEpisode(Value, frozen=True, kw_only=True, omit_defaults=True):
     """A planned episode without a complete record."""
 
     id: EpisodeId
-    window: Name | None  #: null where the task asks about no market
+    window: Name | None = None  #: absent where the task asks about no market
     seed: int
     error: Name
 
 
-class Finished(Value, frozen=True):
+class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Fields of every finished episode: one window, one seed."""
 
     id: EpisodeId
-    window: Name | None  #: null where the task asks about no market
+    window: Name | None = None  #: absent where the task asks about no market
     seed: int
     decisions: Decisions
     failures: Counts  #: failures by kind

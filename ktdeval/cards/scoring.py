@@ -89,7 +89,7 @@ def _answers_by_id(inputs: ScoringInputs, planned: Sequence[EpisodeSpec]) -> dic
             raise CardError(f"answers belong to episode {spec.id}, which the plan does not have")
         if spec.id in found:
             raise CardError(f"episode {spec.id} has two sets of answers")
-        where, samples = f"episode {spec.id} ({spec.window.name}, seed {spec.seed})", _samples(inputs, spec.id)
+        where, samples = f"episode {spec.id} ({spec.label})", _samples(inputs, spec.id)
         for record in records:
             if record.answer is not None and record.provenance not in ("model", "model_after_retry"):
                 raise CardError(f"{where}: step {record.step} has an answer though the model gave none ({record.provenance})")
@@ -107,7 +107,7 @@ def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, Js
     provenances = Counter(record.provenance for record in records)
     return {
         "id": spec.id,
-        "window": spec.window.name or None,
+        "window": spec.window_name,
         "seed": spec.seed,
         "steps": len(records),
         "answered": sum(record.answer is not None for record in records),

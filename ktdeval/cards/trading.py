@@ -44,6 +44,7 @@ _STATUSES = ("filled", "partially_filled", "rejected")
 class CardInputs(EvaluationInputs):
     """Everything the card of a trading task is made of."""
 
+    snapshot: MarketSnapshot
     rules: RuleSet  #: rule set of the metrics
     ledgers: Sequence[Ledger]  #: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`
     metrics: Sequence[Metric]  #: metric objects to apply; names are unique
@@ -64,9 +65,9 @@ def build_card(inputs: CardInputs) -> TradingCard:
     ledgers = _ledgers_by_id(inputs, planned)
     finished = [spec for spec in planned if spec.id in ledgers]
     # Every finished episode of a window covers the same days.
-    covered = {spec.window.name: ledgers[spec.id] for spec in finished}
+    covered = {spec.span.name: ledgers[spec.id] for spec in finished}
     left_out = _left_out({name: (ledger.steps[0].filled_on, ledger.steps[-1].filled_on) for name, ledger in covered.items()})
-    pooled = [ledgers[spec.id] for spec in finished if spec.window.name not in left_out]
+    pooled = [ledgers[spec.id] for spec in finished if spec.span.name not in left_out]
     facts = decode_strict(
         {
             "kind": "trading",
@@ -185,7 +186,7 @@ def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str,
     intervals = episode_intervals(ledger, inputs.snapshot)
     return {
         "id": spec.id,
-        "window": spec.window.name,
+        "window": spec.span.name,
         "seed": spec.seed,
         "steps": len(steps),
         "first_day": steps[0].filled_on,
@@ -249,12 +250,12 @@ def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[s
         if identity in ledgers:
             raise CardError(f"episode {identity} has two ledgers")
         spec = specs[identity]
-        expected = window_days(spec.window, inputs.snapshot)[: spec.limit]
+        expected = window_days(spec.span, inputs.snapshot)[: spec.limit]
         if (units := {name: getattr(ledger, name) for name in inputs.snapshot.units}) != inputs.snapshot.units:
             raise CardError(f"the ledger of episode {identity} has the units {units}, its market {inputs.snapshot.units}")
         if not np.array_equal(ledger.days, expected):
             raise CardError(
-                f"episode {spec.id} ({spec.window.name}, seed {spec.seed}): the ledger has {len(ledger.steps)} steps that are not"
+                f"episode {spec.id} ({spec.label}): the ledger has {len(ledger.steps)} steps that are not"
                 f" the {len(expected)} trading days of its window; resume the run, or list the episode as missing"
             )
         ledgers[identity] = ledger

@@ -121,7 +121,7 @@ class ProgressObserver:
         for step in event.recorded:
             tally.add(step)
         status = tally.text() if event.done_steps else ""
-        bar = self._progress.add_task(_title(event.spec), total=event.total_steps, completed=event.done_steps, status=status)
+        bar = self._progress.add_task(event.spec.label, total=event.total_steps, completed=event.done_steps, status=status)
         self._bars[event.spec.id] = bar
         if event.done_steps:
             self._say(event.spec, f"resuming after {event.done_steps} of {event.total_steps} steps")
@@ -150,8 +150,4 @@ class ProgressObserver:
         self._progress.advance(self._overall)
 
     def _say(self, spec: EpisodeSpec, text: str) -> None:
-        self._console.print(clean(f"{_title(spec)}: {text}"), markup=False, highlight=False, soft_wrap=True)
-
-
-def _title(spec: EpisodeSpec) -> str:
-    return f"{spec.task} {spec.window.name} seed {spec.seed}"
+        self._console.print(clean(f"{spec.label}: {text}"), markup=False, highlight=False, soft_wrap=True)

@@ -62,7 +62,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
     console = Console(file=getattr(sys.stderr, "raw", sys.stderr), quiet=config.quiet)  # it moves the cursor
     stop = StopSignal()
     with _stopping_between_steps(stop):
-        with console.status("opening the market (the embedded one is generated at first use) …"):
+        with console.status("preparing (embedded data are generated at first use) …"):
             prepared = prepare_run(config, plugins, stop)
         for note in prepared.plan.notes:
             console.print(f"note: {clean(note)}", markup=False, highlight=False)
@@ -85,10 +85,9 @@ def check_finished(result: RunResult) -> None:
         raise type(result.stopped)(f"{result.stopped} ({kept} in {result.folder})")
     if result.failed:
         first, count = result.failed[0], len(result.failed)
-        where = f"{first.spec.task} {first.spec.window.name} seed {first.spec.seed}"
-        which = f"1 episode did not finish, {where}" if count == 1 else f"{count} episodes did not finish, the first is {where}"
+        which = "1 episode did not finish," if count == 1 else f"{count} episodes did not finish, the first is"
         hint = "" if "same command again" in str(first.error) else "; run the same command again to resume"
-        raise EpisodeFailure(f"{which}: {first.error}{hint}")
+        raise EpisodeFailure(f"{which} {first.spec.label}: {first.error}{hint}")
 
 
 @click.command("run", cls=GroupedCommand)

@@ -19,6 +19,7 @@ from ktdeval.contracts.scoring import (
     ScoringTask as ScoringTask,
     TargetTask as TargetTask,
     is_scoring as is_scoring,
+    needs_market as needs_market,
 )
 from ktdeval.contracts.spec import (
     EpisodeOutcome as EpisodeOutcome,
@@ -29,6 +30,7 @@ from ktdeval.contracts.spec import (
 )
 from ktdeval.contracts.task import (
     Mask as Mask,
+    QuestionsConfig as QuestionsConfig,
     Scene as Scene,
     Task as Task,
     TaskConfig as TaskConfig,

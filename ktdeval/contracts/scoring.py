@@ -56,7 +56,8 @@ class Sample:
     """One question."""
 
     id: str  #: names it within its episode
-    lens: Lens  #: the mask that it is seen through; what leaves for the model passes the leak guard of this mask
+    #: the mask that it is seen through (`ktdeval.masking.UNMASKED` without a market); what leaves for the model passes its guard
+    lens: Lens
     system: str  #: system prompt
     user: str  #: the question
     form: ToolSpec  #: the tool that it is answered with: name, description and the JSON Schema of an answer
@@ -102,23 +103,23 @@ class SampleSet(Protocol):
 
 
 class ScoringTask(TaskVariant, Protocol):
-    """A scoring task variant. One whose samples have an environment may also have `usual_tool_calls`, what an answer usually takes:
-    `ktdeval plan` reckons with them.
+    """A scoring task variant. Without `windows` it asks about no market, and a run of it opens none. One whose samples have an
+    environment may also have `usual_tool_calls`, what an answer usually takes: `ktdeval plan` reckons with them.
     """
 
     target_task: str | None  #: name of the trading task whose scene and tools it shows; None where it has none
     scores: Mapping[str, ScoreDefinition]  #: definition of each figure that `summarise` gives, in the order shown
 
-    def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> SampleSet:
-        """Return the questions of one episode (a window and a seed)."""
+    def samples(self, spec: EpisodeSpec, snapshot: Any, target_task: TargetTask | None) -> SampleSet:
+        """Return the questions of one episode (a window and a seed) on a MarketSnapshot; None where the task has no windows."""
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
         """Return the figures of all answered samples together, those without a valid answer among them. Pure."""
 
 
 def needs_market(task: Any) -> bool:
-    """Whether a task asks about a market: one that does not says `needs_market = False`, and has no windows and no mask."""
-    return bool(getattr(task, "needs_market", True))
+    """Whether a task asks about a market: it trades, or has windows."""
+    return not is_scoring(task) or bool(task.windows)
 
 
 def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:

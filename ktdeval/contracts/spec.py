@@ -9,6 +9,7 @@ from typing import Annotated, Protocol
 
 import msgspec
 
+from ktdeval.errors import StoreError
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.seeds import derive_seed
@@ -23,8 +24,8 @@ class Window:
     last: str
 
 
-NO_WINDOW = Window("", "", "")  #: Window of an episode that asks about no market
-
+_WITHOUT_MARKET: Mapping[str, JsonValue] = {"snapshot": "", "mask": "", "mode": "", "window": {"name": "", "first": "", "last": ""}}
+"""How records write what a spec does not have; part of its id, and so never to be changed."""
 
 MaskKey = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 """Secret of a run that handles, orders and noise of its masks are drawn from: 128 random bits, in hexadecimal digits."""
@@ -32,17 +33,17 @@ MaskKey = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 @dataclass(frozen=True)
 class EpisodeSpec:
-    """One agent, one window, one seed. Two specs with equal ids give identical ledgers. Where a task needs no market, `snapshot`,
-    `mask`, `mode` and the parts of `window` are empty, and there is no `mask_key`.
+    """One agent, one window, one seed. Two specs with equal ids give identical ledgers. Of a task that asks about no market there
+    is no `snapshot`, `mask`, `window` or `mask_key`.
     """
 
     task: str
     task_version: str
     task_hash: str
-    snapshot: str
-    mask: str
-    mode: str
-    window: Window
+    snapshot: str | None
+    mask: str | None
+    mode: str | None
+    window: Window | None
     model: str
     model_args: Mapping[str, JsonValue]
     agent: str
@@ -52,6 +53,12 @@ class EpisodeSpec:
     limit: int | None = None
     mask_key: MaskKey | None = None
     mask_draw: int | None = None  #: of runs from before there were keys, and of no others
+
+    def __post_init__(self) -> None:
+        """Take the empty texts of a record for the absence that they stand for."""
+        for name in ("snapshot", "mask", "mode", "window"):
+            if getattr(self, name) in ("", Window("", "", "")):
+                object.__setattr__(self, name, None)
 
     @cached_property
     def id(self) -> str:
@@ -63,7 +70,7 @@ class EpisodeSpec:
         """Seed of handles, orders and noise: one for each episode, and nobody's guess who does not have the key. Without a key it
         is that of older runs, which anybody can compute.
         """
-        episode = (self.seed, self.window.first, self.window.last, "mask")
+        episode = (self.seed, *self.ends, "mask")
         if self.mask_key is not None:
             return derive_seed(self.mask_key, *episode, bits=128)
         return derive_seed(*episode, *((self.mask_draw,) if self.mask_draw else ()))
@@ -71,13 +78,34 @@ class EpisodeSpec:
     @property
     def call_seed(self) -> int:
         """Seed of the model calls: chance in a model is not the same in every window, and is the same under every mask."""
-        return derive_seed(self.seed, self.window.first, self.window.last, "calls")
+        return derive_seed(self.seed, *self.ends, "calls")
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """First and last day of the window; empty without one."""
+        return ("", "") if self.window is None else (self.window.first, self.window.last)
+
+    @property
+    def span(self) -> Window:
+        """Window of an episode on a market. Raises StoreError: it has none."""
+        if self.window is None:
+            raise StoreError(f"episode {self.id} has no window, and its task asks about a market")
+        return self.window
+
+    @property
+    def window_name(self) -> str | None:
+        """Name of the window; None without one."""
+        return None if self.window is None else self.window.name
+
+    @property
+    def label(self) -> str:
+        """Words that tell an episode from the others of its run: `TASK WINDOW seed 0`."""
+        return " ".join(filter(None, (self.task, self.window_name, f"seed {self.seed}")))
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the spec as a JSON object, without a mask key or draw where it has none."""
-        return {
-            name: value for name, value in to_mapping(self).items() if value is not None or name not in ("mask_key", "mask_draw")
-        }
+        """Return the spec as a JSON object: without a mask key or draw where it has none, with empty texts for another absence."""
+        facts = {name: value for name, value in to_mapping(self).items() if value is not None or not name.startswith("mask_")}
+        return {name: _WITHOUT_MARKET.get(name) if value is None else value for name, value in facts.items()}
 
 
 @dataclass(frozen=True, slots=True)

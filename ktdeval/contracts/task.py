@@ -31,15 +31,13 @@ class WindowDates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskConfig:
-    """One variant of a task; subclass it with the fields of a family. All of it is part of the task's hash, and so of the card."""
+class QuestionsConfig:
+    """One variant of a task about no market; subclass it with the fields of a family. All of it is part of hash and card."""
 
     family: str = option(help="task family")
     version: str = option(help="version of the task; raised when its outcome may change")
-    windows: dict[str, WindowDates] = option(help="evaluation windows by name")
-    default_windows: tuple[str, ...] = option(help="windows used when the user names none")
     harness: HarnessConfig = option(HarnessConfig(), help="budgets of a step")
-    data_card: dict[str, Any] = option(factory=dict, help="what the task needs of market data, and its limits")
+    data_card: dict[str, Any] = option(factory=dict, help="what the task needs of data, and its limits")
     sources: tuple[Any, ...] = option((), help="papers and other origins")
 
     @classmethod
@@ -51,6 +49,17 @@ class TaskConfig:
 
     def check(self, where: str) -> None:
         """Raise ConfigError if values do not go together; a subclass adds its own checks after these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig(QuestionsConfig):
+    """One variant of a task on a market, otherwise as `QuestionsConfig`."""
+
+    windows: dict[str, WindowDates] = option(help="evaluation windows by name")
+    default_windows: tuple[str, ...] = option(help="windows used when the user names none")
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError as of `QuestionsConfig.check`: windows that end before they begin, or defaults that are none."""
         for name, window in self.windows.items():
             if _day(window.first, f"{where}: windows.{name}.first") > _day(window.last, f"{where}: windows.{name}.last"):
                 raise ConfigError(f"{where}: windows.{name}: ends before it begins; swap the dates")
@@ -90,11 +99,11 @@ class TaskVariant(Protocol):
 
     name: str
     version: str
-    mask: str
-    mode: str
+    mask: Any  #: text; None where the task asks about no market
+    mode: Any  #: text; None where there is one way to ask it
     tools: tuple[str, ...]  #: names that the `ktdeval_tools` hook gives, in the order offered; empty where samples bring their own
     harness: HarnessConfig  #: of a scoring task `schema_retries` counts, and `max_tool_calls` where samples have an environment
-    windows: Mapping[str, Window]
+    windows: Mapping[str, Window]  #: empty where the task asks about no market
     default_windows: tuple[str, ...]
 
     def describe(self) -> Mapping[str, JsonValue]:

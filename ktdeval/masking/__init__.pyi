@@ -8,6 +8,7 @@ from ktdeval.masking.lens import (
     MASK_KINDS as MASK_KINDS,
     MOST_DIGITS as MOST_DIGITS,
     REBASE_LEVEL as REBASE_LEVEL,
+    UNMASKED as UNMASKED,
     Lens as Lens,
     MaskConfig as MaskConfig,
 )

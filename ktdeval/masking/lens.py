@@ -18,7 +18,7 @@ import numpy as np
 from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.fields import option
 from ktdeval.jsonio import JsonValue
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot, parse_code
+from ktdeval.market.snapshot import NO_MARKET, FloatArray, MarketSnapshot, parse_code
 from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, DocumentAlias, Noise, round_significant
 from ktdeval.masking.identities import IdentityIndex, identities_of
 from ktdeval.masking.payload import (
@@ -371,3 +371,6 @@ def _place_of(wanted: Any, payload: Payload) -> str:
         elif type(value) in (list, tuple):
             stack += [(item, f"{path}[{place}]") for place, item in enumerate(value)]
     return ""
+
+
+UNMASKED = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)  #: Hides nothing: for what is about no market

@@ -12,6 +12,7 @@ from ktdeval.runner.plan import (
     choose_windows as choose_windows,
     describe_any as describe_any,
     make_plan as make_plan,
+    refuse_market as refuse_market,
     target_task_of as target_task_of,
 )
 from ktdeval.runner.run import RunResult as RunResult, evaluate as evaluate, recorded_mask_key as recorded_mask_key

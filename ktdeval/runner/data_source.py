@@ -14,17 +14,13 @@ from ktdeval.contracts.task import Task
 from ktdeval.errors import DataError, StoreError
 from ktdeval.fields import build_params, near_matches
 from ktdeval.jsonio import JsonValue, content_hash
-from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
+from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot, with_id
 from ktdeval.registry import Plugins
 
 
 def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return the snapshot of a stored folder, a data provider (with its arguments), or `none`. Raises DataError where it is no
-    such.
-    """
-    if data == NO_MARKET.meta.name:
-        return NO_MARKET
+    """Return the snapshot of a stored folder or a data provider (with its arguments). Raises DataError where it is no such."""
     path = Path(data).expanduser()
     if (path / "manifest.json").is_file():
         if data_args:
@@ -40,9 +36,9 @@ def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue
     raise DataError(f"--data {data!r} is neither a folder nor a data provider{near_matches(data, providers)} (see `ktdeval data`)")
 
 
-def open_market(plugins: Plugins, config: RunConfig, tasks: Iterable[Task]) -> MarketSnapshot:
-    """Open the market of a config; `NO_MARKET` where none of the tasks needs one. Raises DataError: as of `open_snapshot`."""
-    return open_snapshot(plugins, config.data, config.data_args) if any(map(needs_market, tasks)) else NO_MARKET
+def open_market(plugins: Plugins, config: RunConfig, tasks: Iterable[Task]) -> MarketSnapshot | None:
+    """Open the market of a config; None where none of the tasks needs one. Raises DataError: as of `open_snapshot`."""
+    return open_snapshot(plugins, config.data, config.data_args) if any(map(needs_market, tasks)) else None
 
 
 def cache_folder() -> Path:

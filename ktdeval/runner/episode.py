@@ -184,7 +184,7 @@ class EpisodeParts:
 
     def bookkeeper(self, spec: EpisodeSpec) -> Bookkeeper:
         """Return the books of an episode at its start."""
-        base_row = window_rows(self.snapshot.days, spec.window.first, spec.window.last)[0] - 1
+        base_row = window_rows(self.snapshot.days, spec.span.first, spec.span.last)[0] - 1
         return Bookkeeper(self.snapshot, self.tape, self.task.trading, base_row)
 
     def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
@@ -204,7 +204,7 @@ class TradingEpisode:
     entry_type: type[Entry] = JournalEntry[StepRecord]
 
     def __init__(self, spec: EpisodeSpec, parts: EpisodeParts) -> None:
-        start, stop = window_rows(parts.snapshot.days, spec.window.first, spec.window.last)
+        start, stop = window_rows(parts.snapshot.days, spec.span.first, spec.span.last)
         self.total_steps = stop - start if spec.limit is None else min(spec.limit, stop - start)
         self._spec = spec
         self._parts = parts

@@ -14,7 +14,7 @@ from ktdeval.contracts.events import EpisodeFailed, EpisodeFinished, EpisodeStar
 from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.contracts.task import Task
-from ktdeval.errors import KtdevalError, ProviderError, RunStop
+from ktdeval.errors import DataError, KtdevalError, ProviderError, RunStop
 from ktdeval.harness.messages import Model
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
@@ -29,13 +29,13 @@ Episode = TradingEpisode | ScoringEpisode  #: step by step, whether it trades or
 
 
 class EpisodeFactory:
-    """Opens episodes of some tasks on one market; what they share is made once."""
+    """Opens episodes of some tasks on one market, None where they need none; what they share is made once."""
 
-    def __init__(self, tasks: Mapping[str, Task], plugins: Plugins, snapshot: MarketSnapshot) -> None:
+    def __init__(self, tasks: Mapping[str, Task], plugins: Plugins, snapshot: MarketSnapshot | None) -> None:
         self._plugins = plugins
         self._snapshot = snapshot
         trading = {name: task for name, task in tasks.items() if not is_scoring(task)}
-        tapes = {config: MarketTape.from_snapshot(snapshot, config) for config in {task.trading for task in trading.values()}}
+        tapes = {config: MarketTape.from_snapshot(self._market, config) for config in {task.trading for task in trading.values()}}
         self._trading = {name: (task, plugins.tools(task.tools), tapes[task.trading]) for name, task in trading.items()}
         self._scoring: dict[str, tuple[ScoringTask, TargetTask | None]] = {
             name: (task, target_task_of(task, plugins)) for name, task in tasks.items() if is_scoring(task)
@@ -46,13 +46,20 @@ class EpisodeFactory:
         if spec.task not in self._scoring:
             return TradingEpisode(spec, self.trading_parts(spec, model))
         agent = self._plugins.make_agent(spec.agent, spec.agent_args)
-        return ScoringEpisode(spec, ScoringParts(*self._scoring[spec.task], self._snapshot, model, agent))
+        snapshot = None if spec.snapshot is None else self._market
+        return ScoringEpisode(spec, ScoringParts(*self._scoring[spec.task], snapshot, model, agent))
+
+    @property
+    def _market(self) -> MarketSnapshot:
+        if self._snapshot is None:
+            raise DataError("a task of this run asks about a market, and the run has none")
+        return self._snapshot
 
     def trading_parts(self, spec: EpisodeSpec, model: Model) -> EpisodeParts:
         """Parts of a trading episode."""
         task, tools, tape = self._trading[spec.task]
         agent = self._plugins.make_agent(spec.agent, spec.agent_args)
-        return EpisodeParts(task, tools, self._snapshot, tape, model, agent)
+        return EpisodeParts(task, tools, self._market, tape, model, agent)
 
 
 @dataclass(frozen=True)

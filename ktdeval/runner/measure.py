@@ -167,7 +167,7 @@ def _size(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
 
 def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
     snapshot, trading = parts.snapshot, parts.task.trading
-    row = window_rows(snapshot.days, spec.window.first, spec.window.last)[0] - 1
+    row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
     members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
     action = tuple(Order(int(asset), "BUY", 0.5, _text(80), weight) for asset in members)

@@ -11,7 +11,7 @@ from typing import Any
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.config import RunConfig
 from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring, market_problem, needs_market
-from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
+from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.contracts.task import Task, describe_task
 from ktdeval.errors import DataError, PluginError, UsageError
 from ktdeval.fields import near_matches
@@ -71,11 +71,19 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
         plugins.make_metric(name)
     for task in tasks.values():
         choose_windows(task, config.windows)
+    refuse_market(tasks.values(), config, RunConfig(config.model, config.tasks))
     return tasks
 
 
+def refuse_market(tasks: Iterable[Any], given: object, usual: object) -> None:
+    """Raise UsageError where none of the tasks asks about a market, and `given` says which one, other than `usual`."""
+    for name in () if any(map(needs_market, tasks)) else ("windows", "market", "data", "data_args", "mask_key"):
+        if getattr(given, name, None) != getattr(usual, name, None):
+            raise UsageError(f"--{name.replace('_', '-')}: none of these tasks asks about a market; leave it out")
+
+
 def make_plan(
-    config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot, protocol: ToolProtocol | None
+    config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot | None, protocol: ToolProtocol | None
 ) -> Plan:
     """Return all tasks × windows × seeds; `protocol` is None for a model of this machine. Raises UsageError or DataError."""
     specs = []
@@ -83,7 +91,7 @@ def make_plan(
     for task in tasks.values():
         task_hash = content_hash(describe_any(task, plugins))
         for window in choose_windows(task, config.windows):
-            if needs_market(task):
+            if window is not None and snapshot is not None:
                 if problem := market_problem(task, snapshot):
                     raise DataError(problem)
                 window_rows(snapshot.days, window.first, window.last)
@@ -92,7 +100,7 @@ def make_plan(
                     task=task.name,
                     task_version=task.version,
                     task_hash=task_hash,
-                    snapshot=snapshot.id if needs_market(task) else "",
+                    snapshot=None if window is None or snapshot is None else snapshot.id,
                     mask=task.mask,
                     mode=task.mode,
                     window=window,
@@ -103,12 +111,13 @@ def make_plan(
                     call=call,
                     seed=seed,
                     limit=config.limit,
-                    mask_key=config.mask_key if needs_market(task) else None,
+                    mask_key=None if window is None else config.mask_key,
                 )
                 for seed in range(config.seed, config.seed + config.seeds)
             ]
-    on_market = {spec.window: None for spec in specs if spec.snapshot}
-    return Plan(tasks, tuple(specs), (*_short_histories(snapshot, on_market), *_names_of_one_day(snapshot, specs)))
+    windows = {spec.window: None for spec in specs if spec.window is not None}
+    notes = () if snapshot is None else (*_short_histories(snapshot, windows), *_names_of_one_day(snapshot, specs))
+    return Plan(tasks, tuple(specs), notes)
 
 
 def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) -> Iterator[str]:
@@ -141,12 +150,10 @@ def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[st
     return call | {name: value for name, value in optional.items() if value is not None}
 
 
-def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Window, ...]:
-    """Return the windows named: names, globs, or a range of dates; the task's own when none. Raises UsageError for any other."""
+def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Window | None, ...]:
+    """Return the windows named: names, globs, dates; the task's own when none, (None,) without a market. Raises UsageError."""
     if not needs_market(task):
-        if wanted:
-            raise UsageError(f"task {task.name} asks about no market and has no windows; leave --windows out")
-        return (NO_WINDOW,)
+        return (None,)
     chosen: dict[str, Window] = {}
     for text in wanted or task.default_windows:
         if match := _DATE_RANGE.fullmatch(text):

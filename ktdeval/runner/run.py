@@ -19,7 +19,7 @@ from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
 from ktdeval.harness.messages import RemoteModel, as_remote
 from ktdeval.jsonio import JsonValue, content_hash
-from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
+from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price
 from ktdeval.runner.data_source import open_market
@@ -48,7 +48,7 @@ class PreparedRun:
 
     config: RunConfig
     plugins: Plugins
-    snapshot: MarketSnapshot
+    snapshot: MarketSnapshot | None  #: None where no task needs a market
     plan: Plan
     folder: RunFolder
     access: ModelAccess
@@ -94,11 +94,11 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
 
 
 def _manifest(
-    config: RunConfig, snapshot: MarketSnapshot, plan: Plan, price: Price | None, remote: RemoteModel | None
+    config: RunConfig, snapshot: MarketSnapshot | None, plan: Plan, price: Price | None, remote: RemoteModel | None
 ) -> RunManifest:
     return RunManifest(
-        data=_data_of(config, snapshot),
-        snapshot=snapshot.id,
+        data=None if snapshot is None else _data_of(config),
+        snapshot=None if snapshot is None else snapshot.id,
         metrics=config.metrics,
         rules=config.rules,
         specs=plan.specs,
@@ -189,9 +189,7 @@ def run_path(config: RunConfig, plan: Plan) -> Path:
     return Path(DEFAULT_RUNS_FOLDER) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', words)[:100]}-{digest}"
 
 
-def _data_of(config: RunConfig, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    if snapshot is NO_MARKET:
-        return {"data": snapshot.meta.name, "data_args": {}}
+def _data_of(config: RunConfig) -> dict[str, JsonValue]:
     path = Path(config.data).expanduser()
     # A folder by its absolute path, so that the run can be scored and verified from anywhere on this machine.
     data = str(path.resolve()) if (path / "manifest.json").is_file() else config.data

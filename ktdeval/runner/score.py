@@ -72,7 +72,7 @@ def describe_environment(wall_s: float, metrics: Mapping[str, str] = MappingProx
 
 
 def make_card(
-    folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins, errors: Mapping[str, str]
+    folder: RunFolder, task: Task, snapshot: MarketSnapshot | None, plugins: Plugins, errors: Mapping[str, str]
 ) -> TradingCard | ScoringCard:
     """Build the card of one task from its complete episodes; `errors` says by id why others have no ledger. Raises StoreError where
     no episode is complete, or the installed task is not the one that ran.
@@ -95,7 +95,7 @@ def make_card(
         "model": {"name": first.model, "args": dict(first.model_args)},
         "agent": {"name": first.agent, "args": dict(first.agent_args)},
         "call": first.call,
-        "snapshot": snapshot,
+        "snapshot": None if first.snapshot is None else snapshot,
         "specs": specs,
         "artefacts": folder.artefacts(complete),
         "missing_episodes": [
@@ -117,7 +117,7 @@ def make_card(
                 rules=manifest.rules,
                 ledgers=[folder.load_ledger(spec) for spec in complete],
                 metrics=[plugins.make_metric(name) for name in names],
-                certificate=attached_block(first.mask, task_json, snapshot.id, _given_certificate(folder.path), plugins),
+                certificate=attached_block(task.mask, task_json, str(first.snapshot), _given_certificate(folder.path), plugins),
             )
         )
     validate_card(card.plain, str(folder.card_path(task.name)))
@@ -178,7 +178,7 @@ def open_task_files(folder: Path, plugins: Plugins) -> None:
 
 
 def write_cards(
-    folder: RunFolder, tasks: Sequence[Task], snapshot: MarketSnapshot, plugins: Plugins, errors: Mapping[str, str]
+    folder: RunFolder, tasks: Sequence[Task], snapshot: MarketSnapshot | None, plugins: Plugins, errors: Mapping[str, str]
 ) -> list[Path]:
     """Write the card of each task; return their paths."""
     paths = []
@@ -196,7 +196,7 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
     """
     folder = RunFolder.load(path)
     open_task_files(folder.path, plugins)
-    snapshot = open_recorded_snapshot(folder, plugins, changes)
+    snapshot = open_recorded_snapshot(folder, plugins, changes) if folder.manifest.snapshot else None
     recorded = {"rules": folder.manifest.rules, "metrics": folder.manifest.metrics}
     asked = {name: changes[name] for name, value in recorded.items() if changes.get(name, value) != value}
     folder.manifest = replace(folder.manifest, **asked)
@@ -238,6 +238,8 @@ def _there(path: Path) -> dict[str, Any]:
 def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]) -> MarketSnapshot:
     """Open a run's snapshot, from where it was or where `changes` says it is now. Raises DataError where it is not the same."""
     recorded = folder.manifest.data
+    if recorded is None:
+        raise DataError(f"{folder.path}: no task of this run asks about a market")
     if "data" in changes:
         recorded = {"data": changes["data"], "data_args": changes.get("data_args", {})}
     try:
@@ -246,9 +248,8 @@ def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping
         if "data" in changes:
             raise
         raise DataError(f"the market that the run used can't be opened, name it with --data if it has moved: {error}") from error
-    if snapshot.id != folder.manifest.snapshot:
+    if snapshot.id != (used := folder.manifest.snapshot):
         raise DataError(
-            f"{recorded['data']} is snapshot {snapshot.id[:12]}, the run used {folder.manifest.snapshot[:12]}; "
-            "name the right one with --data"
+            f"{recorded['data']} is snapshot {snapshot.id[:12]}, the run used {str(used)[:12]}; name the right one with --data"
         )
     return snapshot

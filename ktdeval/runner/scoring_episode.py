@@ -18,7 +18,7 @@ from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.messages import CallParams, Model, ToolSpec
 from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.jsonio import loads_strict
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.store import ANSWERS
@@ -46,7 +46,7 @@ class ScoringParts:
 
     task: ScoringTask
     target_task: TargetTask | None
-    snapshot: MarketSnapshot
+    snapshot: MarketSnapshot | None  #: None where the task asks about no market
     model: Model
     agent: Agent
 
@@ -102,7 +102,7 @@ class ScoringEpisode:
         return SessionParts(
             model=self._parts.model,
             lens=sample.lens,
-            guard=LeakGuard(sample.lens, self._parts.snapshot),
+            guard=LeakGuard(sample.lens, self._parts.snapshot or NO_MARKET),
             tools=() if sample.environment is None else sample.environment.tools,
             form=AnswerForm(sample.form),
             harness=self._parts.task.harness,

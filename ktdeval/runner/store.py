@@ -30,7 +30,7 @@ import msgspec
 from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
 from ktdeval.cards.parts import PriceEntry
 from ktdeval.contracts.scoring import AnswerRecord
-from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import (
@@ -69,8 +69,8 @@ class RunManifest:
     """Everything that the command line can change about a run's outcome, and nothing of the machine."""
 
     #: how the user named the data, with arguments, so that `score` and `verify` find the snapshot again
-    data: Mapping[str, JsonValue]
-    snapshot: str  #: the id of that snapshot
+    data: Mapping[str, JsonValue] | None
+    snapshot: str | None  #: the id of that snapshot; both are None where no task asks about a market
     metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
     rules: RuleSet  #: rule set of the metrics
     specs: tuple[EpisodeSpec, ...]  #: the plan, in order
@@ -109,13 +109,15 @@ class RunManifest:
             if problem := _spec_problem(spec):
                 raise StoreError(f"{where}: episodes[{number}].{problem}")
             specs.append(spec)
-        data_source, price = to_plain(file.data), to_plain(file.price)
-        return cls(data_source, file.snapshot, file.metrics, file.rules, tuple(specs), price, file.request_settings)
+        data_source, price = to_plain(file.data) if file.snapshot else None, to_plain(file.price)
+        return cls(data_source, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings)
 
 
 def _spec_problem(spec: EpisodeSpec) -> str | None:
-    """Return what no plan holds, though its types do: a window's days, a limit."""
-    for name in ("first", "last") if spec.window != NO_WINDOW else ():
+    """Return what no plan holds, though its types do: a window's days, a limit, one of market and window."""
+    if (spec.window is None) != (spec.snapshot is None):
+        return "window: it and snapshot go together"
+    for name in ("first", "last") if spec.window is not None else ():
         try:
             date.fromisoformat(getattr(spec.window, name))
         except ValueError:
@@ -138,8 +140,8 @@ class ManifestFile(Value):
     """Manifest of a run as written (`manifest.json`): `RunManifest`, each episode as its id and its spec."""
 
     version: int
-    data: DataSource
-    snapshot: str
+    data: DataSource | None
+    snapshot: str | None
     metrics: tuple[str, ...]
     rules: RuleSet
     price: PriceEntry | None
@@ -363,13 +365,13 @@ def _is_trace_of_a_start(name: str) -> bool:
 def _manifest_difference(recorded: RunManifest, wanted: RunManifest, *, carded: bool) -> str:
     """Say what the user would have to change, in words; empty when the plans are equal. `carded`: there are cards already."""
     if recorded.snapshot != wanted.snapshot:
-        return f"snapshot {recorded.snapshot[:12]}, now {wanted.snapshot[:12]}"
+        return "snapshot {:.12}, now {:.12}".format(*(each.snapshot or "none" for each in (recorded, wanted)))
     facets: Mapping[str, Callable[[EpisodeSpec], str]] = {
         "task": lambda spec: spec.task,
         "task version": lambda spec: f"{spec.task_version}/{spec.task_hash[:12]}",
         "model": lambda spec: f"{spec.model} {dumps_canonical(spec.model_args)}",
         "agent": lambda spec: f"{spec.agent} {dumps_canonical(spec.agent_args)}",
-        "window": lambda spec: spec.window.name,
+        "window": lambda spec: spec.window_name or "none",
         "seed": lambda spec: str(spec.seed),
         "limit": lambda spec: str(spec.limit),
         "mask key": lambda spec: f"draw {spec.mask_draw}" if spec.mask_key is None else spec.mask_key,

@@ -57,7 +57,7 @@ def count_trials(roots: Iterable[Path], window: str | None = None, snapshot: str
     folders = run_folders(roots)
     for folder in folders:
         for spec in folder.manifest.specs:
-            if (window is not None and spec.window.name != window) or (snapshot is not None and spec.snapshot != snapshot):
+            if (window is not None and spec.window_name != window) or (snapshot is not None and spec.snapshot != snapshot):
                 continue
             specs[spec.id] = spec
             if spec.id in finished or not folder.is_complete(spec):

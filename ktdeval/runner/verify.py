@@ -82,9 +82,10 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     folder = RunFolder.load(run_of(path))
     open_task_files(folder.path, plugins)
     task = plugins.make_task(card.task.name, changes.get("items"))
-    snapshot = open_recorded_snapshot(folder, plugins, changes)
-    if card.snapshot is not None and snapshot.id != card.snapshot.id:
-        raise DataError(f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {snapshot.id[:12]}")
+    snapshot = open_recorded_snapshot(folder, plugins, changes) if folder.manifest.snapshot else None
+    if card.snapshot is not None and card.snapshot.id != folder.manifest.snapshot:
+        used = folder.manifest.snapshot or "none"
+        raise DataError(f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {used[:12]}")
     records = verify_records(folder, task, plugins, snapshot)
     of_card = list(_artefact_findings(folder, card.artefacts))
     if isinstance(card, TradingCard) and path.resolve().parent != folder.path.resolve() / "cards":
@@ -94,7 +95,7 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     return replace(records, findings=(*records.findings, *of_card))
 
 
-def verify_records(folder: RunFolder, task: Any, plugins: Plugins, snapshot: MarketSnapshot) -> Verification:
+def verify_records(folder: RunFolder, task: Any, plugins: Plugins, snapshot: MarketSnapshot | None) -> Verification:
     """Execute a run's complete episodes of a task again, from what the model replied; no card is looked at."""
     specs = [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]
     opener = EpisodeFactory({task.name: task}, plugins, snapshot)
@@ -199,7 +200,7 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
 
 
 def _card_findings(
-    path: Path, card: TradingCard | ScoringCard, folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
+    path: Path, card: TradingCard | ScoringCard, folder: RunFolder, task: Task, snapshot: MarketSnapshot | None, plugins: Plugins
 ) -> list[str]:
     for name in folder.manifest.metrics:
         if name not in plugins.specs("metrics"):

@@ -15,14 +15,14 @@ import numpy as np
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from ktdeval.contracts.scoring import Sample, Score, ScoringTask, TargetTask
+from ktdeval.contracts.scoring import Sample, Score, ScoringTask, TargetTask, needs_market
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.contracts.task import Task
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import CallParams, FinishReason, Message, Model, ModelRequest, Reply, ToolSpec
 from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import dumps_canonical
-from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
+from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import KINDS, Plugins, load_plugins
 from ktdeval.stats.metric import Metric, MetricValue
@@ -166,10 +166,10 @@ def _strict(value: Any, where: str) -> str:
         raise ConformanceError(f"{where}: not strict JSON: {error}") from error
 
 
-def _window(market: MarketSnapshot, task: Task | ScoringTask) -> EpisodeSpec:
-    """Spec of an episode over the last five days of a market."""
-    window = Window("check", str(market.days[-5]), str(market.days[-1]))
-    kind = (task.name, task.version, "", market.id, task.mask, task.mode, window)
+def _window(market: MarketSnapshot | None, task: Task | ScoringTask) -> EpisodeSpec:
+    """Spec of an episode over the last five days of a market, or of none."""
+    window = None if market is None else Window("check", str(market.days[-5]), str(market.days[-1]))
+    kind = (task.name, task.version, "", None if market is None else market.id, task.mask, task.mode, window)
     return EpisodeSpec(*kind, model="check/model", model_args={}, agent="react", agent_args={})
 
 
@@ -241,14 +241,14 @@ def check_scoring_task(task: ScoringTask, target_task: TargetTask | None = None,
     for score in of_none.values():
         has_reason = isinstance(score, Score) and (score.value is not None or score.reason)
         expect(has_reason, f"task {name}: a null score has no reason")
-    market = snapshot or random_snapshot()
+    market = (snapshot or random_snapshot()) if needs_market(task) else None
     spec = _window(market, task)
     first, again = task.samples(spec, market, target_task), task.samples(spec, market, target_task)
     expect(len(first) > 0, f"task {name}: an exam without samples")
     for number in range(min(_SAMPLES, len(first))):
         where, sample, other = f"task {name}: sample {number}", first.sample(number), first.sample(number)
         expect(_texts(sample) == _texts(again.sample(number)), f"{where}: two exams of one spec differ")
-        guard = LeakGuard(sample.lens, market)
+        guard = LeakGuard(sample.lens, market or NO_MARKET)
         for text in _texts(sample):
             guard.check(text)
         expect(

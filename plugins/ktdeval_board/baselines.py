@@ -42,9 +42,9 @@ def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         raise ConfigError(f"{where}: seeds {', '.join(map(str, seeds))} do not follow each other, as those of a run do")
     snapshot = rules.snapshot_of(division)
-    if not snapshot.data:
+    if snapshot is None or not snapshot.data:
         raise ConfigError(
-            f"{where}: board.yaml does not say where snapshot {snapshot.name} is (snapshots: data); name it with --data"
+            f"{where}: board.yaml does not say where snapshot {division.snapshot} is (snapshots: data); name it with --data"
         )
     _check_windows(division, plugins, where)
     model_args: dict[str, JsonValue] = {}

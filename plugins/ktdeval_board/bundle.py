@@ -46,7 +46,7 @@ class Source:
     card_path: Path  #: the card, in its folder `cards`
     card: Card
     changes: Mapping[str, Any]  #: `data` and `data_args` where the market is now (as `verify_card` takes them)
-    market: SnapshotRule  #: how the board names that market
+    market: SnapshotRule | None  #: how the board names that market; None where there is none
 
     @property
     def specs(self) -> list[EpisodeSpec]:
@@ -96,7 +96,7 @@ def _copy(source: Source, folder: Path) -> Bundle:
     for name in (CANARY, CERTIFICATE):
         if (source.run.path / name).is_file():
             shutil.copyfile(source.run.path / name, folder / name)
-    data = {"data": source.market.data, "data_args": dict(source.market.data_args)}
+    data = None if source.market is None else {"data": source.market.data, "data_args": dict(source.market.data_args)}
     manifest = replace(source.run.manifest, data=data, specs=tuple(source.specs))
     write_atomic(folder / MANIFEST, dumps_pretty(manifest.to_json()))
     (folder / "cards").mkdir()

@@ -14,7 +14,7 @@ from ktdeval.typed import Value, from_plain
 from ktdeval_board.checking.cards import SubmissionInputs
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.documents import Submission
-from ktdeval_board.entries import Board, Card, market_of, names_of
+from ktdeval_board.entries import Board, Card, names_of
 from ktdeval_board.rules import Division
 
 NO_CUTOFF = "none"  #: Given as the cut-off date: there is none, or it is not known
@@ -137,9 +137,9 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
 
 
 def _is_attempt(run: RunFolder, card: Card, division: Division) -> bool:
-    wanted = (*names_of(card), market_of(card).id)
+    wanted = (*names_of(card), card.snapshot and card.snapshot.id)
     return any(
         (spec.task, spec.model, spec.agent, spec.snapshot) == wanted
-        and any(spec.window.first <= window.last and window.first <= spec.window.last for window in division.windows)
+        and (not spec.window or any(spec.window.first <= one.last and one.first <= spec.window.last for one in division.windows))
         for spec in run.manifest.specs
     )

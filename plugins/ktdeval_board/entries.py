@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct, UnsetType
 
-from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, SnapshotPart, TradingCard, load_evaluation
+from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, TradingCard, load_evaluation
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
@@ -19,9 +19,6 @@ from ktdeval_board.rules import Baseline, Division, Erratum, Rules, load_errata,
 
 T = TypeVar("T")
 Card = TradingCard | ScoringCard
-
-NO_MARKET = "asks about no market, and each division of a board has one"
-"""Said of a card whose task needs no market: it can't stand on a board."""
 
 VERDICT = "verdict.json"  #: Verdict on a certificate, in its folder
 
@@ -140,8 +137,6 @@ def _load_entry(folder: BoardFolder, rules: Rules, errata: tuple[Erratum, ...], 
     if verdict is not None and verdict.card != files.card_id:
         raise CardError(f"{path}: is the verdict on another card")
     card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
-    if card.snapshot is None:
-        raise CardError(f"{files.card}: {NO_MARKET}")
     submission = read_untrusted(files.submission, Submission, most)
     own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
     baseline = rules.baseline_of(card.model.name)
@@ -177,12 +172,6 @@ def names_of(card: Card) -> tuple[str, str, str]:
     return card.task.name, card.model.name, card.agent.name
 
 
-def market_of(card: Card) -> SnapshotPart:
-    """Return the market of a card, which each card on a board has."""
-    assert card.snapshot is not None
-    return card.snapshot
-
-
 def given(value: T | UnsetType | None) -> T | None:
     """Return a value of a card, None where its field is left out."""
     return None if isinstance(value, UnsetType) else value
@@ -204,12 +193,12 @@ def nearest_division(rules: Rules, card: Card) -> Division | None:
 
 def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
     """Return why a card is not of a division: by rule of the check, what was found and asked for; empty when it is."""
-    task = card.task
+    task, market, snapshot = card.task, rules.snapshot_of(division), card.snapshot
     facts: dict[str, tuple[str, JsonValue, JsonValue]] = {
         "task": ("task", task.name, division.task),
         "task-version": ("task version", task.version, division.version),
         "task-config": ("task config", task.hash, division.hash),
-        "snapshot": ("snapshot", None if card.snapshot is None else card.snapshot.id, rules.snapshot_of(division).id),
+        "snapshot": ("snapshot", snapshot.id if snapshot else "none", market.id if market else "none"),
         "seeds": ("seeds", card.seeds, list(seeds_of(rules, division, card.model.name))),
     }
     if isinstance(card, TradingCard):

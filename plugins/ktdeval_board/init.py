@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ktdeval.contracts import is_scoring, needs_market
 from ktdeval.errors import ConfigError, StoreError, UsageError
 from ktdeval.jsonio import JsonValue, content_hash, write_atomic
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.registry import Plugins
-from ktdeval.runner import choose_windows, describe_any, open_snapshot
+from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market
 from ktdeval_board.baselines import train_coefficients
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.layout import SCHEMAS
@@ -98,15 +99,18 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
     """
     _check_folder(folder)
     _check_texts(new)
-    snapshot = open_snapshot(plugins, new.data, new.data_args)
-    market: MarketKind = "synthetic" if snapshot.meta.synthetic else "real"
-    if new.market not in (None, market):
+    tasks = {name: plugins.make_task(name) for name in plugins.resolve_tasks(new.tasks)}
+    refuse_market(tasks.values(), new, NewBoard(new.name, new.title, new.tasks, new.opened_on))
+    snapshot = open_snapshot(plugins, new.data, new.data_args) if any(map(needs_market, tasks.values())) else None
+    market: MarketKind | None = None if snapshot is None else "synthetic" if snapshot.meta.synthetic else "real"
+    if snapshot is not None and new.market not in (None, market):
         raise UsageError(f"--market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never mixes the two")
-    divisions = tuple(_division(name, new, snapshot, plugins) for name in plugins.resolve_tasks(new.tasks))
-    trading = [division for division in divisions if not _is_scoring(plugins, division.task)]
+    divisions = tuple(_division(task, new, snapshot, plugins) for task in tasks.values())
+    trading = [division for division in divisions if not is_scoring(tasks[division.task])]
     baselines, notes = _baselines(new, trading, snapshot, plugins)
+    known = () if snapshot is None else (SnapshotRule(snapshot.meta.name, snapshot.id, new.data, dict(new.data_args)),)
     rules = Rules(
-        new.name, new.title, market, (SnapshotRule(snapshot.meta.name, snapshot.id, new.data, dict(new.data_args)),), divisions,
+        new.name, new.title, market, known, divisions,
         summary=new.summary, contact=new.contact, url=new.url, opened_on=new.opened_on, baselines=baselines,
     )  # fmt: skip
     if _is_folder(new.data):
@@ -142,30 +146,26 @@ def _check_texts(new: NewBoard) -> None:
         raise UsageError(f"--seeds: expected seeds that follow each other, as those of a run do, such as 0,1,2; were {given}")
 
 
-def _is_scoring(plugins: Plugins, task: str) -> bool:
-    return hasattr(plugins.make_task(task), "samples")  # a trading task has a scene in its place
-
-
-def _division(name: str, new: NewBoard, snapshot: MarketSnapshot, plugins: Plugins) -> Division:
-    task: Any = plugins.make_task(name)
+def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins: Plugins) -> Division:
     try:
-        windows = choose_windows(task, new.windows)
+        windows = [window for window in choose_windows(task, new.windows) if window is not None]
     except UsageError as error:
         raise UsageError(f"--windows: {error}") from error
-    for window in windows:
-        window_rows(snapshot.days, window.first, window.last)
-    scoring = _is_scoring(plugins, name)
+    if snapshot is not None:
+        for window in windows:
+            window_rows(snapshot.days, window.first, window.last)
+    scoring = is_scoring(task)
     return Division(
-        id=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:63],
-        task=name,
+        id=re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63],
+        task=task.name,
         version=task.version,
         hash=content_hash(describe_any(task, plugins)),
-        snapshot=snapshot.meta.name,
+        snapshot=snapshot.meta.name if snapshot and windows else None,
         windows=tuple(WindowRule(window.name, window.first, window.last) for window in windows),
         seeds=new.seeds,
         rank_by=_first_score(task) if scoring else "total_return",
         certificate="optional" if scoring else new.certificate,
-        summary=plugins.spec("tasks", name).summary,
+        summary=plugins.spec("tasks", task.name).summary,
     )
 
 
@@ -175,10 +175,10 @@ def _first_score(task: Any) -> str:
 
 
 def _baselines(
-    new: NewBoard, divisions: Sequence[Division], snapshot: MarketSnapshot, plugins: Plugins
+    new: NewBoard, divisions: Sequence[Division], snapshot: MarketSnapshot | None, plugins: Plugins
 ) -> tuple[tuple[Baseline, ...], list[str]]:
     """Return the baselines, and a note where one of the default ones can't be had."""
-    if not divisions:
+    if not divisions or snapshot is None:
         if new.baselines:
             raise UsageError("--baseline: baselines are for trading tasks, and this board has none")
         return (), []
@@ -244,11 +244,12 @@ def _files(rules: Rules) -> Iterator[tuple[str, str]]:
 
 
 def _run_command(rules: Rules, division: Division) -> str:
-    snapshot = rules.snapshot_of(division)
-    words = ["ktdeval", "--model PROVIDER/MODEL", f"--tasks {division.task}", f"--windows {','.join(division.window_names())}"]
+    snapshot, words = rules.snapshot_of(division), ["ktdeval", "--model PROVIDER/MODEL", f"--tasks {division.task}"]
+    if division.windows:
+        words.append(f"--windows {','.join(division.window_names())}")
     if len(division.seeds) > 1 or division.seeds[0]:
         words.append(f"--seeds {len(division.seeds)}" + (f" --seed {division.seeds[0]}" if division.seeds[0] else ""))
-    if snapshot.data != "synthetic" or snapshot.data_args:
+    if snapshot and (snapshot.data != "synthetic" or snapshot.data_args):
         given = ",".join(
             f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in snapshot.data_args.items()
         )

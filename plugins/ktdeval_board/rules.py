@@ -50,15 +50,16 @@ class SnapshotRule(Value, frozen=True, kw_only=False):
     data_args: dict[str, Any] = msgspec.field(default_factory=dict)  #: Arguments of the provider
 
 
-class Division(Value, frozen=True, kw_only=False):
+class Division(Value, frozen=True, kw_only=True):
     """Cards that are compared: one task, version and config on one snapshot, windows and seeds."""
 
     id: Slug  #: Name of the division in addresses
     task: str  #: Name of the task
     version: str  #: Version of the task
     hash: Sha256  #: SHA-256 of the task's config, as on cards (task.hash)
-    snapshot: str  #: Name of one of the board's snapshots
-    windows: Annotated[tuple[WindowRule, ...], Meta(min_length=1)]  #: Windows that a card must cover, no more and no less
+    #: Name of one of the board's snapshots; it and windows are left out where the task asks about no market
+    snapshot: str | None = None
+    windows: tuple[WindowRule, ...] = ()  #: Windows that a card must cover, no more and no less
     seeds: Annotated[tuple[int, ...], Meta(min_length=1)]  #: Seeds that a card must have, no more and no less
     rules: Literal["strict", "paper"] = "strict"  #: Rule set of the metrics; for trading tasks
     rank_by: str = "total_return"  #: Metric, or score of a scoring task, that the rank goes by
@@ -97,7 +98,7 @@ class Rules(Value, frozen=True, kw_only=False):
 
     name: Slug  #: Short name
     title: str  #: Heading of the site
-    market: MarketKind  #: Real or synthetic; a board never mixes them
+    market: MarketKind | None  #: Real or synthetic; a board never mixes them; null on a board of tasks about no market
     snapshots: tuple[SnapshotRule, ...]  #: Markets
     divisions: tuple[Division, ...]  #: Divisions, each ranked by itself
     schema_version: Literal[1] = 1
@@ -116,9 +117,9 @@ class Rules(Value, frozen=True, kw_only=False):
             raise ConfigError(f"no division {division_id!r}{near_matches(division_id, known)}")
         return known[division_id]
 
-    def snapshot_of(self, division: Division) -> SnapshotRule:
-        """Return the market of a division."""
-        return next(snapshot for snapshot in self.snapshots if snapshot.name == division.snapshot)
+    def snapshot_of(self, division: Division) -> SnapshotRule | None:
+        """Return the market of a division; None where it asks about none."""
+        return next((snapshot for snapshot in self.snapshots if snapshot.name == division.snapshot), None)
 
     def baseline_of(self, model: str) -> Baseline | None:
         """Return the baseline that a model is, by its full name; None for an entrant."""
@@ -212,7 +213,9 @@ def _problems(rules: Rules) -> Iterator[str]:
     known = [snapshot.name for snapshot in rules.snapshots]
     for division in rules.divisions:
         where, names = f"divisions: {division.id}", division.window_names()
-        if division.snapshot not in known:
+        if (division.snapshot is None) == bool(names):
+            yield f"{where}: {'windows without a' if names else 'no windows on its'} snapshot; give both, or neither"
+        elif division.snapshot is not None and division.snapshot not in known:
             yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
         if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
             yield f"{where}: a window or seed stands there twice"

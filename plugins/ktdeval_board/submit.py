@@ -25,7 +25,6 @@ from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.claims import Claims, attempt_problems, claim_problems, make_submission
 from ktdeval_board.documents import RecordFile, Records
 from ktdeval_board.entries import (
-    NO_MARKET,
     Board,
     Card,
     identity,
@@ -132,9 +131,7 @@ def _candidates(rules: Rules, request: Request) -> tuple[list[_Candidate], list[
     for path in paths.values():
         card = load_evaluation(path)
         division, task = nearest_division(rules, card), card.task.name
-        if card.snapshot is None:
-            missing.append(f"{path.name}: snapshot: {NO_MARKET}")
-        elif division is None or division.task != task:
+        if division is None or division.task != task:
             has = f"it has {', '.join(tasks)}"
             missing.append(f"{path.name}: task: the board has no division of {task}{near_matches(task, tasks)} ({has})")
         else:
@@ -235,7 +232,7 @@ def _prepare(work: _Work, candidate: _Candidate, folder: Path) -> _Prepared:
     path, card, division = candidate
     run, changes = RunFolder.load(work.request.run), work.request.changes
     # Where the market is: as the submitter says, or as the run was told.
-    where = dict(changes) if "data" in changes else dict(run.manifest.data)
+    where = dict(changes) if "data" in changes else dict(run.manifest.data or {})
     source = Source(run, path, card, where, work.board.rules.snapshot_of(division))
     bundle = make_bundle(source, folder / _RUN, work.redactor, work.plugins)
     files = work.board.folder.card_files(*names_of(card), file_sha256(bundle.card_path))

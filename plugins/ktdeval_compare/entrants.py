@@ -155,7 +155,7 @@ _FACETS: Mapping[str, Callable[[Any], Any]] = {
     "ways of sending calls": attrgetter("card.request_settings"),
     "task versions": attrgetter("card.task.version"),
     "task configs (hash)": attrgetter("card.task.hash"),
-    "snapshots": lambda entrant: f"{entrant.card.snapshot.name} ({entrant.card.snapshot.id[:12]})",
+    "snapshots": lambda entrant: (market := entrant.card.snapshot) and f"{market.name} ({market.id[:12]})",
     "snapshot ids": attrgetter("card.snapshot.id"),
     "metric rules": attrgetter("card.rules"),
     "limits of steps": attrgetter("card.limit"),

@@ -42,7 +42,7 @@ class ReplayModel:
         if not specs:
             raise UsageError(f"replay/{self._folder}: that run is of {', '.join(sorted({spec.task for spec in manifest.specs}))}")
         seeds = sorted({spec.seed for spec in specs})
-        first, windows = specs[0], dict.fromkeys(spec.window.name for spec in specs)
+        first, windows = specs[0], dict.fromkeys(spec.window_name for spec in specs)
         return {
             "windows": tuple(name for name in windows if name),  # questions about no market have none
             "seeds": seeds[-1] - seeds[0] + 1,
@@ -51,7 +51,7 @@ class ReplayModel:
             "mask_key": first.mask_key,
             "agent": first.agent,
             "agent_args": first.agent_args,
-            **manifest.data,
+            **(manifest.data or {}),
         }
 
     def reply(self, request: ModelRequest) -> Reply:

@@ -176,14 +176,9 @@ class Counter:
         if len(kept) < self._examples and all(mention.text != example.mention.text for example in kept):
             step, text = at
             order = "" if text.order is None else f" of order {text.order}"
-            where = f"{place_of(counts.spec)} step {step.step}, {text.source}{order}"
+            where = f"{counts.spec.label} step {step.step}, {text.source}{order}"
             context = _around(text.text, *mention.span)
             kept.append(Example(mention._replace(where=where), context, step.decided_on, was_sent))
-
-
-def place_of(spec: EpisodeSpec) -> str:
-    """Where an episode's texts stand, in words."""
-    return f"{spec.task} {spec.window.name} seed {spec.seed}"
 
 
 def _add(counts: dict[str, int], categories: set[str]) -> None:
@@ -211,4 +206,4 @@ def subject_label(spec: EpisodeSpec, others: Sequence[EpisodeSpec]) -> str:
     if len(alike) < 2:
         return label
     rest = dumps_canonical({"model": spec.model_args, "agent": spec.agent_args, "call": spec.call, "limit": spec.limit})
-    return f"{label} {rest} on {spec.snapshot[:8]}"
+    return f"{label} {rest} on {str(spec.snapshot)[:8]}"

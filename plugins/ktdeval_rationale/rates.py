@@ -140,7 +140,7 @@ def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> tuple[lis
     """Windows that every side has a seed of and that may share a figure, their spans, and each side's [windows] shares of
     steps, means over seeds.
     """
-    tables = {name: {(count.spec.window.name, count.spec.seed): count for count in counts if count.steps}
+    tables = {name: {(count.spec.span.name, count.spec.seed): count for count in counts if count.steps}
               for name, counts in sides.items()}  # fmt: skip
     shared = sorted(set.intersection(*(set(table) for table in tables.values())))
     spans = {window: next(iter(tables.values()))[window, seed].span for window, seed in shared}

@@ -12,7 +12,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot
 from ktdeval.stats import MASK_FACTORS
-from ktdeval_rationale.counts import Counter, EpisodeCounts, Example, StepTexts, place_of, read_steps, subject_key, subject_label
+from ktdeval_rationale.counts import Counter, EpisodeCounts, Example, StepTexts, read_steps, subject_key, subject_label
 from ktdeval_rationale.linter import LEAK_CATEGORIES, RationaleLinter
 from ktdeval_rationale.rates import LEVEL, Row, factorial_effects, hiding_effects, mask_rates, share
 from ktdeval_rationale.similarity import SimilarityLinter
@@ -66,7 +66,7 @@ class _Reading:
 
     def read_run(self, folder: RunFolder) -> None:
         """Count the episodes of a run that are not there yet."""
-        snapshot = folder.manifest.snapshot
+        snapshot = str(folder.manifest.snapshot)
         if snapshot not in self.linters:
             self.linters[snapshot] = RationaleLinter(self._market(folder))
         for spec in folder.manifest.specs:
@@ -88,10 +88,10 @@ class _Reading:
         try:
             steps = list(read_steps(folder, spec, self.options.redact))
         except StoreError as error:
-            self.notes.append(f"{place_of(spec)} is left out: {error}")
+            self.notes.append(f"{spec.label} is left out: {error}")
             return
         if not folder.is_complete(spec):
-            self.notes.append(f"{place_of(spec)} is unfinished: {len(steps)} steps of it count")
+            self.notes.append(f"{spec.label} is unfinished: {len(steps)} steps of it count")
         self.counts.append(Counter(linter, self.options.examples).count(spec, steps))
         if isinstance(self.options.similarity, SimilarityLinter):
             self._resemble(spec, steps, self.options.similarity, linter)
@@ -104,9 +104,9 @@ class _Reading:
         resembling = {int(resemblance.where) for resemblance in found}
         plain = {step.step for step in steps if not any(linter.find(text.text) for text in step.texts)}
         self.resembling[spec.id] = [len(resembling), len(resembling & plain)]
-        kept = self.resemblances.setdefault(spec.mask, [])
+        kept = self.resemblances.setdefault(str(spec.mask), [])
         for resemblance in found[: max(0, self.options.examples - len(kept))]:
-            place = {"where": f"{place_of(spec)} step {resemblance.where}", "anchor": resemblance.anchor}
+            place = {"where": f"{spec.label} step {resemblance.where}", "anchor": resemblance.anchor}
             kept.append({"category": resemblance.category, "text": resemblance.text, **place, "similarity": resemblance.similarity})
 
     def subjects(self) -> Iterator[Row]:
@@ -139,17 +139,17 @@ def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]
 
     Raises UsageError: two of them are of one mask, window and seed, so they can't be paired.
     """
-    places: dict[tuple[str, str, int], EpisodeSpec] = {}
+    places: dict[tuple[str, str | None, int], EpisodeSpec] = {}
     for count in members:
         spec = count.spec
-        other = places.setdefault((spec.mask, spec.window.name, spec.seed), spec)
+        other = places.setdefault((str(spec.mask), spec.window_name, spec.seed), spec)
         if other is not spec:
             raise UsageError(
-                f"{spec.task} ({spec.id}) and {other.task} ({other.id}) are both {spec.mask} {spec.mode} {spec.window.name} "
+                f"{spec.task} ({spec.id}) and {other.task} ({other.id}) are both {spec.mask} {spec.mode} {spec.window_name} "
                 f"seed {spec.seed} of {spec.model}; give the runs of one of them"
             )
-    masks = sorted({count.spec.mask for count in members}, key=lambda mask: ([*MASK_FACTORS, mask].index(mask), mask))
-    return {mask: [count for count in members if count.spec.mask == mask] for mask in masks}
+    masks = sorted({str(count.spec.mask) for count in members}, key=lambda mask: ([*MASK_FACTORS, mask].index(mask), mask))
+    return {mask: [count for count in members if str(count.spec.mask) == mask] for mask in masks}
 
 
 def _examples(mask: str, counts: Sequence[EpisodeCounts], most: int) -> Iterator[Row]:

@@ -111,9 +111,9 @@ def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, M
     if not (folder / "manifest.json").is_file():
         return replace(evaluation, problem="The card lies in no run folder, so there are no daily figures and no plots of them.")
     run = RunFolder.load(folder)
-    wanted = evaluation.card.snapshot.id
-    if run.manifest.snapshot != wanted:
-        raise CardError(f"{evaluation.path}: names snapshot {wanted[:12]}, the run around it used {run.manifest.snapshot[:12]}")
+    wanted, used = evaluation.card.snapshot.id, run.manifest.snapshot or "none"
+    if used != wanted:
+        raise CardError(f"{evaluation.path}: names snapshot {wanted[:12]}, the run around it used {used[:12]}")
     if wanted not in markets:
         markets[wanted] = _market(run, sources)
     market = markets[wanted]

@@ -120,7 +120,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
     spec = records.spec
     try:
         lens = plugins.make_task(spec.task).scene(spec, market).lens
-        start, _ = window_rows(market.days, spec.window.first, spec.window.last)
+        start, _ = window_rows(market.days, spec.span.first, spec.span.last)
     except KtdevalError as error:
         return Names(problem=f"The handles can't be resolved: {error}")
     lens.render([AssetRef(column) for column in range(len(market.codes))])  # all are understood from here

@@ -50,7 +50,7 @@ def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> in
     if market is None:
         return None
     try:
-        start, stop = window_rows(market.days, records.spec.window.first, records.spec.window.last)
+        start, stop = window_rows(market.days, records.spec.span.first, records.spec.span.last)
     except DataError:
         return None
     return stop - start if records.spec.limit is None else min(records.spec.limit, stop - start)
@@ -81,7 +81,7 @@ def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue
         "planned": _planned_steps(records, market),
         "notes": [note for note in (records.problem, around.no_market, around.names.problem) if note],
         "synthetic": market is not None and market.meta.synthetic,
-        "spec": {**spec.to_json(), "id": spec.id, "mask_note": _MASK_NOTES.get(spec.mask, "")},
+        "spec": {**spec.to_json(), "id": spec.id, "mask_note": _MASK_NOTES.get(str(spec.mask), "")},
         "market": None if market is None else market.meta.name,
         "benchmark": {"name": benchmark, "levels": levels},
         "initial_cash_fen": records.initial_cash_minor,
@@ -133,7 +133,8 @@ def with_shared(talk: TranscriptEntry, texts: dict[str, int]) -> list[JsonValue]
 def entry_head(records: Any, page: str | None, planned: int | None) -> dict[str, JsonValue]:
     """Return what the index says of any episode, of days or of samples, whether it has a page (`page`, a file name) or not."""
     spec, window = records.spec, records.spec.window
-    named = {"task": spec.task, "window": window.name, "first": window.first, "last": window.last, "seed": spec.seed, "id": spec.id}
+    days = {} if window is None else {"window": window.name, "first": window.first, "last": window.last}
+    named = {"task": spec.task, **days, "seed": spec.seed, "id": spec.id}
     known = {"state": records.state, "problem": records.problem, "page": page, "planned": planned, "steps": len(records.steps)}
     return {**named, **known}
 

@@ -31,12 +31,12 @@ class EpisodeRecords:
 
 def episode_label(spec: EpisodeSpec) -> str:
     """Words that tell an episode from the others of its run."""
-    return f"{spec.task} · {spec.window.name} · seed {spec.seed}"
+    return " · ".join(filter(None, (spec.task, spec.window_name, f"seed {spec.seed}")))
 
 
 def page_name(spec: EpisodeSpec) -> str:
     """Return the file name of an episode's page: readable, safe, and its own."""
-    words = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{spec.task}-{spec.window.name}-seed-{spec.seed}")
+    words = re.sub(r"[^A-Za-z0-9._-]+", "_", spec.label)
     return f"{words[:100]}-{spec.id[:8]}.html"
 
 
@@ -47,11 +47,11 @@ def choose_episodes(specs: Sequence[EpisodeSpec], text: str | None) -> list[Epis
     """
     chosen = []
     for spec in specs:
-        described = f"{spec.task} {spec.window.name} seed-{spec.seed} {spec.model} {spec.id}".lower()
+        described = f"{spec.label.replace('seed ', 'seed-')} {spec.model} {spec.id}".lower()
         if all(word in described for word in (text or "").lower().split()):
             chosen.append(spec)
     if not chosen:
-        known = dict.fromkeys(name for spec in specs for name in (spec.task, spec.window.name, f"seed-{spec.seed}"))
+        known = dict.fromkeys(name for spec in specs for name in (spec.task, spec.window_name, f"seed-{spec.seed}") if name)
         raise UsageError(f"--episode {text!r}: no episode has this in task, window, seed or id{near_matches(text or '', known)}")
     return chosen
 

@@ -135,7 +135,7 @@ def view_probe(config: DeanonConfig, target_task: TargetTask, spec: EpisodeSpec,
 
     `spec` is the subject's episode (`subject_spec`). Raises ConfigError: a tool is missing, or refuses its arguments.
     """
-    first, _ = window_rows(snapshot.days, spec.window.first, spec.window.last)
+    first, _ = window_rows(snapshot.days, spec.span.first, spec.span.last)
     task = target_task.task
     scene = task.scene(spec, snapshot)
     step = probe.row - (first - 1)  # the episode's first decision falls on the close before the window
@@ -172,10 +172,10 @@ class DeanonSamples:
     def __init__(
         self, config: DeanonConfig, windows: Sequence[Window], spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask
     ) -> None:
-        seed = derive_seed(spec.seed, spec.window.first, spec.window.last, "probes")
-        self.probes = draw_probes(snapshot, spec.window, config.probes_per_window, config.max_probes_per_stock, seed)
+        seed = derive_seed(spec.seed, spec.span.first, spec.span.last, "probes")
+        self.probes = draw_probes(snapshot, spec.span, config.probes_per_window, config.max_probes_per_stock, seed)
         self._config, self._spec, self._snapshot, self._subject = config, spec, snapshot, target_task
-        own_start, own_stop = _decision_rows(snapshot, spec.window)
+        own_start, own_stop = _decision_rows(snapshot, spec.span)
         first, last = min(window.first for window in windows), max(window.last for window in windows)
         start = int(np.searchsorted(snapshot.days, np.datetime64(first, "D"), side="left"))
         stop = int(np.searchsorted(snapshot.days, np.datetime64(last, "D"), side="right"))
@@ -212,7 +212,7 @@ class DeanonSamples:
             "day": str(market.days[probe.row]),
             "sector": gold if known else None,
             "board": str(probe.board),
-            "window": self._spec.window.name,
+            "window": self._spec.span.name,
             # index members of that day by board
             "members": {str(board): boards[str(board)] for board in Board if boards[str(board)]},
             # members of this board whose industry has a name in common with the gold one (the stock among them), or the most common

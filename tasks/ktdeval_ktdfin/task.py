@@ -154,7 +154,7 @@ class KtdfinTask:
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
         """Open one episode; DataError where the window lies outside the snapshot."""
-        start, _ = window_rows(snapshot.days, spec.window.first, spec.window.last)
+        start, _ = window_rows(snapshot.days, spec.span.first, spec.span.last)
         base_row = start - 1
         config = self._config
         mask = MaskConfig(config.mask, config.rebase_prices, config.round_digits, config.noise_pct)

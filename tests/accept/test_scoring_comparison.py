@@ -91,7 +91,7 @@ def test_a_report_draws_scores_by_model_category_and_failure(runs: Mapping[str, 
 
 def test_a_board_ranks_scoring_runs_that_it_executed_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     board, task = tmp_path / "board", "small_qfinzero_planning"
-    new = ["--name", "qf", "--title", "Planning", "--tasks", task, "--market", "synthetic", "--plugin", PLUGIN]
+    new = ["--name", "qf", "--title", "Planning", "--tasks", task, "--plugin", PLUGIN]
     assert main(["leaderboard", "init", str(board), *new]) == 0
     who = ["--contact", "me@example.org", "--submitter", "Me", "--cutoff", "none", "--cutoff-source", "a script", "--attempts", "1"]
     for model in ("silent", "perfect"):

@@ -26,7 +26,9 @@ from board_browser import (
     wait_until,
     watching,
 )
+from board_sums import sums_board
 from ktdeval_board.rules import Rules, SnapshotRule
+from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
 
 ALL = "division/blinded-open-research/all"
@@ -592,3 +594,18 @@ def test_a_page_that_lacks_its_data_says_so(chromium: Any, forged_site: Path, tm
     tab = session.open("history.html")
     assert "data/history.js can't be read" in tab.inner_text("[role=alert]")
     session.close()
+
+
+@needs_browser
+def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(chromium: Any, tmp_path: Path) -> None:
+    build_site(sums_board(tmp_path), tmp_path / "site", workers=1)
+    (card,) = read_data(tmp_path / "site", "board")["models"][0]["cards"]
+    pages = {"index.html": "", "task.html": "", "history.html": "", f"card.html#card={card}": ".facts, th, h3",
+             "about.html": "thead th", "model.html#model=right/adder&division=sums": ".report, th, h2"}  # fmt: skip
+    with watching(chromium, tmp_path / "site") as session:
+        for page, parts in pages.items():
+            shown = session.open(page).locator(parts or "main").all_inner_texts()
+            assert shown, page
+            for words in shown:
+                found = re.findall("window|mask|market|snapshot|undefined|null", words.replace("own market", ""), re.IGNORECASE)
+                assert not found, (page, words)

@@ -54,7 +54,8 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def plugins(tmp_path: Path) -> list[str]:
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "sums.py").write_text(block_of("sums.py"))
     (tmp_path / "clerk.py").write_text(MODEL)
     return [f"--plugin={tmp_path / name}" for name in ("sums.py", "clerk.py")]
@@ -67,14 +68,43 @@ def test_a_task_of_questions_has_20_lines_and_names_no_market(
     run = tmp_path / "run"
     assert main([*plugins, "--tasks", "sums", "--model", "clerk/five", "--out", str(run), "--quiet"]) == 0
     card = json.loads((run / "cards/sums.json").read_text())
-    assert (card["snapshot"], card["windows"], card["task"]["mask"], card["task"]["mode"]) == (None, [], None, None)
+    named = {*card, *card["task"], *card["episodes"][0]}
+    assert named.isdisjoint({"snapshot", "windows", "window", "mask", "mode", "mask_key"})
     # 5 is not among the choices of the second question: no valid answer, which is no wrong one.
     assert (card["scores"]["accuracy"]["value"], card["scores"]["accuracy"]["n"]) == (1.0, 1)
     assert card["coverage"]["steps_decided"] == 1
+    told = json.loads((run / "manifest.json").read_text())
+    assert (told["data"], told["snapshot"]) == (None, None)
+    assert not list((tmp_path / "cache").glob("snapshots/*"))
     for command in (["card", "verify", str(run)], ["score", str(run)], ["card", "show", str(run)], ["card", "validate", str(run)]):
         assert main([*command, *(plugins if command[-2] in ("verify", "score") else ())]) == 0
-    assert main([*plugins, "--tasks", "sums", "--model", "clerk/five", "--windows", "W1", "--quiet"]) != 0
-    assert "task sums asks about no market and has no windows; leave --windows out" in capsys.readouterr().err
+    shown = capsys.readouterr().out
+    assert not re.search(r"market|windows? |mask", shown), shown
+    for option in ("--windows=W1", "--data=placebo", "--data-args=seed=1", f"--mask-key={'0' * 32}"):
+        for how in ("run", "plan"):
+            assert main([how, *plugins, "--tasks", "sums", "--model", "clerk/five", option]) != 0
+            assert f"{option.split('=')[0]}: none of these tasks asks about a market; leave it out" in capsys.readouterr().err
+
+
+def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
+    plugins: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    asked = [*plugins, "--tasks", "sums", "--model", "clerk/five", "--out", str(run), "--quiet"]
+    assert main(asked) == 0
+    path, manifest = run / "cards/sums.json", run / "manifest.json"
+    written, card, plan = path.read_text(), json.loads(path.read_text()), json.loads(manifest.read_text())
+    card |= {"snapshot": None, "windows": []}
+    card["task"] |= {"mask": None, "mode": None}
+    card["episodes"][0]["window"] = None
+    path.write_text(json.dumps(card, indent=1))
+    manifest.write_text(json.dumps(plan | {"data": {"data": "none", "data_args": {}}, "snapshot": ""}))
+    assert main(["card", "verify", str(run), *plugins]) == 0
+    assert main(asked) == 0, "the same command resumes it"
+    assert main(["score", str(run), *plugins]) == 0
+    again = json.loads(path.read_text())
+    assert {**again, "provenance": 0} == {**json.loads(written), "provenance": 0}
+    capsys.readouterr()
 
 
 def test_a_task_file_needs_no_package_and_stays_with_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,6 @@ from board_cards import files_of
 from ktdeval.cards import derived_fields, load_card
 from ktdeval.config import RunConfig
 from ktdeval.contracts import EpisodeSpec, Window
-from ktdeval.contracts.spec import NO_WINDOW
 from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256, sha256_hex
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate
@@ -250,13 +249,13 @@ def renewed(card: Value) -> Value:
     """A card with everything that follows from its other fields worked out again: hash, ids, names of records, totals."""
     task, model, agent = card["task"], card["model"], card["agent"]
     task["hash"] = content_hash(task["config"])
-    windows = {window["name"]: Window(window["name"], window["first"], window["last"]) for window in card["windows"]}
+    windows = {window["name"]: Window(window["name"], window["first"], window["last"]) for window in card.get("windows", [])}
     names = {}
     for episode in [*card["episodes"], *card["missing_episodes"]]:
         spec = EpisodeSpec(
             task=task["name"], task_version=task["version"], task_hash=task["hash"],
-            snapshot=card["snapshot"]["id"] if card["snapshot"] else "", mask=task["mask"] or "", mode=task["mode"] or "",
-            window=windows.get(episode["window"], NO_WINDOW), model=model["name"], model_args=model["args"],
+            snapshot=card["snapshot"]["id"] if card.get("snapshot") else None, mask=task.get("mask"), mode=task.get("mode"),
+            window=windows.get(episode.get("window")), model=model["name"], model_args=model["args"],
             agent=agent["name"], agent_args=agent["args"], call=card["call"], seed=episode["seed"], limit=card["limit"],
             mask_key=card.get("mask_key"), mask_draw=card.get("mask_draw"),
         )  # fmt: skip

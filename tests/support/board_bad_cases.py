@@ -207,10 +207,11 @@ def without_market(card: Value) -> None:
     """Turn a trading card into that of a scoring task that asks about no market."""
     as_scoring(card)
     window = card["windows"][0]["name"]
-    card["episodes"] = [{**episode, "window": None} for episode in card["episodes"] if episode["window"] == window]
-    card.update(snapshot=None, windows=[])
+    card["episodes"] = [episode for episode in card["episodes"] if episode.pop("window") == window]
+    del card["snapshot"], card["windows"], card["mask_key"]
     config = {name: value for name, value in card["task"]["config"].items() if name not in ("mask", "mode", "windows")}
-    card["task"].update(mask=None, mode=None, config=config)
+    del card["task"]["mask"], card["task"]["mode"]
+    card["task"]["config"] = config
 
 
 def cut(card: Value) -> None:

@@ -10,11 +10,10 @@ from typing import Any
 
 import ktdeval_qfinzero
 from ktdeval.contracts.scoring import AnswerRecord
-from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
 from ktdeval.task_files import merge_layers
-from ktdeval.testing import random_snapshot
 from ktdeval.typed import decode_json, encode_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_builtin.react import ReactAgent
@@ -34,8 +33,6 @@ from qfinzero_perfect import perfect_answer
 from qfinzero_world import small_dataset
 
 VARIANTS = tuple(f"qfinzero_{suite}{how}" for suite in ("calling", "planning") for how in ("", "_text", "_live"))
-MARKET = random_snapshot()
-WINDOW = Window("check", str(MARKET.days[-5]), str(MARKET.days[-1]))
 _ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "MARKET", "qty": 10}
 
 
@@ -92,7 +89,7 @@ def planning_items() -> tuple[Item, ...]:
 def config_of(variant: str, **changes: Any) -> SuiteConfig:
     """The config of a variant of the task file, with changes."""
     content = load_yaml(Path(ktdeval_qfinzero.__file__).with_name("qfinzero.yaml"))
-    shared = {key: content[key] for key in ("family", "version", "windows", "default_windows", "data_card", "sources")}
+    shared = {key: content[key] for key in ("family", "version", "data_card", "sources")}
     own = {key: value for key, value in content["variants"][variant].items() if key != "summary"}
     return SuiteConfig.load(merge_layers((shared, content["defaults"], own, changes)), variant)
 
@@ -109,18 +106,18 @@ def task_of(variant: str, asked: Sequence[Item] | None = None, dataset: Dataset 
 
 def spec_of(task: SuiteTask, **changes: Any) -> EpisodeSpec:
     """An episode of a task."""
-    given = {"window": WINDOW, "model": "test/agent", "model_args": {}, "agent": "react", "agent_args": {}, **changes}
-    return EpisodeSpec(task.name, task.version, "", MARKET.id, task.mask, task.mode, **given)
+    given = {"window": None, "model": "test/agent", "model_args": {}, "agent": "react", "agent_args": {}, **changes}
+    return EpisodeSpec(task.name, task.version, "", None, None, task.mode, **given)
 
 
 def exam_of(task: SuiteTask, **changes: Any) -> Any:
     """Its exam."""
-    return task.samples(spec_of(task, **changes), MARKET, None)
+    return task.samples(spec_of(task, **changes), None, None)
 
 
 def sit(task: SuiteTask, model: Any, numbers: Sequence[int] | None = None) -> list[Any]:
     """Records of the samples, each as the runner makes it; every record must be writable."""
-    sitting = ScoringEpisode(spec_of(task), ScoringParts(task, None, MARKET, model, ReactAgent()))
+    sitting = ScoringEpisode(spec_of(task), ScoringParts(task, None, None, model, ReactAgent()))
     records = [sitting.run_step(number).step for number in (range(sitting.total_steps) if numbers is None else numbers)]
     assert sitting.encode(records)
     return [decode_json(encode_canonical(record), AnswerRecord, "record") for record in records]

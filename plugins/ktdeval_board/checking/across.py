@@ -147,7 +147,7 @@ def _other_kind(known: Card, card: Card) -> Iterator[str]:
 
 @_beside_first("snapshot")
 def _other_snapshot(known: Card, card: Card) -> Iterator[str]:
-    if card.kind == known.kind:
+    if card.kind == known.kind and card.snapshot is not None:
         for field in sorted(SnapshotPart.__struct_fields__):
             if getattr(card.snapshot, field) != getattr(known.snapshot, field):
                 yield f"snapshot.{field}: is described otherwise"

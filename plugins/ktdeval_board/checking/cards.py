@@ -14,7 +14,7 @@ from ktdeval.cards import Finished, MissingEpisode, TradingCard
 from ktdeval.harness import CallParams
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.documents import RecordFile, Records, Submission
-from ktdeval_board.entries import Card, facets, figures_of, market_of, nearest_division, seeds_of, spans_of
+from ktdeval_board.entries import Card, facets, figures_of, nearest_division, seeds_of, spans_of
 from ktdeval_board.rules import Division, Rules
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[!-;=?-~ ]{0,98}[!-;=?-~])?", re.ASCII)
@@ -90,11 +90,11 @@ def _task(inputs: CardInputs) -> Iterator[str]:
 
 @rule("synthetic", Stage.CARD)
 def _synthetic(inputs: CardInputs) -> Iterator[str]:
-    snapshot, market = market_of(inputs.card), inputs.rules.market
-    if snapshot.synthetic != (market == "synthetic"):
+    snapshot, market = inputs.card.snapshot, inputs.rules.market
+    if snapshot and snapshot.synthetic != (market == "synthetic"):
         given = "synthetic" if snapshot.synthetic else "real"
         yield f"snapshot.synthetic: the card says that its market is {given}, the board is of {market} markets"
-    if not snapshot.synthetic and _SYNTHETIC in _told(inputs):
+    if snapshot and not snapshot.synthetic and _SYNTHETIC in _told(inputs):
         yield f"snapshot: says that it is not synthetic, but is called {snapshot.name[:60]!r}"
 
 
@@ -105,14 +105,14 @@ def _placebo(inputs: CardInputs) -> Iterator[str]:
 
 
 def _told(inputs: CardInputs) -> str:
-    snapshot = market_of(inputs.card)
-    return f"{snapshot.name} {snapshot.source}".casefold()
+    snapshot = inputs.card.snapshot
+    return "" if snapshot is None else f"{snapshot.name} {snapshot.source}".casefold()
 
 
 @rule("windows", Stage.CARD)
 def _windows(inputs: CardInputs) -> Iterator[str]:
     division = inputs.nearest
-    if division is None or "windows" not in inputs.facets:
+    if division is None or not division.windows or "windows" not in inputs.facets:
         return
     given, wanted = spans_of(inputs.card), {window.name: (window.first, window.last) for window in division.windows}
     again = f"run again with --windows {','.join(wanted)}"
@@ -148,7 +148,8 @@ def _planned(card: Card) -> list[Finished | MissingEpisode]:
 @rule("episodes", Stage.CARD)
 def _episodes(inputs: CardInputs) -> Iterator[str]:
     card = inputs.card
-    names, found = [window.name for window in card.windows], [(entry.window, entry.seed) for entry in _planned(card)]
+    names: list[str | None] = [window.name for window in card.windows] or [None]
+    found = [(entry.window, entry.seed) for entry in _planned(card)]
     wanted = len(names) * len(card.seeds)
     if len(found) != wanted:  # told apart first: the product of what a stranger wrote may fill the memory
         yield f"has {len(found):,} episodes; {len(names):,} windows and {len(card.seeds):,} seeds give {wanted:,}"

@@ -179,8 +179,9 @@ class _Run:
             return of_records or Evidence()
         return rerun_baseline(case, candidate.baseline, self._options.today, self._plugins)
 
-    def _market(self, candidate: Candidate) -> MarketSnapshot | str:
-        return self._markets.open(self.rules.snapshot_of(candidate.division))
+    def _market(self, candidate: Candidate) -> MarketSnapshot | str | None:
+        rule = self.rules.snapshot_of(candidate.division)
+        return None if rule is None else self._markets.open(rule)
 
     def write_markets(self) -> Iterator[Finding]:
         """Write the markets that are not there as the rules now have them; windows that a market does not cover are findings."""

@@ -17,7 +17,7 @@ from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.rules import Faults, Inputs, Stage, findings_of
 from ktdeval_board.checking.texts import Read
 from ktdeval_board.documents import Imported, Records, Submission, Verdict
-from ktdeval_board.entries import NO_MARKET, Candidate, Card, division_of, is_certified, names_of
+from ktdeval_board.entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.reading import parse_untrusted, read_own, read_text
 from ktdeval_board.rules import Erratum, Rules
@@ -149,13 +149,10 @@ class _Documents:
         if valid is None:
             return None
         wanted = self._board.card_files(*names_of(valid), files.card_id).card
-        if valid.snapshot is None:
-            self._refuse(path, "snapshot", NO_MARKET)
-        elif wanted != path:
+        if wanted != path:
             self._refuse(path, "path", f"by its task, model and agent it belongs at {self._board.relative(wanted)}")
-        else:
-            return valid
-        return None
+            return None
+        return valid
 
     def _is_valid(self, path: Path) -> bool:
         """Return whether a card follows its schema and from its own episodes."""

@@ -86,7 +86,7 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
         if division is None:
             continue
         market = rules.snapshot_of(division)
-        changes = {"data": market.data, "data_args": market.data_args} if market.data else {}
+        changes = {"data": market.data, "data_args": market.data_args} if market and market.data else {}
         for problem in verify_card(card_path, plugins, changes).findings:
             raise VerificationError(f"--rerun {path}: its records do not give its card: {problem}")
         found.append(OwnRun(file_sha256(card_path), card, division.id))

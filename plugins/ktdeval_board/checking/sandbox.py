@@ -19,7 +19,7 @@ import zstandard
 
 from ktdeval.cards import TradingCard, load_card
 from ktdeval.errors import KtdevalError
-from ktdeval.jsonio import JsonValue, write_atomic
+from ktdeval.jsonio import write_atomic
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.typed import Value, decode_json, encode_canonical
@@ -40,8 +40,7 @@ class Job(Value, frozen=True, kw_only=True):
     run: str  #: the records as a run folder; the submitted card lies in it as that run's
     card_id: str  #: SHA-256 of the card's file
     out: str  #: the folder for what is found
-    data: str  #: the market as the board declares it, for `open_snapshot`
-    data_args: dict[str, Any]  #: arguments of its provider
+    changes: dict[str, Any]  #: `data` and `data_args` of the market as the board declares it; empty without one
     plugins: tuple[str, ...]  #: further plugins to load
     unpacked_bytes: int  #: largest size of a record unpacked
     rows: int  #: most steps of an episode
@@ -86,11 +85,10 @@ def _check(job: Job) -> Result:
     if sizes:
         return Result(size=sizes)
     plugins = load_plugins(job.plugins)
-    changes = {"data": job.data, "data_args": job.data_args}
     try:
-        verified = verify_card(run / "cards" / CARD, plugins, changes)
+        verified = verify_card(run / "cards" / CARD, plugins, job.changes)
         if not verified.findings:
-            _derive(job, run, plugins, changes)
+            _derive(job, run, plugins)
     except KtdevalError as error:
         return Result(error=_short(str(error), run))
     findings = tuple(_short(finding, run) for finding in verified.findings)
@@ -109,13 +107,13 @@ def _size_problems(run: Path, job: Job) -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(run)), problem
 
 
-def _derive(job: Job, run: Path, plugins: Plugins, changes: dict[str, JsonValue]) -> None:
+def _derive(job: Job, run: Path, plugins: Plugins) -> None:
     """Series and decisions of a trading card, once its records are known to be right."""
     card = load_card(run / "cards" / CARD)
     if not isinstance(card, TradingCard):
         return
     folder, out = RunFolder.load(run), Path(job.out)
-    snapshot = open_recorded_snapshot(folder, plugins, changes)
+    snapshot = open_recorded_snapshot(folder, plugins, job.changes)
     write_atomic(out / SERIES, encode_canonical(make_series(folder, job.card_id, card, snapshot, plugins)))
     write_atomic(out / DECISIONS, encode_canonical(make_decisions(folder, job.card_id, card)))
 

@@ -60,10 +60,10 @@ def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, see
     given |= {"data_args": parse_assignments(data_args, "--data-args"), "windows": split_list(windows), "seeds": as_seeds(seeds)}
     new = NewBoard(tasks=split_list(tasks), opened_on=day, **given)
     begun = init_board(folder, new, open_plugins(extra))
-    click.echo(f"{folder}: board {new.name} of a {begun.rules.market} market")
+    click.echo(f"{folder}: board {new.name} of {f'a {begun.rules.market}' if begun.rules.market else 'no'} market")
     for division in begun.rules.divisions:
         sizes = ((len(division.windows), "window"), (len(division.seeds), "seed"))
-        words = (f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in sizes)
+        words = (f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in sizes if number)
         click.echo(f"  division {division.id}: {' × '.join(words)}")
     for note in begun.notes:
         click.echo(f"note: {note}", err=True)
@@ -109,8 +109,8 @@ def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, c
     for number, (division, baseline) in enumerate(lacking, start=1):
         click.echo(f"[{number}/{len(lacking)}] {division.id}: {baseline.model}", err=True)
         rules = loaded.rules
-        if changes:  # the market is elsewhere on this machine
-            rules = rules.with_market(msgspec.structs.replace(rules.snapshot_of(division), **changes))
+        if changes and (market := rules.snapshot_of(division)):  # it is elsewhere on this machine
+            rules = rules.with_market(msgspec.structs.replace(market, **changes))
         before = sum(entry.division == division and entry.model == baseline.model for entry in loaded.entries)
         with tempfile.TemporaryDirectory(prefix="ktdeval-baseline-") as private:
             run = Path(private) / "run"

@@ -143,7 +143,7 @@ def _episode_facts(data: BoardData, entry: Entry, episode: TradingEpisode | Scor
         reference = card.reference.benchmark_buy_and_hold.get(episode.window)
         facts.first_day, facts.last_day, facts.final_nav_cny = episode.first_day, episode.last_day, episode.final_nav_fen / 100
         facts.benchmark_return = None if reference is None else reference.metrics.total_return.value
-    else:
+    elif card.windows:
         facts.first_day, facts.last_day = next((each.first, each.last) for each in card.windows if each.name == episode.window)
     return facts
 

@@ -23,7 +23,7 @@ from msgspec import UNSET
 from ktdeval.cards import MetricLine, ScoreLine
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty
-from ktdeval_board.entries import Card, Entry, figures_of, given, market_of, reasoning_settings, settings_of
+from ktdeval_board.entries import Card, Entry, figures_of, given, reasoning_settings, settings_of
 from ktdeval_board.exchange.board_data import IS_BASELINE, NO_DIVISION, BoardData, Exported, definition, write_text
 from ktdeval_board.layout import path_segment
 from ktdeval_board.rules import Division
@@ -142,14 +142,13 @@ def _model_info(entry: Entry) -> dict[str, JsonValue]:
 
 
 def _source_data(data: BoardData, entry: Entry, division: Division) -> dict[str, JsonValue]:
-    market, rules = market_of(entry.card), data.board.rules
-    details = {
-        "snapshot": market.id,
-        "synthetic": dumps_canonical(market.synthetic),
-        "windows": dumps_canonical([[window.name, window.first, window.last] for window in division.windows]),
-    }
+    market, rules = entry.card.snapshot, data.board.rules
+    details, windows = {}, [[window.name, window.first, window.last] for window in division.windows]
+    if market is not None:
+        synthetic = dumps_canonical(market.synthetic)
+        details = {"snapshot": market.id, "synthetic": synthetic, "windows": dumps_canonical(windows)}
     source = {"source_type": "url", "url": [rules.url]} if rules.url else {"source_type": "other"}
-    return {"dataset_name": market.name, **source, "additional_details": details}
+    return {"dataset_name": division.task if market is None else market.name, **source, "additional_details": details}
 
 
 def _generation(card: Card) -> dict[str, JsonValue]:
@@ -169,8 +168,7 @@ def _generation(card: Card) -> dict[str, JsonValue]:
         "call": dumps_canonical(call),
         "task": f"{card.task.name} {card.task.version}",
         "task_hash": card.task.hash,
-        "mask": card.task.mask,
-        "mode": card.task.mode,
+        **{name: value for name in ("mask", "mode") if (value := getattr(card.task, name)) is not None},
         "seeds": dumps_canonical(card.seeds),
     }
     return {"generation_args": arguments, "additional_details": details}

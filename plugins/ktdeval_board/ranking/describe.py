@@ -15,7 +15,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.stats import PANEL_FAMILIES
 from ktdeval.typed import Value, from_plain, to_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_board.entries import Board, Entry, figures_of, market_of, settings_of
+from ktdeval_board.entries import Board, Entry, figures_of, settings_of
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.rules import Division, Rules
 
@@ -158,8 +158,8 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
         yield from card.rankable.reasons or ["the card says that it may not be ranked"]
     if "placebo" in card.labels:
         yield "the market is a placebo, on which there is nothing to select"
-    if market_of(card).synthetic != (rules.market == "synthetic"):
-        of = "synthetic" if market_of(card).synthetic else "real"
+    if card.snapshot is not None and card.snapshot.synthetic != (rules.market == "synthetic"):
+        of = "synthetic" if card.snapshot.synthetic else "real"
         yield f"the market is {of}, and this board is of {rules.market} markets"
     if division.certificate == "required" and not {"mask not certified", "certificate claimed"}.isdisjoint(entry.labels):
         yield "the division asks for a certificate of the mask that the board has verified"

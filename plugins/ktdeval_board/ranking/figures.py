@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import EpisodeMetric, Line, PriceEntry, ScoreLine, ScoringCard, TradingCard, TradingEpisode, UsageCounts
 from ktdeval.jsonio import JsonValue
-from ktdeval_board.entries import Card, Entry, given, market_of
+from ktdeval_board.entries import Card, Entry, given
 from ktdeval_board.ranking.daily import NO_SERIES, Cell, SeriesFacts, Vector
 from ktdeval_board.ranking.describe import EXTRA, by_trust
 
@@ -287,7 +287,7 @@ def _benchmark(columns: Sequence[str], windows: Sequence[str], benchmark: Mappin
         for metric, value in zip(columns, middle[0].tolist(), strict=True)
         if math.isnan(value)
     }
-    name = market_of(source.card).benchmark_name
+    name = source.trading.snapshot.benchmark_name
     row = _row("benchmark", f"{name} bought and held", f"benchmark ({name})", source)
     return row | _figures(middle[0], low[0], high[0], n[0].tolist(), QUARTILES) | {"reasons": reasons}
 

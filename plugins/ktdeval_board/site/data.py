@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ktdeval.errors import ConfigError
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import to_plain
-from ktdeval_board.entries import Board, Entry, market_of, mismatches
+from ktdeval_board.entries import Board, Entry, mismatches
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import describe
@@ -66,7 +66,8 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> d
         "suite_version": _suite_version(board),
         "snapshots": [_snapshot(board, snapshot, markets.get(snapshot.name)) for snapshot in rules.snapshots],
         "divisions": [
-            _division(board, division, tables[division.id]["all"], markets.get(division.snapshot)) for division in rules.divisions
+            _division(board, division, tables[division.id]["all"], markets.get(division.snapshot or ""))
+            for division in rules.divisions
         ],
         "metrics": describe.describe_metrics(board),
         "models": models_data(board),
@@ -88,8 +89,8 @@ def _suite_version(board: Board) -> str | None:
 
 def _snapshot(board: Board, rule: SnapshotRule, market: Market | None) -> dict[str, JsonValue]:
     """Return facts of a market: the board's own, else those of the card that is confirmed best; null where there is neither."""
-    cards = by_trust(entry for entry in board.entries if market_of(entry.card).id == rule.id)
-    facts = market.snapshot if market is not None else market_of(cards[0].card) if cards else None
+    cards = by_trust(entry for entry in board.entries if entry.card.snapshot and entry.card.snapshot.id == rule.id)
+    facts = market.snapshot if market is not None else cards[0].card.snapshot if cards else None
     return {
         "name": rule.name,
         "id": rule.id,

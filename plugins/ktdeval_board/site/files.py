@@ -120,7 +120,8 @@ def render_pages(rules: Rules) -> dict[str, str]:
 
     Returns pages without inline script or style; they load `assets/` and `data/` beside them, from a web server or from a folder.
     """
-    pages = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
+    known = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
+    pages = [page for page in known if rules.snapshots or page["file"] != "market.html"]
     shared = {
         "rules": rules,
         "pages": pages,

@@ -1,7 +1,7 @@
 // The index of a run: one line for each episode; columns sort, words narrow.
 
 const COLUMNS = [
-  {name: "episode", key: (one) => `${one.task} ${one.window}`, kind: ""},
+  {name: "episode", key: (one) => `${one.task} ${one.window || ""}`, kind: ""},
   {name: "seed", key: (one) => one.seed},
   {name: "NAV and benchmark", kind: ""},
   {name: "return", key: (one) => one.return},
@@ -48,7 +48,7 @@ function episodeRow(one) {
 class EpisodeTable {
   constructor(episodes) {
     this.rows = episodes.map((one) => {
-      const text = `${one.task} ${one.window} seed-${one.seed} ${one.id} ${one.state}`.toLowerCase();
+      const text = `${one.task} ${one.window || ""} seed-${one.seed} ${one.id} ${one.state}`.toLowerCase();
       return {one, element: episodeRow(one), text};
     });
     this.body = make("tbody", {});

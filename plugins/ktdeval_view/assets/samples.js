@@ -135,7 +135,8 @@ begin(async () => {
   const view = new SampleView(head, texts);
   document.title = `${head.label} · ${head.spec.model}`;
   replace(byId("title"), head.label);
-  replace(byId("facts"), [head.spec.model, `agent ${head.spec.agent}`, `mask ${head.spec.mask}`, count(head.rows.length, "sample")].join(" · "));
+  const facts = [head.spec.model, `agent ${head.spec.agent}`, head.spec.mask && `mask ${head.spec.mask}`, count(head.rows.length, "sample")];
+  replace(byId("facts"), facts.filter(Boolean).join(" · "));
   replace(byId("notes"), head.state === "unfinished" ? make("li", {}, make("strong", {}, "UNFINISHED"), " not all samples are asked yet") : null,
     head.notes.map((note) => make("li", {}, note)));
   const list = byId("days").classList;

@@ -19,11 +19,11 @@ Entry = dict[str, JsonValue]
 
 _ELSEWHERE = "ask the same questions to certify with it"
 _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
-    "snapshot": lambda spec: spec.snapshot[:12],
-    "mask": lambda spec: spec.mask,
+    "snapshot": lambda spec: str(spec.snapshot)[:12],
+    "mask": lambda spec: str(spec.mask),
     "task version": lambda spec: spec.task_version,
     "config of the task or its subject": lambda spec: spec.task_hash[:12],
-    "windows": lambda spec: f"{spec.window.name} {spec.window.first}…{spec.window.last}",
+    "windows": lambda spec: f"{spec.span.name} {spec.span.first}…{spec.span.last}",
     "seed": lambda spec: str(spec.seed),
     "mask key": lambda spec: str(spec.mask_key),
 }
@@ -80,18 +80,18 @@ def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:
         if ours != theirs:
             difference = f"{name}: {', '.join(theirs)}; this probe set has {', '.join(ours)}"
             raise StoreError(f"{folder.path}: asked other questions ({difference}); {_ELSEWHERE}")
-    by_window = {spec.window: spec for spec in specs}
+    by_window = {spec.span: spec for spec in specs}
     for spec in specs:
         if not folder.is_complete(spec):
-            raise StoreError(f"{folder.path}: {spec.window.name} is not finished; run it again to resume")
-    return [by_window[spec.window] for spec in questions.specs]
+            raise StoreError(f"{folder.path}: {spec.span.name} is not finished; run it again to resume")
+    return [by_window[spec.span] for spec in questions.specs]
 
 
 def _records(folder: RunFolder, spec: EpisodeSpec, questions: Questions) -> list[AnswerRecord]:
     """Checked records of one window."""
     asked = questions.of(spec)
     records, transcript = folder.load_answers(spec), folder.load_transcript(spec)
-    where = f"{folder.path}: {spec.window.name}"
+    where = f"{folder.path}: {spec.span.name}"
     if len(records) != len(asked) or len(transcript) != len(asked):
         raise StoreError(f"{where}: {len(records)} probes were asked, this probe set has {len(asked)} there; {_ELSEWHERE}")
     for question, record, entry in zip(asked, records, transcript, strict=True):

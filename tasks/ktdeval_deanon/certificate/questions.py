@@ -72,7 +72,7 @@ class Questions:
     @cached_property
     def period(self) -> range:
         """Rows of the days that may be asked for: from the first default window of the task to the last, and these windows."""
-        windows = [*(self.task.windows[name] for name in self.task.default_windows), *(spec.window for spec in self.specs)]
+        windows = [*(self.task.windows[name] for name in self.task.default_windows), *(spec.span for spec in self.specs)]
         first, last = min(window.first for window in windows), max(window.last for window in windows)
         days = self.snapshot.days
         start = int(np.searchsorted(days, np.datetime64(first, "D"), side="left"))
@@ -96,7 +96,7 @@ class Questions:
 
     def of(self, spec: EpisodeSpec) -> list[Question]:
         """Questions of one window."""
-        return [question for question in self.all if question.spec.window == spec.window]
+        return [question for question in self.all if question.spec.span == spec.span]
 
     @cached_property
     def files(self) -> Mapping[str, str]:
@@ -110,7 +110,7 @@ class Questions:
     def describe(self) -> dict[str, JsonValue]:
         """A certificate's `probes`: how many, from which windows and boards, and the hash of everything that was shown."""
         boards = Counter(str(question.sample.facts.get("board", "unknown")) for question in self.all)
-        windows = [{"name": spec.window.name, "first": spec.window.first, "last": spec.window.last, "probes": len(self.of(spec))}
+        windows = [{"name": spec.span.name, "first": spec.span.first, "last": spec.span.last, "probes": len(self.of(spec))}
                    for spec in self.specs]  # fmt: skip
         first = self.specs[0]
         counts: dict[str, JsonValue] = {"count": len(self.all), "seed": first.seed, "limit": first.limit}
@@ -173,7 +173,7 @@ def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot
     drawn = [task.samples(spec, snapshot, target_task) for spec in specs]
     for spec, samples in zip(specs, drawn, strict=True):
         if choice.per_window is not None and choice.per_window > len(samples):
-            raise UsageError(f"task {task.name}: {spec.window.name} has {len(samples)} probes, {choice.per_window} were asked for")
+            raise UsageError(f"task {task.name}: {spec.span.name} has {len(samples)} probes, {choice.per_window} were asked for")
     if all(len(samples) == choice.per_window for samples in drawn):  # all of them, so nothing is cut
         specs = tuple(replace(spec, limit=None) for spec in specs)
     asked = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from ktdeval.contracts import TaskConfig
+from ktdeval.contracts import QuestionsConfig
 from ktdeval.errors import ConfigError
 from ktdeval.fields import option
 from ktdeval.harness import HarnessConfig
@@ -19,11 +19,10 @@ Execution = Literal["dry", "live"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuiteConfig(TaskConfig):
+class SuiteConfig(QuestionsConfig):
     """One variant. Everything here is part of the task's hash, and so of the card."""
 
     suite: Suite = option(help="calling: one call or a few for an instruction; planning: a workflow of several steps")
-    mask: Literal["bright"] = option("bright", help="nothing is hidden: nothing of the runner's market is shown")
     calls: Calls = option(
         "native", help="native: tools are offered and called; text: they are described, and calls are submitted as JSON"
     )
@@ -44,7 +43,7 @@ class SuiteConfig(TaskConfig):
 
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
-        """Validate a resolved variant, as of `TaskConfig.load`; a source of `--items` is its `tasks_file`."""
+        """Validate a resolved variant, as of `QuestionsConfig.load`; a source of `--items` is its `tasks_file`."""
         plain = {name: value for name, value in config.items() if name != ITEMS_KEY}
         return super().load({**plain, "tasks_file": config[ITEMS_KEY]} if ITEMS_KEY in config else plain, where)
 

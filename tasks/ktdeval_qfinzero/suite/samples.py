@@ -13,7 +13,7 @@ import click
 from ktdeval.contracts import Sample
 from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
-from ktdeval.masking import Lens
+from ktdeval.masking import UNMASKED
 from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_qfinzero.benchmark.items import Item
 from ktdeval_qfinzero.benchmark.scenario import EndState, end_state, open_workspace, refusal_of, run_calls
@@ -141,14 +141,11 @@ class _Start(NamedTuple):
 
 
 class SuiteSamples:
-    """Questions of a material, in its order; the same for every window and seed.
-    `material`: what is asked; `lens`: the mask, which hides nothing.
-    """
+    """Questions of a material, in its order; the same for every seed."""
 
-    def __init__(self, config: SuiteConfig, material: Material, lens: Lens) -> None:
+    def __init__(self, config: SuiteConfig, material: Material) -> None:
         self._config = config
         self._material = material
-        self._lens = lens
         # Of a sample set's own items only, and kept for as long as the set.
         self._system = cache(self._system_at)
         self._start = cache(self._start_of)
@@ -166,7 +163,7 @@ class SuiteSamples:
         question, clock_ns = self._question(number), self._start(number).clock_ns
         return Sample(
             question.task.id,
-            self._lens,
+            UNMASKED,
             self._system(clock_ns),
             user_text(question.task.instruction, _situation(question), clock_ns),
             answer_form(self._config.calls),

@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from ktdeval.contracts import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window, windows_of
+from ktdeval.contracts import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue
-from ktdeval.market import MarketSnapshot
-from ktdeval.masking import Lens, MaskConfig
 from ktdeval.sample_files import source_name
 from ktdeval_qfinzero.suite.brief import prompt_hashes, tool_hashes
 from ktdeval_qfinzero.suite.config import SuiteConfig
@@ -24,15 +22,15 @@ class SuiteTask:
 
     tools: tuple[str, ...] = ()  # none; samples bring their own
     target_task: str | None = None
+    mask = None
+    windows: Mapping[str, Window] = {}
+    default_windows: tuple[str, ...] = ()
 
     def __init__(self, name: str, config: SuiteConfig, opened: Callable[[SuiteConfig], Material] = open_material) -> None:
         self.name = name
         self.version = config.version
-        self.mask: str = config.mask
         self.mode = f"{config.suite}_{config.calls}_{config.execution}"
         self.harness = config.harness
-        self.windows: Mapping[str, Window] = windows_of(config)
-        self.default_windows = config.default_windows
         self.scores: Mapping[str, ScoreDefinition] = definitions(config)
         self._config = config
         self._opened = opened
@@ -57,7 +55,6 @@ class SuiteTask:
             "name": self.name,
             "mode": self.mode,
             **to_mapping(config),
-            "windows": {name: {"first": window.first, "last": window.last} for name, window in self.windows.items()},
             "tasks_file": None if config.tasks_file is None else source_name(config.tasks_file),
             "form": {"name": form.name, "description": form.description, "parameters": form.parameters},
             "material": dict(self.material.described),
@@ -65,9 +62,9 @@ class SuiteTask:
             "service_tools": tool_hashes(),
         }
 
-    def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> SuiteSamples:  # noqa: ARG002 - has none
-        """Questions; the same for every window and seed. `snapshot`: the runner's market, of which nothing is shown."""
-        return SuiteSamples(self._config, self.material, Lens(MaskConfig(self._config.mask), spec.mask_seed, snapshot, 0))
+    def samples(self, spec: EpisodeSpec, snapshot: None, target_task: TargetTask | None) -> SuiteSamples:  # noqa: ARG002
+        """Questions; the same for every seed."""
+        return SuiteSamples(self._config, self.material)
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
         """Scores over all records together; pure."""

@@ -217,8 +217,12 @@ def test_holdings_are_weights_at_the_close_largest_first(decisions: Any, series:
 
 def rules_of(windows: list[WindowRule], snapshot: MarketSnapshot, others: tuple[WindowRule, ...] = ()) -> Rules:
     market = SnapshotRule("small", snapshot.id)
-    divisions = [Division("one", "t", "1", "f" * 64, "small", tuple(windows), (0,))]
-    divisions += [Division("two", "t", "1", "f" * 64, "small", others, (0,))] if others else []
+    asked = {"one": tuple(windows), "two": others}
+    divisions = [
+        Division(id=name, task="t", version="1", hash="f" * 64, snapshot="small", windows=windows, seeds=(0,))
+        for name, windows in asked.items()
+        if windows
+    ]
     return Rules("small", "Small", "synthetic", (market,), tuple(divisions))
 
 

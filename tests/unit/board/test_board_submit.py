@@ -13,12 +13,10 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 import board_teller
-from board_bad import renewed
-from board_bad_cases import without_market
 from board_runs import CLAIMS, DAYS, DIVISION, TASK, TELLER, TODAY, WINDOW, begin, edit, make_run, plugins, submit, tree, unpacked
 from ktdeval.cards import load_card, load_evaluation
 from ktdeval.errors import CardError, ConfigError, StoreError, UsageError
-from ktdeval.jsonio import dumps_pretty, file_sha256, loads_strict
+from ktdeval.jsonio import file_sha256, loads_strict
 from ktdeval.runner import verify_card
 from ktdeval.typed import to_plain
 from ktdeval_board.baselines import run_baseline
@@ -27,7 +25,7 @@ from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.begin import baselines
 from ktdeval_board.commands.submit import submit as submit_command
 from ktdeval_board.documents import Records
-from ktdeval_board.entries import NO_MARKET, load_board, mismatches, seeds_of
+from ktdeval_board.entries import load_board, mismatches, seeds_of
 from ktdeval_board.placement import Placement
 from ktdeval_board.reading import read_untrusted
 from ktdeval_board.rules import Baseline, WindowRule, load_rules
@@ -293,14 +291,6 @@ def test_of_several_cards_those_of_the_board_are_taken(market: Path, board: Path
     assert {episode["task"] for episode in loads_strict(manifest.read_bytes())["episodes"]} == {TASK}
     (named,) = submit(board, run, card="bright_open_research").missing
     assert named.startswith("bright_open_research.json: task: the board has no division")
-
-
-def test_a_card_without_a_market_is_refused_in_one_line(run: Path, board: Path, tmp_path: Path) -> None:
-    path = shutil.copytree(run, tmp_path / "run") / "cards" / f"{TASK}.json"
-    card = loads_strict(path.read_bytes())
-    without_market(card)
-    path.write_text(dumps_pretty(renewed(card)))
-    assert submit(board, path.parent.parent).missing == (f"{path.name}: snapshot: {NO_MARKET}",)
 
 
 def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Path) -> None:

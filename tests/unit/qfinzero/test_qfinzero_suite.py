@@ -23,7 +23,6 @@ from ktdeval_qfinzero.suite.grading import with_defaults
 from ktdeval_qfinzero.suite.scores import interval_of, summarise
 from ktdeval_qfinzero.suite.task import SuiteTask
 from qfinzero_suite_play import (
-    MARKET,
     VARIANTS,
     Perfect,
     Scripted,
@@ -52,7 +51,7 @@ def earned(record: Any) -> list[float]:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_keeps_the_contract_pays_the_expected_calls_in_full_and_silence_only_for_refusals(variant: str) -> None:
     task, is_live = task_of(variant), "live" in variant
-    check_scoring_task(task, snapshot=MARKET)
+    check_scoring_task(task)
     assert list(task.scores) == list(summarise([], config_of(variant)))
     records = sit(task, Perfect(planning_items() if "planning" in variant else calling_items(), live=is_live))
     assert [earned(record) for record in records] == [[100.0, 1.0, 1.0, 1.0]] * len(records)
@@ -365,9 +364,8 @@ def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_pr
         ("qfinzero_calling_text", {"execution": "live"}, "submitted as text are not made"),
         ("qfinzero_calling_live", {"tasks_file": "tasks.jsonl"}, "can't be made"),
         ("qfinzero_calling", {"rules": "own"}, "expected one of paper, reference"),
-        ("qfinzero_calling", {"default_windows": ["Q9"]}, "no window 'Q9'"),
-        ("qfinzero_calling", {"windows": {"Q1": {"first": "2025-13-01", "last": "2025-03-31"}}}, "is not a date"),
-        ("qfinzero_calling", {"windows": {"Q1": {"first": "2025-04-01", "last": "2025-03-31"}}}, "ends before it begins"),
+        ("qfinzero_calling", {"windows": {"Q1": {"first": "2025-01-02", "last": "2025-03-31"}}}, "unknown field 'windows'"),
+        ("qfinzero_calling", {"mask": "bright"}, "unknown field 'mask'"),
     ],
 )
 def test_a_config_that_makes_no_sense_is_refused(variant: str, changes: dict[str, Any], said: str) -> None:

@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from ktdeval.contracts import AnswerRecord, EpisodeSpec
-from ktdeval.contracts.spec import NO_WINDOW
-from ktdeval.errors import ConfigError, PluginError
-from ktdeval.market.snapshot import NO_MARKET
+from ktdeval.errors import ConfigError, PluginError, StoreError
 from ktdeval.qa import QATask
 from ktdeval.testing.conformance import check_scoring_task
+from ktdeval.typed import from_plain
 from scoring_cases import record as answer_record
 
 SAMPLES = [{"question": "2 + 3?", "gold": "5"}, {"question": "Larger?", "choices": ["3", "4"], "gold": "4", "id": "larger"}]
-SPEC = EpisodeSpec("sums", "1", "", "", "", "", NO_WINDOW, "m/x", {}, "react", {})
+SPEC = EpisodeSpec("sums", "1", "", None, None, None, None, "m/x", {}, "react", {})
 
 
 def task_of(score: Any = lambda answer, sample: answer == sample["gold"], **more: Any) -> QATask:
@@ -27,12 +26,23 @@ def record(scores: dict[str, Any] | None) -> AnswerRecord:
 
 
 def test_a_question_is_shown_with_its_choices_and_without_its_gold() -> None:
-    samples = task_of().samples(SPEC, NO_MARKET, None)
+    samples = task_of().samples(SPEC, None, None)
     first, second = samples.sample(0), samples.sample(1)
     assert (first.id, first.user, first.facts) == ("0", "2 + 3?", {"gold": "5"})
     assert (second.id, second.user) == ("larger", "Larger?\n\nAnswer with one of: 3; 4")
     assert second.form.parameters["properties"]["answer"]["enum"] == ["3", "4"]
     assert samples.score(1, {"answer": "4"}) == {"accuracy": True}
+
+
+def test_a_spec_without_a_market_has_none_and_its_records_and_id_are_those_of_ever() -> None:
+    assert SPEC.id == "0788350a57a7770f29db"
+    recorded = SPEC.to_json()
+    assert [recorded[name] for name in ("snapshot", "mask", "mode")] == ["", "", ""]
+    assert recorded["window"] == {"name": "", "first": "", "last": ""}
+    assert from_plain(recorded, EpisodeSpec, "spec") == SPEC
+    assert (SPEC.window_name, SPEC.label) == (None, "sums seed 0")
+    with pytest.raises(StoreError, match="has no window, and its task asks about a market"):
+        SPEC.span  # noqa: B018
 
 
 def test_it_keeps_the_contract_of_a_scoring_task() -> None:
@@ -76,4 +86,4 @@ def test_samples_that_are_no_questions_are_refused_by_their_place(samples: Any, 
 )
 def test_a_score_that_is_no_number_is_the_plugins_error(given: Any, problem: str) -> None:
     with pytest.raises(PluginError, match=problem):
-        task_of(lambda answer, sample: given).samples(SPEC, NO_MARKET, None).score(0, {"answer": "5"})
+        task_of(lambda answer, sample: given).samples(SPEC, None, None).score(0, {"answer": "5"})

@@ -18,12 +18,15 @@
       one.version,
       one.mask ? kt.words(one.mask) : "",
       one.mode ? kt.words(one.mode) : "",
-      el("a", {href: kt.address.market(one.snapshot)}, one.snapshot),
-      String(one.windows.length),
+      one.snapshot ? el("a", {href: kt.address.market(one.snapshot)}, one.snapshot) : "",
+      one.snapshot ? String(one.windows.length) : "",
       format.list(one.seeds),
       kt.words(one.rank_by),
       `${format.count(one.ranked)} of ${format.count(one.entrants)}`,
     ]);
+    const [windows, ranked] = ["Windows", "Ranked"].map((text) => ({text, n: true}));
+    const head = ["Task", "Version", "Mask", "Mode", "Market", windows, "Seeds", "Ranked by", ranked];
+    const isTold = (_, place) => rows.some((row) => row[place] !== ""); // what no division has gets no column
     return section(
       "What is compared",
       prose(
@@ -32,25 +35,16 @@
           {},
           "Each row of a table is one result card: one model in one agent scaffold, over all windows and seeds of a division. ",
           "Only cards of the same task version, config, mask, market, windows and seeds stand in one table. ",
-          board.market === "synthetic"
-            ? "Markets of this board are synthetic; no card of a real market is taken."
-            : "Markets of this board are recorded; no card of a synthetic market is taken.",
+          {
+            synthetic: "Markets of this board are synthetic; no card of a real market is taken.",
+            real: "Markets of this board are recorded; no card of a synthetic market is taken.",
+          }[board.market] || "",
         ),
       ),
       kt.table.plain({
         caption: "Divisions",
-        head: [
-          "Task",
-          "Version",
-          "Mask",
-          "Mode",
-          "Market",
-          {text: "Windows", n: true},
-          "Seeds",
-          "Ranked by",
-          {text: "Ranked", n: true},
-        ],
-        rows,
+        head: head.filter(isTold),
+        rows: rows.map((row) => row.filter((_, place) => isTold(null, place))),
       }),
     );
   }

@@ -25,7 +25,7 @@ Address: #card=ID */
           ? [`${rank.rank} of ${rank.of}`, known(rank.alpha_rank) ? `, by selection alpha ${rank.alpha_rank}` : ""] : "none"],
         ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
         ["Submitted", `${submission.submitted_on} by ${submission.submitter.name}`],
-        ["Market", `${card.snapshot.name}${card.snapshot.synthetic ? " (synthetic)" : ""}`],
+        ["Market", card.snapshot ? `${card.snapshot.name}${card.snapshot.synthetic ? " (synthetic)" : ""}` : null],
         ["Board", board.title],
       ]),
       entry.why.length ? el("div.trouble", {}, el("strong", {}, "Why it has no rank"),
@@ -85,12 +85,13 @@ Address: #card=ID */
       return format.cell(found?.value ?? null, card.metrics[name].unit, found?.reason);
     });
     const rows = card.episodes.map((episode) => [
-      episode.window, format.count(episode.seed), ...(trading ? [days(episode)] : []), format.count(episode.steps),
+      ...(card.windows ? [episode.window] : []), format.count(episode.seed), ...(trading ? [days(episode)] : []), format.count(episode.steps),
       format.count(decided(episode)), ...figures(episode), ...(trading ? [format.number(episode.final_nav_fen / 100, 0)] : []),
       el("code", {}, format.short(episode.id)),
     ]);
     const heads = [
-      "Window", right("Seed"), ...(trading ? ["Days"] : []), right("Steps"), right("Decided", "Steps that the model decided"),
+      ...(card.windows ? ["Window"] : []), right("Seed"), ...(trading ? ["Days"] : []), right("Steps"),
+      right("Decided", "Steps that the model decided"),
       ...shown.map((name) => right(board.metrics[name]?.title || kt.words(name))), ...(trading ? [right("Last NAV, CNY")] : []), "Id",
     ];
     const missing = card.missing_episodes || [];
@@ -152,9 +153,9 @@ Address: #card=ID */
         ["Config", el("code", {}, task.hash)], ["Mask key", card.mask_key ? el("code", {}, card.mask_key) : null],
         ["Seeds", format.list(card.seeds)], ["Limit", card.limit === null ? "none: whole episodes" : `${card.limit} steps`]]),
       kt.details("The task's whole config", whole(task.config)),
-      el("h3", {}, "Windows"),
-      kt.table.plain({caption: "Windows", head: ["Window", "First day", "Last day", right("Days")],
-        rows: card.windows.map((window) => [window.name, window.first, window.last, format.count(window.days)])}),
+      card.windows ? [el("h3", {}, "Windows"),
+        kt.table.plain({caption: "Windows", head: ["Window", "First day", "Last day", right("Days")],
+          rows: card.windows.map((window) => [window.name, window.first, window.last, format.count(window.days)])})] : null,
       el("h3", {}, "Model and calls"),
       kt.facts([["Model", card.model.name],
         ...Object.entries(card.model.args || {}).map(([name, value]) => [kt.words(name), kt.tree(value)]),
@@ -162,10 +163,10 @@ Address: #card=ID */
         ...Object.entries(card.agent.args || {}).map(([name, value]) => [kt.words(name), kt.tree(value)]),
         ...Object.entries(call || {}).map(([name, value]) => [kt.words(name), kt.tree(value)])]),
       sentAs ? kt.details("How the provider takes these calls", whole(sentAs)) : null,
-      el("h3", {}, "Market"),
-      kt.facts(Object.entries(snapshot).filter(([name]) => name !== "repairs")
-        .map(([name, value]) => [kt.words(name), name === "id" ? el("code", {}, value) : kt.tree(value)])),
-      snapshot.repairs?.length ? kt.details(plural(snapshot.repairs.length, "repair"), whole(snapshot.repairs)) : null,
+      snapshot ? [el("h3", {}, "Market"),
+        kt.facts(Object.entries(snapshot).filter(([name]) => name !== "repairs")
+          .map(([name, value]) => [kt.words(name), name === "id" ? el("code", {}, value) : kt.tree(value)]))] : null,
+      snapshot?.repairs?.length ? kt.details(plural(snapshot.repairs.length, "repair"), whole(snapshot.repairs)) : null,
       certificate === undefined ? null
         : [el("h3", {}, "Mask certificate"),
         certificate.value ? whole(certificate.value) : el("p.quiet", {}, `None: ${certificate.reason}.`)],

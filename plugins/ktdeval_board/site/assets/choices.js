@@ -68,6 +68,7 @@ kt.choices = (() => {
     made.push({
       element: windows.element,
       show() {
+        windows.element.hidden = !division().windows.length;
         windows.options(
           division().scopes.map((name, place) => {
             const one = division().windows[place - 1]; // the first scope is that of all windows

@@ -143,6 +143,7 @@ Address: #model=NAME, and optionally card=ID (or agent= and division=), window=,
     const {entry: {card, submission}} = view;
     const {cutoff_date: cutoff, cutoff_source: source} = submission.model;
     const trading = card.kind !== "scoring";
+    if (!card.windows) return null;
     const rows = card.windows.map((window) => {
       const {word, kind, text} = kt.cutoffOf(window, cutoff);
       const span = [el("span.nb", {}, window.first), el("span.nb", {}, window.last), format.count(window.days)];

@@ -45,18 +45,19 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
 
   function what({card}) {
     const task = [look(MASKS, card.task.mask), look(MODES, card.task.mode)].filter(Boolean).join("; ");
-    const windows = card.windows.map((window) => window.name);
+    const spans = card.windows || [];
+    const windows = spans.map((window) => window.name);
     const named = windows.length > 4 ? `${windows[0]} to ${windows.at(-1)}` : format.list(windows);
-    const days = card.windows.map((window) => window.first).sort()[0];
-    const last = card.windows.map((window) => window.last).sort().at(-1);
+    const days = spans.map((window) => window.first).sort()[0];
+    const last = spans.map((window) => window.last).sort().at(-1);
     const about = card.kind === "scoring" ? "answered the questions of" : "traded";
     return [
       `${card.model.name} with the agent ${card.agent.name} ${about} the task ${card.task.name}, version `
         + `${card.task.version}${task ? ` (${task})` : ""}, `
-      + `over ${plural(windows.length, "window")} (${named}, ${days} to ${last}) `
+      + (windows.length ? `over ${plural(windows.length, "window")} (${named}, ${days} to ${last}) ` : "")
       + `with ${plural(card.seeds.length, "seed")}: ${plural(card.coverage.episodes_finished, "episode")}.`,
-      `The market is ${card.snapshot.name}${card.snapshot.synthetic ? ", which is generated and not real" : ""} (snapshot `
-        + `${format.short(card.snapshot.id)}…).`,
+      ...(card.snapshot ? [`The market is ${card.snapshot.name}${card.snapshot.synthetic ? ", which is generated and not real" : ""} `
+        + `(snapshot ${format.short(card.snapshot.id)}…).`] : []),
     ];
   }
 
@@ -194,6 +195,7 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   function memory({card, submission}) {
     const cutoff = submission.model?.cutoff_date;
     if (!cutoff) return [`The end of the model's training data is not given (${submission.model?.cutoff_source || "no reason"}).`];
+    if (!card.windows) return [`The model's training data end on ${cutoff} (${submission.model.cutoff_source}).`];
     const rest = kt.windowsAfter(card.windows, cutoff) < card.windows.length;
     return [
       `The model's training data end on ${cutoff} (${submission.model.cutoff_source}). ${kt.afterWords(card.windows, cutoff)}`
@@ -201,14 +203,14 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
     ];
   }
 
-  function trust({verdict, errata, labels, submission}) {
+  function trust({card, verdict, errata, labels, submission}) {
     const tier = verdict ? verdict.tier : "unchecked";
     const lines = [`Tier: ${tier}. ${kt.TIERS[tier]?.[1] || ""}`];
     (verdict?.notes || []).forEach((note) => lines.push(`Note of the check: ${note}`));
     if (labels.length) lines.push(`Labels: ${labels.join(", ")}.`);
     if (submission.attempts) lines.push(
-      `The submitter states ${plural(submission.attempts.runs, "run")} of this model and agent on these `
-        + `windows${submission.attempts.note ? ` (${submission.attempts.note})` : ""}.`);
+      `The submitter states ${plural(submission.attempts.runs, "run")} of this model and agent on `
+        + `${card.windows ? "these windows" : "this task"}${submission.attempts.note ? ` (${submission.attempts.note})` : ""}.`);
     (errata || []).forEach((erratum) => lines.push(`Erratum of ${erratum.date} (${erratum.effect}): ${erratum.what}`));
     return lines;
   }

@@ -16,6 +16,7 @@
   }
 
   function dataOptions(snapshot) {
+    if (!snapshot) return "";
     if (!snapshot.data) return snapshot.synthetic ? "" : "--data YOUR_COPY_OF_THE_MARKET";
     const args = Object.entries(snapshot.data_args || {})
       .map(([name, value]) => `${name}=${value}`)
@@ -26,7 +27,7 @@
   function run(division, snapshot) {
     const lines = [
       `ktdeval --model PROVIDER/MODEL --tasks ${division.task}`,
-      `  --windows ${division.windows.map(({name}) => name).join(",")}`,
+      ...(snapshot ? [`  --windows ${division.windows.map(({name}) => name).join(",")}`] : []),
       `  ${[seedsOptions(division.seeds), dataOptions(snapshot), division.rules === "paper" ? "--rules paper" : ""].filter(Boolean).join(" ")}`,
       "  --out runs/MY_RUN",
     ];
@@ -35,9 +36,9 @@
       el(
         "p",
         {},
-        `Run ${plural(division.windows.length, "window")} and ${plural(division.seeds.length, "seed")}, no more and no less, on the market with the id `,
-        el("code", {}, snapshot.id.slice(0, 12)),
-        "…; then write the submission into a clone of the board's repository and open a pull request.",
+        `Run ${snapshot ? `${plural(division.windows.length, "window")} and ` : ""}${plural(division.seeds.length, "seed")}, no more and no less`,
+        snapshot ? [", on the market with the id ", el("code", {}, snapshot.id.slice(0, 12)), "…"] : null,
+        "; then write the submission into a clone of the board's repository and open a pull request.",
       ),
       kt.command(lines.map((line, place) => (place < lines.length - 1 ? `${line} \\` : line))),
       division.certificate === "required"
@@ -73,11 +74,11 @@
       ["Mask", kt.words(division.mask || "")],
       ["Mode", kt.words(division.mode || "")],
       ["Kind", division.kind],
-      ["Market", el("a", {href: kt.address.market(snapshot.name)}, snapshot.name, snapshot.synthetic ? " (synthetic)" : "")],
+      ["Market", snapshot ? el("a", {href: kt.address.market(snapshot.name)}, snapshot.name, snapshot.synthetic ? " (synthetic)" : "") : ""],
       ["Seeds", format.list(division.seeds)],
       ["Ranked by", kt.words(by)],
       ["Metric rules", division.kind === "trading" ? division.rules : ""],
-      ["Certificate of the mask", division.certificate],
+      ["Certificate of the mask", snapshot ? division.certificate : ""],
       [
         "Entrants",
         division.entrants ? `${format.count(division.entrants)}, ${format.count(division.ranked)} of them ranked` : "none yet",
@@ -87,6 +88,7 @@
   }
 
   function windows(division, market) {
+    if (!division.windows.length) return null;
     const regimes = (division.task_config && division.task_config.windows) || {};
     const figures = new Map((market ? market.windows : []).map((one) => [`${one.first}${one.last}`, one]));
     const found = (one) => figures.get(one.first + one.last);

@@ -213,9 +213,9 @@ class DocumentsView:
         first = self._known_by(last - days) if days <= last and self._end else 0
         if codes is None:
             return np.arange(self._end - 1, first - 1, -1)
-        parts = [self._documents.rows_of[code] for code in codes if code in self._documents.rows_of]
-        filed = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-        return filed[np.searchsorted(filed, first) : np.searchsorted(filed, self._end)][::-1]
+        filed = (self._documents.rows_of.get(code, _NO_ROWS) for code in codes)
+        parts = [rows[np.searchsorted(rows, first) : np.searchsorted(rows, self._end)] for rows in filed]
+        return np.unique(np.concatenate([_NO_ROWS, *parts]))[::-1]
 
     def _known_by(self, day: int) -> int:
         return int(np.searchsorted(self._documents.known_at, self._close_of(day), side="right"))
@@ -286,4 +286,5 @@ def _column_hash(column: pa.ChunkedArray) -> str:
     return content_hash([lengths.hexdigest(), content.hexdigest()])
 
 
+_NO_ROWS: IntArray = np.empty(0, np.int64)
 NO_DOCUMENTS = Documents()

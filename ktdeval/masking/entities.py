@@ -24,7 +24,7 @@ _WORDS = csv_rows(Path(__file__).with_name("entity_words.csv"))
 _LEGAL = {word for row in _WORDS if row["kind"] == "legal form" for word in (row["word"], row["word"].upper())}
 _FORMS = "|".join(map(re.escape, sorted(_LEGAL, key=len, reverse=True)))
 _FORM_AFTER = re.compile(rf"(?:,? (?:{_FORMS})(?![A-Za-z-])(?:\.(?! [A-Z])|\.(?=,))?)+")
-_COMMON = frozenset(row["word"] for row in _WORDS if row["kind"] == "common")
+COMMON_WORDS = frozenset(row["word"] for row in _WORDS if row["kind"] == "common")
 _TOKEN = re.compile(r"[a-z]+|[0-9]+|[&+]|[^\x00-\x7f]+")
 _WORD = re.compile(r"[a-z]+|[0-9]+")
 _BESIDE_TICKER = re.compile(r"[$:(（：] ?\Z")
@@ -94,7 +94,7 @@ class _Alias:
         if any(letter.isalpha() and letter.isascii() for letter in text[start - 1 : start] + text[end : end + 1]):
             return False
         if no_case or not self.is_cased:
-            return text[start:end].lower() not in _COMMON
+            return text[start:end].lower() not in COMMON_WORDS
         return text[start:end] == self.text
 
 

@@ -20,6 +20,7 @@ from ktdeval.errors import LeakError
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
+from ktdeval.masking.entities import COMMON_WORDS
 from ktdeval.masking.payload import render_json
 from ktdeval.masking.text import SPLITTERS, Shape, lowered, normalise, normalise_with_places, places_of
 
@@ -86,18 +87,21 @@ class IdentityIndex:
         self._digits: frozenset[str] = frozenset()
         self._latin: dict[str, list[tuple[str, ...]]] = {}
         self._chinese: dict[str, set[str]] = {}
+        self._symbols: dict[str, str] = {}
+        """Symbols that are common words (`COST`), by these: they are found as they are spelled, other symbols in any case."""
         if assets:
             codes = (*snapshot.codes, *snapshot.indices)
             self._digits = frozenset(match[1] for code in codes if (match := _CODE_DIGITS.fullmatch(code)))
             own_names = set(snapshot.names).difference(snapshot.codes)
             odd_codes = {code for code in codes if not _CODE_DIGITS.fullmatch(code)}
-            for name in sorted(own_names | odd_codes | set(snapshot.industries)):
+            self._symbols = {code.lower(): code for code in odd_codes if code.lower() in COMMON_WORDS}
+            for name in sorted((own_names | odd_codes | set(snapshot.industries)).difference(self._symbols.values())):
                 self._add_name(name)
         visible = () if assets or not dates else {*snapshot.names, *snapshot.industries}
         self._dated_names = tuple(sorted(name for name in map(normalise, visible) if self._has_date(name)))
         """Visible names that read as dates (`April Foods`) and are none."""
         self._chinese_begins = frozenset(begin[0] for begin in self._chinese)
-        keys = {*self._latin, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
+        keys = {*self._latin, *self._symbols, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
         self._keys = frozenset(key.encode() for key in keys)
 
     def find(self, text: str, *, any_code: bool = False) -> list[Hit]:
@@ -188,6 +192,9 @@ class IdentityIndex:
                 yield from (Hit("security code", *span) for span in _codes_of_any_asset(folded, shape))
             names = {parts for key in matched for parts in self._latin.get(key, ())}
             yield from (Hit("company or industry name", *span) for span in _latin_names_in(folded, names))
+            for symbol in self._symbols.keys() & set(matched):
+                found = re.finditer(rf"(?<![A-Za-z]){self._symbols[symbol]}(?![A-Za-z])", folded)
+                yield from (Hit("company or industry name", *match.span()) for match in found)
             if not folded.isascii():
                 yield from self._chinese_in(folded)
         if self._dates:

@@ -46,6 +46,15 @@ _FULL_DATES = (
         re.IGNORECASE,
     ),
 )
+_HEADLINE_DATES = (
+    re.compile(r"(?<=[A-Za-z] )(?:1[0-2]|0?[1-9])/(?:3[01]|[12][0-9]|0?[1-9])(?=:)"),  # Market wrap 8/21:
+    re.compile(r"(?<![a-z])(?:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec)\.? (?:3[01]|[12]?[0-9])(?:st|nd|rd|th)?(?![0-9%])", re.I),
+)
+# In texts without capitals a title often runs into what follows it.
+_GLUED_DATES = (
+    re.compile(r"(?<![0-9.,$])(?:199[0-9]|20[0-3][0-9])(?=[a-z]{3})"),
+    re.compile(r"(?<![a-z])(?:january|february|september|october|november|december)(?=[a-z])"),
+)
 _SEVERAL = frozenset({-1, -2})  # means any asset
 _DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
 
@@ -140,7 +149,7 @@ class TextMask:
             if not new:
                 return tuple(found)
             moved = [one._replace(start=_place(one.start, starts), end=_place(one.end, starts)) for one in new]
-            found = sorted([*_apart(found, moved), *moved])
+            found = sorted([*_apart(found, moved), *moved], key=_place_in_text)
         return None
 
     def _spans(self, text: str, no_case: bool, first: bool) -> list[Hidden]:
@@ -151,9 +160,12 @@ class TextMask:
             known += [Hidden(one.start, one.end, "asset", one.assets) for one in self._entities.find(folded, no_case)]
         if self._lens.hides_dates and first:
             known += _full_dates(folded)
+            patterns = (*_HEADLINE_DATES, *_GLUED_DATES) if no_case else _HEADLINE_DATES
+            known += [Hidden(*match.span(), "date") for pattern in patterns for match in pattern.finditer(folded)]
         known = [one._replace(start=places[one.start], end=places[one.end]) for one in known]
         chosen = _longest(known)
-        return sorted([*chosen, *_apart((self._read(hit, text) for hit in self._guard.find(text)), chosen)])
+        rest = (self._read(hit, text) for hit in self._guard.find(text))
+        return sorted([*chosen, *_apart(rest, chosen)], key=_place_in_text)
 
     def _read(self, hit: Hit, text: str) -> Hidden:
         """What a hit of the guard stands for. A code that no asset of the market has is a company all the same."""
@@ -211,10 +223,21 @@ def _full_dates(folded: str) -> Iterator[Hidden]:
                 continue
 
 
+def _place_in_text(span: Hidden) -> tuple[int, int]:
+    return span.start, span.end
+
+
 def _longest(spans: Iterable[Hidden]) -> list[Hidden]:
-    """Spans that do not overlap: of those that do, the longest, then the first."""
+    """Spans that do not overlap: of those that do, the longest, then the first; those of one asset become one."""
+    joined: list[Hidden] = []
+    for one in sorted(spans, key=_place_in_text):
+        last = joined[-1] if joined else None
+        if last is not None and one.start < last.end and one.assets == last.assets and one.kind == last.kind == "asset":
+            joined[-1] = last._replace(end=max(last.end, one.end))
+        else:
+            joined.append(one)
     chosen: list[Hidden] = []
-    for one in sorted(spans, key=lambda span: (span.start - span.end, span.start)):
+    for one in sorted(joined, key=lambda span: (span.start - span.end, span.start)):
         if _is_apart(one, chosen):
             insort(chosen, one)
     return chosen

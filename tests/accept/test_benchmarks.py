@@ -42,6 +42,7 @@ PRINTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("--symbols", "3", "--days", "2", "--orders", "20"),
         ("first run, invariants at each tick .* ticks/s", "logs identical: True; folded state identical: True"),
     ),
+    "bench_documents.py": (("--sizes", "300,600"), (r"^ +600 items: import .* peak MiB \d+", "^exponents: import ")),
     "coverage_intervals.py": (("--samples", "2", "--days", "20"), (r"\A.*\nmean .*\nratio .*\ndrawdown ",)),
     "bench_calls.py": (
         CALLS,

@@ -18,7 +18,8 @@ from masking_market import BASE_ROW, CODES, MARKET, N_DAYS
 ENTITIES = (
     Entity("002304.SZ", "ticker", "OBB"), Entity("002304.SZ", "name", "Ocean Blue Brewery Corp."),
     Entity("002304.SZ", "former", "Teal & Sons"), Entity("002304.SZ", "product", "Blue Label"),
-    Entity("002304.SZ", "product", "Blue Label Gold"), Entity("002304.SZ", "person", "Ada Quill"),
+    Entity("002304.SZ", "product", "Blue Label Gold"), Entity("002304.SZ", "product", "Brewery Gold"),
+    Entity("002304.SZ", "person", "Ada Quill"),
     Entity("600519.SH", "name", "五粮"), Entity("600519.SH", "ticker", "V"), Entity("600519.SH", "ticker", "NOW"),
     Entity("688981.SH", "name", "dogecoins"), Entity("688981.SH", "ticker", "XBT"), Entity("000002.SZ", "name", "Twinned"),
     Entity("300750.SZ", "name", "Twinned"), Entity("RIVAL", "name", "Other Rival"),
@@ -64,6 +65,10 @@ def masked(
         ("On 2024-01-30, Jan. 31st, 2024 and 1 February 2024 in 2023, Q1 2024", "On day_+0, day_+1 and day_+2 in [date]"),
         ("2024年2月3日收盘，二〇二三年", "day_+3收盘，[date]"),
         ("by June 9, 2025, on Monday, January 2; 31/12/2023", "by [date], on [date]; [date]"),
+        ("Ocean Blue Brewery Gold won", "<002304> won"),
+        ("Wrap 8/21: open 24/7, 1/2 of 8/21", "Wrap [date]: open 24/7, 1/2 of 8/21"),
+        ("by dec. 13, decs 13 and sep 2", "by [date], decs 13 and [date]"),
+        ("in januaryfollowing 2022successful 2020s, $2022abc", "in [date]following [date]successful [date], $2022abc"),
         ("2024-02-30 or 2031-01-01", "[date] or [date]"),
         ("It may march on for 5,000 shares at 1.2024 CNY", "It may march on for 5,000 shares at 1.2024 CNY"),
         ("no \ue000 private \uf8ff characters", "no   private   characters"),
@@ -75,6 +80,17 @@ def test_what_gives_assets_and_days_away_is_replaced(text: str, shown: str) -> N
     assert result is not None
     sector = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW).sector_handle("银行")
     assert result.replace(sector, "SECTOR") == shown
+
+
+def test_a_symbol_that_is_a_common_word_is_one_only_as_it_is_spelled() -> None:
+    codes = ("COST", "MSFT", *CODES[2:])
+    market = replace(SNAPSHOT, codes=codes, documents=Documents.of(()), instruments=())
+    lens = Lens(MaskConfig("blinded"), 1, market, BASE_ROW)
+    shown = lens.render(TextMask(lens, market).mask("Cost of msft and COST, at no cost; COSTS", 25))
+    assert shown == f"Cost of {lens.asset_handle(1)} and {lens.asset_handle(0)}, at no cost; COSTS"
+    guard = LeakGuard(lens, market)
+    guard.check("what it may cost")
+    assert guard.redact("COST or cost or msft") == "[withheld] or cost or [withheld]"
 
 
 def test_what_is_ambiguous_is_dropped_unless_the_document_says_who_is_meant() -> None:

@@ -22,7 +22,7 @@ from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.executor import REJECTIONS
-from ktdeval.trading.types import Order
+from ktdeval.trading.types import Order, Scale
 
 SUBMIT_TOOL = "submit_action"
 MAX_PROBLEMS = 5
@@ -31,8 +31,10 @@ _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 _DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders keeps the portfolio as it is."
 
 
-def action_schema(config: HarnessConfig, *, whole_shares: bool = True) -> dict[str, JsonValue]:
-    """Return the JSON Schema (draft 2020-12) of an action; where shown share counts are rescaled, shares need not be whole."""
+def action_schema(config: HarnessConfig, *, whole_shares: bool = True, shorts: bool = False) -> dict[str, JsonValue]:
+    """Return the JSON Schema (draft 2020-12) of an action; where shown share counts are rescaled, or shares trade in fractions,
+    they need not be whole, and where there are short sales a target weight may be below 0.
+    """
     text = resources.files("ktdeval.harness").joinpath("action_schema.json").read_text("utf-8")
     schema: dict[str, JsonValue] = json.loads(text)
     properties = schema["properties"]["orders"]["items"]["properties"]
@@ -41,6 +43,8 @@ def action_schema(config: HarnessConfig, *, whole_shares: bool = True) -> dict[s
         shares = properties["shares"]
         del shares["minimum"]
         shares |= {"type": "number", "exclusiveMinimum": 0}
+    if shorts:
+        properties["target_weight"]["minimum"] = -1
     return schema
 
 
@@ -65,9 +69,12 @@ class SubmissionForm(Protocol):
 class ActionForm:
     """Reads submissions under one mask. Make one per episode: the schema is compiled once."""
 
-    def __init__(self, config: HarnessConfig, lens: Lens) -> None:
-        schema = action_schema(config, whole_shares=not lens.mask.rebase_prices)
+    def __init__(self, config: HarnessConfig, lens: Lens, scales: Sequence[Scale] = (), shorts: bool = False) -> None:
+        """`scales`: [N] of each asset, those of A-shares where there are none; `shorts`: whether any asset can be sold short."""
+        whole = not lens.mask.rebase_prices and all(scale.steps_per_unit == 1 for scale in scales)
+        schema = action_schema(config, whole_shares=whole, shorts=shorts)
         self._lens = lens
+        self._scales = scales
         self._validator = Draft202012Validator(schema)
         shown = copy.deepcopy(schema)
         del shown["$schema"]
@@ -108,7 +115,8 @@ class ActionForm:
     def _order(self, asset: int | None, item: Mapping[str, Any]) -> Order:
         weight, shares = item.get("target_weight"), item.get("shares")
         if shares is not None:
-            shares = max(1, round(shares) if asset is None else self._lens.shares_in(asset, shares))
+            steps = self._scales[asset].steps_per_unit if asset is not None and self._scales else 1
+            shares = max(1, round(shares if asset is None else self._lens.shares_in(asset, shares) * steps))
         return Order(
             asset=asset,
             side=item["side"],

@@ -218,9 +218,9 @@ class Lens:
         """Was the asset in the universe by day `row`? Before, no handle may tell that it will be."""
         return self._joined[asset] <= row
 
-    def shares_in(self, asset: int, shown: float) -> int:
+    def shares_in(self, asset: int, shown: float) -> float:
         """True shares of an asset from a number of shares as shown: differs only under `rebase_prices`."""
-        return round(shown) if self._scale is None else round(shown * self._scale[asset])
+        return shown if self._scale is None else shown * self._scale[asset]
 
     def is_hidden_identity(self, text: str) -> bool:
         """Is this a real code (any vendor style), company, industry or date that the mask hides? Counts as unmask attempt."""

@@ -218,7 +218,7 @@ class TradingEpisode:
             lens=lens,
             guard=LeakGuard(lens, parts.snapshot),
             tools=parts.tools,
-            form=ActionForm(parts.task.harness, lens),
+            form=ActionForm(parts.task.harness, lens, parts.tape.scales, parts.tape.shorts),
             harness=parts.task.harness,
             params=build(CallParams, spec.call, "call"),
             seed=spec.call_seed,

@@ -14,6 +14,7 @@ from ktdeval.trading.market_tape import MarketTape as MarketTape, TradingDay as 
 from ktdeval.trading.terms import Terms as Terms, limits_of as limits_of, terms_of as terms_of
 from ktdeval.trading.types import (
     Account as Account,
+    AccountConfig as AccountConfig,
     Action as Action,
     Charge as Charge,
     Order as Order,
@@ -23,4 +24,5 @@ from ktdeval.trading.types import (
     Scale as Scale,
     Side as Side,
     TradingConfig as TradingConfig,
+    trading_rules as trading_rules,
 )

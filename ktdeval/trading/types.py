@@ -8,12 +8,14 @@ steps.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from ktdeval.fields import option
-from ktdeval.market.venue import Venue
+from ktdeval.errors import ConfigError
+from ktdeval.fields import build, option
+from ktdeval.market.venue import Fees, FillRule, Venue, find_venue
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,45 @@ class TradingConfig:
         False, help="give feedback and a retry for a submission with an order that is known to break a rule when it is decided"
     )
     venue: Venue | None = option(None, help="venue of all assets; null: each one's own", leave_out_null=True)
+
+
+@dataclass(frozen=True)
+class AccountConfig:
+    """Account of a task on any market. Part of the task's config, and so of the card, with the rules of the venue that it names."""
+
+    initial_cash: int = option(100_000, help="starting cash in units of the market's currency", minimum=1)
+    venue: str | None = option(None, help="venue whose rules all assets trade under; null: each asset under its own")
+    fees: Fees | None = option(None, help="costs in the place of the venue's; null: the venue's own")
+    fill: FillRule | None = option(None, help="price of fills in the place of the venue's; null: the venue's own")
+    max_positions: int = option(20, help="names held at once", minimum=1)
+    max_weight: float = option(0.25, help="largest weight of one name that an order may reach", minimum=0.001, maximum=1)
+    constraint_feedback: bool = option(
+        False, help="give feedback and a retry for a submission with an order that is known to break a rule when it is decided"
+    )
+
+    def rules(self, where: str) -> TradingConfig:
+        """Return what the executor reads. Raises ConfigError: costs or a fill rule without a venue that they belong to."""
+        own = {name: value for name in ("fees", "fill") if (value := getattr(self, name)) is not None}
+        if own and self.venue is None:
+            raise ConfigError(f"{where}: {' and '.join(own)}: name the venue whose rules they replace")
+        venue = None if self.venue is None else dataclasses.replace(find_venue(self.venue), **own)
+        limits = (self.max_positions, self.max_weight, self.constraint_feedback)
+        return TradingConfig(
+            initial_cash_cny=self.initial_cash,
+            max_positions=limits[0],
+            max_weight=limits[1],
+            constraint_feedback=limits[2],
+            venue=venue,
+        )
+
+
+def trading_rules(mapping: Mapping[str, Any], where: str) -> TradingConfig:
+    """Return the rules that a task's `trading` options on a card come to: those of A-shares, or of an account on any market. Raises
+    ConfigError, which `where` starts.
+    """
+    if "initial_cash" in mapping:
+        return build(AccountConfig, mapping, where).rules(where)
+    return build(TradingConfig, mapping, where)
 
 
 Side = Literal["BUY", "SELL"]

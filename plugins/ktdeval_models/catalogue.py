@@ -21,7 +21,7 @@ from ktdeval.seeds import derive_seed
 from ktdeval_models.chaos import ChaosModel
 from ktdeval_models.conversation import Call, Conversation, Row
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
-from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance
+from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance, sell_short
 
 SCREENS = ("MOM_12_1", "-RV_60", "ILLIQ", "REV_ON", "-MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "-CV_VOL")
 MOST_FACTORS = 6  # that one screen takes
@@ -113,7 +113,8 @@ class RandomModel(KeylessModel):
         if not conversation.is_submission:
             return []
         chance, state = _chance(conversation, "orders"), conversation.state
-        held = [row["stock_id"] for row in conversation.rows(state["positions"])]
+        holdings = {row["stock_id"]: row["weight"] for row in conversation.rows(state["positions"])}
+        held = list(holdings)
         sells = [stock for stock in held if chance.random() < self.params.sell_probability]
         screened = conversation.rows(conversation.result("screen_candidates").get("candidates"))
         rows = screened or conversation.rows(state.get("candidates"))
@@ -124,10 +125,17 @@ class RandomModel(KeylessModel):
         count = max(0, min(int(chance.integers(self.params.max_buys + 1)), len(names), vacant))
         picks = [names[place] for place in chance.permutation(len(names))[:count]]
         limit = min(self.params.largest_weight, limits["max_weight"])
-        intents = [Intent(stock, "SELL", 0.0, _confidence(chance), "sold by the toss of a coin") for stock in sells]
+        intents = [
+            Intent(stock, "SELL" if holdings[stock] >= 0 else "BUY", 0.0, _confidence(chance), "sold by the toss of a coin")
+            for stock in sells
+        ]
+        shorts = (self.params.short_probability or 0.0) if limits.get("short_sales") else 0.0
         for stock in picks:
             weight = round(float(chance.uniform(limit / 4, limit)), 4)
-            intents.append(Intent(stock, "BUY", weight, _confidence(chance), "bought by the toss of a coin"))
+            if shorts and chance.random() < shorts:
+                intents.append(Intent(stock, "SELL", -weight, _confidence(chance), "sold short by the toss of a coin"))
+            else:
+                intents.append(Intent(stock, "BUY", weight, _confidence(chance), "bought by the toss of a coin"))
         return intents
 
 
@@ -143,7 +151,7 @@ class RankModel(KeylessModel):
     """Holds the names that rank best by one figure, in equal weights, with a buffer against needless trading."""
 
     def __init__(self, figure: str, lowest_first: bool, params: RankParams) -> None:
-        self.label = figure
+        self.label = figure = params.by or figure
         self.weights: Mapping[str, float] = {figure: -1.0 if lowest_first else 1.0}
         self.params = params
         self.band = (0.0, params.trim_above)  # multiples of the target weight beyond which a holding is corrected
@@ -161,8 +169,15 @@ class RankModel(KeylessModel):
         ranking = self.ranking(conversation)
         if ranking is None:
             return []
-        sizing = Sizing.equal(conversation.state, self.params.positions, self.params.invested, self.band)
-        return rebalance(conversation, ranking, sizing)
+        shorts = self.params.shorts if conversation.state["constraints"].get("short_sales") else None
+        # Half of what is invested backs the shorts: their margin can't be spent.
+        invested = self.params.invested / 2 if shorts else self.params.invested
+        sizing = Sizing.equal(conversation.state, self.params.positions, invested, self.band)
+        intents = rebalance(conversation, ranking, sizing)
+        if shorts is None:
+            return intents
+        worst = ranking.buyable[self.params.positions :][-shorts:][::-1]
+        return [*intents, *sell_short(conversation, worst, frozenset(row["stock_id"] for row in worst), invested / shorts)]
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
         """Ranking by what the tools say, else by the table of the prompt; None where neither shows anything."""

@@ -17,6 +17,16 @@ class RankParams:
         0.98, help="share of NAV to invest; the rest covers costs and gaps at the open", minimum=0.01, maximum=1.0
     )
     trim_above: float = option(1.5, help="a holding is cut back when it exceeds this multiple of its target weight", minimum=1.01)
+    by: str | None = option(
+        None, help="rank by another figure that is shown, such as return_20d_pct; null: the model's own", leave_out_null=True
+    )
+    shorts: int | None = option(
+        None,
+        help="names sold short, the worst of the ranking, where a market allows it; null: none",
+        minimum=1,
+        maximum=1000,
+        leave_out_null=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +66,13 @@ class RandomParams:
     max_buys: int = option(3, help="most names bought at a step", minimum=0, maximum=100)
     largest_weight: float = option(
         0.08, help="upper end of the target weight of a buy; the lower end is a quarter of it", minimum=0.001, maximum=1.0
+    )
+    short_probability: float | None = option(
+        None,
+        help="chance that a name drawn is sold short, where a market allows it; null: none",
+        minimum=0.0,
+        maximum=1.0,
+        leave_out_null=True,
     )
 
 

@@ -11,7 +11,7 @@ from ktdeval_models.conversation import Conversation, Row
 
 RESERVE = 0.005
 SMALLEST_BUY = 0.01
-_UNSELLABLE = frozenset({"suspended", "limit_down", "not_listed"})
+_UNSELLABLE = frozenset({"suspended", "limit_down", "closed", "not_listed"})
 
 
 class Intent(NamedTuple):
@@ -62,7 +62,7 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
     corrected; vacant places go to the best names not held. Buys share the cash there is.
     """
     state, kept = conversation.state, ranking.kept
-    held = conversation.rows(state["positions"])
+    held = [row for row in conversation.rows(state["positions"]) if row["weight"] >= 0]
     known = {row["stock_id"] for row in held}
     sellable = [row for row in held if row["status"] not in _UNSELLABLE]
     sells = [row for row in sellable if not row["member"] or (kept is not None and row["stock_id"] not in kept)]
@@ -101,6 +101,19 @@ def _buys(fresh: Sequence[Row], sizing: Sizing, cash: float, label: str) -> list
 
 def _is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
     """True when the smallest permitted buy is not more than the target weight."""
-    limits, price = state["constraints"], row["close_cny"]
-    shares = limits["star_min_shares"] if row["board"] == "star" else limits["lot_shares"]
+    limits = state["constraints"]
+    if "lot_shares" not in limits:  # a market of fractions
+        return row["close"] is not None
+    price, shares = row["close_cny"], limits["star_min_shares"] if row["board"] == "star" else limits["lot_shares"]
     return price is not None and bool(price * shares <= weight * state["account"]["nav_cny"])
+
+
+def sell_short(conversation: Conversation, worst: Sequence[Row], kept: frozenset[str], weight: float) -> list[Intent]:
+    """Return the orders that hold the worst names of a ranking short, at most `weight` each, and buy back those not in `kept`."""
+    held = {row["stock_id"]: row for row in conversation.rows(conversation.state["positions"])}
+    shorts = [row for row in held.values() if row["weight"] < 0]
+    gone = [row for row in shorts if row["stock_id"] not in kept and row["status"] not in _UNSELLABLE]
+    back = [Intent(row["stock_id"], "BUY", 0.0, 0.5, "no longer among the worst") for row in gone]
+    vacant = len(worst) - len(shorts) + len(gone)
+    fresh = [row["stock_id"] for row in worst if row["stock_id"] not in held][: max(0, vacant)]
+    return [*back, *(Intent(stock, "SELL", -weight, 0.55, "among the worst by the ranking") for stock in fresh)]

@@ -13,10 +13,9 @@ from msgspec.structs import asdict
 from ktdeval import stats
 from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
 from ktdeval.errors import ConfigError
-from ktdeval.fields import build
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.trading import Ledger, MarketTape, TradingConfig
+from ktdeval.trading import Ledger, MarketTape, TradingConfig, trading_rules
 from ktdeval_report.inputs import Cell, Evaluation
 
 TRADING = ("timing", "fees", "rounding")  #: Lines of an attribution that come from trading, and not from what was held
@@ -130,7 +129,7 @@ class Workbench:
 
     def _envelope(self, evaluation: Evaluation, ledger: Ledger, market: MarketSnapshot) -> stats.Envelope | str:
         try:
-            config = build(TradingConfig, evaluation.card.task.config.get("trading") or {}, "trading rules on the card")
+            config = trading_rules(evaluation.card.task.config.get("trading") or {}, "trading rules on the card")
         except ConfigError as error:
             return str(error)
         key = (market.id, config)

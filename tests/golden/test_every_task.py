@@ -33,14 +33,14 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
 
 def short_run(task: str, folder: Path) -> Path:
     """The folder of a run of three steps with a model of this machine."""
-    is_trading = load_plugins().spec("tasks", task).groups[0].startswith("ktdfin")
+    is_trading = load_plugins().spec("tasks", task).groups[0].startswith(("ktdfin", "markets"))
     has_market = "qfinzero" not in task
     config = RunConfig(
         model="builtin/momentum" if is_trading else "builtin/chaos",
         tasks=(task,),
         limit=3,
         mask_key="0" * 32 if has_market else None,
-        windows=("W1",) if has_market else (),
+        windows=() if not has_market else ("2024-04-01:2024-06-05",) if task.startswith("market_") else ("W1",),
         out=str(folder),
     )
     result = evaluate(config, load_plugins())

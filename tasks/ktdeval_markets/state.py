@@ -1,0 +1,179 @@
+"""What is shown at a close: the account as booked, and a table of the market's assets with figures of their prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ktdeval.market import FloatArray, MarketSnapshot, MarketView
+from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares
+from ktdeval.trading import MarketTape, OrderRecord, Scale, StepRecord, TradingConfig
+
+LOOKBACK_DAYS, LIQUIDITY_DAYS, VOLATILITY_DAYS = 60, 20, 20
+RETURN_DAYS = (1, 5, 20, 60)
+_PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
+_FIGURES = (*(f"return_{days}d_pct" for days in RETURN_DAYS), "volatility_20d_pct", "drawdown_60d_pct")
+ASSET_COLUMNS = ("stock_id", "kind", "status", *_PARTS, "volume", *_FIGURES)
+POSITION_COLUMNS = ("stock_id", "shares", "locked_shares", "last_close", "value", "weight", "member", "status")
+ORDER_COLUMNS = ("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price", "cost")
+CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Parts that do not change within an episode."""
+
+    lens: Lens
+    snapshot: MarketSnapshot
+    tape: MarketTape
+    trading: TradingConfig
+    base_row: int
+    shown: int  #: most assets in the table
+
+    @property
+    def initial_cash(self) -> float:
+        """In units of the account's currency."""
+        return float(self.trading.initial_cash_cny)
+
+    def money(self, minor: int) -> Payload:
+        """An amount of the account in units of its currency."""
+        return OwnFigure(minor / self.tape.minor_per_unit)
+
+    def scale(self, code: str) -> tuple[int, Scale]:
+        """Column and units of a code."""
+        asset = self.snapshot.asset_index[code]
+        return asset, self.tape.scales[asset]
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> Payload:
+    """Return a table payload."""
+    return {"columns": list(columns), "rows": [list(row) for row in rows]}
+
+
+def account(stage: Stage, last: StepRecord | None) -> Payload:
+    """Cash, holdings and NAV as booked at the last close."""
+    initial = round(stage.initial_cash * stage.tape.minor_per_unit)
+    cash, held, nav = (initial, 0, initial) if last is None else (last.cash_minor, last.holdings_minor, last.nav_minor)
+    return {
+        "cash": stage.money(cash),
+        "holdings": stage.money(held),
+        "nav": stage.money(nav),
+        "cash_weight": round(cash / nav, 4) if nav > 0 else 0.0,
+        "portfolio_return_pct": round((nav / initial - 1.0) * 100.0, 3),
+        "positions_held": 0 if last is None else len(last.positions),
+    }
+
+
+def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
+    """Holdings and shorts, the largest first."""
+    rows = []
+    for held in sorted(last.positions if last else (), key=lambda held: -abs(held.value_minor)):
+        asset, scale = stage.scale(held.code)
+        weight = round(held.value_minor / last.nav_minor, 4) if last and last.nav_minor > 0 else 0.0
+        shares = (Shares(asset, held.shares / scale.steps_per_unit), Shares(asset, held.locked / scale.steps_per_unit))
+        price = Price(asset, held.price_ticks / scale.ticks_per_unit, view.day)
+        member = bool(view.member[view.day, asset])
+        rows.append((AssetRef(asset), *shares, price, stage.money(held.value_minor), weight, member, status(view, asset)))
+    return table(POSITION_COLUMNS, rows)
+
+
+def last_step(stage: Stage, record: StepRecord) -> Payload:
+    """Outcomes of the previous step's orders, and what the venue charged. A stock_id that was no asset shows as null."""
+    shown: dict[str, Payload] = {
+        "decided_by": record.provenance,
+        "failures": dict(record.failures),
+        "orders": table(ORDER_COLUMNS, [_order_row(stage, order) for order in record.orders]),
+    }
+    if record.charges:
+        rows = []
+        for charge in record.charges:
+            asset, scale = stage.scale(charge.code)
+            quantity = Shares(asset, charge.shares / scale.steps_per_unit)
+            rows.append((AssetRef(asset), charge.kind, quantity, stage.money(charge.cash_minor)))
+        shown["charges"] = table(CHARGE_COLUMNS, rows)
+    return shown
+
+
+def _order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
+    head, tail = (order.side, order.target_weight), (order.status, order.rule)
+    if order.code is None:  # what was submitted is not repeated: it may be an identity that the mask hides
+        return (None, *head, None, *tail, 0, None, 0)
+    asset, scale = stage.scale(order.code)
+    ordered = None if order.shares is None else Shares(asset, order.shares / scale.steps_per_unit)
+    price = Price(asset, order.price_ticks / scale.ticks_per_unit) if order.filled_shares else None
+    return (
+        AssetRef(asset),
+        *head,
+        ordered,
+        *tail,
+        Shares(asset, order.filled_shares / scale.steps_per_unit),
+        price,
+        stage.money(order.fee_minor),
+    )
+
+
+def status(view: MarketView, asset: int) -> str:
+    """`trading`, `closed` (no trade this day) or `not_listed` at this close."""
+    if np.isfinite(view.close[view.day, asset]) and view.volume[view.day, asset] != 0:
+        return "trading"
+    return "closed" if np.isfinite(view.close[:, asset]).any() else "not_listed"
+
+
+def assets(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
+    """Members and what is held, in the episode's own order; the most traded ones where there are too many to show."""
+    day, order = view.day, stage.lens.order
+    held = {stage.snapshot.asset_index[position.code] for position in (last.positions if last else ())}
+    listed = [asset for asset in order if view.member[day, asset] or asset in held]
+    if len(listed) > stage.shown:
+        window = slice(max(0, day + 1 - LIQUIDITY_DAYS), day + 1)
+        traded = np.nan_to_num(view.volume[window] * view.close[window]).sum(axis=0)
+        most = set(sorted(listed, key=lambda asset: (asset not in held, -traded[asset]))[: stage.shown])
+        listed = [asset for asset in listed if asset in most]
+    closes = _closes(view)
+    return table(ASSET_COLUMNS, [_asset_row(stage, view, closes, asset) for asset in listed])
+
+
+def _closes(view: MarketView) -> FloatArray:
+    """[rows, N] adjusted closes of the last days, each filled forward within them; NaN before an asset's first."""
+    window = np.array(view.adjusted_close[max(0, view.day - LOOKBACK_DAYS) :])
+    for row in range(1, len(window)):
+        np.copyto(window[row], window[row - 1], where=np.isnan(window[row]))
+    return window
+
+
+def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -> Sequence[Payload]:
+    day, path, ref = view.day, closes[:, asset], AssetRef(asset)
+    prices = ((part, float(getattr(view, part)[day, asset])) for part in _PARTS)
+    volume = float(view.volume[day, asset])
+    changes = []
+    for days in RETURN_DAYS:
+        known = len(path) > days and path[-1 - days] > 0
+        changes.append(ref.change_pct(_digits((path[-1] / path[-1 - days] - 1.0) * 100.0), day, day - days) if known else None)
+    recent = path[-1 - VOLATILITY_DAYS :]
+    moves = recent[1:] / recent[:-1] - 1.0
+    spread = float(np.std(moves, ddof=1)) * 100.0 if len(moves) == VOLATILITY_DAYS and np.isfinite(moves).all() else float("nan")
+    fall = (path[-1] / np.fmax.reduce(path) - 1.0) * 100.0
+    return (
+        ref,
+        stage.snapshot.kinds[asset],
+        status(view, asset),
+        *(Price(asset, value, day, part) if value == value else None for part, value in prices),
+        Shares(asset, _digits(volume), day) if volume == volume else None,
+        *changes,
+        *(
+            ref.figure(_digits(value), name, day) if value == value else None
+            for name, value in zip(_FIGURES[-2:], (spread, fall), strict=True)
+        ),
+    )
+
+
+def _digits(value: float) -> float:
+    return float(f"{float(value):.4g}")
+
+
+def day_of(view: MarketView) -> Payload:
+    """The day of a view."""
+    return DayRef(view.day)

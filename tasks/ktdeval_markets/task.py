@@ -1,0 +1,159 @@
+"""A task on any market: its config, its prompts (rules of the venues in words, a table of the assets), its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from ktdeval.contracts import EpisodeSpec, Mask, TaskConfig, Window, windows_of
+from ktdeval.fields import option, to_mapping
+from ktdeval.harness import Observation
+from ktdeval.jsonio import JsonValue, sha256_hex
+from ktdeval.market import MarketSnapshot, MarketView, Venue, window_rows
+from ktdeval.masking import Lens, MaskConfig
+from ktdeval.trading import Account, AccountConfig, MarketTape, StepRecord
+from ktdeval.yamlio import load_yaml
+from ktdeval_markets import state
+from ktdeval_markets.state import Stage
+
+_FOLDER = Path(__file__).parent
+_TEXTS = ("prompts/system.md", "prompts/user.md", "wording.yaml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarketConfig(TaskConfig):
+    """One variant of a task on any market."""
+
+    mask: Mask = option(
+        help="what the model may not see: codes (stock_blind), dates (date_blind), both (blinded), nothing (bright)"
+    )
+    metrics: tuple[str, ...] = option(help="metrics on the card, in order")
+    shown: int = option(120, help="most assets in the table of a step; the most traded ones where there are more", minimum=1)
+    rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
+    round_digits: int | None = option(None, help="significant digits of the figures shown; null: as they are", minimum=1, maximum=6)
+    noise_pct: float = option(0.0, help="multiplicative noise on each asset's shown prices, in per cent", minimum=0.0, maximum=50.0)
+    trading: AccountConfig = option(AccountConfig(), help="account, limits, and what replaces rules of the venues")
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError if values do not go together."""
+        super().check(where)
+        self.trading.rules(f"{where}: trading")
+
+
+@cache
+def _text(name: str) -> str:
+    """Text of a file that ships with the package (a constant, so it is read once)."""
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+@cache
+def _wording() -> dict[str, Any]:
+    return load_yaml(_FOLDER / "wording.yaml")
+
+
+def venue_line(venue: Venue) -> str:
+    """Trading conditions of a venue in words."""
+    fees, money = venue.fees, venue.currency
+    costs = [f"{fees.buy_bps:g} basis points of a buy and {fees.sell_bps:g} of a sell"] if fees.buy_bps or fees.sell_bps else []
+    costs += [f"{money} {fees.per_unit:g} for each share or coin"] if fees.per_unit else []
+    costs += [f"at least {money} {fees.minimum:g} an order"] if fees.minimum else []
+    costs += [f"at most {fees.maximum_bps:g} basis points"] if fees.maximum_bps is not None else []
+    levied = fees.sell_levy_bps or fees.sell_levy_per_unit
+    costs += (
+        [f"levies of {fees.sell_levy_bps:g} basis points and {money} {fees.sell_levy_per_unit:g} a share on sells"]
+        if levied
+        else []
+    )
+    lot = f", bought in lots of {venue.lot_steps / venue.steps_per_unit:g}" if venue.lot_steps > 1 else ""
+    short = venue.short
+    return Template(_wording()["venue"]).substitute(
+        name=venue.name,
+        step=f"{1 / venue.steps_per_unit:.8f}".rstrip("0").rstrip("."),
+        lot=lot,
+        costs=f"costs {', '.join(costs)}" if costs else "no costs",
+        smallest=f"; orders of at least {money} {venue.minimum_notional:g}" if venue.minimum_notional else "",
+        lock="what was bought on a day can't be sold on it; " if venue.settlement_lock else "",
+        short="no short sales"
+        if short is None
+        else f"short sales at {short.borrow_pct_a_year:g} % interest a year, initial margin {short.initial_margin_pct:g} %, "
+        f"maintenance margin {short.maintenance_margin_pct:g} %",
+    )
+
+
+class MarketScene:
+    """One episode. Implements `ktdeval.contracts.Scene`."""
+
+    def __init__(self, config: MarketConfig, stage: Stage, venues: Mapping[str, Venue]) -> None:
+        self.lens = stage.lens
+        self._stage = stage
+        self._limits = {
+            "max_positions": stage.trading.max_positions,
+            "max_weight": stage.trading.max_weight,
+            "short_sales": stage.tape.shorts,
+            "min_reason_chars": config.harness.min_reason_chars,
+        }
+        words, fills = _wording(), {venue.fill for venue in venues.values()}
+        self._system = Template(_text("prompts/system.md")).substitute(
+            currency=stage.tape.currency,
+            initial_cash=f"{stage.trading.initial_cash_cny:,}",
+            fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
+            shorts=words["shorts" if stage.tape.shorts else "long_only"],
+            venues="\n".join(map(venue_line, venues.values())),
+            max_positions=stage.trading.max_positions,
+            max_weight_pct=f"{stage.trading.max_weight * 100:g}",
+            **{name: getattr(config.harness, name) for name in ("schema_retries", "min_reason_chars")},
+        )
+
+    def observe(self, step: int, view: MarketView, account: Account, last: StepRecord | None) -> Observation:  # noqa: ARG002 - as booked in `last`
+        """Return the prompt of one step."""
+        stage = self._stage
+        self.lens.move_to(view.day)
+        shown = {
+            "day": state.day_of(view),
+            "account": state.account(stage, last),
+            "positions": state.positions(stage, view, last),
+            "last_step": None if last is None else state.last_step(stage, last),
+            "constraints": self._limits,
+            "candidates": state.assets(stage, view, last),
+        }
+        texts = {"date_label": self.lens.day_handle(view.day), "step": step, "state": self.lens.render_text(shown)}
+        return Observation(step, self._system, Template(_text("prompts/user.md")).substitute(texts))
+
+    def tool_context(self, step: int, view: MarketView, account: Account) -> None:
+        """There are no research tools."""
+
+
+class MarketTask:
+    """One variant. Implements `ktdeval.api.Task`."""
+
+    mode = "market"
+    tools: tuple[str, ...] = ()
+
+    def __init__(self, name: str, config: MarketConfig) -> None:
+        self.name, self.version = name, config.version
+        self.mask: str = config.mask
+        self.metrics, self.harness = config.metrics, config.harness
+        self.trading = config.trading.rules(name)
+        self.windows: Mapping[str, Window] = windows_of(config)
+        self.default_windows = config.default_windows
+        self._config = config
+
+    def describe(self) -> Mapping[str, JsonValue]:
+        """Return the whole config, the rules of the venue that it names, and the hashes of the texts."""
+        rules = None if self.trading.venue is None else to_mapping(self.trading.venue)
+        texts = {name: sha256_hex(_text(name)) for name in _TEXTS}
+        return {"name": self.name, "mode": self.mode, **to_mapping(self._config), "venue_rules": rules, "prompts": texts}
+
+    def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> MarketScene:
+        """Open one episode; DataError where the window lies outside the snapshot."""
+        base_row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1
+        config = self._config
+        mask = MaskConfig(config.mask, config.rebase_prices, config.round_digits, config.noise_pct)
+        lens = Lens(mask, spec.mask_seed, snapshot, base_row)
+        stage = Stage(lens, snapshot, MarketTape.from_snapshot(snapshot, self.trading), self.trading, base_row, config.shown)
+        venue = self.trading.venue
+        return MarketScene(config, stage, snapshot.rules if venue is None else {venue.name: venue})

@@ -1,0 +1,167 @@
+"""Tasks on any market: what is shown, in which words, and what orders of fractions and shorts become."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.contracts import EpisodeSpec, Window
+from ktdeval.errors import ConfigError, LeakError
+from ktdeval.harness.action import ActionForm
+from ktdeval.market import Instrument, MarketSnapshot, find_venue
+from ktdeval.masking.identities import LeakGuard
+from ktdeval.registry import load_plugins
+from ktdeval.trading import AccountConfig, MarketTape, trading_rules
+from ktdeval_markets.task import MarketTask, venue_line
+from trading_market import make_market
+
+CODES = ("BTC", "COST", "TSLA")
+N_DAYS = 70
+
+
+def market(poison_after: int | None = None) -> MarketSnapshot:
+    """A coin and two stocks that rest at every third day; poisoned after a row where one is given."""
+    chance = np.random.default_rng(3)
+    prices = np.round(np.array([60_000.5, 940.0, 300.0]) * np.cumprod(1 + 0.02 * chance.standard_normal((N_DAYS, 3)), axis=0), 2)
+    prices[2::3, 1:] = np.nan
+    if poison_after is not None:
+        prices[poison_after + 1 :] *= 7.7
+    instruments = (Instrument("crypto", "USD", "crypto_spot"), *(Instrument("stock", "USD", "us_equity"),) * 2)
+    made = make_market(CODES, prices.tolist(), instruments=instruments, volume=np.where(np.isnan(prices), np.nan, 1234.5).tolist())
+    meta = dataclasses.replace(made.meta, benchmark="")
+    return dataclasses.replace(made, meta=meta, indices={}, index_names={}, days=np.datetime64("2025-01-01") + np.arange(N_DAYS))
+
+
+def task(name: str = "market_blinded") -> MarketTask:
+    made = load_plugins().make_task(name)
+    assert isinstance(made, MarketTask)
+    return made
+
+
+def scene_of(snapshot: MarketSnapshot, name: str = "market_blinded") -> Any:
+    spec = EpisodeSpec(
+        task=name, task_version="1", task_hash="", snapshot="0" * 64, mask=task(name).mask, mode="market",
+        window=Window("w", "2025-03-05", "2025-03-10"), model="builtin/hold", model_args={}, agent="react", agent_args={},
+    )  # fmt: skip
+    return task(name).scene(spec, snapshot)
+
+
+def state_of(user: str) -> dict[str, Any]:
+    found = re.search(r"```json\n(.*?)\n```", user, re.DOTALL)
+    assert found is not None
+    shown: dict[str, Any] = json.loads(found[1])
+    return shown
+
+
+def test_a_step_shows_the_account_and_every_asset_with_figures_of_the_days_so_far() -> None:
+    snapshot = market()
+    scene, row = scene_of(snapshot, "market_bright"), 62
+    observation = scene.observe(0, snapshot.as_of(row), None, None)
+    shown = state_of(observation.user)
+    assert shown["account"] == {
+        "cash": 1e5, "holdings": 0.0, "nav": 1e5, "cash_weight": 1.0, "portfolio_return_pct": 0.0, "positions_held": 0,
+    }  # fmt: skip
+    rows = {one[0]: dict(zip(shown["candidates"]["columns"], one, strict=True)) for one in shown["candidates"]["rows"]}
+    assert set(rows) == set(CODES)
+    coin, closes = rows["BTC"], snapshot.close[: row + 1, 0]
+    assert (coin["kind"], coin["status"], rows["TSLA"]["status"]) == ("crypto", "trading", "closed")
+    assert coin["close"] == pytest.approx(closes[-1], rel=1e-5)
+    assert coin["return_5d_pct"] == pytest.approx((closes[-1] / closes[-6] - 1) * 100, rel=1e-3)
+    assert coin["return_60d_pct"] == pytest.approx((closes[-1] / closes[-61] - 1) * 100, rel=1e-3)
+    moves = closes[-20:] / closes[-21:-1] - 1
+    assert coin["volatility_20d_pct"] == pytest.approx(np.std(moves, ddof=1) * 100, rel=1e-3)
+    assert coin["drawdown_60d_pct"] == pytest.approx((closes[-1] / closes[-61:].max() - 1) * 100, rel=1e-3)
+
+
+def test_the_system_prompt_says_the_rules_of_the_venues_and_names_no_asset_or_day() -> None:
+    system = scene_of(market()).observe(0, market().as_of(62), None, None).system
+    for words in (
+        "USD 100,000",
+        "sold short",
+        "crypto_spot",
+        "us_equity",
+        "initial margin 50 %",
+        "at least USD 5",
+        "open of the next day",
+    ):
+        assert words in system, words
+    assert "$" not in system
+    assert not [code for code in CODES if code in system]
+    assert venue_line(find_venue("a_share")) == (
+        "- `a_share`: quantities in steps of 1, bought in lots of 100; costs 5 basis points of a buy and 15 of a sell, at least "
+        "CNY 5 an order; what was bought on a day can't be sold on it; no short sales."
+    )
+
+
+@pytest.mark.parametrize("name", ["market_blinded", "market_bright"])
+def test_nothing_after_the_close_changes_a_byte(name: str) -> None:
+    for row in (62, 65, 68):
+        told = [
+            scene_of(snapshot, name).observe(0, snapshot.as_of(row), None, None)
+            for snapshot in (market(), market(poison_after=row))
+        ]
+        assert told[0] == told[1]
+
+
+def test_the_blinded_task_shows_no_symbol_and_the_guard_knows_them() -> None:
+    snapshot = market()
+    scene = scene_of(snapshot)
+    observation = scene.observe(0, snapshot.as_of(62), None, None)
+    guard = LeakGuard(scene.lens, snapshot)
+    guard.check(observation.system)
+    guard.check(observation.user)
+    assert set(re.findall(r"asset_\d{4}", observation.user)) == {scene.lens.asset_handle(asset) for asset in range(3)}
+    for text in ("buy TSLA now", "(BTC-USD)", "$COST", "COST is up"):
+        with pytest.raises(LeakError, match="which the mask hides"):
+            guard.check(text)
+        assert "[withheld]" in guard.redact(text)
+    guard.check("it would cost much")
+    assert scene.lens.is_hidden_identity("tsla")
+
+
+def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None:
+    snapshot, made = market(), task()
+    scene = scene_of(snapshot)
+    tape = MarketTape.from_snapshot(snapshot, made.trading)
+    form = ActionForm(made.harness, scene.lens, tape.scales, tape.shorts)
+    scene.observe(0, snapshot.as_of(62), None, None)
+
+    def orders(*asked: dict[str, Any]) -> Any:
+        listed = [{"side": "BUY", "confidence": 0.5, "reason": "because it fits", **one} for one in asked]
+        return form.parse(json.dumps({"orders": listed, "overall_reason": "so"}))
+
+    coin, stock = scene.lens.asset_handle(0), scene.lens.asset_handle(2)
+    done = orders(
+        {"stock_id": coin, "shares": 0.12345678},
+        {"stock_id": stock, "shares": 1.5, "side": "SELL"},
+        {"stock_id": stock, "target_weight": -0.1},
+    )
+    assert [(order.asset, order.shares, order.target_weight) for order in done.action] == [
+        (0, 12_345_678, None),
+        (2, 15_000, None),
+        (2, None, -0.1),
+    ]
+    assert orders({"stock_id": coin, "target_weight": -1.1}).failure == "schema"
+    assert orders({"stock_id": coin, "shares": 0}).failure == "schema"
+    plain = ActionForm(made.harness, scene.lens)
+    asked = {
+        "orders": [{"stock_id": coin, "side": "BUY", "confidence": 0.5, "reason": "because it fits", "shares": 1.5}],
+        "overall_reason": "",
+    }
+    assert plain.parse(json.dumps(asked)).failure == "schema", "whole shares where nothing is cut"
+
+
+def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() -> None:
+    rules = trading_rules({"initial_cash": 5, "venue": "frictionless", "fees": {"buy_bps": 5}, "fill": "next_close"}, "card")
+    assert rules.venue is not None
+    assert (rules.venue.fees.buy_bps, rules.venue.fill, rules.initial_cash_cny) == (5, "next_close", 5)
+    with pytest.raises(ConfigError, match="fees: name the venue"):
+        trading_rules({"initial_cash": 5, "fees": {"buy_bps": 5}}, "card")
+    assert trading_rules({"initial_cash_cny": 7}, "card").initial_cash_cny == 7
+    assert AccountConfig().rules("task").venue is None
+    assert task().describe()["venue_rules"] is None

@@ -18,7 +18,7 @@ from ktdeval.errors import DataError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import loads_strict, open_plain
 from ktdeval.market.documents import Close, Document, Documents, Entity, EntityKind
-from ktdeval.market.snapshot import BoolArray, parse_code, parse_symbol
+from ktdeval.market.snapshot import parse_code, parse_symbol
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
 _FIELDS = ("published_at", "known_at", "source", "kind", "assets", "title", "text")
@@ -43,34 +43,16 @@ def faults(documents: Documents, codes: frozenset[str]) -> Iterator[tuple[str, i
     import pyarrow.compute as pc  # noqa: PLC0415 - most markets have no documents
 
     table = documents.table
-    yield "documents", len(documents), [f"{kind or 'no kind'} {count}" for kind, count in _counts(table["kind"])]
+    kinds = Counter(table["kind"].to_pylist()).most_common(5)
+    yield "documents", len(documents), [f"{kind or 'no kind'} {count}" for kind, count in kinds]
     early = documents.known_at < table["published_at"].to_numpy()
     empty = pc.equal(pc.binary_length(pc.utf8_trim_whitespace(table["text"])), 0).to_numpy()
-    for kind, mask in (("documents_known_early", early), ("documents_empty", empty), ("documents_repeated", _repeated(documents))):
+    repeated = table.select(["known_at", "source", "title", "text"]).to_pandas().duplicated().to_numpy()
+    for kind, mask in (("documents_known_early", early), ("documents_empty", empty), ("documents_repeated", repeated)):
         places = np.flatnonzero(mask)
         yield kind, len(places), [_label(documents, int(place)) for place in places[:5]]
     unknown = {code: len(rows) for code, rows in sorted(documents.rows_of.items()) if code and code not in codes}
     yield "documents_of_unknown_assets", sum(unknown.values()), [f"{code} {count}" for code, count in unknown.items()][:5]
-
-
-def _counts(column: Any) -> list[tuple[str, int]]:
-    counts = Counter({row["values"]: row["counts"] for row in column.value_counts().to_pylist()})
-    return counts.most_common()
-
-
-def _repeated(documents: Documents) -> BoolArray:
-    """[K] an item that has known_at, source, title and text of an earlier row."""
-    table, seen = documents.table, set[int]()
-    repeated = np.zeros(len(documents), dtype=np.bool_)
-    assert table is not None
-    start = 0
-    for batch in table.select(["known_at", "source", "title", "text"]).to_batches(max_chunksize=10_000):
-        for place, row in enumerate(zip(*(column.to_pylist() for column in batch.columns), strict=True), start):
-            mark = hash(row)
-            repeated[place] = mark in seen
-            seen.add(mark)
-        start += len(batch)
-    return repeated
 
 
 def _label(documents: Documents, row: int) -> str:

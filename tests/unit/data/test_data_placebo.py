@@ -17,6 +17,7 @@ from accept_runs import card, evaluate, import_real, silently, verify
 from ktdeval.attribution.fit import Fit, fit_factors
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, DataError
+from ktdeval.market.documents import Documents, Entity
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id, with_id
@@ -95,6 +96,9 @@ def test_what_is_not_made_is_the_sources(kind: Kind, source: MarketSnapshot, pla
     real = dataclasses.replace(source, meta=dataclasses.replace(source.meta, synthetic=False))
     assert meta.synthetic
     assert not placebo_of(real, recipe(kind)).meta.synthetic
+    told = dataclasses.replace(source, documents=Documents.of((), None, [Entity(source.codes[0], "product", "Feitian")]))
+    assert told.documents
+    assert not placebo_of(told, recipe(kind)).documents
     # Calendar identities membership suspensions volumes factors and indices are the sources.
     made = placebos[kind]
     for name in ("days", "member", "volume", "factor"):

@@ -42,6 +42,7 @@ HOOKS = {
     "tools": "Tools that task configs name; `make()` returns a `Tool`.",
     "metrics": "Metrics as `@metric` makes them, or Specs; `make()` returns a `Metric`, a function of a ledger and a snapshot.",
     "data": "Market data providers; `make(params)` returns a `MarketSnapshot` without an id.",
+    "venues": "Rules of markets; `make()` returns a `ktdeval.market.Venue`. From YAML: `ktdeval.task_files.venue_specs`.",
     "cards": "Kinds of cards; `make()` returns a `ktdeval.cards.CardKind`: how cards are read, checked and shown.",
     "runners": "Execution backends; `make(params)` returns a `Runner`.",
     "commands": "Commands of the command line; `make()` returns a `click.Command`.",

@@ -178,5 +178,5 @@ def check_made(kind: str, name: str, made: Any, where: str) -> None:
     for part, expected in parts.items():
         if not _IS[expected](value := getattr(made, part)):
             raise PluginError(f"{where}: {part} of {own} must be {expected}, was {type(value).__name__} {see}")
-    if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards") and made.name != name:
+    if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues") and made.name != name:
         raise PluginError(f"{where}: {own} is called {made.name!r}; give it the name of its Spec")

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from ktdeval.harness.messages import Model
     from ktdeval.harness.tools import Tool
     from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.market.venue import Venue
     from ktdeval.stats.metric import Metric
 
 _ONE_OF = {"tasks": "task", "models": "model", "agents": "agent", "tools": "tool", "metrics": "metric", "data": "data provider"}
-_ONE_OF |= {"cards": "card kind", "runners": "runner", "commands": "command"}
+_ONE_OF |= {"venues": "venue", "cards": "card kind", "runners": "runner", "commands": "command"}
 
 
 def count_of(kind: str, count: int) -> str:
@@ -285,6 +286,14 @@ class Plugins:
     def make_metric(self, name: str) -> Metric:
         """Return the metric called `name`."""
         return cast("Metric", self._make("metrics", name))
+
+    def venues(self) -> dict[str, Venue]:
+        """Return every venue by name."""
+        return {name: self.make_venue(name) for name in self.specs("venues")}
+
+    def make_venue(self, name: str) -> Venue:
+        """Return the venue called `name`."""
+        return cast("Venue", self._make("venues", name))
 
     def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
         """Return the plugin that each of some names of a kind comes from."""

@@ -28,8 +28,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import convert, near_matches
+from ktdeval.fields import convert, near_matches, to_mapping
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.market.venue import find_venue, parse_venue
 from ktdeval.yamlio import load_yaml
 
 if TYPE_CHECKING:
@@ -84,6 +85,24 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     if not content["variants"]:
         raise ConfigError(f"{path}: variants: expected at least one task, was an empty mapping")
     return [_variant_spec(path, content, name, overrides, make) for name, overrides in content["variants"].items()]
+
+
+def venue_specs(path: Path | str) -> list[Spec]:
+    """Return the venues of a YAML file, a mapping of fields for each name, for a plugin's `ktdeval_venues` hook. `like: us_equity`
+    takes the fields that are not given from a built-in venue. Raises ConfigError: no mapping, or an unknown or impossible value.
+    """
+    specs = []
+    for name, fields in load_yaml(path).items():
+        if not isinstance(fields, Mapping):
+            raise ConfigError(f"{path}: {name}: expected a mapping of fields, was {type(fields).__name__}")
+        specs.append(Spec(name, partial(_make_venue, f"{path}: {name}", {**fields, "name": name}), str(fields.get("summary", ""))))
+    return specs
+
+
+def _make_venue(where: str, fields: PlainConfig) -> Any:
+    like = fields.get("like")
+    base = {} if like is None else to_mapping(find_venue(str(like)))
+    return parse_venue({**base, **{key: value for key, value in fields.items() if key != "like"}}, where)
 
 
 def _variant_spec(path: Path | str, content: PlainConfig, name: str, overrides: Any, make: TaskMaker | None) -> Spec:

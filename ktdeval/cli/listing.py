@@ -12,6 +12,7 @@ import click
 from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table, terminal_width
 from ktdeval.discovery import find_entry_points
+from ktdeval.fields import to_mapping
 from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import csv_rows, plain
 from ktdeval.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
@@ -51,8 +52,8 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     @click.pass_context
     def show(context: click.Context, /, name: str, **_: Any) -> None:
         plugins, as_json = open_plugins(inherited(context, "plugin") or ()), bool(inherited(context, "as_json"))
-        if kind in ("tasks", "metrics"):
-            (_show_task if kind == "tasks" else _show_metric)(plugins, name, as_json)
+        if kind in _SHOWN:
+            _SHOWN[kind](plugins, name, as_json)
         else:
             is_of_provider = kind == "models" and name not in plugins.specs(kind)
             _show_params(plugins, kind, plugins.model_spec_name(name)[0] if is_of_provider else name, as_json)
@@ -60,7 +61,7 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     return listing
 
 
-tasks, models, agents, metrics = (
+tasks, models, agents, metrics, venues = (
     _listing(row["kind"], (row["name"], row["beside"], "SUMMARY"), row["help"], row["show_help"])
     for row in csv_rows(Path(__file__).with_name("listings.csv"))
 )
@@ -90,6 +91,20 @@ def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
 
         width = max(60, min(terminal_width(), 110))
         click.echo(yaml.safe_dump(plain(description), sort_keys=False, allow_unicode=True, width=width), nl=False)
+
+
+def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
+    rules = to_mapping(plugins.make_venue(name))
+    rules = {"plugin": plugins.owner("venues", name), **rules}
+    if as_json:
+        print_json(rules)
+    else:
+        import yaml
+
+        click.echo(yaml.safe_dump(rules, sort_keys=False, allow_unicode=True, width=max(60, min(terminal_width(), 110))), nl=False)
+
+
+_SHOWN = {"tasks": _show_task, "metrics": _show_metric, "venues": _show_venue}
 
 
 def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:

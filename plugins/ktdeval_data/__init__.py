@@ -9,6 +9,14 @@ from ktdeval.lazy import maker
 
 
 @hookimpl
+def ktdeval_venues() -> list[Spec]:
+    """Return the built-in venues."""
+    from ktdeval.market import built_in_venues
+
+    return [Spec(name, maker("ktdeval.market:find_venue", name), venue.summary) for name, venue in built_in_venues().items()]
+
+
+@hookimpl
 def ktdeval_data() -> list[Spec]:
     """Built-in providers.
 

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import Instrument, find_venue, parse_code, parse_symbol
+from ktdeval.market import Instrument, Venue, find_venue, parse_code, parse_symbol
+from ktdeval.registry import load_plugins
 from ktdeval_data.columns import parse_days, read_table
 
 _ASSET_FIELDS = ("name", "industry", "venue", "kind", "currency")
@@ -27,6 +28,7 @@ class Listing:
     assets: pd.DataFrame  #: code, name, industry
     own: Mapping[str, Instrument]  #: of codes that the file tells something about
     default: Instrument  #: of all others
+    venues: Mapping[str, Venue]  #: by name
 
     def of(self, code: str) -> Instrument:
         """What a normalised code is."""
@@ -36,21 +38,27 @@ class Listing:
         """Codes as `600519.SH` where the venue has boards, symbols in upper case elsewhere; others stay, for the check to name."""
         places, texts = pd.factorize(series.astype(str))
         symbols = [parse_symbol(text) or text for text in texts]
-        normalised = [_code(text, self.of(symbol).venue) for text, symbol in zip(texts, symbols, strict=True)]
+        normalised = [_code(text, self.venues[self.of(symbol).venue]) for text, symbol in zip(texts, symbols, strict=True)]
         return pd.Series(np.array(normalised, dtype=object)[places], index=series.index)
 
+    @property
+    def rules(self) -> dict[str, Venue]:
+        """Venues of the assets."""
+        return {name: self.venues[name] for name in sorted({self.default.venue, *(one.venue for one in self.own.values())})}
 
-def _code(text: str, venue: str) -> str:
-    return (parse_code(text) if find_venue(venue).has_boards else parse_symbol(text)) or text
+
+def _code(text: str, venue: Venue) -> str:
+    return (parse_code(text) if venue.has_boards else parse_symbol(text)) or text
 
 
 def read_listing(path: str | None, mapping: Mapping[str, str], venue: str, kind: str | None) -> Listing:
     """Read the file of assets: code, and optionally name, industry, venue, kind, currency, one row a code; `venue` and `kind` are
     those of codes without. Raises UsageError: the venue is unknown; DataError: a venue, kind or currency in the file is.
     """
-    default = _instrument(venue, kind or "", "", "--kind")
+    venues = load_plugins().venues()
+    default = _instrument(find_venue(venue, venues), kind or "", "", "--kind")
     if not path:
-        return Listing(pd.DataFrame(columns=["code", "name", "industry"]), {}, default)
+        return Listing(pd.DataFrame(columns=["code", "name", "industry"]), {}, default, venues)
     table = read_table(Path(path), ["code"], _ASSET_FIELDS, mapping)
     for column in _ASSET_FIELDS:
         table[column] = table[column].fillna("").astype(str).str.strip() if column in table else ""
@@ -59,19 +67,18 @@ def read_listing(path: str | None, mapping: Mapping[str, str], venue: str, kind:
     for text, at, kind_of, currency in table[["code", "venue", "kind", "currency"]].itertuples(index=False):
         usual = default.kind if at in ("", venue) else ""
         try:
-            one = _instrument(at or venue, kind_of or usual, currency, text)
+            one = _instrument(find_venue(at or venue, venues), kind_of or usual, currency, text)
         except (UsageError, DataError) as error:
             raise DataError(f"{path}: {error}") from error
-        codes.append(_code(str(text), one.venue))
+        codes.append(_code(str(text), venues[one.venue]))
         own.setdefault(codes[-1], one)
     table["code"] = codes
-    return Listing(table[["code", "name", "industry"]].drop_duplicates("code").reset_index(drop=True), own, default)
+    return Listing(table[["code", "name", "industry"]].drop_duplicates("code").reset_index(drop=True), own, default, venues)
 
 
-def _instrument(name: str, kind: str, currency: str, where: str) -> Instrument:
+def _instrument(venue: Venue, kind: str, currency: str, where: str) -> Instrument:
     """Make an instrument; what is empty is what is usual at its venue."""
-    venue = find_venue(name)
-    one = Instrument(kind or ("crypto" if name == _COINS else "stock"), currency or venue.currency, name)
+    one = Instrument(kind or ("crypto" if venue.name == _COINS else "stock"), currency or venue.currency, venue.name)
     if not _WORD.fullmatch(one.kind) or not _CURRENCY.fullmatch(one.currency):
         raise DataError(f"{where}: kind {one.kind!r} or currency {one.currency!r} is no word such as stock and USD")
     return one

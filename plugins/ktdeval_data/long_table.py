@@ -15,7 +15,7 @@ import pandas as pd
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, find_venue, stored_volume
+from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, stored_volume
 from ktdeval_data.columns import index_code, normalise_codes, parse_days, parse_flags, read_table, stem
 from ktdeval_data.documents import documents_of
 from ktdeval_data.instruments import Listing, apply_splits, read_listing
@@ -75,6 +75,7 @@ def read_long(params: LongParams) -> RawMarket:
         notes=(*universe, *notes, *split, *(() if benchmark_code else (NO_INDEX,))),
         names=names,
         instruments=known if set(known.values()) != {Instrument()} else {},
+        rules=listing.rules,
         documents=documents_of(params),
     )
 
@@ -103,7 +104,7 @@ def _clip(bars: pd.DataFrame, params: LongParams) -> pd.DataFrame:
 
 def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing) -> pd.DataFrame:
     where = params.bars
-    required = _REQUIRED if find_venue(params.venue).has_boards else _REQUIRED_OF_CLOSES
+    required = _REQUIRED if listing.venues[params.venue].has_boards else _REQUIRED_OF_CLOSES
     bars = read_table(Path(where), required, (*(name for name in _REQUIRED if name not in required), *_OPTIONAL), mapping)
     bars["date"] = parse_days(bars["date"], f"{where}: date")
     if bars["date"].isna().any():

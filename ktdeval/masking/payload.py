@@ -21,6 +21,8 @@ from ktdeval.errors import PluginError
 from ktdeval.jsonio import JsonValue
 from ktdeval.masking.draws import Part
 
+_HANDLE = 10  # characters of a handle, about
+
 Payload = Any  # str | int | float | bool | None | field type | list[Payload] | tuple[Payload, ...] | dict[str, Payload]
 
 
@@ -105,6 +107,16 @@ class Prose(NamedTuple):
     """A text with what a mask hides taken out of it (`TextMask`): plain pieces and field types, shown one after the other."""
 
     parts: tuple[str | AssetRef | DayRef | SectorRef, ...]
+
+    def first(self, most: int) -> tuple[Prose, bool]:
+        """Return the first characters, and whether there are more; what was taken out is never cut in two."""
+        kept: list[str | AssetRef | DayRef | SectorRef] = []
+        for part in self.parts:
+            if most <= 0:
+                return Prose(tuple(kept)), True
+            kept.append(part[:most] if isinstance(part, str) else part)
+            most -= len(part) if isinstance(part, str) else _HANDLE
+        return Prose(tuple(kept)), most < 0
 
 
 class DocumentRef(NamedTuple):

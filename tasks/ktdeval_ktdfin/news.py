@@ -22,7 +22,6 @@ MAX_FOUND = 50
 MAX_SEARCHED = 500
 MAX_CHARACTERS = 20_000
 NEWS_COLUMNS = ("document_id", "day", "source", "kind", "stock_ids", "title")
-_HANDLE = 10  # characters
 _TERM = re.compile(r"[^\W_]+")
 
 
@@ -72,7 +71,7 @@ def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payl
     if document is None:
         error = {"kind": "bad_arguments", "argument": "document_id", "expected": "an id as search_news shows them"}
         return Refusal({"error": error}, "bad_arguments")
-    text, is_cut = _cut(document.cells["text"], MAX_CHARACTERS)
+    text, is_cut = document.cells["text"].first(MAX_CHARACTERS)
     return {**_head(step, document), "text": text, "cut": is_cut}
 
 
@@ -117,14 +116,3 @@ def _hits(document: _Shown, terms: list[re.Pattern[str]]) -> int:
     parts: Any = (*document.cells["title"].parts, *document.cells["text"].parts)
     texts = [normalise(part).lower() for part in parts if isinstance(part, str)]
     return sum(any(term.search(text) for text in texts) for term in terms)
-
-
-def _cut(prose: Prose, most: int) -> tuple[Prose, bool]:
-    """Return the first characters of a text; what was taken out of it is never cut in two."""
-    kept: list[Any] = []
-    for part in prose.parts:
-        if most <= 0:
-            return Prose(tuple(kept)), True
-        kept.append(part[:most] if isinstance(part, str) else part)
-        most -= len(part) if isinstance(part, str) else _HANDLE
-    return Prose(tuple(kept)), most < 0

@@ -9,16 +9,18 @@ from typing import Literal
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
-from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares
+from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Prose, Shares, TextMask
 from ktdeval.trading import MarketTape, OrderRecord, Scale, StepRecord, TradingConfig
 
 LOOKBACK_DAYS, LIQUIDITY_DAYS, VOLATILITY_DAYS = 60, 20, 20
 RETURN_DAYS = (1, 5, 20, 60)
+MOST_CHARACTERS = 1_000  #: of a document's text
 _PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
 _FIGURES = (*(f"return_{days}d_pct" for days in RETURN_DAYS), "volatility_20d_pct", "drawdown_60d_pct")
 ASSET_COLUMNS = ("stock_id", "kind", "status", *_PARTS, "volume", *_FIGURES)
 POSITION_COLUMNS = ("stock_id", "shares", "locked_shares", "last_close", "value", "weight", "member", "status")
 ORDER_COLUMNS = ("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price", "cost")
+NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
 
 
@@ -31,7 +33,10 @@ class Stage:
     tape: MarketTape
     trading: TradingConfig
     base_row: int
+    texts: TextMask
     shown: int  #: most assets in the table
+    news: int  #: most documents shown; 0: none, and no word of them
+    news_days: int  #: days that they may be old
 
     @property
     def initial_cash(self) -> float:
@@ -134,6 +139,30 @@ def assets(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
         listed = [asset for asset in listed if asset in most]
     closes = _closes(view)
     return table(ASSET_COLUMNS, [_asset_row(stage, view, closes, asset) for asset in listed])
+
+
+def news(stage: Stage, view: MarketView) -> Payload:
+    """Newest documents that are known at this close, as the mask shows them; those that can't be masked safely are counted."""
+    place = {asset: number for number, asset in enumerate(stage.lens.order)}
+    rows, withheld = list[Sequence[Payload]](), 0
+    for row in view.documents.rows(stage.news_days).tolist():
+        if len(rows) == stage.news:
+            break
+        document = view.documents[row]
+        columns = (stage.snapshot.asset_index.get(code) for code in document.assets)
+        filed = sorted((column for column in columns if column is not None), key=place.__getitem__)
+        cells: list[Prose] = []
+        for text in (document.source, document.kind, document.title, document.text):
+            if (cell := stage.texts.mask(text, view.day, filed)) is None:
+                break
+            cells.append(cell)
+        if len(cells) < 4:
+            withheld += 1
+            continue
+        known = [AssetRef(asset) for asset in filed if stage.lens.has_joined(asset, view.day)]
+        title, (begin, _) = cells[2], cells[3].first(MOST_CHARACTERS)
+        rows.append((DayRef(view.documents.day_of(row)), *cells[:2], known, title, begin))
+    return {**table(NEWS_COLUMNS, rows), "withheld": withheld}
 
 
 def _closes(view: MarketView) -> FloatArray:

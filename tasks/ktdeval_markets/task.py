@@ -14,7 +14,7 @@ from ktdeval.fields import option, to_mapping
 from ktdeval.harness import Observation
 from ktdeval.jsonio import JsonValue, sha256_hex
 from ktdeval.market import MarketSnapshot, MarketView, Venue, window_rows
-from ktdeval.masking import Lens, MaskConfig
+from ktdeval.masking import Lens, MaskConfig, TextMask
 from ktdeval.trading import Account, AccountConfig, MarketTape, StepRecord
 from ktdeval.yamlio import load_yaml
 from ktdeval_markets import state
@@ -33,6 +33,8 @@ class MarketConfig(TaskConfig):
     )
     metrics: tuple[str, ...] = option(help="metrics on the card, in order")
     shown: int = option(120, help="most assets in the table of a step; the most traded ones where there are more", minimum=1)
+    news: int = option(0, help="most documents shown in a step, the newest ones; 0: none", minimum=0, maximum=200)
+    news_days: int = option(5, help="days of the market that a document shown may be old", minimum=1)
     rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
     round_digits: int | None = option(None, help="significant digits of the figures shown; null: as they are", minimum=1, maximum=6)
     noise_pct: float = option(0.0, help="multiplicative noise on each asset's shown prices, in per cent", minimum=0.0, maximum=50.0)
@@ -102,6 +104,7 @@ class MarketScene:
             initial_cash=f"{stage.trading.initial_cash_cny:,}",
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
             shorts=words["shorts" if stage.tape.shorts else "long_only"],
+            news=words["news"] if stage.news else "",
             venues="\n".join(map(venue_line, venues.values())),
             max_positions=stage.trading.max_positions,
             max_weight_pct=f"{stage.trading.max_weight * 100:g}",
@@ -120,6 +123,8 @@ class MarketScene:
             "constraints": self._limits,
             "candidates": state.assets(stage, view, last),
         }
+        if stage.news:
+            shown["news"] = state.news(stage, view)
         texts = {"date_label": self.lens.day_handle(view.day), "step": step, "state": self.lens.render_text(shown)}
         return Observation(step, self._system, Template(_text("prompts/user.md")).substitute(texts))
 
@@ -154,6 +159,16 @@ class MarketTask:
         config = self._config
         mask = MaskConfig(config.mask, config.rebase_prices, config.round_digits, config.noise_pct)
         lens = Lens(mask, spec.mask_seed, snapshot, base_row)
-        stage = Stage(lens, snapshot, MarketTape.from_snapshot(snapshot, self.trading), self.trading, base_row, config.shown)
+        stage = Stage(
+            lens=lens,
+            snapshot=snapshot,
+            tape=MarketTape.from_snapshot(snapshot, self.trading),
+            trading=self.trading,
+            base_row=base_row,
+            texts=TextMask(lens, snapshot),
+            shown=config.shown,
+            news=config.news,
+            news_days=config.news_days,
+        )
         venue = self.trading.venue
         return MarketScene(config, stage, snapshot.rules if venue is None else {venue.name: venue})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -13,7 +15,8 @@ import pytest
 from ktdeval.contracts import EpisodeSpec, Window
 from ktdeval.errors import ConfigError, LeakError
 from ktdeval.harness.action import ActionForm
-from ktdeval.market import Instrument, MarketSnapshot, find_venue
+from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
+from ktdeval.market.documents import Close, Entity
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
@@ -165,3 +168,31 @@ def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() 
     assert trading_rules({"initial_cash_cny": 7}, "card").initial_cash_cny == 7
     assert AccountConfig().rules("task").venue is None
     assert task().describe()["venue_rules"] is None
+
+
+def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() -> None:
+    zone = ZoneInfo("America/New_York")
+
+    def item(day: str, title: str, text: str = "", codes: tuple[str, ...] = ("TSLA",)) -> Document:
+        moment = datetime.fromisoformat(f"{day}T15:00").replace(tzinfo=zone)
+        return Document(moment, moment, "The Wire", "news", codes, title, text)
+
+    long_text = "x" * 995 + " TSLA rose"
+    items = [
+        item("2025-03-03", "TSLA up on 2025-03-02", long_text),
+        item("2025-03-04", "Old coins and TSLA", codes=()),
+        item("2025-03-05", "later"),
+    ]
+    entities = (Entity("TSLA", "name", "Tesla"),)
+    snapshot = dataclasses.replace(market(), documents=Documents.of(items, Close(16, 0, "America/New_York"), entities))
+    scene = scene_of(snapshot, "market_news_blinded")
+    row = snapshot.day_index("2025-03-04")
+    news = state_of(scene.observe(0, snapshot.as_of(row), None, None).user)["news"]
+    rows = [dict(zip(news["columns"], one, strict=True)) for one in news["rows"]]
+    handle = scene.lens.asset_handle(2)
+    assert [one["title"] for one in rows] == [f"Old coins and {handle}", f"{handle} up on day_-2"]
+    assert [one["stock_ids"] for one in rows] == [[], [handle]]
+    assert rows[1]["text"] == "x" * 995 + f" {handle}"
+    assert news["withheld"] == 0
+    assert "newest documents" in scene.observe(0, snapshot.as_of(row), None, None).system
+    assert "news" not in state_of(scene_of(snapshot).observe(0, snapshot.as_of(row), None, None).user)

@@ -246,7 +246,7 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
         for day, step in enumerate(ledger.steps)
         for code, shares, notional, buy in _fills(step)
     ]
-    paid = np.array([sum(order.fee_minor for order in step.orders) + _charged(step) for step in ledger.steps], dtype=np.float64)
+    paid = np.array([step.costs_minor for step in ledger.steps], dtype=np.float64)
     if not fills:
         return np.zeros(count), 0.0 - paid / before
     day, codes = np.array([fill[0] for fill in fills]), [fill[1] for fill in fills]
@@ -267,12 +267,6 @@ def _fills(step: StepRecord) -> Iterator[tuple[str, int, int, bool]]:
     for charge in step.charges or ():
         if charge.kind == "margin_call":
             yield charge.code, abs(charge.shares), abs(charge.cash_minor + charge.fee_minor), charge.shares > 0
-
-
-def _charged(step: StepRecord) -> int:
-    """Interest and costs of margin calls, in minor units."""
-    charges = step.charges or ()
-    return sum(charge.fee_minor if charge.kind == "margin_call" else -charge.cash_minor for charge in charges)
 
 
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:

@@ -234,6 +234,6 @@ def _summary(ledger: Ledger, nav: npt.NDArray[np.float64], settings: EnvelopeSet
 def _agent_activity(ledger: Ledger) -> Activity:
     steps = [step for step in ledger.steps if step.open_nav_minor > 0 and step.nav_minor > 0]
     n = max(len(steps), 1)
-    traded = math.fsum(sum(order.notional_minor for order in step.orders) / step.open_nav_minor for step in steps)
+    traded = math.fsum(step.traded_minor / step.open_nav_minor for step in steps)
     names = sum(len(step.positions) for step in steps)
     return Activity(ledger.days_a_year * traded / n, names / n, math.fsum(step.cash_minor / step.nav_minor for step in steps) / n)

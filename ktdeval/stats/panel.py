@@ -37,7 +37,7 @@ _LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
 _NO_STEPS = "no steps"
 _NO_NAV = "the NAV is not positive on a step"
 _DECIDED = ("model", "model_after_retry")
-_VALUE, _NOTIONAL = operator.attrgetter("value_minor"), operator.attrgetter("notional_minor")
+_VALUE = operator.attrgetter("value_minor")
 
 
 @built_in
@@ -107,14 +107,9 @@ def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
         return _NO_STEPS
     if any(step.nav_minor <= 0 or step.open_nav_minor <= 0 for step in ledger.steps):
         return _NO_NAV
-    strict = ((sum(map(_NOTIONAL, step.orders)) + _called(step)) / step.open_nav_minor for step in ledger.steps)
+    strict = (step.traded_minor / step.open_nav_minor for step in ledger.steps)
     traded = _weight_changes(ledger) if rules == "paper" else strict
     return math.fsum(traded) * ledger.days_a_year / len(ledger.steps)
-
-
-def _called(step: StepRecord) -> int:
-    """Notional that margin calls traded, in minor units."""
-    return sum(abs(charge.cash_minor + charge.fee_minor) for charge in step.charges or () if charge.kind == "margin_call")
 
 
 def _weight_changes(ledger: Ledger) -> list[float]:

@@ -104,6 +104,21 @@ class StepRecord(CountsRecord):
     open_nav_minor: Int64 = field(name="open_nav_fen")  #: NAV marked at the fills' opens before any fill of the step
     charges: tuple[ChargeRecord, ...] | UnsetType = UNSET  #: interest and margin calls; unset where all is in A-shares
 
+    @property
+    def traded_minor(self) -> int:
+        """Notional of the step's fills, those of margin calls too."""
+        called = (charge for charge in self.charges or () if charge.kind == "margin_call")
+        return sum(order.notional_minor for order in self.orders) + sum(
+            abs(charge.cash_minor + charge.fee_minor) for charge in called
+        )
+
+    @property
+    def costs_minor(self) -> int:
+        """Costs of the step's fills, those of margin calls too, and interest on shorts."""
+        charges = self.charges or ()
+        paid = sum(charge.fee_minor if charge.kind == "margin_call" else -charge.cash_minor for charge in charges)
+        return sum(order.fee_minor for order in self.orders) + paid
+
 
 A_SHARE_SCALE = Scale()
 

@@ -67,7 +67,7 @@ def rounded(value: JsonValue) -> JsonValue:
 
 def _episode(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:
     nav, opens = ledger.column("nav_minor"), ledger.column("open_nav_minor")
-    traded = np.array([sum(order.notional_minor for order in step.orders) for step in ledger.steps])
+    traded = np.array([step.traded_minor for step in ledger.steps])
     return {
         "base_day": str(ledger.base_day),
         "days": [str(day) for day in ledger.days],
@@ -89,7 +89,7 @@ def _ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> FloatAr
 
 def _gross_nav(ledger: Ledger) -> list[float]:
     """[steps + 1] the daily returns before fees, compounded: what was paid in fees is not there to be earned on either way."""
-    fees = np.array([sum(order.fee_minor for order in step.orders) for step in ledger.steps], dtype=np.float64)
+    fees = np.array([step.costs_minor for step in ledger.steps], dtype=np.float64)
     minor = float(ledger.minor_per_unit)
     before = ledger.nav[:-1] * minor
     growth = np.divide(ledger.nav[1:] * minor + fees, before, out=np.ones(len(fees)), where=before > 0.0)

@@ -9,6 +9,7 @@ from ktdeval.stats.calibration import (
     Forecast as Forecast,
     brier_terms as brier_terms,
     judged_orders as judged_orders,
+    next_return as next_return,
     reliability_points as reliability_points,
 )
 from ktdeval.stats.confidence_set import (

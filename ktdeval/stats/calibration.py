@@ -97,7 +97,7 @@ def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> Jud
 def _next_open_returns(market: MarketSnapshot, rows: IntArray, assets: IntArray) -> FloatArray:
     """Adjusted return from one open to the next trading day's; NaN where the snapshot has no next open."""
     if market.instruments:
-        return np.array([_next_return(market, row, asset) for row, asset in zip(rows.tolist(), assets.tolist(), strict=True)])
+        return np.array([next_return(market, row, asset) for row, asset in zip(rows.tolist(), assets.tolist(), strict=True)])
     opens = market.adjusted_open
     known = rows + 1 < len(opens)
     changes: FloatArray = np.full(len(rows), np.nan)
@@ -105,8 +105,13 @@ def _next_open_returns(market: MarketSnapshot, rows: IntArray, assets: IntArray)
     return changes
 
 
-def _next_return(market: MarketSnapshot, row: int, asset: int) -> float:
-    """Adjusted return of an asset from its fill on day `row` to its next price of that kind; NaN where there is none."""
+def next_return(market: MarketSnapshot, row: int, asset: int) -> float:
+    """Adjusted return of an asset from its fill on day `row` to its next price of that kind, in A-shares to the next trading day's
+    open; NaN where there is none.
+    """
+    if not market.instruments:
+        opens = market.adjusted_open[:, asset]
+        return float(opens[row + 1] / opens[row] - 1.0) if row + 1 < len(opens) else math.nan
     rule = market.venue_of(asset).fill
     prices = (market.adjusted_open if rule == "next_open" else market.adjusted_close)[:, asset]
     filled = row - 1 if rule == "same_close" else row  # at the very close that was decided on

@@ -7,15 +7,16 @@ import re
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import UNSET
 
 from ktdeval.cli import open_plugins, plugin_option, warn
 from ktdeval.contracts import EpisodeSpec
-from ktdeval.errors import DataError, UsageError
+from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.jsonio import JsonValue, make_folder, write_atomic
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
@@ -25,6 +26,7 @@ from ktdeval_view.market_facts import Names, find_names
 from ktdeval_view.pages import Surroundings, make_entry, make_episode_page, make_index_page
 from ktdeval_view.records import EpisodeRecords, choose_episodes, episode_label, page_name, read_episode
 from ktdeval_view.samples import SampleRecords, is_scoring, make_sample_entry, make_samples_page, read_samples
+from ktdeval_view.units import Units
 
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
@@ -139,10 +141,21 @@ class RunView:
     def _fitted(self, records: EpisodeRecords) -> EpisodeRecords:
         """Return the records, or word that they are not of this market: nothing can be said then of what prices did."""
         days = {day for step in records.steps for day in (step.decided_on, step.filled_on)}
-        if self._market is None or days <= self._days:
+        if self._market is not None and days - self._days:
+            problem = f"{min(days - self._days)} is no day of the market"
+        elif records.state == "unfinished" and records.steps[0].charges is not UNSET:
+            try:
+                return replace(records, units=self._units(records.spec))
+            except KtdevalError as error:
+                problem = f"the units of an unfinished episode that is not in A-shares are those of its market: {error}"
+        else:
             return records
-        problem = f"{self._run.episode_path(records.spec)}: {min(days - self._days)} is no day of the market"
-        return EpisodeRecords(records.spec, "unreadable", problem=problem)
+        return EpisodeRecords(records.spec, "unreadable", problem=f"{self._run.episode_path(records.spec)}: {problem}")
+
+    def _units(self, spec: EpisodeSpec) -> Units:
+        if self._market is None:
+            raise DataError("it is not at hand; name it with --data")
+        return Units.of_market(self._market, self._plugins.make_task(spec.task).trading)
 
     def _page(self, records: EpisodeRecords | SampleRecords, out: Path, chosen: Sequence[EpisodeSpec]) -> str:
         if isinstance(records, SampleRecords):

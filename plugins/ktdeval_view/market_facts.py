@@ -13,6 +13,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
 from ktdeval.masking import AssetRef, Lens
 from ktdeval.registry import Plugins
+from ktdeval.stats import next_return
 from ktdeval.trading import OrderRecord, StepRecord
 from ktdeval_view.records import EpisodeRecords, submitted_handles
 
@@ -22,7 +23,7 @@ _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
 _NAMES_BEFORE, _NAMES_AFTER = 320, 5
 """Days around a window whose handles a model can have seen: look-back bars before it, and a fill after its last decision."""
 
-_CLOSE_SCALE = 1000  #: Adjusted closes are kept in thousandths of CNY: what a plot of them can show, and no more
+_CLOSE_SCALE = 1000  #: Adjusted closes are kept in thousandths of CNY: what a plot of them can show; elsewhere in ticks
 
 
 def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[float]:
@@ -35,11 +36,12 @@ def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> lis
 
 
 def order_facts(step: StepRecord, market: MarketSnapshot) -> list[JsonValue]:
-    """For each order of a step prices around it in CNY, and returns adjusted for splits and dividends as fractions.
+    """For each order of a step prices around it, and returns adjusted for splits and dividends as fractions.
 
     `to_open` is from the close before to the fill day's open, `to_close` from that open to the day's close, `to_next_open`
-    from that open to the next trading day's. `right`: whether that last return was positive for a buy, negative for a sell,
-    which is what calibration judges filled orders by (KTD-Fin Appendix G). None for an order in no asset, and in the place of
+    from that open to the next trading day's; outside A-shares to that of the asset's next day with a bar, and None where its
+    venue fills at a close. `right`: whether what calibration judges filled orders by (KTD-Fin Appendix G; `ktdeval.stats`'s
+    `next_return`) was positive for a buy, negative for a sell. None for an order in no asset, and in the place of
     a figure that the market lacks.
     """
     row = market.day_index(step.filled_on)
@@ -51,17 +53,18 @@ def order_facts(step: StepRecord, market: MarketSnapshot) -> list[JsonValue]:
 
 def _facts(market: MarketSnapshot, row: int, column: int, order: OrderRecord) -> dict[str, JsonValue]:
     opens, closes = market.adjusted_open[:, column], market.adjusted_close[:, column]
-    has_next = row + 1 < len(opens)
-    change = (opens[row + 1] if has_next else np.nan) / opens[row] - 1.0
+    later = np.flatnonzero(np.isfinite(opens[row + 1 :])) if market.instruments else np.arange(len(opens) - row - 1)
+    change, at_open = next_return(market, row, column), not market.instruments or market.venue_of(column).fill == "next_open"
+    has_next, digits = at_open and bool(later.size), 10 if market.instruments else 6
     judged = bool(order.filled_shares) and bool(np.isfinite(change))
     return {
-        "close_before": _figure(_last_known(market.close[:row, column])),
-        "open": _figure(market.open[row, column]),
-        "close": _figure(market.close[row, column]),
-        "next_open": _figure(market.open[row + 1, column]) if has_next else None,
+        "close_before": _figure(_last_known(market.close[:row, column]), digits),
+        "open": _figure(market.open[row, column], digits),
+        "close": _figure(market.close[row, column], digits),
+        "next_open": _figure(market.open[row + 1 + later[0], column], digits) if has_next else None,
         "to_open": _figure(opens[row] / _last_known(closes[:row]) - 1.0),
         "to_close": _figure(closes[row] / opens[row] - 1.0),
-        "to_next_open": _figure(change),
+        "to_next_open": _figure(change) if at_open else None,
         "right": bool(change > 0 if order.side == "BUY" else change < 0) if judged else None,
     }
 
@@ -71,16 +74,18 @@ def _last_known(values: FloatArray) -> float:
     return float(known[-1]) if len(known) else float("nan")
 
 
-def _figure(value: float) -> float | None:
-    return round(float(value), 6) if np.isfinite(value) else None
+def _figure(value: float, digits: int = 6) -> float | None:
+    return round(float(value), digits) if np.isfinite(value) else None
 
 
-def close_series(steps: Sequence[StepRecord], market: MarketSnapshot) -> dict[str, JsonValue]:
+def close_series(records: EpisodeRecords, market: MarketSnapshot) -> dict[str, JsonValue]:
     """Adjusted closes of every stock that was ordered or held, in terms of the last day shown.
 
-    `days`: ISO days. `start`: which of them is the day of the first decision. `scale`: units a CNY. `closes`: code -> the
-    first close in these units, then the change from the last known one; None on a day without a bar.
+    `days`: ISO days. `start`: which of them is the day of the first decision. `scale`: units in one of the currency.
+    `closes`: code -> the first close in these units, then the change from the last known one; None on a day without a bar.
     """
+    steps, scales = records.steps, records.units.scales
+    scale = _CLOSE_SCALE if scales is None else max((ticks for ticks, _ in scales.values()), default=_CLOSE_SCALE)
     base = market.day_index(steps[0].decided_on)
     first, last = max(0, base - _CLOSES_BEFORE), min(len(market.days), base + len(steps) + _CLOSES_AFTER)
     codes = {order.code for step in steps for order in step.orders if order.code is not None}
@@ -92,12 +97,12 @@ def close_series(steps: Sequence[StepRecord], market: MarketSnapshot) -> dict[st
         changes: list[JsonValue] = []
         known = 0
         for value in values.tolist():
-            now = None if value != value else round(value * _CLOSE_SCALE)  # NaN: no bar
+            now = None if value != value else round(value * scale)  # NaN: no bar
             changes.append(None if now is None else now - known)
             known = known if now is None else now
         closes[code] = changes
     days: list[JsonValue] = [str(day) for day in market.days[first:last]]
-    return {"days": days, "start": base - first, "scale": _CLOSE_SCALE, "closes": closes}
+    return {"days": days, "start": base - first, "scale": scale, "closes": closes}
 
 
 @dataclass(frozen=True)

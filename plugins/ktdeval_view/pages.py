@@ -14,7 +14,6 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder
-from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.market_facts import Names, benchmark_levels, close_series, order_facts
 from ktdeval_view.records import EpisodeRecords, episode_label, submitted_handles
@@ -65,7 +64,7 @@ def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: R
     shown = {"assets": assets, "sectors": dict(names.sectors), "days": list(names.days), "first_day": names.first_day}
     head = redactor.value({**_facts(records, around), "pieces": counts, "rows": _rows(records), "names": shown})
     data = {"head": pack_value(head), "texts": pack_value(redactor.value(list(texts)))}
-    data["closes"] = pack_value(None if around.market is None else close_series(records.steps, around.market))
+    data["closes"] = pack_value(None if around.market is None else close_series(records, around.market))
     data |= {f"days-{place}": piece for place, piece in enumerate(pieces)}
     return render(redactor.text(f"{episode_label(records.spec)} · {records.spec.model}"), "episode.html", _SCRIPTS, data)
 
@@ -84,7 +83,9 @@ def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue
         "spec": {**spec.to_json(), "id": spec.id, "mask_note": _MASK_NOTES.get(str(spec.mask), "")},
         "market": None if market is None else market.meta.name,
         "benchmark": {"name": benchmark, "levels": levels},
-        "initial_cash_fen": records.initial_cash_minor,
+        "initial_cash": records.units.money(records.initial_cash_minor),
+        "currency": records.units.currency,
+        "is_exact": records.units.scales is not None,
         "neighbours": {where: list(target) for where, target in around.neighbours.items()},
     }
 
@@ -98,8 +99,12 @@ def _rows(records: EpisodeRecords) -> list[JsonValue]:
     rows: list[JsonValue] = []
     for step in records.steps:
         row: dict[str, JsonValue] = {name: getattr(step, name) for name in _ROW_FIELDS}
-        orders = [[of.code or of.stock_id, of.side, of.status, of.filled_shares, of.price_ticks] for of in step.orders]
-        rows.append({**row, "nav_fen": step.nav_minor, "cash_fen": step.cash_minor, "orders": orders})
+        shown = records.units.step(step)
+        orders = [
+            [order["code"] or order["stock_id"], *(order[name] for name in ("side", "status", "filled_shares", "price"))]
+            for order in shown["orders"]
+        ]
+        rows.append({**row, "nav": shown["nav"], "cash": shown["cash"], "orders": orders})
     return rows
 
 
@@ -107,7 +112,7 @@ def _days(records: EpisodeRecords, market: MarketSnapshot | None, texts: dict[st
     """Everything of each day: its step as booked, what was said, and what became of the prices of its orders."""
     for step, talk in zip(records.steps, records.talks, strict=True):
         yield {
-            "step": to_plain(step),
+            "step": records.units.step(step),
             "handles": submitted_handles(talk, len(step.orders)),
             "talk": {"submission": talk.submission, "exchanges": with_shared(talk, texts)},
             "facts": [] if market is None else order_facts(step, market),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +15,7 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import loads_strict
 from ktdeval.runner import JournalEntry, RunFolder, read_journal
 from ktdeval.trading import StepRecord
+from ktdeval_view.units import Units
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class EpisodeRecords:
     steps: Sequence[StepRecord] = ()
     talks: Sequence[TranscriptEntry] = ()  # what was said at each of these steps
     problem: str = ""  # what a reader must know of the records, in a sentence; empty when they are whole
+    units: Units = field(default_factory=Units)  # of its money and quantities
 
 
 def episode_label(spec: EpisodeSpec) -> str:
@@ -103,7 +105,7 @@ def _finished(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
         problem = f"{folder.episode_path(spec)}: {len(ledger.steps)} steps in the ledger, {len(talks)} in the transcript"
     missing = range(len(talks), len(ledger.steps))
     talks = [*talks[: len(ledger.steps)], *(TranscriptEntry(step=step, exchanges=(), submission=None) for step in missing)]
-    return EpisodeRecords(spec, "finished", ledger.initial_cash_minor, ledger.steps, talks, problem)
+    return EpisodeRecords(spec, "finished", ledger.initial_cash_minor, ledger.steps, talks, problem, Units.of_ledger(ledger))
 
 
 def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:

@@ -209,7 +209,7 @@ def test_the_search_finds_what_was_said_and_stocks_by_their_true_names(browser: 
     assert search("on day 13 I have READ") == [13]
     assert search("surely 600519") == [NAMING]
     assert search("stub-secret") == []
-    assert search("notional_fen") == [], "names of fields are not what was said"
+    assert search("notional") == [], "names of fields are not what was said"
     day = next(day for day in days_of(talk) if day["step"]["orders"])
     market = load_snapshot(desk / "market")
     code = day["step"]["orders"][0]["code"]
@@ -291,7 +291,7 @@ def test_orders_show_true_names_handles_and_what_became_of_them(browser: Browser
                 assert f"rejected: {order['rule']}" in text
             if order["filled_shares"]:
                 assert f"{order['filled_shares']:,} share" in text
-                assert f"{order['price_ticks'] / 10000:.2f}" in text
+                assert f"{order['price']:.2f}" in text
                 assert ("came out right" in text) == (facts["right"] is True)
 
 
@@ -348,7 +348,7 @@ def test_figures_and_true_names_stand_as_they_were_written(browser: Browser, tal
     # The portfolio adds up.
     tab = open_day(browser, talk, "day=9")
     rows = tab.value("[...document.querySelectorAll('.positions tbody tr')].map((row) => row.cells[4].textContent)")
-    nav = days_of(talk)[9]["step"]["nav_fen"] / 100
+    nav = days_of(talk)[9]["step"]["nav"]
     assert sum(int(row.replace(",", "")) for row in rows) == pytest.approx(nav, abs=len(rows))
 
 

@@ -45,12 +45,12 @@ const UNKNOWN = "–";
 const NARROW = "\u202f";
 const formats = new Map();
 
-function figure(value, digits = 2, signed = false) {
+function figure(value, digits = 2, signed = false, most = digits) {
   if (value === null || value === undefined || !Number.isFinite(value)) return UNKNOWN;
-  const key = `${digits}${signed}`;
+  const key = `${digits} ${most} ${signed}`;
   if (!formats.has(key)) {
     formats.set(key, new Intl.NumberFormat("en-US", {
-      minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: signed ? "exceptZero" : "negative",
+      minimumFractionDigits: digits, maximumFractionDigits: most, signDisplay: signed ? "exceptZero" : "negative",
     }));
   }
   return formats.get(key).format(value).replace("-", "−");
@@ -59,15 +59,15 @@ function figure(value, digits = 2, signed = false) {
 const whole = (value) => figure(value, 0);
 const percent = (fraction, digits = 2, signed = true) =>
   fraction === null || fraction === undefined ? UNKNOWN : `${figure(100 * fraction, digits, signed)}${NARROW}%`;
-const yuan = (fen, digits = 2) => figure(fen / 100, digits);
-const count = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
+/** A number of shares, which may be a fraction, with as many decimals as it needs. */
+const quantity = (value) => figure(value, 0, false, 8);
+const count = (number, noun) => `${quantity(number)} ${noun}${number === 1 ? "" : "s"}`;
 const tone = (value) => (value >= 0.00005 ? "up" : value <= -0.00005 ? "down" : "flat"); // as two decimals of a per cent show it
 
-/** A price of 1/10,000 CNY ticks, with as many decimals as it needs and at least two. */
-function price(ticks) {
-  const digits = ticks % 100 === 0 ? 2 : ticks % 10 === 0 ? 3 : 4;
-  return figure(ticks / 10000, digits);
-}
+/** A price in units of currency, with as many decimals as it needs and at least two. */
+const price = (value) => figure(value, 2, false, 8);
+/** A part of a NAV; unknown where there is nothing to be a part of. */
+const partOf = (value, nav) => (nav > 0 ? value / nav : null);
 
 // -- data
 

@@ -42,7 +42,7 @@ class DayPanel {
     const handle = names.days.length ? ` (day_+${day} to the model)` : "";
     replace(byId("day-title"), `Day ${day}`);
     replace(byId("day-when"), make("span.nb", {}, `decided at the close of ${decided}`), `${handle}, `,
-      make("span.nb", {}, `filled at the open of ${filled}`));
+      make("span.nb", {}, `${this.view.head.is_exact ? "filled on" : "filled at the open of"} ${filled}`));
     replace(byId("bar-day"), `Day ${day} · ${decided}`);
   }
 
@@ -59,10 +59,10 @@ class DayPanel {
     const {returns, benchmarkReturns, head} = this.view;
     const change = (value) => make(`span.${tone(value)}`, {}, percent(value));
     const facts = [
-      ["NAV at the close", `${yuan(step.nav_fen, 0)} CNY`],
+      ["NAV at the close", `${figure(step.nav, 0)} ${head.currency}`],
       ["that day", change(returns[day])],
       benchmarkReturns ? [head.benchmark.name, change(benchmarkReturns[day])] : null,
-      ["cash", percent(step.cash_fen / step.nav_fen, 1, false)],
+      ["cash", percent(partOf(step.cash, step.nav), 1, false)],
       ["tool calls", step.tool_calls ? `${step.tool_calls_valid} of ${step.tool_calls} valid` : "none"],
       ["submissions", whole(step.submissions)],
     ];
@@ -88,36 +88,47 @@ class DayPanel {
   }
 
   portfolio(day, step) {
-    return [make("h3", {}, `Portfolio at the close of ${step.filled_on}`), this.actions(step), this.positions(day, step)];
+    return [make("h3", {}, `Portfolio at the close of ${step.filled_on}`), this.actions(step), this.charges(step), this.positions(day, step)];
   }
 
   actions(step) {
     if (!step.corporate_actions.length) return null;
     return make("ul.failures", {}, step.corporate_actions.map((action) => {
-      const shares = `${whole(action.shares_before)} shares became ${whole(action.shares_after)}`;
+      const shares = `${quantity(action.shares_before)} shares became ${quantity(action.shares_after)}`;
       const name = stockName(this.view, action.code, this.view.names.handles.get(action.code));
-      return make("li", {}, name, ` split or dividend: ${shares}, with ${yuan(action.cash_fen)} CNY in cash`);
+      return make("li", {}, name, ` split or dividend: ${shares}, with ${figure(action.cash)} ${this.view.head.currency} in cash`);
+    }));
+  }
+
+  /** What the venue did before the orders: interest on shorts, and positions closed for want of cash. */
+  charges(step) {
+    if (!(step.charges || []).length) return null;
+    const {currency} = this.view.head;
+    return make("ul.failures", {}, step.charges.map(({kind, code, shares, price: at, cash, fee}) => {
+      const words = kind === "borrow" ? `interest on ${count(Math.abs(shares), "share")} sold short, ${price(at)} each: cash `
+        : `margin call: ${shares > 0 ? "bought" : "sold"} ${count(Math.abs(shares), "share")} at ${price(at)}, cost ${figure(fee)}: cash `;
+      return make("li", {}, stockName(this.view, code, this.view.names.handles.get(code)), ` ${words}${figure(cash, 2, true)} ${currency}`);
     }));
   }
 
   positions(day, step) {
-    const largest = [...step.positions].sort((one, other) => other.value_fen - one.value_fen);
+    const largest = [...step.positions].sort((one, other) => other.value - one.value);
     const rows = largest.map((position) => this.position(day, step, position));
-    const share = percent(step.cash_fen / step.nav_fen, 1, false);
+    const share = percent(partOf(step.cash, step.nav), 1, false);
     const cash = make("tr.total", {}, make("th", {scope: "row"}, "Cash"), make("td"), make("td"), make("td"),
-      make("td.n", {}, yuan(step.cash_fen, 0)), make("td.n", {}, share), make("td"));
-    const figures = ["shares", "locked", "price", "value, CNY", "weight", "that day"];
+      make("td.n", {}, figure(step.cash, 0)), make("td.n", {}, share), make("td"));
+    const figures = ["shares", "locked", "price", `value, ${this.view.head.currency}`, "weight", "that day"];
     const heads = figures.map((head) => make("th.n", {scope: "col"}, head));
     return scroller("Positions", make("table.grid.positions", {},
       make("caption", {}, `${count(step.positions.length, "position")} and cash`),
       make("thead", {}, make("tr", {}, make("th", {scope: "col"}, "stock"), heads)), make("tbody", {}, rows, cash)));
   }
 
-  position(day, step, {code, shares, locked, price_ticks: ticks, value_fen: value}) {
+  position(day, step, {code, shares, locked, price: at, value}) {
     const {view} = this;
     const change = view.changeOf(code, day);
-    const share = percent(value / step.nav_fen, 1, false);
-    const figures = [whole(shares), locked ? whole(locked) : "", price(ticks), yuan(value, 0), share];
+    const share = percent(partOf(value, step.nav), 1, false);
+    const figures = [quantity(shares), locked ? quantity(locked) : "", price(at), figure(value, 0), share];
     return make("tr", {}, make("th", {scope: "row"}, stockName(view, code, view.names.handles.get(code))),
       figures.map((text) => make("td.n", {}, text)), make(`td.n.${tone(change)}`, {}, percent(change)));
   }

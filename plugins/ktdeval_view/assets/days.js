@@ -19,9 +19,9 @@ const SHOWN = [
 ];
 
 class DayList {
-  constructor(rows, initialFen, names, pieces) {
+  constructor(rows, initial, names, pieces) {
     this.rows = rows;
-    this.initialFen = initialFen;
+    this.initial = initial;
     this.names = names;
     this.pieces = pieces;
     this.day = 0;
@@ -40,8 +40,8 @@ class DayList {
   }
 
   item(row, day) {
-    const before = day ? this.rows[day - 1].nav_fen : this.initialFen;
-    const change = row.nav_fen / before - 1;
+    const before = day ? this.rows[day - 1].nav : this.initial;
+    const change = before > 0 ? row.nav / before - 1 : null;
     const rejected = row.orders.filter((order) => order[2] === "rejected").length;
     const failures = failuresOf(row);
     const [all, failed] = [row.orders.length, count(failures, "failure")];

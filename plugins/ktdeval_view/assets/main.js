@@ -13,10 +13,10 @@ class EpisodeView {
     this.manner = {verbatim: false, unfolded: false};
     this.day = -1;
     this.shown = 0;
-    const navs = [head.initial_cash_fen, ...this.rows.map((row) => row.nav_fen)];
+    const navs = [head.initial_cash, ...this.rows.map((row) => row.nav)];
     this.returns = changes(navs);
     this.benchmarkReturns = head.benchmark.levels ? changes(head.benchmark.levels) : null;
-    this.list = new DayList(this.rows, head.initial_cash_fen, this.names, this.pieces);
+    this.list = new DayList(this.rows, head.initial_cash, this.names, this.pieces);
     this.panel = new DayPanel(this);
     this.stocks = new StockBox(this);
     const since = (values) => values.map((value) => value / values[0] - 1);
@@ -27,6 +27,11 @@ class EpisodeView {
       trouble: this.rows.map((row) => (isHeld(row) ? 2 : failuresOf(row) ? 1 : 0)),
     };
     this.chart = new NavChart(byId("chart"), this.series, (day) => this.choose(day));
+  }
+
+  /** A price of the market, in another market than A-shares with all its decimals. */
+  quote(value) {
+    return this.head.is_exact ? price(value) : figure(value);
   }
 
   /** Return of a stock on the fill day of a step, adjusted; null where it is not known. */
@@ -122,7 +127,7 @@ class EpisodeView {
   }
 }
 
-const changes = (values) => values.slice(1).map((value, place) => value / values[place] - 1);
+const changes = (values) => values.slice(1).map((value, place) => (values[place] > 0 ? value / values[place] - 1 : null));
 
 function showHead(view) {
   const {head} = view;

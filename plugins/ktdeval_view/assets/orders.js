@@ -37,8 +37,8 @@ class Orders {
   }
 
   outcome(order) {
-    const sum = `${yuan(order.notional_fen)} CNY, cost ${yuan(order.fee_fen)}. `;
-    const fill = order.filled_shares ? `${count(order.filled_shares, "share")} at ${price(order.price_ticks)} = ${sum}` : null;
+    const sum = `${figure(order.notional)} ${this.view.head.currency}, cost ${figure(order.fee)}. `;
+    const fill = order.filled_shares ? `${count(order.filled_shares, "share")} at ${price(order.price)} = ${sum}` : null;
     const message = order.message ? make("span.message", {}, order.message) : null;
     return fill || message ? make("p.outcome", {}, fill, message) : null;
   }
@@ -49,10 +49,11 @@ class Orders {
       ["next open", facts.next_open, facts.to_next_open],
     ].filter(([, value]) => value !== null).flatMap(([name, value, change], place) => [
       place ? make("span.quiet", {"aria-hidden": "true"}, " → ") : null,
-      make("span.nb", {}, `${name} ${figure(value)} `, change === null ? null : make(`span.${tone(change)}`, {}, percent(change))),
+      make("span.nb", {}, `${name} ${this.view.quote(value)} `, change === null ? null : make(`span.${tone(change)}`, {}, percent(change))),
     ]);
     const [word, kind] = facts.right ? ["came out right", "good"] : ["came out wrong", "bad"];
-    return make("p.market", {title: "Close and next open are compared with the open, adjusted for splits and dividends."},
+    const judged = this.view.head.is_exact ? " An order is judged by the asset's next price of the kind that it was filled at." : "";
+    return make("p.market", {title: `Close and next open are compared with the open, adjusted for splits and dividends.${judged}`},
       chain, " ", facts.right === null ? null : make(`span.chip.${kind}`, {}, word));
   }
 
@@ -88,7 +89,7 @@ class Closes {
     this.unpacked = new Map();
   }
 
-  /** [days] CNY, null on a day without a bar; null for a stock that was neither ordered nor held. */
+  /** [days] in units of currency, null on a day without a bar; null for a stock that was neither ordered nor held. */
   of(code) {
     if (!Object.hasOwn(this.packed, code)) return null;
     if (!this.unpacked.has(code)) {

@@ -23,7 +23,7 @@ class StockBox {
   }
 
   plot(code, orders) {
-    const {closes, day: chosen} = this.view;
+    const {closes, day: chosen, head} = this.view;
     const values = closes ? closes.of(code) : null;
     if (!values) return null;
     const place = (day) => closes.start + day + 1;
@@ -35,16 +35,16 @@ class StockBox {
     const [low, high] = ends(values.filter((value) => value !== null));
     const range = `${closes.days[0]} to ${closes.days[closes.days.length - 1]}`;
     return make("figure.stock-plot", {}, plot, make("figcaption.quiet", {},
-      `Closes from ${range}, adjusted for splits and dividends: ${figure(low)} to ${figure(high)} CNY. `
+      `Closes from ${range}, adjusted for splits and dividends: ${this.view.quote(low)} to ${this.view.quote(high)} ${head.currency}. `
       + "Triangles are fills, up for bought and down for sold; the shade begins after the chosen day's decision."));
   }
 
   table(orders) {
     if (orders.length === 0) return make("p.quiet", {}, "The agent gave no order in it.");
-    const rows = orders.map(({day, row, order: [, side, status, shares, ticks]}) => make("tr", {},
+    const rows = orders.map(({day, row, order: [, side, status, shares, at]}) => make("tr", {},
       make("td", {}, make("a", {href: `#day=${day}`, click: () => this.box.close()}, `Day ${day}`)),
       [row.decided_on, side, (STATUS[status] || [status])[0]].map((word) => make("td", {}, word)),
-      [shares ? whole(shares) : UNKNOWN, shares ? price(ticks) : UNKNOWN].map((number) => make("td.n", {}, number))));
+      [shares ? quantity(shares) : UNKNOWN, shares ? price(at) : UNKNOWN].map((number) => make("td.n", {}, number))));
     const heads = ["day", "decided", "side", "outcome"].map((head) => make("th", {scope: "col"}, head));
     const figures = ["shares", "price"].map((head) => make("th.n", {scope: "col"}, head));
     return scroller("The agent's orders in this stock", make("table.grid", {}, make("caption", {}, count(orders.length, "order")),

@@ -19,6 +19,7 @@ from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import find_names
 from ktdeval_view.records import EpisodeRecords, page_name, read_episode
+from ktdeval_view.units import Units
 from paths import REPOSITORY
 from report_page import contrast
 from run_support import DAYS_IN_WINDOW, TASK, episodes, error_line, ktdeval
@@ -51,7 +52,7 @@ def test_everything_that_was_said_and_booked_is_in_the_pages(desk: Path, run: st
     redact = Redactor(SECRETS).value
     for spec in folder.manifest.specs:
         days = days_of(desk / run / "view" / page_name(spec))
-        assert [day["step"] for day in days] == redact(to_plain(folder.load_ledger(spec).steps))
+        assert [day["step"] for day in days] == redact([Units().step(step) for step in folder.load_ledger(spec).steps])
         for day, said in zip(days, folder.load_transcript(spec), strict=True):
             assert day["talk"] == redact({name: to_plain(said)[name] for name in ("exchanges", "submission")})
 
@@ -125,7 +126,7 @@ def test_prices_and_outcomes_of_orders_are_those_of_the_market(desk: Path) -> No
         if order["filled_shares"]:
             column = market.asset_index[order["code"]]
             assert fact["open"] == pytest.approx(market.open[row, column], abs=1e-6)
-            assert fact["open"] == order["price_ticks"] / 10_000
+            assert fact["open"] == order["price"]
             assert fact["to_close"] == pytest.approx(market.close[row, column] / market.open[row, column] - 1, abs=1e-6)
     # Closes of every stock that was ordered or held are there.
     (page,) = pages(desk / "talk" / "view")
@@ -199,7 +200,7 @@ def test_an_unfinished_episode_is_shown_as_far_as_it_is(desk: Path) -> None:
     (page,) = pages(desk / "killed" / "view")
     head = head_of(page)
     assert (head["state"], len(head["rows"]), head["planned"]) == ("unfinished", 9, DAYS_IN_WINDOW)
-    assert head["initial_cash_fen"] == 100_000_000
+    assert head["initial_cash"] == 1_000_000
     assert head["neighbours"] == {}
     assert len(days_of(page)) == 9
 

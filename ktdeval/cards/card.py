@@ -47,7 +47,7 @@ class TradingEpisode(parts.Finished, frozen=True):
     steps: Annotated[int, Meta(ge=1)]
     first_day: Day  #: first fill day
     last_day: Day  #: last fill day
-    final_nav_fen: int  #: NAV at the last close, in 1/100 CNY
+    final_nav_fen: int  #: NAV at the last close, in minor units of the snapshot's currency: 1/100 CNY in A-shares
     orders: Orders
     metrics: dict[str, EpisodeMetric]
 

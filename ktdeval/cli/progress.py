@@ -35,7 +35,8 @@ class _Tally:
     tokens: int = 0
     failed: int = 0
     day: str = ""
-    nav_fen: int = 0
+    nav: float = 0.0
+    currency: str = "CNY"
 
     def add(self, event: StepFinished | SampleFinished) -> None:
         self.done = event.step + 1
@@ -44,13 +45,14 @@ class _Tally:
         if isinstance(event, StepFinished):
             self.orders += event.orders
             self.rejections += event.rejections
-            self.day, self.nav_fen = event.filled_on, event.nav_fen
+            self.day, self.nav, self.currency = event.filled_on, event.nav, event.currency
 
     def text(self) -> str:
         tokens = f"{self.tokens / _MILLION:.2f}M" if self.tokens >= _MILLION else f"{self.tokens:,}"
         parts = []
         if self.day:
-            parts = [self.day, f"NAV {self.nav_fen / 100:,.0f}", f"{self.orders:,} orders, {self.rejections:,} rejected"]
+            unit = "" if self.currency == "CNY" else f" {self.currency}"
+            parts = [self.day, f"NAV {self.nav:,.0f}{unit}", f"{self.orders:,} orders, {self.rejections:,} rejected"]
         parts += [f"{tokens} tokens", *([f"{self.failed:,} failed"] if self.failed else [])]
         return " · ".join(parts)
 

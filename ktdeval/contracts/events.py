@@ -19,17 +19,18 @@ class EpisodeStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A step is durably on disk. Counts are those of this step; `nav_fen` is the NAV after it."""
+    """A step is durably on disk. Counts are those of this step; `nav` is the NAV after it, in units of `currency`."""
 
     spec: EpisodeSpec
     step: int
     total_steps: int
     filled_on: str
-    nav_fen: int
+    nav: float
     orders: int
     rejections: int
     tokens: int
     provenance: str
+    currency: str = "CNY"
 
 
 @dataclass(frozen=True, slots=True)

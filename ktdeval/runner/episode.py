@@ -254,11 +254,12 @@ class TradingEpisode:
             step=record.step,
             total_steps=self.total_steps,
             filled_on=record.filled_on,
-            nav_fen=record.nav_minor,
+            nav=record.nav_minor / self._parts.tape.minor_per_unit,
             orders=len(record.orders),
             rejections=sum(order.status == "rejected" for order in record.orders),
             tokens=record.input_tokens + record.output_tokens,
             provenance=record.provenance,
+            currency=self._parts.tape.currency,
         )
 
     def encode(self, records: Sequence[StepRecord]) -> tuple[str, bytes]:

@@ -33,7 +33,12 @@ from ktdeval.stats.designs import (
     variant_order as variant_order,
     window_means as window_means,
 )
-from ktdeval.stats.envelope import Envelope as Envelope, EnvelopeSettings as EnvelopeSettings, random_envelope as random_envelope
+from ktdeval.stats.envelope import (
+    Envelope as Envelope,
+    EnvelopeSettings as EnvelopeSettings,
+    envelope_problem as envelope_problem,
+    random_envelope as random_envelope,
+)
 from ktdeval.stats.intervals import (
     Interval as Interval,
     clopper_pearson_upper as clopper_pearson_upper,

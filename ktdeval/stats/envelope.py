@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.series import Series
@@ -57,7 +58,9 @@ class Envelope:
     """Random traders beside one episode. `agent, random`: what the agent did, and the average of what the random traders did."""
 
     levels: tuple[float, ...]  #: quantile levels of the bands
-    bands: npt.NDArray[np.float64]  #: [levels, steps + 1] CNY, NAV of the random traders at each close, initial cash first
+    bands: npt.NDArray[
+        np.float64
+    ]  #: [levels, steps + 1] units of currency, NAV of the random traders at each close, initial cash first
     returns: Series  #: [paths] total return of each random trader
     agent_return: float  #: total return of the agent
     rank: float | None  #: share of random traders that the agent beats, ties counting half; None with `reason`
@@ -99,11 +102,17 @@ def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
         return None
     nav, after = step.open_nav_minor, {position.code for position in step.positions}
     return Moves(
-        entries=tuple(fen / nav for code, fen in bought.items() if code not in held_before),
-        adds=tuple(fen / nav for code, fen in bought.items() if code in held_before),
-        trims=tuple(fen / nav for code, fen in sold.items() if code in after),
+        entries=tuple(minor / nav for code, minor in bought.items() if code not in held_before),
+        adds=tuple(minor / nav for code, minor in bought.items() if code in held_before),
+        trims=tuple(minor / nav for code, minor in sold.items() if code in after),
         names_after=len(after),
     )
+
+
+def envelope_problem(ledger: Ledger) -> str | None:
+    """Why an episode can't be set beside random traders; None where it can."""
+    has_shorts = any(position.shares < 0 for step in ledger.steps for position in step.positions)
+    return "the agent sold short, and random traders do not" if has_shorts else None
 
 
 def random_envelope(
@@ -114,8 +123,10 @@ def random_envelope(
     tape: MarketTape | None = None,
 ) -> Envelope:
     """Random traders over the days of one ledger, on the snapshot and rules it ran under. `tape`: the snapshot under `config`, when
-    at hand. Raises DataError if the ledger's days are not days of `market`.
+    at hand. Raises DataError if the ledger's days are not days of `market`, or there is an `envelope_problem`.
     """
+    if problem := envelope_problem(ledger):
+        raise DataError(f"no random traders: {problem}")
     settings = settings or EnvelopeSettings()
     tape = tape or MarketTape.from_snapshot(market, config)
     rng = np.random.default_rng(settings.seed)

@@ -306,8 +306,8 @@ class Order(Value, frozen=True, kw_only=True):
     code: Annotated[str, Meta(max_length=40)]  #: The stock; where there is none of that name, what the model wrote
     side: Literal["BUY", "SELL"]
     asked: Annotated[str, Meta(max_length=40)]  #: The target weight, such as `8 %`, or `300 shares`
-    filled: Count  #: Shares
-    price: float | None  #: CNY a share; null where nothing was filled
+    filled: Count | Annotated[float, Meta(ge=0)]  #: Shares or coins; in A-shares whole ones
+    price: float | None  #: A share, in the currency of the market; null where nothing was filled
     status: Literal["filled", "partially_filled", "rejected"]
     #: The trading rule that rejected or cut the order; null where it was filled whole.
     rule: Annotated[str, Meta(max_length=40)] | None
@@ -322,7 +322,9 @@ class DecisionStep(Value, frozen=True, kw_only=True):
     by: Literal["model", "model_after_retry", "fallback", "error"]  #: Who decided: the model, or the engine, which then holds
     why: Annotated[str, Meta(max_length=300)]  #: The model's overall reason, cut to 300 characters
     orders: tuple[Order, ...]
-    holdings: tuple[tuple[str, float], ...]  #: [code, weight] at the close, largest first; a weight is a fraction of the NAV
+    holdings: tuple[
+        tuple[str, float], ...
+    ]  #: [code, weight] at the close, largest first, shorts below 0 and last; a weight is a fraction of the NAV
 
 
 class EpisodeDecisions(Value, frozen=True, kw_only=True):

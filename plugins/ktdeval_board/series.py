@@ -15,10 +15,9 @@ from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
-from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder
-from ktdeval.stats import EnvelopeSettings, benchmark_levels, random_envelope
-from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig
+from ktdeval.stats import EnvelopeSettings, benchmark_levels, envelope_problem, random_envelope
+from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig, trading_rules
 from ktdeval.typed import from_plain
 from ktdeval_board.documents import Decisions, Series
 from ktdeval_board.market_document import Market, Regime
@@ -35,9 +34,9 @@ _PARTS = ("common", "industry", "style", "selection", "trading", "selection_dail
 _NO_PART: Mapping[str, JsonValue] = dict.fromkeys(_PARTS)
 
 
-def make_series(run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot, plugins: Plugins) -> Series:
+def make_series(run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot) -> Series:
     """Make the series of a trading card; equal records give equal values."""
-    config = plugins.make_task(card.task.name).trading
+    config = trading_rules(card.task.config.get("trading") or {}, "trading rules on the card")
     episodes: list[JsonValue] = []
     for entry in card.episodes:
         ledger = run.load_ledger(episode_spec(run, entry.id))
@@ -124,6 +123,8 @@ def _linked(parts: Attribution) -> dict[str, JsonValue]:
 
 
 def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:
+    if problem := envelope_problem(ledger):
+        return {"envelope": None, "envelope_reason": problem}
     found = random_envelope(ledger, snapshot, config, ENVELOPE)
     if found.rank is None:  # without a fill the random traders do nothing either, so that bands say nothing
         return {"envelope": None, "envelope_reason": found.reason}
@@ -133,7 +134,6 @@ def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -
 
 
 WHY_LENGTH, REASON_LENGTH, _CODE_LENGTH = 300, 160, 40
-_TICKS_PER_CNY = 10_000
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 """Categories of characters that show nothing, end lines or turn text round: a page could seem to say something else."""
 
@@ -143,7 +143,7 @@ def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions
     episodes: list[JsonValue] = []
     for entry in card.episodes:
         ledger = run.load_ledger(episode_spec(run, entry.id))
-        steps = [_step(step) for step in ledger.steps]
+        steps = [_step(step, ledger) for step in ledger.steps]
         episodes.append({"id": entry.id, "window": entry.window, "seed": entry.seed, "steps": steps})
     return from_plain(rounded({"schema_version": 1, "card": card_id, "episodes": episodes}), Decisions, "decisions")
 
@@ -155,7 +155,7 @@ def plain_line(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
 
 
-def _step(step: StepRecord) -> JsonValue:
+def _step(step: StepRecord, ledger: Ledger) -> JsonValue:
     nav = step.nav_minor
     held = sorted(step.positions, key=lambda position: (-position.value_minor, position.code))
     return {
@@ -163,29 +163,32 @@ def _step(step: StepRecord) -> JsonValue:
         "decided_on": step.decided_on,
         "by": step.provenance,
         "why": plain_line(step.overall_reason, WHY_LENGTH),
-        "orders": [_order(order) for order in step.orders],
+        "orders": [_order(order, ledger) for order in step.orders],
         "holdings": [[position.code, position.value_minor / nav if nav > 0 else 0.0] for position in held],
     }
 
 
-def _order(order: OrderRecord) -> JsonValue:
+def _order(order: OrderRecord, ledger: Ledger) -> JsonValue:
+    ticks, steps = ledger.scale(order.code)
     return {
         "code": plain_line(order.code or order.stock_id or "?", _CODE_LENGTH) or "?",
         "side": order.side,
-        "asked": asked(order),
-        "filled": order.filled_shares,
-        "price": order.price_ticks / _TICKS_PER_CNY if order.filled_shares else None,
+        "asked": asked(order, steps),
+        "filled": order.filled_shares if steps == 1 else order.filled_shares / steps,
+        "price": order.price_ticks / ticks if order.filled_shares else None,
         "status": order.status,
         "rule": order.rule,
         "reason": plain_line(order.reason, REASON_LENGTH),
     }
 
 
-def asked(order: OrderRecord) -> str:
-    """Return what an order of a step record asked for, in words: the target weight, or shares."""
+def asked(order: OrderRecord, steps: int = 1) -> str:
+    """Return what an order of a step record asked for, in words: the target weight, or shares, of so many steps each."""
     weight, shares = order.target_weight, order.shares
     if weight is not None:
         return f"{100.0 * weight:.4g} %"
+    if steps > 1 and shares is not None:
+        return f"{shares / steps:.10g} shares"
     return "1 share" if shares == 1 else f"{shares} shares"
 
 

@@ -73,8 +73,8 @@ class Course:
     #: by step, the orders as decided (executed or not), without confidence, reason and sequence
     decisions: tuple[Counter[_Order], ...]
     accounts: tuple[str, ...]  #: by step, positions and cash before it, as canonical text
-    trades: tuple[Counter[_Trade], ...]  #: by step, filled amount by asset and side, as a share of the NAV at that open
-    nav: Values  #: [steps + 1] CNY
+    trades: tuple[Counter[_Trade], ...]  #: by step, filled amount by asset and side, as a share of the NAV at that open (if any)
+    nav: Values  #: [steps + 1] units of currency
 
     @property
     def total_return(self) -> float:
@@ -103,7 +103,7 @@ def _account(step: StepRecord) -> str:
 def _trades(step: StepRecord) -> Counter[_Trade]:
     amounts: Counter[_Trade] = Counter()
     for order in step.orders:
-        if order.code is not None and order.filled_shares:
+        if order.code is not None and order.filled_shares and step.open_nav_minor > 0:
             amounts[order.code, order.side] += order.notional_minor / step.open_nav_minor  # type: ignore[assignment]  # typeshed: whole numbers only
     return amounts
 

@@ -151,12 +151,13 @@ def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
 
 
 def weights_plot(window: WindowStudy) -> Plot:
-    """Weights of the largest names, of the others and of cash, above what was traded each day."""
+    """Weights of the largest names, of the others and of cash, above what was traded each day; with shorts those of all that is
+    held and all that is sold short.
+    """
     ledger = window.ledger
-    names, areas = _weights(ledger)
-    traded = 100.0 * np.array(
-        [sum(order.notional_minor for order in step.orders) / max(step.open_nav_minor, 1) for step in ledger.steps]
-    )
+    has_shorts = any(place.value_minor < 0 for step in ledger.steps for place in step.positions)
+    names, areas = (["held", "sold short"], _sides(ledger)) if has_shorts else _weights(ledger)
+    traded = 100.0 * np.array([step.traded_minor / max(step.open_nav_minor, 1) for step in ledger.steps])
     held = max((len(step.positions) for step in ledger.steps), default=0)
 
     def draw(figure: FigureBase) -> None:
@@ -165,9 +166,15 @@ def weights_plot(window: WindowStudy) -> Plot:
         shown = [*SERIES[: len(names)], "other", "band2"]
         places, step = places_of(len(days))
         stepped = {} if step is None else {"step": step}
-        above.stackplot(places, held_to(areas, places), labels=[*names, "others", "cash"], colors=[colour(role) for role in shown],
-                        edgecolor=colour("paper"), linewidth=0.25, **stepped)  # fmt: skip
-        above.set_ylim(0, 100)
+        if has_shorts:
+            for line, name, role in zip(areas, [*names, "cash"], (*SERIES[:2], "muted"), strict=True):
+                above.plot(days, line, color=colour(role), linewidth=1.4, label=name)
+            above.axhline(0.0, color=colour("muted"), linewidth=0.6)
+        else:
+            colours = [colour(role) for role in shown]
+            above.stackplot(places, held_to(areas, places), labels=[*names, "others", "cash"], colors=colours,
+                            edgecolor=colour("paper"), linewidth=0.25, **stepped)  # fmt: skip
+            above.set_ylim(0, 100)
         above.set_ylabel("weight, %")
         below.bar(days, traded, color=colour("one"), width=0.9)
         below.set_ylabel("traded, %")
@@ -178,10 +185,19 @@ def weights_plot(window: WindowStudy) -> Plot:
         figure.legend(*above.get_legend_handles_labels(), loc="outside upper left", ncols=4, handlelength=1.0, columnspacing=1.0)
 
     cash = float(areas[-1].mean()) / 100
-    text = f"At most {count(held, 'name')} at once, {percent(cash, signed=False)} cash on average; " + (
+    short = f"{percent(-float(areas[1].mean()) / 100, signed=False)} sold short and " if has_shorts else ""
+    text = f"At most {count(held, 'name')} at once, {short}{percent(cash, signed=False)} cash on average; " + (
         f"{percent(float(traded.mean()) / 100, signed=False)} of the NAV is traded on an average day."
     )
     return Plot("weights", f"{window.name}: weights at the close, and turnover", text, draw, 3.9)
+
+
+def _sides(ledger: Ledger) -> Values:
+    """[3, steps] per cent of the NAV: what is held, what is sold short (below 0), and cash, the proceeds of shorts in it."""
+    values = [[place.value_minor for place in step.positions] for step in ledger.steps]
+    held, short = ([sum(sign * max(sign * value, 0) for value in day) for day in values] for sign in (1, -1))
+    sides: Values = 100.0 * np.array([held, short, ledger.column("cash_minor")]) / ledger.column("nav_minor")
+    return sides
 
 
 def _weights(ledger: Ledger) -> tuple[list[str], Values]:

@@ -128,6 +128,8 @@ class Workbench:
         return attribute(ledger, market, self._fits[key])
 
     def _envelope(self, evaluation: Evaluation, ledger: Ledger, market: MarketSnapshot) -> stats.Envelope | str:
+        if problem := stats.envelope_problem(ledger):
+            return problem
         try:
             config = trading_rules(evaluation.card.task.config.get("trading") or {}, "trading rules on the card")
         except ConfigError as error:

@@ -66,7 +66,7 @@ def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) ->
             tier="re-run",
             episodes=len(again.episodes),
             steps=again.coverage.steps,
-            series=make_series(run, case.files.card_id, again, snapshot, plugins),
+            series=make_series(run, case.files.card_id, again, snapshot),
             decisions=make_decisions(run, case.files.card_id, again),
             # Two runs of a baseline are one card but for what depends on the machine, so it is named by the submitted one.
             rerun=_rerun(BY_CHECK, on, case.files.card_id, case.card, again),

@@ -114,7 +114,7 @@ def _derive(job: Job, run: Path, plugins: Plugins) -> None:
         return
     folder, out = RunFolder.load(run), Path(job.out)
     snapshot = open_recorded_snapshot(folder, plugins, job.changes)
-    write_atomic(out / SERIES, encode_canonical(make_series(folder, job.card_id, card, snapshot, plugins)))
+    write_atomic(out / SERIES, encode_canonical(make_series(folder, job.card_id, card, snapshot)))
     write_atomic(out / DECISIONS, encode_canonical(make_decisions(folder, job.card_id, card)))
 
 

@@ -141,7 +141,9 @@ def _episode_facts(data: BoardData, entry: Entry, episode: TradingEpisode | Scor
     facts.episode, facts.steps_decided = episode, episode.decisions.model + episode.decisions.model_after_retry
     if isinstance(card, TradingCard) and isinstance(episode, TradingEpisode):
         reference = card.reference.benchmark_buy_and_hold.get(episode.window)
-        facts.first_day, facts.last_day, facts.final_nav_cny = episode.first_day, episode.last_day, episode.final_nav_fen / 100
+        facts.first_day, facts.last_day = episode.first_day, episode.last_day
+        in_cny = given(card.snapshot.currency) in (None, "CNY")
+        facts.final_nav_cny = episode.final_nav_fen / 100 if in_cny else None
         facts.benchmark_return = None if reference is None else reference.metrics.total_return.value
     elif card.windows:
         facts.first_day, facts.last_day = next((each.first, each.last) for each in card.windows if each.name == episode.window)

@@ -50,7 +50,7 @@ def run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture(scope="module")
 def series(run: RunFolder, snapshot: MarketSnapshot) -> Any:
-    return to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot, load_plugins()))
+    return to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot))
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
     market: Path, snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
     run = RunFolder.load(make_run(tmp_path / "run", market, "builtin/hold"))
-    found = to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot, load_plugins()))
+    found = to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot))
     (episode,) = found["episodes"]
     assert episode["envelope"] is None
     assert episode["envelope_reason"] == "no order was filled"
@@ -136,7 +136,7 @@ def test_a_market_without_a_benchmark_level_has_no_benchmark_and_no_figures(run:
     levels = snapshot.benchmark.copy()
     levels[snapshot.day_index("2024-03-05")] = np.nan
     holed = dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels})
-    found = to_plain(make_series(run, CARD, typed(card_of(run.path)), holed, load_plugins()))
+    found = to_plain(make_series(run, CARD, typed(card_of(run.path)), holed))
     by_window = {episode["window"]: episode for episode in found["episodes"]}
     first, other = (by_window[window] for window in WINDOWS)
     assert (first["benchmark"], first["benchmark_reason"]) == (None, "the market lacks a level of the benchmark")
@@ -153,7 +153,7 @@ def test_two_runs_of_one_plan_give_equal_bytes(
 ) -> None:
     again = RunFolder.load(make_run(tmp_path / "run", market, "builtin/chaos", windows=WINDOWS, seeds=2, mask_key="0" * 32))
     card = card_of(again.path)
-    assert encode_canonical(make_series(again, CARD, typed(card), snapshot, load_plugins())) == dumps_canonical(series)
+    assert encode_canonical(make_series(again, CARD, typed(card), snapshot)) == dumps_canonical(series)
     assert encode_canonical(make_decisions(again, CARD, typed(card))) == dumps_canonical(decisions)
 
 
@@ -161,7 +161,7 @@ def test_a_card_of_another_run_is_refused(run: RunFolder, snapshot: MarketSnapsh
     card = card_of(run.path)
     card["episodes"][0]["id"] = "0" * 20
     with pytest.raises(StoreError, match="no episode 00000000000000000000"):
-        make_series(run, CARD, typed(card), snapshot, load_plugins())
+        make_series(run, CARD, typed(card), snapshot)
     with pytest.raises(StoreError, match="its card is of another run"):
         make_decisions(run, CARD, typed(card))
 

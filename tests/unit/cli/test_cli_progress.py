@@ -16,7 +16,9 @@ SPEC = make_spec()
 
 
 def step(number: int, total: int = 40, provenance: str = "model") -> StepFinished:
-    return StepFinished(SPEC, number, total, f"2024-01-{number % 28 + 1:02}", 100_000_000 + number, 3, 1, 40_000, provenance)
+    return StepFinished(
+        SPEC, number, total, f"2024-01-{number % 28 + 1:02}", (100_000_000 + number) / 100, 3, 1, 40_000, provenance
+    )
 
 
 def watch(*events: object, width: int = 80, terminal: bool = False) -> str:

@@ -86,13 +86,13 @@ Address: #card=ID */
     });
     const rows = card.episodes.map((episode) => [
       ...(card.windows ? [episode.window] : []), format.count(episode.seed), ...(trading ? [days(episode)] : []), format.count(episode.steps),
-      format.count(decided(episode)), ...figures(episode), ...(trading ? [format.number(episode.final_nav_fen / 100, 0)] : []),
+      format.count(decided(episode)), ...figures(episode), ...(trading ? [format.number(episode.final_nav_fen / (card.snapshot.minor_per_unit || 100), 0)] : []),
       el("code", {}, format.short(episode.id)),
     ]);
     const heads = [
       ...(card.windows ? ["Window"] : []), right("Seed"), ...(trading ? ["Days"] : []), right("Steps"),
       right("Decided", "Steps that the model decided"),
-      ...shown.map((name) => right(board.metrics[name]?.title || kt.words(name))), ...(trading ? [right("Last NAV, CNY")] : []), "Id",
+      ...shown.map((name) => right(board.metrics[name]?.title || kt.words(name))), ...(trading ? [right(`Last NAV, ${card.snapshot.currency || "CNY"}`)] : []), "Id",
     ];
     const missing = card.missing_episodes || [];
     return section("Episodes", kt.table.plain({caption: "Episodes", head: heads, rows}),

@@ -304,6 +304,7 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
 
   function allocation(element, steps) {
     const TOP = 7;
+    if (steps.some((step) => step.holdings.some(([, weight]) => weight < 0))) return sides(element, steps);
     const sums = new Map();
     steps.forEach((step) => step.holdings.forEach(([code, weight]) => sums.set(code, (sums.get(code) || 0) + weight)));
     const top = [...sums].sort((one, other) => other[1] - one[1]).slice(0, TOP).map(([code]) => code);
@@ -336,6 +337,17 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
       height: 290,
       columns: [["Day", ""], ...labels.map((name) => [name, "fraction"])],
       rows: steps.map((step, at) => [step.day, ...weights[at]])});
+  }
+
+  /** Allocation of an account with shorts, whose parts do not stack up to the whole. */
+  function sides(element, steps) {
+    const sum = (step, keep) => step.holdings.reduce((total, [, weight]) => total + (keep(weight) ? weight : 0), 0);
+    const line = (label, value) => ({label, points: steps.map((step) => [step.day, value(step)])});
+    return kt.charts.lines(element, [line("held", (step) => sum(step, (weight) => weight > 0)),
+      line("sold short", (step) => sum(step, (weight) => weight < 0)), line("net", (step) => sum(step, () => true))], {
+      title: "Allocation over time", description: "Shares of the NAV: what is held, what is sold short (below zero), and both together.",
+      format: ".0%", height: 230, say: (value) => format.percent(value, 1),
+    });
   }
 
   function differences(element, rows, {title, description, unit}) {

@@ -14,11 +14,15 @@ kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordere
   const FIRST_DAYS = 15;
   const STATUS = {filled: ["", "filled"], partially_filled: ["warn", "partly filled"], rejected: ["bad", "rejected"]};
 
+  /** A number of shares or coins, or a small price, with all its digits. */
+  const exact = (figure) => Number.isInteger(figure) ? format.count(figure)
+    : figure.toLocaleString("en-US", {maximumSignificantDigits: 6});
+
   function orders(step) {
     if (!step.orders.length) return el("p.quiet", {}, "No order.");
     return el("ul.orders", {}, step.orders.map((order) => {
       const [kind, word] = STATUS[order.status] || ["", order.status];
-      const fill = order.filled ? `${format.count(order.filled)} at ${format.number(order.price)}` : "nothing filled";
+      const fill = order.filled ? `${exact(order.filled)} at ${order.price < 1 ? exact(order.price) : format.number(order.price)}` : "nothing filled";
       return el("li", {}, el("span", {class: order.side === "BUY" ? "buy" : "sell"}, order.side), " ",
         el("strong", {}, order.code), " ", order.asked, ", ", fill,
         order.status === "filled" ? null
@@ -28,16 +32,19 @@ kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordere
     }));
   }
 
-  /** Sum over names of the smaller weight, cash included: 1 is the same portfolio. */
+  const gross = (holdings) => holdings.reduce((total, [, weight]) => total + Math.abs(weight), 0);
+
+  /** Sum over names of the smaller weight, cash included: 1 is the same portfolio. Shorts have their size, in common with shorts alone. */
   function overlap(one, other) {
-    const cash = (holdings) => Math.max(0, 1 - holdings.reduce((total, [, weight]) => total + weight, 0));
+    const cash = (holdings) => Math.max(0, 1 - gross(holdings));
     const weights = new Map(other);
-    return one.reduce((total, [code, weight]) => total + Math.min(weight, weights.get(code) || 0), 0)
-      + Math.min(cash(one), cash(other));
+    const common = (weight, beside) => (weight * beside > 0 ? Math.min(Math.abs(weight), Math.abs(beside)) : 0);
+    const shared = one.reduce((total, [code, weight]) => total + common(weight, weights.get(code) || 0), 0);
+    return (shared + Math.min(cash(one), cash(other))) / Math.max(1, gross(one), gross(other));
   }
 
   const hhi = (holdings) => {
-    const total = holdings.reduce((sum, [, weight]) => sum + weight, 0);
+    const total = gross(holdings);
     return total > 0 ? holdings.reduce((sum, [, weight]) => sum + (weight / total) ** 2, 0) : null;
   };
 

@@ -149,10 +149,15 @@ class Evaluation:
 
     def equity(self, *, benchmark: bool = False, **episode: str | int) -> pd.DataFrame:
         """[days x episodes] NAV divided by the initial cash, from the base day on; columns are (task, window, seed). `benchmark`
-        adds, for each window, what the same cash in the benchmark index would be (seed `benchmark`); it opens the market.
+        adds, for each window, what the same cash in the benchmark index would be (seed `benchmark`); it opens the market. Raises
+        UsageError: that has no index.
         """
         series: dict[tuple[str, str, int | str], pd.Series[float]] = {}
         market = self._market if benchmark else None
+        if market is not None and not market.meta.benchmark:
+            raise UsageError(
+                f"{self.folder}: market {market.meta.name} has no index to set beside the NAV; leave out benchmark=True"
+            )
         for spec, ledger in self._ledgers(episode):
             days = [ledger.base_day, *ledger.days]
             series[spec.task, spec.span.name, spec.seed] = pd.Series(ledger.nav / ledger.nav[0], index=pd.DatetimeIndex(days))

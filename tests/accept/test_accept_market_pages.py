@@ -11,6 +11,7 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
+from ktdeval.errors import UsageError
 from ktdeval.market import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import JournalEntry, RunFolder
@@ -98,6 +99,9 @@ def test_a_board_shows_fractions_and_no_random_traders_beside_shorts(run: Path, 
     ledger = folder.load_ledger(folder.manifest.specs[0])
     assert line["nav"] == pytest.approx(ledger.nav / 100_000.0, rel=1e-5)
     assert line["gross_nav"][-1] > line["nav"][-1]
+    assert evaluation.equity().iloc[-1, 0] == pytest.approx(ledger.nav[-1] / 100_000.0)
+    with pytest.raises(UsageError, match=r"has no index to set beside the NAV; leave out benchmark=True"):
+        evaluation.equity(benchmark=True)
 
 
 def test_a_report_draws_shorts_below_zero_and_says_why_there_are_no_random_traders(run: Path, tmp_path: Path) -> None:

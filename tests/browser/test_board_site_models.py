@@ -241,7 +241,7 @@ def test_exposures_calibration_and_random_traders_are_those_of_the_records(sessi
     assert momentum == pytest.approx(middle, abs=0.0051)
     head, *lines = chart_table(tab, "All lines of the attribution")
     assert head[2:] == ["Low", "High"]
-    assert [cells[0] for cells in lines][-5:] == ["industries", "selection", "timing of fills", "fees", "rounding to fen"]
+    assert [cells[0] for cells in lines][-5:] == ["industries", "selection", "timing of fills", "fees", "rounding of money"]
     _, *bins = chart_table(tab, "Stated confidence and outcome")
     assert [numbers(cells[4])[0] for cells in bins] == [one["n"] for one in card["calibration"]["bins"] if one["n"]]
     _, *beaten = chart_table(tab, "Share of random traders beaten")

@@ -22,7 +22,7 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
     CV_VOL: "variation of traded amount",
   };
   const LINES = {common: "market (common)", industry: "industries", selection: "selection", timing: "timing of fills",
-    fees: "fees", rounding: "rounding to fen"};
+    fees: "fees", rounding: "rounding of money"};
   const factorTitle = (name) =>
     (Object.hasOwn(FACTORS, name) ? FACTORS[name] : Object.hasOwn(LINES, name) ? LINES[name] : kt.words(name));
   const axis = (unit) => ({format: unit === "fraction" ? "+.1~%" : "~g", labelExpr: "datum.value === 0 ? '0' : datum.label"});

@@ -57,16 +57,24 @@ def value_minor(shares: int, ticks: int, unit: int) -> int:
     return (shares * ticks + (unit >> 1)) // unit if shares >= 0 else -((-shares * ticks + (unit >> 1)) // unit)
 
 
-def holdings_minor(positions: Mapping[int, Position], ticks: Sequence[int], units: Sequence[int]) -> int:
-    """Worth of all positions, each rounded to a minor unit."""
+def holdings_minor(positions: Mapping[int, Position], ticks: Sequence[int], units: Sequence[int] | int) -> int:
+    """Worth of all positions, each rounded to a minor unit. `units`: of each asset, or one for all where there are no shorts."""
     total = 0
-    for asset, (shares, _) in positions.items():
-        unit = units[asset]
-        total += (shares * ticks[asset] + (unit >> 1)) // unit if shares >= 0 else value_minor(shares, ticks[asset], unit)
+    if isinstance(units, int):
+        half = units >> 1
+        for asset, position in positions.items():
+            total += (position[0] * ticks[asset] + half) // units
+        return total
+    for asset, position in positions.items():
+        shares, unit = position[0], units[asset]
+        if shares < 0:
+            total += value_minor(shares, ticks[asset], unit)
+        else:
+            total += (shares * ticks[asset] + (unit >> 1)) // unit
     return total
 
 
-def nav_minor(account: Account, ticks: Sequence[int], units: Sequence[int]) -> int:
+def nav_minor(account: Account, ticks: Sequence[int], units: Sequence[int] | int) -> int:
     """Cash and holdings at the given prices."""
     return account.cash_minor + holdings_minor(account.positions, ticks, units)
 
@@ -249,16 +257,16 @@ def _book_fills(settlement: Settlement, terms: Sequence[Terms], shares: dict[int
 def _check_positions(settlement: Settlement, day: TradingDay, shares: dict[int, int], bought: dict[int, int]) -> int:
     """Compare the positions with the expected shares and locks; returns their value at the closes."""
     positions, ticks, units, holdings = settlement.after.positions, day.close_ticks, day.units, 0
-    locks = {asset: min(number, max(shares[asset], 0)) for asset, number in bought.items()}  # not what bought a short back
+    if day.shorts:  # what bought a short back is not locked
+        bought = {asset: min(number, max(shares[asset], 0)) for asset, number in bought.items()}
     for asset, (held, locked) in positions.items():
-        if not (held > 0 <= locked <= held or (held < 0 == locked and day.terms[asset].margin)):
-            _fail(day, f"position {asset} holds {held} shares, {locked} of them locked")
-        unit = units[asset]
-        if held > 0:
-            holdings += (held * ticks[asset] + unit // 2) // unit
+        if held > 0 <= locked <= held:
+            holdings += (held * ticks[asset] + units[asset] // 2) // units[asset]
+        elif held < 0 == locked and day.terms[asset].margin:
+            holdings -= (-held * ticks[asset] + units[asset] // 2) // units[asset]
         else:
-            holdings -= (-held * ticks[asset] + unit // 2) // unit
-        if shares.get(asset) != held or locks.get(asset, 0) != locked:
+            _fail(day, f"position {asset} holds {held} shares, {locked} of them locked")
+        if shares.get(asset) != held or bought.get(asset, 0) != locked:
             _fail(day, f"position {asset} holds {held} shares, {locked} of them locked; the fills give others")
     if len(positions) != sum(map(bool, shares.values())):
         _fail(day, "a position is missing")

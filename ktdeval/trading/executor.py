@@ -54,9 +54,9 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
     fails.
     """
     opened, corporate_actions, charges = open_day(account, day)
-    open_nav = nav_minor(opened, day.open_ticks, day.units)
+    open_nav = nav_minor(opened, day.open_ticks, day.unit or day.units)
     after, outcomes = _execute(opened, day, action, open_nav)
-    held = holdings_minor(after.positions, day.close_ticks, day.units)
+    held = holdings_minor(after.positions, day.close_ticks, day.unit or day.units)
     changes, nav = tuple(corporate_actions), after.cash_minor + held
     settlement = Settlement(account, opened, changes, open_nav, action, tuple(outcomes), after, held, nav, tuple(charges))
     check_step(settlement, day, decided_row)
@@ -90,8 +90,9 @@ def _is_well_formed(order: Order, day: TradingDay) -> bool:
     weight, shares = order.target_weight, order.shares
     if weight is None:
         return isinstance(shares, int) and shares >= 1
-    lowest = -1.0 if order.asset is not None and day.terms[order.asset].margin else 0.0
-    return shares is None and lowest <= weight <= 1.0
+    if shares is not None or 0.0 <= weight <= 1.0:
+        return shares is None
+    return -1.0 <= weight < 0.0 and order.asset is not None and day.terms[order.asset].margin is not None
 
 
 class _Book:
@@ -120,18 +121,17 @@ class _Book:
             return _REJECTED["suspended"]
         if day.limit_down[asset]:
             return _REJECTED["price_limit"]
-        held, locked = position
-        price = day.open_ticks[asset]
-        wanted = order.shares
+        held, price, wanted = position[0], day.open_ticks[asset], order.shares
         if wanted is None:
             target = self._target_shares(order, price, terms)
             if target >= held:
                 return _REJECTED["target"]
             wanted = held - target // terms.lot * terms.lot
-        return self._fill_sell(asset, wanted, held, locked, price)
+        return self._fill_sell(asset, wanted, position, price, terms)
 
-    def _fill_sell(self, asset: int, wanted: int, held: int, locked: int, price: int) -> Outcome:
-        terms, sellable = self.day.terms[asset], held - locked
+    def _fill_sell(self, asset: int, wanted: int, position: Position, price: int, terms: Terms) -> Outcome:
+        held, locked = position
+        sellable = held - locked
         if sellable == 0:
             return _REJECTED["t_plus_1"]
         shares, lot = min(wanted, sellable), terms.lot
@@ -167,7 +167,7 @@ class _Book:
         if wanted <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
             return _REJECTED["lot"]
         if wanted <= held:
-            return self._fill_sell(asset, wanted, held, locked, price)
+            return self._fill_sell(asset, wanted, position, price, terms)
         return self._sell_short(asset, wanted, held, price) if not locked else _REJECTED["t_plus_1"]
 
     def _sell_short(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
@@ -209,17 +209,18 @@ class _Book:
             target = self._target_shares(order, price, terms)
             if target <= held:
                 return _REJECTED["target"]
-            wanted = _whole_lots(target, held, terms.lot)
+            lot = terms.lot
+            wanted = max(0, target // lot * lot - held) // lot * lot if held >= 0 else _whole_lots(target, held, lot)
         if held < 0:
             return self._buy_back(asset, wanted, held, price)
         if (held + wanted) * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
             return _REJECTED["weight_limit"]
         if wanted % terms.lot or wanted < day.min_buy_shares[asset]:
             return _REJECTED["lot"]
-        return self._fill_buy(asset, wanted, position or _NOTHING, price)
+        return self._fill_buy(asset, wanted, position or _NOTHING, price, terms)
 
-    def _fill_buy(self, asset: int, wanted: int, position: Position, price: int) -> Outcome:
-        terms, shares, cash = self.day.terms[asset], wanted, self.cash
+    def _fill_buy(self, asset: int, wanted: int, position: Position, price: int, terms: Terms) -> Outcome:
+        shares, cash = wanted, self.cash
         if self.day.shorts:
             cash -= margin_minor(self.positions, self.day, initial=True)
         notional, fee = cost(shares, price, terms, False)
@@ -264,16 +265,13 @@ class _Book:
 
     def _target_shares(self, order: Order, price: int, terms: Terms) -> int:
         """Shares worth the order's target weight at `price`, rounded towards zero to a share."""
-        weight_ppb = round((order.target_weight or 0.0) * PPB)
-        size = abs(weight_ppb * self.nav) * terms.unit // (PPB * price)
-        return size if (weight_ppb < 0) == (self.nav < 0) else -size
+        worth = round((order.target_weight or 0.0) * PPB) * self.nav * terms.unit
+        return worth // (PPB * price) if worth >= 0 else -(-worth // (PPB * price))
 
 
 def _whole_lots(target: int, held: int, lot: int) -> int:
-    """Shares to buy towards a target: whole lots that don't exceed it; of a short what leaves whole lots of it, or nothing."""
-    if held < 0:
-        return (target // lot * lot if target > 0 else -(-target // lot * lot)) - held
-    return max(0, target // lot * lot - held) // lot * lot
+    """Shares to buy back of a short towards a target: what leaves whole lots of it, or of a holding, or nothing."""
+    return (target // lot * lot if target > 0 else -(-target // lot * lot)) - held
 
 
 def _affordable(cash: int, price: int, terms: Terms) -> int:

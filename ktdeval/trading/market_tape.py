@@ -63,6 +63,7 @@ class TradingDay(NamedTuple):
     terms: tuple[Terms, ...]  #: rules of each asset
     units: tuple[int, ...]  #: `unit` of each asset's terms
     limits: Limits  #: of the account
+    unit: int | None = None  #: the one of all assets, where nothing can be sold short; None where there are several
     shorts: bool = False  #: whether any asset can be sold short
     previous_ticks: Sequence[int] = ()  #: the mark at the close before, in that day's terms; empty without shorts
     nights: int = 1  #: calendar days since the close before
@@ -128,6 +129,11 @@ class MarketTape:
         return tuple(terms.unit for terms in self.terms)
 
     @cached_property
+    def unit(self) -> int | None:
+        """The one unit of all assets, where nothing can be sold short; None where there are several."""
+        return self.units[0] if len(set(self.units)) == 1 and not self.shorts else None
+
+    @cached_property
     def shorts(self) -> bool:
         """Whether any asset can be sold short."""
         return any(terms.margin for terms in self.terms)
@@ -149,6 +155,7 @@ class MarketTape:
             self.terms,
             self.units,
             self.limits,
+            self.unit,
             self.shorts,
             self.close_ticks[row - 1].tolist() if self.shorts and row else [],
             self.nights[row],

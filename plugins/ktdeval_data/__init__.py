@@ -1,4 +1,4 @@
-"""Market data: the embedded synthetic market, tables in long form, Qlib's binary layout, markets fetched from vendors,
+"""Market data: the embedded synthetic markets, tables in long form, Qlib's binary layout, markets fetched from vendors,
 and placebos of any of them.
 """
 
@@ -36,6 +36,7 @@ def ktdeval_data() -> list[Spec]:
             SyntheticParams,
             extra={"generated": True, "version": GENERATOR_VERSION, "make_with_files": with_truth},
         ),
+        *_twins(),
         Spec(
             "placebo",
             maker("ktdeval_data.placebo:make_placebo"),
@@ -61,4 +62,15 @@ def ktdeval_data() -> list[Spec]:
             Spec(market, maker("ktdeval_data.fetch.market:make_fetched", market), summary, params, extra={"fetch": FETCH_LOCAL})
             for market, summary, params in FETCHED
         ),
+    ]
+
+
+def _twins() -> list[Spec]:
+    from ktdeval_data.params import TWIN_VERSION, TWINS, TwinParams
+
+    made, with_files = "ktdeval_data.twins:make_twin", "ktdeval_data.twins:make_with_files"
+    extra = {"generated": True, "version": TWIN_VERSION}
+    return [
+        Spec(f"synthetic_{twin}", maker(made, twin), told, TwinParams, extra={**extra, "make_with_files": maker(with_files, twin)})
+        for twin, told in TWINS
     ]

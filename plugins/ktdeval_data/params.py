@@ -178,6 +178,24 @@ class SyntheticParams:
     last: str = option("2026-05-15", help="last day (ISO date)")
 
 
+TWINS = (  #: generated markets of other venues: name, summary
+    ("us", "generated US stocks, with splits, halts, a delisting and news that carry a known signal, from a seed"),
+    ("crypto", "generated coins that trade every day, in fractions, with news that carry a known signal, from a seed"),
+    ("mixed", "generated US stocks and coins in one market of two calendars, with news that carry a known signal, from a seed"),
+)
+TWIN_VERSION = 1  #: as `GENERATOR_VERSION`
+
+
+@dataclass(frozen=True)
+class TwinParams:
+    """Everything that a synthetic market of other venues depends on."""
+
+    seed: int = option(7, help="seed of the generator; each seed is another market", minimum=0)
+    first: str = option("2022-06-01", help="first day (ISO date)")
+    last: str = option("2026-05-15", help="last day (ISO date)")
+    effect: float = option(1.0, help="multiplies what follows reports in the news; 0: news that say nothing", minimum=0, maximum=5)
+
+
 PLACEBO_VERSION = 1
 """Part of the snapshot's source line: a change of what the same parameters give changes it."""
 

@@ -1,0 +1,195 @@
+"""Synthetic markets of other venues than the A-shares: US stocks, coins, and both in one, with news that carry a known signal.
+
+`twins.yaml` holds what a market is made of, `twin_news.yaml` the words of its news. Assets are made on the sessions of their venue,
+then laid on the days of all. Prices are sums of shocks, rounded once: rounding noise of one machine does not grow from day to day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace as Group
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import yaml
+from numpy.typing import NDArray
+
+from ktdeval.errors import DataError
+from ktdeval.market import Close, Document, Documents, FloatArray, Instrument, MarketSnapshot, SnapshotMeta, find_venue, sessions
+from ktdeval.seeds import derive_seed
+from ktdeval_data.params import TWIN_VERSION, TwinParams
+from ktdeval_data.twin_news import Named, draw_news, entities, write_news
+
+_FILES = (Path(__file__).with_name(name) for name in ("twins.yaml", "synthetic_names.yaml"))
+_TWINS, _SYLLABLES = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in _FILES)
+LEAST_SESSIONS = 40  #: Of each venue: room for listings, halts and splits
+GROUPS = {name: Group(**fields, days_a_year=find_venue(fields["venue"]).days_a_year) for name, fields in _TWINS["groups"].items()}
+
+Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
+
+
+def make_twin(twin: str, params: TwinParams) -> MarketSnapshot:
+    """Return the snapshot alone, without an id. `twin`: us, crypto or mixed."""
+    return make_with_files(twin, params)[0]
+
+
+def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
+    """Generate a market, and tables of what was planted in it (docs/synthetic-market.md); equal parameters give equal bytes.
+
+    The snapshot, without an id, has [T] days of all its venues × N assets. Raises DataError: the range has fewer than
+    `LEAST_SESSIONS` sessions of a venue or lies outside its calendar, or a date is not an ISO date.
+    """
+    plan, draw = _TWINS["twins"][twin], partial(_stream, params.seed, twin)
+    calendars = {name: sessions(params.first, params.last, find_venue(GROUPS[name].venue).calendar) for name in plan["assets"]}
+    if (few := min(map(len, calendars.values()))) < LEAST_SESSIONS:
+        raise DataError(f"{params.first}…{params.last} has {few} sessions, fewer than {LEAST_SESSIONS}; choose a longer range")
+    days = np.unique(np.concatenate(list(calendars.values())))
+    vocabulary = np.array([onset + ending for onset in _SYLLABLES["onsets"] for ending in _SYLLABLES["endings"]])
+    words, common = iter(draw("words").permutation(vocabulary).tolist()), pd.Series(draw("common").standard_normal(len(days)), days)
+    parts = []
+    for name, count in plan["assets"].items():
+        own = {"label": name, "news_effect": GROUPS[name].news_effect * params.effect, "close": Close.parse(plan["close"])}
+        group = Group(**vars(GROUPS[name]) | own)
+        parts.append(_make_part(partial(draw, name), group, _name_assets(group, count, words), common.reindex(calendars[name])))
+    truth = {name: pd.concat([part.truth[name] for part in parts], ignore_index=True) for name in ("assets", "news")}
+    truth["markets"] = pd.concat([part.truth["markets"] for part in parts], axis=1, sort=True).rename_axis("date").reset_index()
+    told = f"generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}, {params.first}…{params.last}"
+    meta = SnapshotMeta(f"synthetic-{twin}-{params.seed}", f"ktdeval synthetic {twin} market, {told}", True, True, plan["index"])
+    files = {f"truth_{name}.parquet": table.to_parquet(index=False) for name, table in truth.items()}
+    return _join(meta, parts), files
+
+
+def _stream(*parts: str | int) -> np.random.Generator:
+    return np.random.default_rng(derive_seed("twin", *parts))
+
+
+def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[Named]:
+    """Draw the names of a group's assets, by ascending code; the sectors in turn."""
+    sectors = [f"{next(words)} {trade}" for trade in group.sectors]
+    named = []
+    for place in range(count):
+        first, second, product, given, family = (next(words) for _ in range(5))
+        code = group.code.format(letters=first[:4].upper(), place=place)
+        words_of = (
+            group.name.format(first=first, second=second),
+            first,
+            sectors[place % len(sectors)],
+            product,
+            f"{given} {family}",
+        )
+        named.append(Named(code, *words_of))
+    return sorted(named)
+
+
+class Part(NamedTuple):
+    """Assets of a group on its S sessions."""
+
+    group: Group
+    named: Sequence[Named]
+    bars: Mapping[str, pd.DataFrame]  # name -> [S, n], by day and code
+    truth: Mapping[str, pd.DataFrame]  # as of `make_with_files`, markets by day
+    items: Sequence[Document]  # the news in words
+
+
+def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Series) -> Part:
+    """Generate a group. `common`: shocks that all groups share, by the days of its sessions."""
+    days, shape, codes = common.index, (len(common), len(named)), [one.code for one in named]
+    listed, traded = _listings(draw("listings"), group, shape)
+    own = draw("own volatility").uniform(group.own_volatility[0], group.own_volatility[1], shape[1])
+    beta = draw("beta").uniform(group.beta[0], group.beta[1], shape[1])
+    shocks = group.common * common.to_numpy() + np.sqrt(1.0 - group.common**2) * draw("market").standard_normal(shape[0])
+    market = group.mean_a_year / group.days_a_year + group.market_volatility / np.sqrt(group.days_a_year) * shocks
+    returns = market[:, None] * beta + _noise(draw, group, [one.sector for one in named], own, shape)
+    news, drift = draw_news(draw("news"), traded, group)
+    news["date"], news["code"] = days[news["session"]], np.array(codes)[news["asset"]]
+    items = list(write_news(draw("words"), news, group, named))
+    bars = _bars(draw, group, returns, drift, traded)
+    bars["volume"] = np.where(listed & ~traded, 0.0, bars["volume"])
+    truth = {
+        "markets": pd.DataFrame({group.label: market}, days),
+        "assets": pd.DataFrame({"code": codes, "group": group.label, "beta": beta, "own_volatility": own}),
+        "news": news[["code", "date", "class", "direction", "effect", "days"]],
+    }
+    return Part(group, named, {name: pd.DataFrame(grid, days, codes) for name, grid in bars.items()}, truth, items)
+
+
+def _listings(rng: np.random.Generator, group: Group, shape: tuple[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """[S, n] days from an asset's first bar to its last, and those of them on which it trades; no asset has two events."""
+    days, count = shape
+    order = iter(rng.permutation(count).tolist())
+    listed = np.ones(shape, dtype=np.bool_)
+    for _ in range(group.late):
+        listed[: rng.integers(days // 10, days // 2), next(order)] = False
+    for _ in range(group.delisted):
+        listed[rng.integers(days // 2, days * 9 // 10) :, next(order)] = False
+    traded = listed.copy()
+    for _ in range(group.halted):
+        start = rng.integers(days // 10, days - 2 * group.halt_days[1])
+        traded[start : start + rng.integers(group.halt_days[0], group.halt_days[1] + 1), next(order)] = False
+    return listed, traded
+
+
+def _noise(draw: Draw, group: Group, sectors: Sequence[str], own: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    """[S, n] log returns of sectors and of the assets alone, jumps included. `own`: [n] annual volatility of the latter."""
+    tails = np.sqrt((group.tail_degrees - 2.0) / group.tail_degrees)
+    names, place = np.unique(sectors, return_inverse=True)
+    of_sectors = draw("sectors").standard_t(group.tail_degrees, (shape[0], len(names))) * tails * group.sector_volatility
+    of_assets = draw("assets").standard_t(group.tail_degrees, shape) * tails * own
+    jumps, chance = draw("jumps"), group.jumps_a_year / group.days_a_year
+    sizes = np.where(jumps.random(shape) < chance, jumps.standard_normal(shape) * group.jump_size, 0.0)
+    return np.asarray((of_sectors[:, place] + of_assets) / np.sqrt(group.days_a_year) + sizes)
+
+
+def _bars(draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, traded: NDArray[np.bool_]) -> dict[str, FloatArray]:
+    """Bars of the assets, [S, n] each. `returns`: log returns without what news add, `drift`, of which no open shows anything."""
+    rng, shape = draw("bars"), returns.shape
+    start = np.log(group.price[0]) + group.price[1] * rng.standard_normal(shape[1])
+    path = start + np.cumsum(returns + drift, axis=0)
+    width = 0.4 * returns.std(axis=0)
+    close, opened = np.exp(path), np.exp(path - drift - (1.0 - group.overnight) * returns)
+    high = np.maximum(opened, close) * np.exp(width * np.abs(rng.standard_normal(shape)))
+    low = np.minimum(opened, close) * np.exp(-width * np.abs(rng.standard_normal(shape)))
+    ratios, splits = np.ones(shape), draw("splits")
+    for asset in splits.permutation(shape[1])[: group.split].tolist():
+        ratios[splits.choice(np.flatnonzero(traded[:, asset])[1:]), asset] = splits.choice(np.array(group.split_ratios))
+    factor = np.cumprod(ratios, axis=0)
+    least = 10.0**-group.price_decimals
+    bars = {
+        name: np.where(traded, np.maximum(np.round(values / factor, group.price_decimals), least), np.nan)
+        for name, values in (("open", opened), ("high", high), ("low", low), ("close", close))
+    }
+    size = np.log(group.turnover[0]) + group.turnover[1] * rng.standard_normal(shape[1])
+    money = np.exp(size + 0.4 * rng.standard_normal(shape) + 0.3 * np.abs(returns) / returns.std(axis=0))
+    volume = np.maximum(np.round(money / bars["close"], group.volume_decimals), 10.0**-group.volume_decimals)
+    amount = np.round(volume * (bars["high"] + bars["low"] + bars["close"]) / 3.0, 2)
+    return bars | {"volume": volume, "amount": amount, "factor": factor}
+
+
+def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
+    """Lay the groups on the days of the market, the assets by ascending code."""
+    group_of = {one: part.group for part in parts for one in part.named}
+    named = sorted(group_of)
+    codes = [one.code for one in named]
+    tables = {name: pd.concat([part.bars[name] for part in parts], axis=1, sort=True)[codes] for name in parts[0].bars}
+    closes, tables["factor"] = tables["close"], tables["factor"].ffill().fillna(1.0)
+    grids: dict[str, Any] = {name: table.to_numpy(copy=True) for name, table in tables.items()}
+    member = closes.ffill().notna().to_numpy() & closes.bfill().notna().to_numpy()
+    change = (closes.ffill() * tables["factor"]).pct_change(fill_method=None).to_numpy()
+    change = np.where(member & np.isfinite(change), change, 0.0).sum(axis=1) / member.sum(axis=1)
+    index = {meta.benchmark: np.round(1000.0 * np.cumprod(1.0 + change), 4)} if meta.benchmark else {}
+    return MarketSnapshot(
+        meta,
+        closes.index.to_numpy().astype("datetime64[D]"),
+        codes=tuple(codes),
+        names=tuple(one.name for one in named),
+        industries=tuple(one.sector for one in named),
+        member=member,
+        indices=index,
+        index_names={code: code for code in index},
+        instruments=tuple(Instrument(at.kind, find_venue(at.venue).currency, at.venue) for at in map(group_of.__getitem__, named)),
+        documents=Documents.of((item for part in parts for item in part.items), parts[0].group.close, entities(named)),
+        **grids,
+    )

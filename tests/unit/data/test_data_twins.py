@@ -1,0 +1,227 @@
+"""Synthetic US, crypto and mixed markets: equal from run to run, shaped by the rules of their venues, with a signal in the news."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import zstandard
+
+from ktdeval.cli.main import main
+from ktdeval.errors import DataError
+from ktdeval.market import FloatArray, MarketSnapshot, sessions
+from ktdeval.market.quality import check
+from ktdeval.market.raw import raw_from_snapshot
+from ktdeval.market.storage import snapshot_id
+from ktdeval_data.params import TwinParams
+from ktdeval_data.twin_news import NEWS
+from ktdeval_data.twins import GROUPS, make_twin, make_with_files
+
+FIRST, LAST = "2024-06-03", "2026-04-10"
+TWINS = ("us", "crypto", "mixed")
+IDS = """
+from ktdeval.market.storage import snapshot_id
+from ktdeval_data.params import TwinParams
+from ktdeval_data.twins import make_twin
+print(*(snapshot_id(make_twin(twin, TwinParams(first="%s", last="%s"))) for twin in %r))
+"""
+
+
+class Twin(NamedTuple):
+    """A market, and what was planted in it."""
+
+    name: str
+    market: MarketSnapshot
+    truth: dict[str, pd.DataFrame]
+
+    def returns(self, code: str) -> tuple[FloatArray, FloatArray]:
+        """Log returns of an asset from close to close over its own sessions, and of its group's market factor on them."""
+        column, group = self.market.asset_index[code], self.truth["assets"].set_index("code").loc[code, "group"]
+        is_open = np.isfinite(factor := self.truth["markets"][group].to_numpy())
+        moves = np.diff(np.log(self.market.adjusted_close[is_open, column]))
+        known = np.isfinite(moves)
+        return moves[known], factor[is_open][1:][known]
+
+
+@pytest.fixture(scope="module", params=TWINS)
+def twin(request: pytest.FixtureRequest) -> Twin:
+    market, files = make_with_files(request.param, TwinParams(first=FIRST, last=LAST))
+    truth = {name[len("truth_") : -len(".parquet")]: pd.read_parquet(io.BytesIO(content)) for name, content in files.items()}
+    return Twin(request.param, market, truth)
+
+
+def test_equal_parameters_give_equal_bytes_in_another_process_too() -> None:
+    ids = [snapshot_id(make_twin(name, TwinParams(first=FIRST, last=LAST))) for name in TWINS]
+    program = IDS % (FIRST, LAST, TWINS)
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() == ids
+    changed = [TwinParams(seed=8, first=FIRST, last=LAST), TwinParams(first=FIRST, last=LAST, effect=0.5)]
+    others = [snapshot_id(make_twin(name, params)) for name in TWINS for params in changed]
+    assert len({*ids, *others}) == 9
+
+
+def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
+    market, coins = twin.market, np.array(twin.market.kinds) == "crypto"
+    assert {finding.kind for finding in check(raw_from_snapshot(market))} == {"documents", "suspended_rows"}  # both are infos
+    assert market.meta.synthetic
+    assert market.meta.has_factor
+    assert market.meta.benchmark == ("SYNUS" if twin.name == "us" else "")
+    assert set(market.venues) == {"us": {"us_equity"}, "crypto": {"crypto_spot"}}.get(twin.name, {"us_equity", "crypto_spot"})
+    assert all(any(letter.isdigit() for letter in code) for code in market.codes)
+    # Days: stocks trade in sessions of New York alone, coins on every day.
+    every_day = np.arange(np.datetime64(FIRST), np.datetime64(LAST) + 1)
+    exchange = sessions(FIRST, LAST, "XNYS")
+    assert (market.days == (exchange if twin.name == "us" else every_day)).all()
+    traded = np.isfinite(market.close)
+    assert not traded[:, ~coins][~np.isin(market.days, exchange)].any()
+    # Coins trade in fractions, shares whole.
+    volume = np.where(traded, market.volume, 0.0)
+    assert (np.round(volume[:, ~coins]) == volume[:, ~coins]).all()
+    assert (np.round(volume[:, coins]) != volume[:, coins]).any() == coins.any()
+    # Listings, delistings, halts and splits are as many as the file says.
+    for group in [GROUPS[name] for name in ("us_stock", "coin") if (np.array(market.kinds) == GROUPS[name].kind).any()]:
+        own = np.array(market.kinds) == group.kind
+        bars = traded[np.isin(market.days, exchange)][:, own] if group.kind == "stock" else traded[:, own]
+        assert [(~bars[0]).sum(), (~bars[-1]).sum()] == [group.late, group.delisted]
+        assert (np.diff(market.factor[:, own], axis=0) != 0).sum() == group.split
+        assert ((market.volume[:, own] == 0).sum(axis=0) > 0).sum() == group.halted
+
+
+def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
+    for name in twin.truth["assets"]["group"].unique():
+        group, assets = GROUPS[name], twin.truth["assets"].query("group == @name")
+        market = twin.truth["markets"][name].dropna()
+        assert market.std() * np.sqrt(group.days_a_year) == pytest.approx(group.market_volatility, rel=0.1)
+        misses, ratios = [], []
+        for code, beta, own in assets[["code", "beta", "own_volatility"]].itertuples(index=False):
+            returns, factor = twin.returns(code)
+            slope, intercept = np.polyfit(factor, returns, 1)
+            rest = returns - slope * factor - intercept
+            misses.append((slope - beta) / (rest.std() / factor.std() / np.sqrt(len(rest))))
+            variance = own**2 + group.sector_volatility**2 + group.jumps_a_year * group.jump_size**2
+            ratios.append(rest.std() * np.sqrt(group.days_a_year / variance))
+        assert np.abs(misses).max() < 4
+        assert np.sqrt(np.mean(np.square(misses))) < 1.5  # standard errors
+        assert np.mean(ratios) == pytest.approx(1.0, abs=0.08)
+
+
+def read_signal(twin: Twin) -> pd.DataFrame:
+    """What a reader of the titles knows, and the returns around it: class and direction of each item; log returns of its asset from
+    the next open over the days of the drift and one more (`after`), and over as many days up to the close that knows it (`before`).
+    """
+    market, view = twin.market, twin.market.documents.as_of(twin.market.days)
+    kinds = dict(zip(market.codes, market.kinds, strict=True))
+    told = [
+        (kind, name, re.sub(r"\\{\w+\\}", ".+", re.escape(title)), int(direction))
+        for kind, classes in NEWS["wordings"].items()
+        for name, sides in classes.items()
+        for direction, wordings in sides.items()
+        for title, _ in wordings
+    ]
+    logs, opens = np.log(market.adjusted_close), np.log(market.adjusted_open)
+    own = {code: np.flatnonzero(np.isfinite(logs[:, column])) for code, column in market.asset_index.items()}
+    rows = []
+    for row, item in enumerate(view):
+        code, title = item.assets[0], item.title
+        fits = [
+            (name, direction) for kind, name, pattern, direction in told if kind == kinds[code] and re.fullmatch(pattern, title)
+        ]
+        assert len(set(fits)) == 1, title
+        column, days, after = (
+            market.asset_index[code],
+            own[code],
+            next(g.news_days for g in GROUPS.values() if g.kind == kinds[code]),
+        )
+        place = int(np.searchsorted(days, view.day_of(row), side="right"))
+        if place > after and place + after < len(days):
+            gain = logs[days[place + after], column] - opens[days[place], column]
+            rows.append((kinds[code], *fits[0], gain, logs[days[place - 1], column] - logs[days[place - 1 - after], column]))
+    return pd.DataFrame(rows, columns=["kind", "class", "direction", "after", "before"])
+
+
+def regress(table: pd.DataFrame, name: str) -> tuple[float, float]:
+    """Slope of a return on the direction of the news, and its standard error."""
+    x, y = table["direction"] - table["direction"].mean(), table[name] - table[name].mean()
+    slope = float((x * y).sum() / (x * x).sum())
+    return slope, float(np.sqrt(((y - slope * x) ** 2).sum() / (len(y) - 2) / (x * x).sum()))
+
+
+def test_who_reads_reports_earns_the_planted_drift_and_nothing_else_tells_it(twin: Twin) -> None:
+    signal = read_signal(twin)
+    assert set(signal["class"]) == {"report", "rumour", "notice"}
+    for kind, table in signal.groupby("kind"):
+        effect = next(group.news_effect for group in GROUPS.values() if group.kind == kind)
+        reports, rumours = (table[table["class"] == name] for name in ("report", "rumour"))
+        slope, error = regress(reports, "after")
+        assert abs(slope - effect) < 2 * error
+        assert slope > 4 * error
+        for others, name in ((reports, "before"), (rumours, "after"), (rumours, "before")):
+            slope, error = regress(others, name)
+            assert abs(slope) < 2.5 * error, (kind, name)
+
+
+def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> None:
+    silent = make_twin(twin.name, TwinParams(first=FIRST, last=LAST, effect=0))
+    assert [item.text for item in silent.documents] == [item.text for item in twin.market.documents]
+    planted = np.zeros(silent.close.shape)
+    groups = twin.truth["assets"].set_index("code")["group"]
+    for code, day, effect, days in twin.truth["news"][["code", "date", "effect", "days"]].itertuples(index=False):
+        own = np.flatnonzero(twin.truth["markets"][groups[code]].notna())
+        place = np.searchsorted(own, silent.day_index(str(day.date()))) + 1
+        planted[own[place : place + days], silent.asset_index[code]] += effect / days
+    difference = np.log(twin.market.adjusted_close / silent.adjusted_close) - np.cumsum(planted, axis=0)
+    assert np.nanmax(np.abs(difference)) < 0.01  # of a tick, in prices around one
+    assert np.nanmedian(np.abs(difference)) < 2e-4
+    # Each item is known after the close of the asset's session before, and by that of its own.
+    table, close = twin.truth["news"].sort_values(["date", "code"]), twin.market.documents.close
+    known = {(item.assets[0], int(item.known_at.timestamp())) for item in twin.market.documents}
+    assert len(known) == len(table)
+    ends = sorted((code, close.instant(np.datetime64(day, "D")) // 10**6) for code, day in table[["code", "date"]].to_numpy())
+    assert all(one == other and 0 < end - stamp < 23 * 3600 for (one, stamp), (other, end) in zip(sorted(known), ends, strict=True))
+
+
+def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "cache"))
+    run = str(tmp_path / "run")
+    words = [
+        "--model",
+        "builtin/random",
+        "--tasks",
+        "market_news_blinded",
+        "--data",
+        "synthetic_mixed",
+        "--data-args",
+        f"first={FIRST}",
+    ]
+    assert main([*words, "--windows", "2025-08-01:2025-08-20", "--out", run, "--quiet"]) == 0
+    card = json.loads((tmp_path / "run" / "cards" / "market_news_blinded.json").read_text())
+    assert "synthetic" in card["labels"]
+    assert main(["card", "verify", run]) == 0
+    assert "verified" in capsys.readouterr().out
+    # The model was shown news, and none of the words that give an asset away.
+    [transcript] = (tmp_path / "run").glob("episodes/*/transcript.jsonl.zst")
+    text = zstandard.ZstdDecompressor().stream_reader(transcript.read_bytes()).read().decode()
+    market = make_twin("mixed", TwinParams(first=FIRST))
+    assert "Members of a forum say that asset_" in text
+    assert not [word for word in (*market.codes, *(entity.text for entity in market.documents.entities)) if word in text]
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        (TwinParams(first="2025-08-01", last="2025-08-10"), "fewer than 40; choose a longer range"),
+        (TwinParams(first="yesterday"), "is not a date"),
+    ],
+)
+def test_a_range_that_holds_no_market_is_an_error(params: TwinParams, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        make_twin("mixed", params)

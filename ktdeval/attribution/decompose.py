@@ -250,7 +250,7 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     if not fills:
         return np.zeros(count), 0.0 - paid / before
     day, codes = np.array([fill[0] for fill in fills]), [fill[1] for fill in fills]
-    scales = [ledger.scale(code) for code in codes]
+    scales = [ledger.scale(code)[:2] for code in codes]
     ticks, steps = (np.array(values, dtype=np.float64) for values in zip(*scales, strict=True))
     shares, cash = (np.array([fill[place] for fill in fills], dtype=np.float64) for place in (2, 3))
     close = snapshot.close[first + day, [snapshot.asset_index[code] for code in codes]]

@@ -33,6 +33,7 @@ from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot
 from ktdeval.market.units import stored_volume as stored_volume
 from ktdeval.market.venue import (
     Fees as Fees,
+    FillRule as FillRule,
     Shorting as Shorting,
     Venue as Venue,
     built_in_venues as built_in_venues,

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, read_plain
+from ktdeval.market.venue import FillRule
 from ktdeval.trading.ledger import CountsRecord, Ledger, StepRecord
 from ktdeval.trading.types import Scale
 from ktdeval.typed import Value, decode_json, encode_canonical, from_plain, to_plain
@@ -39,7 +40,7 @@ class _Market(Value):
     minor_per_unit: int
     days_a_year: int
     initial_cash_minor: int
-    scales: dict[str, tuple[int, int]]  #: ticks of a unit of currency and steps of a share, by code
+    scales: dict[str, tuple[int, int, FillRule]]  #: ticks of a unit of currency, steps of a share, price of fills, by code
 
 
 def _schema() -> pa.Schema:

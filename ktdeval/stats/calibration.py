@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.venue import FillRule
 from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import MetricValue, built_in
 from ktdeval.stats.series import Same, day_rows, defined, undefined
@@ -78,11 +79,14 @@ def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> Jud
     ]
     submitted = sum(len(step.orders) for step in ledger.steps)
     columns = market.asset_index
-    changes = _next_open_returns(
-        market,
-        np.array([row for row, _, _ in filled], dtype=np.int64),
-        np.array([columns[code] for _, code, _ in filled], dtype=np.int64),
-    )
+    places = np.array([(row, columns[code]) for row, code, _ in filled], dtype=np.int64).reshape(-1, 2).T
+    if ledger.version == 1:
+        changes = _next_open_returns(market, *places)
+    else:
+        fills = [ledger.scale(code).fill for _, code, _ in filled]
+        changes = np.array(
+            [next_return(market, row, asset, fill) for row, asset, fill in zip(*places.tolist(), fills, strict=True)]
+        )
     buys = np.array([order.side == "BUY" for _, _, order in filled], dtype=bool)
     successes = np.where(buys, changes > 0, changes < 0).tolist()
     known = np.isfinite(changes).tolist()
@@ -96,8 +100,6 @@ def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> Jud
 
 def _next_open_returns(market: MarketSnapshot, rows: IntArray, assets: IntArray) -> FloatArray:
     """Adjusted return from one open to the next trading day's; NaN where the snapshot has no next open."""
-    if market.instruments:
-        return np.array([next_return(market, row, asset) for row, asset in zip(rows.tolist(), assets.tolist(), strict=True)])
     opens = market.adjusted_open
     known = rows + 1 < len(opens)
     changes: FloatArray = np.full(len(rows), np.nan)
@@ -105,16 +107,15 @@ def _next_open_returns(market: MarketSnapshot, rows: IntArray, assets: IntArray)
     return changes
 
 
-def next_return(market: MarketSnapshot, row: int, asset: int) -> float:
-    """Adjusted return of an asset from its fill on day `row` to its next price of that kind, in A-shares to the next trading day's
-    open; NaN where there is none.
+def next_return(market: MarketSnapshot, row: int, asset: int, fill: FillRule | None = None) -> float:
+    """Adjusted return of an asset from its fill on day `row` to its next price of that kind; without `fill` it is one in A-shares,
+    and the next price the next trading day's open. NaN where there is none.
     """
-    if not market.instruments:
+    if fill is None:
         opens = market.adjusted_open[:, asset]
         return float(opens[row + 1] / opens[row] - 1.0) if row + 1 < len(opens) else math.nan
-    rule = market.venue_of(asset).fill
-    prices = (market.adjusted_open if rule == "next_open" else market.adjusted_close)[:, asset]
-    filled = row - 1 if rule == "same_close" else row  # at the very close that was decided on
+    prices = (market.adjusted_open if fill == "next_open" else market.adjusted_close)[:, asset]
+    filled = row - 1 if fill == "same_close" else row  # at the very close that was decided on
     later = np.flatnonzero(np.isfinite(prices[filled + 1 :]))
     return float(prices[filled + 1 + later[0]] / prices[filled] - 1.0) if later.size else math.nan
 

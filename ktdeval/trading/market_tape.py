@@ -119,7 +119,7 @@ class MarketTape:
             nights=(1, *np.diff(days).tolist()),
             currency=venues[0].currency if venues else "CNY",
             minor_per_unit=venues[0].minor_per_unit if venues else 100,
-            scales=tuple(Scale(venue.ticks_per_unit, venue.steps_per_unit) for venue in venues),
+            scales=tuple(Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for venue in venues),
             has_boards=all(venue.has_boards for venue in venues),
         )
 

@@ -133,10 +133,11 @@ class CorporateAction(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Units of the integers of one code."""
+    """Units of the integers of one code, and the price that its fills are at."""
 
     ticks_per_unit: int = 10_000  #: of prices, in a unit of currency
     steps_per_unit: int = 1  #: of quantities, in a share or coin
+    fill: FillRule = "next_open"
 
 
 class Charge(NamedTuple):

@@ -169,7 +169,7 @@ def _step(step: StepRecord, ledger: Ledger) -> JsonValue:
 
 
 def _order(order: OrderRecord, ledger: Ledger) -> JsonValue:
-    ticks, steps = ledger.scale(order.code)
+    ticks, steps, _ = ledger.scale(order.code)
     return {
         "code": plain_line(order.code or order.stock_id or "?", _CODE_LENGTH) or "?",
         "side": order.side,

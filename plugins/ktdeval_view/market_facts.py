@@ -10,12 +10,13 @@ import numpy as np
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue
-from ktdeval.market import FloatArray, MarketSnapshot, window_rows
+from ktdeval.market import FillRule, FloatArray, MarketSnapshot, window_rows
 from ktdeval.masking import AssetRef, Lens
 from ktdeval.registry import Plugins
 from ktdeval.stats import next_return
 from ktdeval.trading import OrderRecord, StepRecord
 from ktdeval_view.records import EpisodeRecords, submitted_handles
+from ktdeval_view.units import Units
 
 _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
 """Days around an episode of which closes are shown, so that its first and last orders have a surrounding too."""
@@ -35,7 +36,7 @@ def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> lis
     return [float(market.benchmark[market.day_index(day)]) for day in days]
 
 
-def order_facts(step: StepRecord, market: MarketSnapshot) -> list[JsonValue]:
+def order_facts(step: StepRecord, market: MarketSnapshot, units: Units) -> list[JsonValue]:
     """For each order of a step prices around it, and returns adjusted for splits and dividends as fractions.
 
     `to_open` is from the close before to the fill day's open, `to_close` from that open to the day's close, `to_next_open`
@@ -47,14 +48,15 @@ def order_facts(step: StepRecord, market: MarketSnapshot) -> list[JsonValue]:
     row = market.day_index(step.filled_on)
     columns = [None if order.code is None else market.asset_index.get(order.code) for order in step.orders]
     return [
-        None if column is None else _facts(market, row, column, order) for order, column in zip(step.orders, columns, strict=True)
+        None if column is None else _facts(market, row, column, order, units.fill(order.code))
+        for order, column in zip(step.orders, columns, strict=True)
     ]
 
 
-def _facts(market: MarketSnapshot, row: int, column: int, order: OrderRecord) -> dict[str, JsonValue]:
+def _facts(market: MarketSnapshot, row: int, column: int, order: OrderRecord, fill: FillRule | None) -> dict[str, JsonValue]:
     opens, closes = market.adjusted_open[:, column], market.adjusted_close[:, column]
     later = np.flatnonzero(np.isfinite(opens[row + 1 :])) if market.instruments else np.arange(len(opens) - row - 1)
-    change, at_open = next_return(market, row, column), not market.instruments or market.venue_of(column).fill == "next_open"
+    change, at_open = next_return(market, row, column, fill), fill in (None, "next_open")
     has_next, digits = at_open and bool(later.size), 10 if market.instruments else 6
     judged = bool(order.filled_shares) and bool(np.isfinite(change))
     return {
@@ -85,7 +87,7 @@ def close_series(records: EpisodeRecords, market: MarketSnapshot) -> dict[str, J
     `closes`: code -> the first close in these units, then the change from the last known one; None on a day without a bar.
     """
     steps, scales = records.steps, records.units.scales
-    scale = _CLOSE_SCALE if scales is None else max((ticks for ticks, _ in scales.values()), default=_CLOSE_SCALE)
+    scale = _CLOSE_SCALE if scales is None else max((ticks for ticks, _, _ in scales.values()), default=_CLOSE_SCALE)
     base = market.day_index(steps[0].decided_on)
     first, last = max(0, base - _CLOSES_BEFORE), min(len(market.days), base + len(steps) + _CLOSES_AFTER)
     codes = {order.code for step in steps for order in step.orders if order.code is not None}

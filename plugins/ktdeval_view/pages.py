@@ -115,7 +115,7 @@ def _days(records: EpisodeRecords, market: MarketSnapshot | None, texts: dict[st
             "step": records.units.step(step),
             "handles": submitted_handles(talk, len(step.orders)),
             "talk": {"submission": talk.submission, "exchanges": with_shared(talk, texts)},
-            "facts": [] if market is None else order_facts(step, market),
+            "facts": [] if market is None else order_facts(step, market, records.units),
         }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktdeval.jsonio import JsonValue
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import FillRule, MarketSnapshot
 from ktdeval.trading import Ledger, MarketTape, Scale, StepRecord, TradingConfig
 from ktdeval.typed import to_plain
 
@@ -39,6 +39,10 @@ class Units:
         """Units of the prices and quantities of a code."""
         return (self.scales or {}).get(code or "", _A_SHARE)
 
+    def fill(self, code: str | None) -> FillRule | None:
+        """Price that fills of a code are at; None in A-shares, where it is the next open."""
+        return None if self.scales is None else self.scale(code).fill
+
     def money(self, minor: int) -> float:
         """Units of currency."""
         return minor / self.minor_per_unit
@@ -48,7 +52,7 @@ class Units:
         return self._shown(to_plain(step))
 
     def _shown(self, record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        ticks, steps = self.scale(str(record.get("code")))
+        ticks, steps, _ = self.scale(str(record.get("code")))
         shown: dict[str, JsonValue] = {}
         for name, value in record.items():
             if isinstance(value, list):

@@ -15,12 +15,13 @@ from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_
 from ktdeval.cards.check import validate_card
 from ktdeval.cards.trading import build_card
 from ktdeval.errors import CardError
-from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
+from ktdeval.market import FillRule, Instrument, MarketSnapshot, assemble, with_id
 from ktdeval.stats import episode_intervals, panel_metric
 from ktdeval.stats.calibration import judged_orders
 from ktdeval.testing import tiny_snapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading.ledger import Ledger
+from ktdeval.trading.types import Scale
 from ktdeval_builtin.attribution_metrics import attribution_metric, attribution_metrics
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
@@ -116,14 +117,15 @@ def test_margin_calls_are_turnover() -> None:
         ("same_close", [False, True]),  # filled at the close before: 12 to 11; 17 to 18
     ],
 )
-def test_an_order_is_judged_from_its_fill_to_the_next_price_of_that_kind(fill: str, outcomes: list[bool]) -> None:
+def test_an_order_is_judged_from_its_fill_to_the_next_price_of_that_kind(fill: FillRule, outcomes: list[bool]) -> None:
     nan = math.nan
     closes = np.array([[10.0, 20], [12, 17], [11, 18], [13, nan], [14, nan], [15, 15]])
-    venue = dataclasses.replace(find_venue("crypto_spot"), fill=fill)
     base = dataclasses.replace(market(), close=closes.copy(), open=closes + 10.0, high=closes + 10.0, low=closes.copy())
-    snapshot = dataclasses.replace(other(base), rules={"crypto_spot": venue})
+    snapshot = other(base)
     orders = [order("009001.SZ"), order("609001.SH")]  # both bought on the third day
-    judged = judged_orders(of(snapshot, ledger([step(0, 1000), step(1, 1000, orders=orders)])), snapshot)
+    traded = of(snapshot, ledger([step(0, 1000, charges=[]), step(1, 1000, charges=[], orders=orders)]))
+    scales = dict.fromkeys(snapshot.codes, Scale(fill=fill))  # as the task's own rules may have it, whatever the assets' venue
+    judged = judged_orders(dataclasses.replace(traded, scales=scales), snapshot)
     assert [forecast.success for forecast in judged.forecasts] == outcomes
 
 

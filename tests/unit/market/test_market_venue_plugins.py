@@ -18,7 +18,7 @@ VENUES = """hk_equity:
   summary: Hong Kong
   like: us_equity
   currency: HKD
-  calendar: XHKG
+  calendar: XNYS
   steps_per_unit: 1
   lot_steps: 100
   short: null

@@ -68,7 +68,7 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
         ((*MOMENTUM, "--runner", "locale"), "unknown runner 'locale'; did you mean 'local'?"),
         ((*MOMENTUM, "--windows", "W11"), "has no window 'W11'; did you mean 'W1"),
         ((*MOMENTUM, "--windows", "2024-04-01:2024-03-01"), "the first day is after the last"),
-        ((*MOMENTUM, "--data", "synthetc"), "'synthetc' is neither a folder nor a data provider; did you mean 'synthetic'?"),
+        ((*MOMENTUM, "--data", "synthetc"), "'synthetc' is neither a folder nor a data provider; did you mean 'synthetic'"),
         ((*MOMENTUM, "--rules", "stict"), "expected one of strict, paper, was 'stict'; did you mean 'strict'?"),
         ((*MOMENTUM, "--model-args", "position=5"), "model builtin/momentum: unknown field 'position'; did you mean 'positions'?"),
         ((*MOMENTUM, "--model-args", "positions=many"), "positions: expected int, was str 'many'"),

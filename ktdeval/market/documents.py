@@ -207,6 +207,11 @@ class DocumentsView:
         self._check(row)
         return bisect_left(range(len(self._days)), int(self._documents.known_at[row]), key=self._close_of)
 
+    def known_at(self, row: int) -> int:
+        """Microseconds since 1970 UTC from which on an item is known. Raises as of indexing."""
+        self._check(row)
+        return int(self._documents.known_at[row])
+
     def rows(self, days: int, codes: Sequence[str] | None = None) -> IntArray:
         """Rows of the items that became known in the last `days` trading days, newest first; `codes`: of these only."""
         last = len(self._days) - 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, cast
@@ -18,6 +18,7 @@ import numpy as np
 from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.fields import option
 from ktdeval.jsonio import JsonValue
+from ktdeval.market.documents import DocumentsView
 from ktdeval.market.snapshot import NO_MARKET, FloatArray, MarketSnapshot, parse_code
 from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, DocumentAlias, Noise, round_significant
 from ktdeval.masking.identities import IdentityIndex, identities_of
@@ -209,6 +210,16 @@ class Lens:
     def parse_sector(self, text: str) -> str | None:
         """Industry of a sector handle as this mask has shown it, or None."""
         return self._sectors.get(normalise(text).strip().lower() if self.hides_assets else text)
+
+    def newest(self, documents: DocumentsView, rows: Sequence[int], most: int) -> list[int]:
+        """Return the first `most` of rows of documents, newest first, those known from one moment on in an order of the key: as
+        they are stored these stand by their content, and so by code.
+        """
+        moment = documents.known_at
+        end = min(most, len(rows))
+        while 0 < end < len(rows) and moment(rows[end]) == moment(rows[end - 1]):
+            end += 1
+        return sorted(rows[:end], key=lambda row: (-moment(row), self._documents.handle(row)))[:most]
 
     def parse_document(self, text: str) -> int | None:
         """Row of a document's handle, None where it is none; whether the document is known yet, its view says."""

@@ -52,10 +52,11 @@ def search_news(
         limit: how many to return.
     """
     view = step.view.documents
-    rows = view.rows(lookback, None if stock_ids is None else [step.view.codes[asset] for asset in stock_ids])[:MAX_SEARCHED]
+    codes = None if stock_ids is None else [step.view.codes[asset] for asset in stock_ids]
+    rows = step.stage.lens.newest(view, view.rows(lookback, codes).tolist(), MAX_SEARCHED)
     terms = [_pattern(term) for term in dict.fromkeys(_TERM.findall(normalise(query).lower()))]
-    found = [(document, _hits(document, terms)) for row in rows.tolist() if (document := _shown(step, row)) is not None]
-    best = sorted((one for one in found if one[1] or not terms), key=lambda one: (-one[1], -one[0].row))[:limit]
+    found = [(document, _hits(document, terms)) for row in rows if (document := _shown(step, row)) is not None]
+    best = sorted((one for one in found if one[1] or not terms), key=lambda one: -one[1])[:limit]
     table = tables.table(NEWS_COLUMNS, ([*_head(step, document).values()] for document, _ in best))
     return {"day": DayRef(step.view.day), "documents": table, "searched": len(rows), "withheld": len(rows) - len(found)}
 

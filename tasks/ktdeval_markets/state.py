@@ -47,6 +47,10 @@ class Stage:
         """An amount of the account in units of its currency."""
         return OwnFigure(minor / self.tape.minor_per_unit)
 
+    def place(self, code: str) -> int:
+        """Place of an asset in the episode's own order, which tells nothing of its code."""
+        return self.lens.order.index(self.snapshot.asset_index[code])
+
     def scale(self, code: str) -> tuple[int, Scale]:
         """Column and units of a code."""
         asset = self.snapshot.asset_index[code]
@@ -75,7 +79,7 @@ def account(stage: Stage, last: StepRecord | None) -> Payload:
 def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
     """Holdings and shorts, the largest first."""
     rows = []
-    for held in sorted(last.positions if last else (), key=lambda held: -abs(held.value_minor)):
+    for held in sorted(last.positions if last else (), key=lambda held: (-abs(held.value_minor), stage.place(held.code))):
         asset, scale = stage.scale(held.code)
         weight = round(held.value_minor / last.nav_minor, 4) if last and last.nav_minor > 0 else 0.0
         shares = (Shares(asset, held.shares / scale.steps_per_unit), Shares(asset, held.locked / scale.steps_per_unit))
@@ -94,7 +98,7 @@ def last_step(stage: Stage, record: StepRecord) -> Payload:
     }
     if record.charges:
         rows = []
-        for charge in record.charges:
+        for charge in sorted(record.charges, key=lambda charge: stage.place(charge.code)):
             asset, scale = stage.scale(charge.code)
             quantity = Shares(asset, charge.shares / scale.steps_per_unit)
             rows.append((AssetRef(asset), charge.kind, quantity, stage.money(charge.cash_minor)))
@@ -145,7 +149,8 @@ def news(stage: Stage, view: MarketView) -> Payload:
     """Newest documents that are known at this close, as the mask shows them; those that can't be masked safely are counted."""
     place = {asset: number for number, asset in enumerate(stage.lens.order)}
     rows, withheld = list[Sequence[Payload]](), 0
-    for row in view.documents.rows(stage.news_days).tolist():
+    known_rows = view.documents.rows(stage.news_days).tolist()
+    for row in stage.lens.newest(view.documents, known_rows, len(known_rows)):
         if len(rows) == stage.news:
             break
         document = view.documents[row]

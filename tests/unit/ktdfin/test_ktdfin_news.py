@@ -56,7 +56,12 @@ def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_t
     shown = rows(found["documents"])
     assert found["day"] == str(MARKET.days[BASE + 4])
     assert (found["searched"], found["withheld"], len(shown)) == (len(view.rows(10)), 0, len(view.rows(10)))
-    for row, one in zip(view.rows(10).tolist(), shown, strict=True):
+    lens = context_of("bright")[1]
+    places = [int(str(lens.parse_document(one["document_id"]))) for one in shown]
+    assert sorted(places, reverse=True) == view.rows(10).tolist()
+    moments = [view.known_at(row) for row in places]
+    assert moments == sorted(moments, reverse=True), "those of one moment in an order of the key"
+    for row, one in zip(places, shown, strict=True):
         item = view[row]
         assert (one["title"], one["source"], one["kind"]) == (item.title, item.source, item.kind)
         assert one["day"] == str(MARKET.days[view.day_of(row)])

@@ -46,10 +46,11 @@ def task(name: str = "market_blinded") -> MarketTask:
     return made
 
 
-def scene_of(snapshot: MarketSnapshot, name: str = "market_blinded") -> Any:
+def scene_of(snapshot: MarketSnapshot, name: str = "market_blinded", seed: int = 0) -> Any:
     spec = EpisodeSpec(
         task=name, task_version="1", task_hash="", snapshot="0" * 64, mask=task(name).mask, mode="market",
         window=Window("w", "2025-03-05", "2025-03-10"), model="builtin/hold", model_args={}, agent="react", agent_args={},
+        seed=seed,
     )  # fmt: skip
     return task(name).scene(spec, snapshot)
 
@@ -196,3 +197,16 @@ def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() ->
     assert news["withheld"] == 0
     assert "newest documents" in scene.observe(0, snapshot.as_of(row), None, None).system
     assert "news" not in state_of(scene_of(snapshot).observe(0, snapshot.as_of(row), None, None).user)
+
+
+def test_what_is_known_from_one_moment_on_stands_in_no_order_of_codes() -> None:
+    moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
+    items = [Document(moment, moment, "The Wire", "news", (code,), "Something happened", "") for code in CODES]
+    snapshot = dataclasses.replace(market(), documents=Documents.of(items, Close(16, 0, "America/New_York")))
+    seen = set()
+    for seed in range(40):
+        scene = scene_of(snapshot, "market_news_blinded", seed)
+        rows = state_of(scene.observe(0, snapshot.as_of(62), None, None).user)["news"]["rows"]
+        handles = [scene.lens.asset_handle(asset) for asset in range(3)]
+        seen.add(tuple(handles.index(row[3][0]) for row in rows))
+    assert len(seen) == 6, "every order of the three"

@@ -6,6 +6,7 @@ own pid, folder, environment, limits and signals, and ends with the exit code of
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -123,6 +124,7 @@ def _main(
     os.dup2(err.fileno(), 2)
     out.close()
     err.close()
+    faulthandler.enable()  # a process that crashes says where
     if most_file_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
     sys.argv = ["ktdeval", *words]

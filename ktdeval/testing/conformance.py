@@ -29,7 +29,7 @@ from ktdeval.stats.metric import Metric, MetricValue
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.account import open_account
-from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.market_tape import MarketRules
 from ktdeval.typed import encode_canonical
 
 HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "jsonschema", "rich")
@@ -209,7 +209,7 @@ def _check_declaration(task: Task) -> None:
 
 
 def _observe(task: Task, spec: EpisodeSpec, market: MarketSnapshot, row: int, step: int) -> tuple[str, str]:
-    account = open_account(task.trading, MarketTape.from_snapshot(market, task.trading).minor_per_unit)
+    account = open_account(task.trading, MarketRules.of(market, task.trading).minor_per_unit)
     observation = task.scene(spec, market).observe(step, market.as_of(row), account, None)
     expect(observation.step == step, f"task {task.name}: observation.step is {observation.step}, expected {step}")
     return observation.system, observation.user

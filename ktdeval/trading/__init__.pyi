@@ -10,7 +10,7 @@ from ktdeval.trading.ledger import (
     PositionRecord as PositionRecord,
     StepRecord as StepRecord,
 )
-from ktdeval.trading.market_tape import MarketTape as MarketTape, TradingDay as TradingDay
+from ktdeval.trading.market_tape import MarketRules as MarketRules, MarketTape as MarketTape, TradingDay as TradingDay
 from ktdeval.trading.terms import Terms as Terms, limits_of as limits_of, terms_of as terms_of
 from ktdeval.trading.types import (
     Account as Account,

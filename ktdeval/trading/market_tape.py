@@ -70,58 +70,36 @@ class TradingDay(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MarketTape:
-    """All days of a snapshot under one set of trading rules, [days, assets] arrays as in `TradingDay`."""
+class MarketRules:
+    """Rules and units under which the assets of a snapshot trade; no price is looked at."""
 
-    open_ticks: IntArray
-    close_ticks: IntArray
-    tradable: BoolArray
-    member: BoolArray
-    limit_up: BoolArray
-    limit_down: BoolArray
-    min_buy_shares: tuple[int, ...]  #: [assets]
-    events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
+    venues: tuple[Venue, ...]  #: [assets] that of the config, or else each one's own
     terms: tuple[Terms, ...]  #: [assets]
+    scales: tuple[Scale, ...]  #: [assets] ticks of a unit of currency, steps of a share or coin, price of fills
     limits: Limits
-    nights: tuple[int, ...]  #: [days] calendar days since the day before
-    currency: str
-    minor_per_unit: int
-    scales: tuple[Scale, ...]  #: [assets] ticks of a unit of currency, and steps of a share or coin
-    has_boards: bool  #: whether all are A-shares
 
     @classmethod
-    def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
-        """Read a snapshot once. Raises DataError on a price or a factor (ratio) out of bounds, or venues of two currencies."""
-        _check_factor(snapshot)
+    def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
+        """Rules of a snapshot under a config. Raises DataError: its venues have two currencies."""
         venues = _venues(snapshot, config)
-        scales = np.array([venue.ticks_per_unit for venue in venues], dtype=np.int64)
-        opens, closes = price_ticks(snapshot.open, scales), price_ticks(snapshot.close, scales)
-        marks, references, events = _marks(closes, _settled_factor(snapshot.factor))
-        fills, tradable = _fills(venues, opens, closes, references, snapshot.volume)
-        up, down = _at_limits(snapshot, venues, config, np.where(tradable, fills, 0), references)
-        terms_by_venue = {venue.name: terms_of(venue, config) for venue in venues}
-        star_shares = max(config.star_min_shares, config.lot_shares)
-        days = snapshot.days.astype(np.int64)
-        return cls(
-            open_ticks=np.where(tradable, fills, references),
-            close_ticks=marks,
-            tradable=tradable,
-            member=snapshot.member,
-            limit_up=up,
-            limit_down=down,
-            min_buy_shares=tuple(
-                star_shares if venue.has_boards and board_of(code) is Board.STAR else terms_by_venue[venue.name].lot
-                for venue, code in zip(venues, snapshot.codes, strict=True)
-            ),
-            events=events,
-            terms=tuple(terms_by_venue[venue.name] for venue in venues),
-            limits=limits_of(config),
-            nights=(1, *np.diff(days).tolist()),
-            currency=venues[0].currency if venues else "CNY",
-            minor_per_unit=venues[0].minor_per_unit if venues else 100,
-            scales=tuple(Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for venue in venues),
-            has_boards=all(venue.has_boards for venue in venues),
-        )
+        terms = {venue.name: terms_of(venue, config) for venue in venues}
+        scales = (Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for venue in venues)
+        return cls(venues, tuple(terms[venue.name] for venue in venues), tuple(scales), limits_of(config))
+
+    @property
+    def currency(self) -> str:
+        """Currency of the account."""
+        return self.venues[0].currency if self.venues else "CNY"
+
+    @property
+    def minor_per_unit(self) -> int:
+        """Minor units in a unit of the currency."""
+        return self.venues[0].minor_per_unit if self.venues else 100
+
+    @cached_property
+    def has_boards(self) -> bool:
+        """Whether all are A-shares."""
+        return all(venue.has_boards for venue in self.venues)
 
     @cached_property
     def units(self) -> tuple[int, ...]:
@@ -137,6 +115,51 @@ class MarketTape:
     def shorts(self) -> bool:
         """Whether any asset can be sold short."""
         return any(terms.margin for terms in self.terms)
+
+
+@dataclass(frozen=True)
+class MarketTape(MarketRules):
+    """All days of a snapshot under one set of trading rules, [days, assets] arrays as in `TradingDay`."""
+
+    open_ticks: IntArray
+    close_ticks: IntArray
+    tradable: BoolArray
+    member: BoolArray
+    limit_up: BoolArray
+    limit_down: BoolArray
+    min_buy_shares: tuple[int, ...]  #: [assets]
+    events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
+    nights: tuple[int, ...]  #: [days] calendar days since the day before
+
+    @classmethod
+    def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
+        """Read a snapshot once. Raises DataError on a price or a factor (ratio) out of bounds, or venues of two currencies."""
+        _check_factor(snapshot)
+        rules = MarketRules.of(snapshot, config)
+        ticks = np.array([scale.ticks_per_unit for scale in rules.scales], dtype=np.int64)
+        opens, closes = price_ticks(snapshot.open, ticks), price_ticks(snapshot.close, ticks)
+        marks, references, events = _marks(closes, _settled_factor(snapshot.factor))
+        fills, tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
+        up, down = _at_limits(snapshot, rules.venues, config, np.where(tradable, fills, 0), references)
+        star_shares = max(config.star_min_shares, config.lot_shares)
+        return cls(
+            venues=rules.venues,
+            terms=rules.terms,
+            scales=rules.scales,
+            limits=rules.limits,
+            open_ticks=np.where(tradable, fills, references),
+            close_ticks=marks,
+            tradable=tradable,
+            member=snapshot.member,
+            limit_up=up,
+            limit_down=down,
+            min_buy_shares=tuple(
+                star_shares if venue.has_boards and board_of(code) is Board.STAR else terms.lot
+                for venue, terms, code in zip(rules.venues, rules.terms, snapshot.codes, strict=True)
+            ),
+            events=events,
+            nights=(1, *np.diff(snapshot.days.astype(np.int64)).tolist()),
+        )
 
     def day(self, row: int) -> TradingDay:
         """Return the fill day at `row`. Raises DataError: the row lies outside the snapshot."""
@@ -162,9 +185,9 @@ class MarketTape:
         )
 
 
-def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> list[Venue]:
+def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> tuple[Venue, ...]:
     """[N] venue of each asset: that of the config, or else its own. Raises DataError: they count money in two ways."""
-    venues = [config.venue or snapshot.rules[name] for name in snapshot.venues]
+    venues = tuple(config.venue or snapshot.rules[name] for name in snapshot.venues)
     for venue in venues:
         if (venue.currency, venue.minor_per_unit) != (venues[0].currency, venues[0].minor_per_unit):
             raise DataError(
@@ -175,7 +198,7 @@ def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> list[Venue]:
 
 
 def _fills(
-    venues: list[Venue], opens: IntArray, closes: IntArray, references: IntArray, volume: FloatArray
+    venues: Sequence[Venue], opens: IntArray, closes: IntArray, references: IntArray, volume: FloatArray
 ) -> tuple[IntArray, BoolArray]:
     """[T, N] price of fills in ticks, and whether the asset trades at it."""
     known = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
@@ -189,7 +212,7 @@ def _fills(
 
 
 def _at_limits(
-    snapshot: MarketSnapshot, venues: list[Venue], config: TradingConfig, fills: IntArray, references: IntArray
+    snapshot: MarketSnapshot, venues: Sequence[Venue], config: TradingConfig, fills: IntArray, references: IntArray
 ) -> tuple[BoolArray, BoolArray]:
     """[T, N] whether a fill is too near the upper limit to buy, and the lower one to sell; only A-share boards have limits."""
     up, down = np.zeros(fills.shape, dtype=np.bool_), np.zeros(fills.shape, dtype=np.bool_)

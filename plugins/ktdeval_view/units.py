@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FillRule, MarketSnapshot
-from ktdeval.trading import Ledger, MarketTape, Scale, StepRecord, TradingConfig
+from ktdeval.trading import Ledger, MarketRules, Scale, StepRecord, TradingConfig
 from ktdeval.typed import to_plain
 
 _A_SHARE = Scale()
@@ -30,10 +30,10 @@ class Units:
 
     @staticmethod
     def of_market(market: MarketSnapshot, trading: TradingConfig) -> Units:
-        """Units of the ledger that trading a market comes to. Raises DataError as `MarketTape.from_snapshot`."""
-        tape = MarketTape.from_snapshot(market, trading)
-        scales = None if tape.has_boards else dict(zip(market.codes, tape.scales, strict=True))
-        return Units(tape.currency, tape.minor_per_unit, scales)
+        """Units of the ledger that trading a market comes to. Raises DataError as `MarketRules.of`."""
+        rules = MarketRules.of(market, trading)
+        scales = None if rules.has_boards else dict(zip(market.codes, rules.scales, strict=True))
+        return Units(rules.currency, rules.minor_per_unit, scales)
 
     def scale(self, code: str | None) -> Scale:
         """Units of the prices and quantities of a code."""

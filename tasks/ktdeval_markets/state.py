@@ -10,7 +10,7 @@ import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Prose, Shares, TextMask
-from ktdeval.trading import MarketTape, OrderRecord, Scale, StepRecord, TradingConfig
+from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
 
 LOOKBACK_DAYS, LIQUIDITY_DAYS, VOLATILITY_DAYS = 60, 20, 20
 RETURN_DAYS = (1, 5, 20, 60)
@@ -30,22 +30,16 @@ class Stage:
 
     lens: Lens
     snapshot: MarketSnapshot
-    tape: MarketTape
+    rules: MarketRules
     trading: TradingConfig
-    base_row: int
     texts: TextMask
     shown: int  #: most assets in the table
     news: int  #: most documents shown; 0: none, and no word of them
     news_days: int  #: days that they may be old
 
-    @property
-    def initial_cash(self) -> float:
-        """In units of the account's currency."""
-        return float(self.trading.initial_cash_cny)
-
     def money(self, minor: int) -> Payload:
         """An amount of the account in units of its currency."""
-        return OwnFigure(minor / self.tape.minor_per_unit)
+        return OwnFigure(minor / self.rules.minor_per_unit)
 
     def place(self, code: str) -> int:
         """Place of an asset in the episode's own order, which tells nothing of its code."""
@@ -54,7 +48,7 @@ class Stage:
     def scale(self, code: str) -> tuple[int, Scale]:
         """Column and units of a code."""
         asset = self.snapshot.asset_index[code]
-        return asset, self.tape.scales[asset]
+        return asset, self.rules.scales[asset]
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> Payload:
@@ -64,7 +58,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> Payload:
 
 def account(stage: Stage, last: StepRecord | None) -> Payload:
     """Cash, holdings and NAV as booked at the last close."""
-    initial = round(stage.initial_cash * stage.tape.minor_per_unit)
+    initial = stage.trading.initial_cash_cny * stage.rules.minor_per_unit
     cash, held, nav = (initial, 0, initial) if last is None else (last.cash_minor, last.holdings_minor, last.nav_minor)
     return {
         "cash": stage.money(cash),
@@ -206,8 +200,3 @@ def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -
 
 def _digits(value: float) -> float:
     return float(f"{float(value):.4g}")
-
-
-def day_of(view: MarketView) -> Payload:
-    """The day of a view."""
-    return DayRef(view.day)

@@ -14,8 +14,8 @@ from ktdeval.fields import option, to_mapping
 from ktdeval.harness import Observation
 from ktdeval.jsonio import JsonValue, sha256_hex
 from ktdeval.market import MarketSnapshot, MarketView, Venue, window_rows
-from ktdeval.masking import Lens, MaskConfig, TextMask
-from ktdeval.trading import Account, AccountConfig, MarketTape, StepRecord
+from ktdeval.masking import DayRef, Lens, MaskConfig, TextMask
+from ktdeval.trading import Account, AccountConfig, MarketRules, StepRecord
 from ktdeval.yamlio import load_yaml
 from ktdeval_markets import state
 from ktdeval_markets.state import Stage
@@ -95,15 +95,15 @@ class MarketScene:
         self._limits = {
             "max_positions": stage.trading.max_positions,
             "max_weight": stage.trading.max_weight,
-            "short_sales": stage.tape.shorts,
+            "short_sales": stage.rules.shorts,
             "min_reason_chars": config.harness.min_reason_chars,
         }
         words, fills = _wording(), {venue.fill for venue in venues.values()}
         self._system = Template(_text("prompts/system.md")).substitute(
-            currency=stage.tape.currency,
+            currency=stage.rules.currency,
             initial_cash=f"{stage.trading.initial_cash_cny:,}",
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
-            shorts=words["shorts" if stage.tape.shorts else "long_only"],
+            shorts=words["shorts" if stage.rules.shorts else "long_only"],
             news=words["news"] if stage.news else "",
             venues="\n".join(map(venue_line, venues.values())),
             max_positions=stage.trading.max_positions,
@@ -116,7 +116,7 @@ class MarketScene:
         stage = self._stage
         self.lens.move_to(view.day)
         shown = {
-            "day": state.day_of(view),
+            "day": DayRef(view.day),
             "account": state.account(stage, last),
             "positions": state.positions(stage, view, last),
             "last_step": None if last is None else state.last_step(stage, last),
@@ -162,9 +162,8 @@ class MarketTask:
         stage = Stage(
             lens=lens,
             snapshot=snapshot,
-            tape=MarketTape.from_snapshot(snapshot, self.trading),
+            rules=MarketRules.of(snapshot, self.trading),
             trading=self.trading,
-            base_row=base_row,
             texts=TextMask(lens, snapshot),
             shown=config.shown,
             news=config.news,

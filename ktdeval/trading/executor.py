@@ -113,10 +113,10 @@ class _Book:
         if asset is None:
             return _REJECTED["universe"]
         terms, position = day.terms[asset], self.positions.get(asset)
-        if terms.margin is not None:
-            return self._sell_any(asset, order, terms, position or _NOTHING)
         if position is None:
-            return _REJECTED["holding"]
+            if terms.margin is None:
+                return _REJECTED["holding"]
+            position = _NOTHING
         if not day.tradable[asset]:
             return _REJECTED["suspended"]
         if day.limit_down[asset]:
@@ -126,8 +126,12 @@ class _Book:
             target = self._target_shares(order, price, terms)
             if target >= held:
                 return _REJECTED["target"]
-            wanted = held - target // terms.lot * terms.lot
-        return self._fill_sell(asset, wanted, position, price, terms)
+            wanted = held - _in_lots(target, terms.lot)
+        if terms.margin is None or 0 < wanted <= held:
+            return self._fill_sell(asset, wanted, position, price, terms)
+        if wanted <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
+            return _REJECTED["lot"]
+        return self._sell_short(asset, wanted, held, price) if not position[1] else _REJECTED["t_plus_1"]
 
     def _fill_sell(self, asset: int, wanted: int, position: Position, price: int, terms: Terms) -> Outcome:
         held, locked = position
@@ -149,26 +153,6 @@ class _Book:
             return Outcome("filled", None, "", shares, price, notional, fee)
         rule = "t_plus_1" if locked else "holding"
         return Outcome("partially_filled", rule, _CUT[rule], shares, price, notional, fee)
-
-    def _sell_any(self, asset: int, order: Order, terms: Terms, position: Position) -> Outcome:
-        """Judge and fill a sell where what is not held can be sold short."""
-        day, (held, locked) = self.day, position
-        if not day.tradable[asset]:
-            return _REJECTED["suspended"]
-        if day.limit_down[asset]:
-            return _REJECTED["price_limit"]
-        price, wanted, lot = day.open_ticks[asset], order.shares, terms.lot
-        if wanted is None:
-            target = self._target_shares(order, price, terms)
-            if target >= held:
-                return _REJECTED["target"]
-            size = abs(target) // lot * lot
-            wanted = held - (size if target > 0 else -size)
-        if wanted <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
-            return _REJECTED["lot"]
-        if wanted <= held:
-            return self._fill_sell(asset, wanted, position, price, terms)
-        return self._sell_short(asset, wanted, held, price) if not locked else _REJECTED["t_plus_1"]
 
     def _sell_short(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
         """Judge and fill a sell that ends in a short."""
@@ -210,7 +194,7 @@ class _Book:
             if target <= held:
                 return _REJECTED["target"]
             lot = terms.lot
-            wanted = max(0, target // lot * lot - held) // lot * lot if held >= 0 else _whole_lots(target, held, lot)
+            wanted = max(0, target // lot * lot - held) // lot * lot if held >= 0 else _in_lots(target, lot) - held
         if held < 0:
             return self._buy_back(asset, wanted, held, price)
         if (held + wanted) * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
@@ -269,9 +253,9 @@ class _Book:
         return worth // (PPB * price) if worth >= 0 else -(-worth // (PPB * price))
 
 
-def _whole_lots(target: int, held: int, lot: int) -> int:
-    """Shares to buy back of a short towards a target: what leaves whole lots of it, or of a holding, or nothing."""
-    return (target // lot * lot if target > 0 else -(-target // lot * lot)) - held
+def _in_lots(shares: int, lot: int) -> int:
+    """Shares rounded towards zero to whole lots."""
+    return shares // lot * lot if shares >= 0 else -(-shares // lot * lot)
 
 
 def _affordable(cash: int, price: int, terms: Terms) -> int:

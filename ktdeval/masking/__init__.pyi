@@ -27,5 +27,5 @@ from ktdeval.masking.payload import (
     Shares as Shares,
     render_json as render_json,
 )
-from ktdeval.masking.prose import Hidden as Hidden, TextMask as TextMask
+from ktdeval.masking.prose import Hidden as Hidden, ShownDocument as ShownDocument, TextMask as TextMask
 from ktdeval.masking.text import normalise as normalise, normalise_with_places as normalise_with_places, places_of as places_of

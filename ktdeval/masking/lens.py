@@ -255,6 +255,11 @@ class Lens:
                 self.sector_handle(industry)
 
     @cached_property
+    def place(self) -> tuple[int, ...]:
+        """[N] place of each asset in `order`: what ties fall to, and lists without an order of their own."""
+        return tuple(np.argsort(self.order).tolist())
+
+    @cached_property
     def _joined(self) -> list[int]:
         """[N] row of the day on which each asset first was in the universe; beyond the last where it never is."""
         member = self._snapshot.member

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktdeval.market.documents import EntityKind
+from ktdeval.market.documents import Document, EntityKind
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.entities import EntityIndex, is_caseless
 from ktdeval.masking.identities import FROM_CHINESE, Hit, IdentityIndex, identities_of, name_variants
@@ -70,6 +70,16 @@ class Hidden(NamedTuple):
     day: date | None = None  #: of a date with day, month and year
 
 
+class ShownDocument(NamedTuple):
+    """A document as a mask shows it."""
+
+    assets: tuple[AssetRef, ...]  #: those it is filed under that are in the universe by now, in an order that no code enters
+    source: Prose
+    kind: Prose
+    title: Prose
+    text: Prose
+
+
 class TextMask:
     """Masks texts as a lens does numbers. Equal texts give equal results; nothing after the day asked for enters."""
 
@@ -117,6 +127,17 @@ class TextMask:
             done = hidden.end
         prose = Prose((*parts, text[done:]))
         return None if self._guard.has_any(encode_basestring(_plain(prose))) else prose
+
+    def show(self, document: Document, day: int) -> ShownDocument | None:
+        """Return a document as it may be shown at the close of row `day`; None where a part of it can't be masked safely."""
+        columns = (self._snapshot.asset_index.get(code) for code in document.assets)
+        assets = sorted((column for column in columns if column is not None), key=self._lens.place.__getitem__)
+        cells = []
+        for text in (document.source, document.kind, document.title, document.text):
+            if (cell := self.mask(text, day, assets)) is None:
+                return None
+            cells.append(cell)
+        return ShownDocument(tuple(AssetRef(asset) for asset in assets if self._lens.has_joined(asset, day)), *cells)
 
     def hidden(self, text: str) -> tuple[Hidden, ...] | None:
         """Spans of a text that the mask hides, by place; None where the leak guard finds more than can be told apart."""

@@ -9,11 +9,10 @@ episode: neither says what a handle stands for. Documents that can't be masked s
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from ktdeval.harness import AssetArg, Bounds, Length, Refusal
-from ktdeval.market import Document
-from ktdeval.masking import AssetRef, DayRef, DocumentRef, Payload, Prose, normalise
+from ktdeval.masking import DayRef, DocumentRef, Payload, ShownDocument, normalise
 from ktdeval_ktdfin import tables
 from ktdeval_ktdfin.step import Step
 
@@ -23,14 +22,6 @@ MAX_SEARCHED = 500
 MAX_CHARACTERS = 20_000
 NEWS_COLUMNS = ("document_id", "day", "source", "kind", "stock_ids", "title")
 _TERM = re.compile(r"[^\W_]+")
-
-
-class _Shown(NamedTuple):
-    """A document as the mask shows it."""
-
-    row: int
-    cells: dict[str, Prose]  #: source, kind, title, text
-    assets: list[AssetRef]  #: those that are in the universe by now
 
 
 def search_news(
@@ -55,9 +46,9 @@ def search_news(
     codes = None if stock_ids is None else [step.view.codes[asset] for asset in stock_ids]
     rows = step.stage.lens.newest(view, view.rows(lookback, codes).tolist(), MAX_SEARCHED)
     terms = [_pattern(term) for term in dict.fromkeys(_TERM.findall(normalise(query).lower()))]
-    found = [(document, _hits(document, terms)) for row in rows if (document := _shown(step, row)) is not None]
-    best = sorted((one for one in found if one[1] or not terms), key=lambda one: -one[1])[:limit]
-    table = tables.table(NEWS_COLUMNS, ([*_head(step, document).values()] for document, _ in best))
+    found = [(row, document, _hits(document, terms)) for row in rows if (document := _shown(step, row)) is not None]
+    best = sorted((one for one in found if one[2] or not terms), key=lambda one: -one[2])[:limit]
+    table = tables.table(NEWS_COLUMNS, ([*_head(step, row, document).values()] for row, document, _ in best))
     return {"day": DayRef(step.view.day), "documents": table, "searched": len(rows), "withheld": len(rows) - len(found)}
 
 
@@ -69,39 +60,23 @@ def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payl
     """
     row = step.stage.lens.parse_document(document_id)
     document = _shown(step, row) if row is not None and row < len(step.view.documents) else None
-    if document is None:
+    if row is None or document is None:
         error = {"kind": "bad_arguments", "argument": "document_id", "expected": "an id as search_news shows them"}
         return Refusal({"error": error}, "bad_arguments")
-    text, is_cut = document.cells["text"].first(MAX_CHARACTERS)
-    return {**_head(step, document), "text": text, "cut": is_cut}
+    text, is_cut = document.text.first(MAX_CHARACTERS)
+    return {**_head(step, row, document), "text": text, "cut": is_cut}
 
 
 FUNCTIONS = (search_news, get_document)
 
 
-def _shown(step: Step, row: int) -> _Shown | None:
-    """Return a document as it may be shown; None where that can't be done safely."""
-    document, day = step.view.documents[row], step.view.day
-    assets = _assets(step, document)
-    cells = {}
-    for name in ("source", "kind", "title", "text"):
-        cell = step.stage.texts.mask(getattr(document, name), day, assets)
-        if cell is None:
-            return None
-        cells[name] = cell
-    return _Shown(row, cells, [AssetRef(asset) for asset in assets if step.stage.lens.has_joined(asset, day)])
+def _shown(step: Step, row: int) -> ShownDocument | None:
+    return step.stage.texts.show(step.view.documents[row], step.view.day)
 
 
-def _assets(step: Step, document: Document) -> list[int]:
-    """Columns of a document's assets, in an order that no code enters."""
-    columns = (step.stage.code_column.get(code) for code in document.assets)
-    return sorted((column for column in columns if column is not None), key=lambda column: step.stage.place[column])
-
-
-def _head(step: Step, document: _Shown) -> dict[str, Payload]:
-    cells = {name: document.cells[name] for name in ("source", "kind", "title")}
-    day = DayRef(step.view.documents.day_of(document.row))
-    values = (DocumentRef(document.row), day, cells["source"], cells["kind"], document.assets, cells["title"])
+def _head(step: Step, row: int, document: ShownDocument) -> dict[str, Payload]:
+    day, assets = DayRef(step.view.documents.day_of(row)), list(document.assets)
+    values = (DocumentRef(row), day, document.source, document.kind, assets, document.title)
     return dict(zip(NEWS_COLUMNS, values, strict=True))
 
 
@@ -110,10 +85,10 @@ def _pattern(term: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_]){re.escape(term)}" if term.isascii() else re.escape(term))
 
 
-def _hits(document: _Shown, terms: list[re.Pattern[str]]) -> int:
+def _hits(document: ShownDocument, terms: list[re.Pattern[str]]) -> int:
     """Return how many terms are in what is shown of title and text."""
     if not terms:
         return 0
-    parts: Any = (*document.cells["title"].parts, *document.cells["text"].parts)
+    parts: Any = (*document.title.parts, *document.text.parts)
     texts = [normalise(part).lower() for part in parts if isinstance(part, str)]
     return sum(any(term.search(text) for text in texts) for term in terms)

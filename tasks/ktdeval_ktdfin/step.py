@@ -51,8 +51,6 @@ class Stage:
     def open(cls, snapshot: MarketSnapshot, lens: Lens, base_row: int, limits: tuple[HarnessConfig, TradingConfig]) -> Stage:
         """Prepare an episode from the static facts of a snapshot."""
         harness, trading = limits
-        place = np.empty(len(lens.order), dtype=np.int64)
-        place[list(lens.order)] = np.arange(len(lens.order))
         sectors = tuple(dict.fromkeys(snapshot.industries[asset] for asset in lens.order))
         number = {name: index for index, name in enumerate(sectors)}
         star_shares = max(trading.star_min_shares, trading.lot_shares)
@@ -64,7 +62,7 @@ class Stage:
             limit_ppm=np.array([round(limit_stop_pct(board, trading) * PPM / 100) for board in snapshot.boards], dtype=np.int64),
             min_buy_shares=np.array([star_shares if board is Board.STAR else trading.lot_shares for board in snapshot.boards]),
             terms=terms_of(find_venue("a_share"), trading),
-            place=place,
+            place=np.array(lens.place, dtype=np.int64),
             sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),
             sectors=sectors,
             code_column=snapshot.asset_index,

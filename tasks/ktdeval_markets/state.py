@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
-from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Prose, Shares, TextMask
+from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask
 from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
 
 LOOKBACK_DAYS, LIQUIDITY_DAYS, VOLATILITY_DAYS = 60, 20, 20
@@ -43,7 +43,7 @@ class Stage:
 
     def place(self, code: str) -> int:
         """Place of an asset in the episode's own order, which tells nothing of its code."""
-        return self.lens.order.index(self.snapshot.asset_index[code])
+        return self.lens.place[self.snapshot.asset_index[code]]
 
     def scale(self, code: str) -> tuple[int, Scale]:
         """Column and units of a code."""
@@ -141,26 +141,16 @@ def assets(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
 
 def news(stage: Stage, view: MarketView) -> Payload:
     """Newest documents that are known at this close, as the mask shows them; those that can't be masked safely are counted."""
-    place = {asset: number for number, asset in enumerate(stage.lens.order)}
     rows, withheld = list[Sequence[Payload]](), 0
-    known_rows = view.documents.rows(stage.news_days).tolist()
-    for row in stage.lens.newest(view.documents, known_rows, len(known_rows)):
+    recent = view.documents.rows(stage.news_days).tolist()
+    for row in stage.lens.newest(view.documents, recent, len(recent)):
         if len(rows) == stage.news:
             break
-        document = view.documents[row]
-        columns = (stage.snapshot.asset_index.get(code) for code in document.assets)
-        filed = sorted((column for column in columns if column is not None), key=place.__getitem__)
-        cells: list[Prose] = []
-        for text in (document.source, document.kind, document.title, document.text):
-            if (cell := stage.texts.mask(text, view.day, filed)) is None:
-                break
-            cells.append(cell)
-        if len(cells) < 4:
+        if (document := stage.texts.show(view.documents[row], view.day)) is None:
             withheld += 1
             continue
-        known = [AssetRef(asset) for asset in filed if stage.lens.has_joined(asset, view.day)]
-        title, (begin, _) = cells[2], cells[3].first(MOST_CHARACTERS)
-        rows.append((DayRef(view.documents.day_of(row)), *cells[:2], known, title, begin))
+        day, (text, _) = DayRef(view.documents.day_of(row)), document.text.first(MOST_CHARACTERS)
+        rows.append((day, document.source, document.kind, list(document.assets), document.title, text))
     return {**table(NEWS_COLUMNS, rows), "withheld": withheld}
 
 

@@ -25,7 +25,9 @@ from ktdeval.masking.payload import (
     Prose as Prose,
     SectorRef as SectorRef,
     Shares as Shares,
+    figure as figure,
     render_json as render_json,
+    table as table,
 )
 from ktdeval.masking.prose import Hidden as Hidden, ShownDocument as ShownDocument, TextMask as TextMask
 from ktdeval.masking.text import normalise as normalise, normalise_with_places as normalise_with_places, places_of as places_of

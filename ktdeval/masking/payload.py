@@ -13,17 +13,28 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 from ktdeval.errors import PluginError
 from ktdeval.jsonio import JsonValue
-from ktdeval.masking.draws import Part
+from ktdeval.masking.draws import Part, round_significant
 
 _HANDLE = 10  # characters of a handle, about
 
 Payload = Any  # str | int | float | bool | None | field type | list[Payload] | tuple[Payload, ...] | dict[str, Payload]
+
+
+def figure(value: Any, digits: int = 4) -> float | None:
+    """Return a number for a payload, at few significant digits so that tables stay short; None where it is not defined."""
+    number = float(value)
+    return round_significant(number, digits) if math.isfinite(number) else None
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> Payload:
+    """Return a table payload, in which column names are said once."""
+    return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
 
 class Exact(NamedTuple):

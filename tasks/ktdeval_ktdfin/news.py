@@ -12,8 +12,7 @@ import re
 from typing import Annotated, Any
 
 from ktdeval.harness import AssetArg, Bounds, Length, Refusal
-from ktdeval.masking import DayRef, DocumentRef, Payload, ShownDocument, normalise
-from ktdeval_ktdfin import tables
+from ktdeval.masking import DayRef, DocumentRef, Payload, ShownDocument, normalise, table
 from ktdeval_ktdfin.step import Step
 
 MAX_LOOKBACK_DAYS = 120
@@ -48,8 +47,8 @@ def search_news(
     terms = [_pattern(term) for term in dict.fromkeys(_TERM.findall(normalise(query).lower()))]
     found = [(row, document, _hits(document, terms)) for row in rows if (document := _shown(step, row)) is not None]
     best = sorted((one for one in found if one[2] or not terms), key=lambda one: -one[2])[:limit]
-    table = tables.table(NEWS_COLUMNS, ([*_head(step, row, document).values()] for row, document, _ in best))
-    return {"day": DayRef(step.view.day), "documents": table, "searched": len(rows), "withheld": len(rows) - len(found)}
+    listed = table(NEWS_COLUMNS, ([*_head(step, row, document).values()] for row, document, _ in best))
+    return {"day": DayRef(step.view.day), "documents": listed, "searched": len(rows), "withheld": len(rows) - len(found)}
 
 
 def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payload:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from ktdeval.attribution import factor_values
 from ktdeval.harness import HarnessConfig
 from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView, find_venue
-from ktdeval.masking import AssetRef, Lens, Payload, TextMask
+from ktdeval.masking import AssetRef, Lens, Payload, TextMask, figure
 from ktdeval.trading import Account, Terms, TradingConfig, TradingDay, limits_of, terms_of
 
 IntArray = npt.NDArray[np.int64]
@@ -251,12 +250,6 @@ def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[int]:
     # lexsort takes the least important key first and sorts upwards; NaN sorts last in any case.
     order = np.lexsort((step.stage.place[assets], *(-column[assets] for column in reversed(columns))))
     return [int(asset) for asset in assets[order]]
-
-
-def figure(value: Any, digits: int = 4) -> float | None:
-    """Return a number for a payload: `digits` significant digits, so that tables stay short; None where it is not defined."""
-    number = float(value)
-    return float(f"{number:.{digits}g}") if number - number == 0.0 else None
 
 
 def _latest(history: FloatArray) -> FloatArray:

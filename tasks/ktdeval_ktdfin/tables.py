@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ktdeval.market import Board
-from ktdeval.masking import AssetRef, DayRef, OwnFigure, Payload, Price, SectorRef, Shares
+from ktdeval.masking import AssetRef, DayRef, OwnFigure, Payload, Price, SectorRef, Shares, figure, table
 from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
-from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, figure, limit_stop_pct, ranked
+from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, limit_stop_pct, ranked
 
 BAR_COLUMNS = ("day", "open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny", "return_pct")
 POSITION_COLUMNS = ("stock_id", "board", "shares", "locked_shares", "last_close_cny", "value_cny", "weight", "member", "status")
@@ -24,11 +24,6 @@ _PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "
 LIMITS = ("max_positions", "max_weight", "lot_shares", "star_min_shares", "buy_fee_bps", "sell_fee_bps", "min_fee_cny")
 TODAY_COLUMNS = ("open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny")
 FEATURE_COLUMNS = ("stock_id", "board", "sector", "status", *TODAY_COLUMNS, *MEASURE_NAMES, *FACTOR_NAMES)
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> Payload:
-    """Return a table payload."""
-    return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
 
 def cny(fen: int) -> Payload:

@@ -10,10 +10,10 @@ import numpy as np
 
 from ktdeval.harness import AssetArg, Bounds, Length, Tool, tool
 from ktdeval.market import FloatArray
-from ktdeval.masking import AssetName, AssetRef, DayRef, IndexLevel, Payload, SectorRef, Shares
+from ktdeval.masking import AssetName, AssetRef, DayRef, IndexLevel, Payload, SectorRef, Shares, figure, table
 from ktdeval.trading import Account, Order, Position, execute
 from ktdeval_ktdfin import news, tables
-from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, figure, ranked
+from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, ranked
 
 Dim = Literal[
     "MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL",
@@ -53,7 +53,7 @@ def get_market_context(step: Step) -> Payload:
     strongest, weakest, total = _sectors(step)
     return {
         "calendar": {"day": DayRef(day), "step": step.number, "last_trading_days": [DayRef(row) for row in range(first, day + 1)]},
-        "indices": tables.table(INDEX_COLUMNS, _index_rows(step)),
+        "indices": table(INDEX_COLUMNS, _index_rows(step)),
         "breadth": _breadth(step),
         "sectors": {"total": total, "strongest_20d": strongest, "weakest_20d": weakest},
     }
@@ -86,7 +86,7 @@ def screen_candidates(
         )
         for asset in best
     )
-    return {"day": DayRef(step.view.day), "ranked_of": int(pool.sum()), "candidates": tables.table((*SCREEN_COLUMNS, *shown), rows)}
+    return {"day": DayRef(step.view.day), "ranked_of": int(pool.sum()), "candidates": table((*SCREEN_COLUMNS, *shown), rows)}
 
 
 def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, Bounds(1, MAX_LOOKBACK_DAYS)] = 20) -> Payload:
@@ -133,7 +133,7 @@ def compare_candidates(
         (AssetRef(asset), step.status(asset), tables.last_close(step, asset), *(step.shown(name, asset) for name in names))
         for asset in dict.fromkeys(stock_ids)
     )
-    return {"day": DayRef(step.view.day), "grid": tables.table(("stock_id", "status", "close_cny", *names), rows)}
+    return {"day": DayRef(step.view.day), "grid": table(("stock_id", "status", "close_cny", *names), rows)}
 
 
 def portfolio_state(step: Step) -> Payload:
@@ -175,7 +175,7 @@ def risk_check(
         for asset, order, fill in zip(target_weights, orders, fills, strict=True)
     )
     return {
-        "plan": tables.table(PLAN_COLUMNS, plan),
+        "plan": table(PLAN_COLUMNS, plan),
         "violations": sum(fill.rule is not None for fill in fills),
         "projected": {
             "cash_cny": tables.cny(after.cash_minor),
@@ -280,7 +280,7 @@ def _sectors(step: Step) -> tuple[Payload, Payload, int]:
     }
     split = min(SECTORS_SHOWN, (len(shown) + 1) // 2)
     halves = (shown[:split], shown[split:][-SECTORS_SHOWN:][::-1])
-    strongest, weakest = (tables.table(SECTOR_COLUMNS, (rows[number] for number in half)) for half in halves)
+    strongest, weakest = (table(SECTOR_COLUMNS, (rows[number] for number in half)) for half in halves)
     return strongest, weakest, len(filled)
 
 

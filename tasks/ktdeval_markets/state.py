@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
-from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask
+from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask, figure, table
 from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
 
 LOOKBACK_DAYS, LIQUIDITY_DAYS, VOLATILITY_DAYS = 60, 20, 20
@@ -49,11 +49,6 @@ class Stage:
         """Column and units of a code."""
         asset = self.snapshot.asset_index[code]
         return asset, self.rules.scales[asset]
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> Payload:
-    """Return a table payload."""
-    return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
 
 def account(stage: Stage, last: StepRecord | None) -> Payload:
@@ -165,28 +160,24 @@ def _closes(view: MarketView) -> FloatArray:
 def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -> Sequence[Payload]:
     day, path, ref = view.day, closes[:, asset], AssetRef(asset)
     prices = ((part, float(getattr(view, part)[day, asset])) for part in _PARTS)
-    volume = float(view.volume[day, asset])
+    volume = figure(view.volume[day, asset])
     changes = []
     for days in RETURN_DAYS:
-        known = len(path) > days and path[-1 - days] > 0
-        changes.append(ref.change_pct(_digits((path[-1] / path[-1 - days] - 1.0) * 100.0), day, day - days) if known else None)
+        change = figure((path[-1] / path[-1 - days] - 1.0) * 100.0) if len(path) > days else None
+        changes.append(None if change is None else ref.change_pct(change, day, day - days))
     recent = path[-1 - VOLATILITY_DAYS :]
     moves = recent[1:] / recent[:-1] - 1.0
-    spread = float(np.std(moves, ddof=1)) * 100.0 if len(moves) == VOLATILITY_DAYS and np.isfinite(moves).all() else float("nan")
-    fall = (path[-1] / np.fmax.reduce(path) - 1.0) * 100.0
+    spread = figure(np.std(moves, ddof=1) * 100.0) if len(moves) == VOLATILITY_DAYS else None
+    fall = figure((path[-1] / np.fmax.reduce(path) - 1.0) * 100.0)
     return (
         ref,
         stage.snapshot.kinds[asset],
         status(view, asset),
         *(Price(asset, value, day, part) if value == value else None for part, value in prices),
-        Shares(asset, _digits(volume), day) if volume == volume else None,
+        None if volume is None else Shares(asset, volume, day),
         *changes,
         *(
-            ref.figure(_digits(value), name, day) if value == value else None
+            None if value is None else ref.figure(value, name, day)
             for name, value in zip(_FIGURES[-2:], (spread, fall), strict=True)
         ),
     )
-
-
-def _digits(value: float) -> float:
-    return float(f"{float(value):.4g}")

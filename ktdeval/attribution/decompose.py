@@ -266,7 +266,7 @@ def _fills(step: StepRecord) -> Iterator[tuple[str, int, int, bool]]:
             yield order.code, order.filled_shares, order.notional_minor, order.side == "BUY"
     for charge in step.charges or ():
         if charge.kind == "margin_call":
-            yield charge.code, abs(charge.shares), abs(charge.cash_minor + charge.fee_minor), charge.shares > 0
+            yield charge.code, abs(charge.shares), charge.notional_minor, charge.shares > 0
 
 
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:

@@ -86,6 +86,16 @@ class ChargeRecord(Value):
     cash_minor: Int64 = field(name="cash_fen")
     fee_minor: Int64 = field(name="fee_fen")
 
+    @property
+    def notional_minor(self) -> int:
+        """What a margin call traded, without its costs; 0 of interest."""
+        return abs(self.cash_minor + self.fee_minor) if self.kind == "margin_call" else 0
+
+    @property
+    def costs_minor(self) -> int:
+        """Costs of a margin call, or the interest."""
+        return self.fee_minor if self.kind == "margin_call" else -self.cash_minor
+
 
 class StepRecord(CountsRecord):
     """One step of an episode, in true (unmasked) identities. Positions and money are those at the close of `filled_on`."""
@@ -107,17 +117,12 @@ class StepRecord(CountsRecord):
     @property
     def traded_minor(self) -> int:
         """Notional of the step's fills, those of margin calls too."""
-        called = (charge for charge in self.charges or () if charge.kind == "margin_call")
-        return sum(order.notional_minor for order in self.orders) + sum(
-            abs(charge.cash_minor + charge.fee_minor) for charge in called
-        )
+        return sum(order.notional_minor for order in self.orders) + sum(charge.notional_minor for charge in self.charges or ())
 
     @property
     def costs_minor(self) -> int:
         """Costs of the step's fills, those of margin calls too, and interest on shorts."""
-        charges = self.charges or ()
-        paid = sum(charge.fee_minor if charge.kind == "margin_call" else -charge.cash_minor for charge in charges)
-        return sum(order.fee_minor for order in self.orders) + paid
+        return sum(order.fee_minor for order in self.orders) + sum(charge.costs_minor for charge in self.charges or ())
 
 
 A_SHARE_SCALE = Scale()

@@ -239,6 +239,11 @@ kind(
 )
 kind("reply", no_length_whole=lambda good: raw(head() + good), old_http=lambda good: raw(b"HTTP/1.0 200 OK\r\n\r\n" + good))
 
+# After these a client may take the connection for open, though it is closing: its next request can be lost unseen.
+CLOSED_UNSAID = frozenset(
+    name for name, (outcome, make) in HOSTILE.items() if outcome != "connection" and make(b"{}").raw is not None
+)
+
 
 # -- answers of the API's form in which a call, a choice or a count is odd
 @dataclass(frozen=True)

@@ -195,15 +195,15 @@ def make_ledger(market: MarketSnapshot, first: int, seed: int) -> Ledger:
                 "message": "",
                 "filled_shares": 100,
                 "price_ticks": 200_000,
-                "notional_fen": 200_000,
-                "fee_fen": 500,
+                "notional_minor": 200_000,
+                "fee_minor": 500,
             }
             for code in codes[:4]
         ]
         positions = [
-            {"code": code, "shares": 100, "locked": 0, "price_ticks": 1, "value_fen": nav // (N_HELD + 1)} for code in codes
+            {"code": code, "shares": 100, "locked": 0, "price_ticks": 1, "value_minor": nav // (N_HELD + 1)} for code in codes
         ]
-        steps.append(step_record(market, step, first + step, positions=positions, orders=orders, nav_fen=nav))
+        steps.append(step_record(market, step, first + step, positions=positions, orders=orders, nav_minor=nav))
     return Ledger({}, 100_000_000, steps)
 
 

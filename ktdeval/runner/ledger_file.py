@@ -1,7 +1,8 @@
 """A ledger as one Parquet file: a row per step, orders and positions nested in it, every field exact.
 
-Version 1 is that of A-shares: money in fen, and columns named so. Version 2 is that of any market: money in minor units of the
-currency in its metadata, quantities in steps and prices in ticks with their scales there, and a column of charges.
+Version 2 is that of any market: money in minor units of the currency in its metadata, quantities in steps and prices in ticks with
+their scales there, and a column of charges. Version 1 is that of A-shares, without these, and with names of money that end in
+`_fen` instead of `_minor`: only this file knows them, so that such a ledger has the same bytes for ever.
 """
 
 from __future__ import annotations
@@ -68,14 +69,14 @@ def _arrow_type(kind: msgspec.inspect.Type) -> pa.DataType:
     return _SCALARS[type(kind)]
 
 
-def _in_minor(field: pa.Field) -> pa.Field:
-    """Return a column as version 2 names it, with what is nested in it."""
+def _in_fen(field: pa.Field) -> pa.Field:
+    """Return a column as version 1 names it, with what is nested in it."""
     kind = field.type
     if pa.types.is_struct(kind):
-        kind = pa.struct([_in_minor(member) for member in kind])
+        kind = pa.struct([_in_fen(member) for member in kind])
     elif pa.types.is_list(kind):
-        kind = pa.list_(_in_minor(kind.value_field))
-    return pa.field(_renamed(field.name, "_fen", "_minor"), kind, nullable=field.nullable)
+        kind = pa.list_(_in_fen(kind.value_field))
+    return pa.field(_renamed(field.name, "_minor", "_fen"), kind, nullable=field.nullable)
 
 
 def _renamed(value: Any, old: str, new: str) -> Any:
@@ -84,14 +85,21 @@ def _renamed(value: Any, old: str, new: str) -> Any:
         return value.removesuffix(old) + new if value.endswith(old) else value
     if isinstance(value, list):
         return [_renamed(item, old, new) if isinstance(item, dict) else item for item in value]
+    if not isinstance(value, dict):
+        return value
     return {
         _renamed(key, old, new): _renamed(item, old, new) if isinstance(item, (dict, list)) and key != "failures" else item
         for key, item in value.items()
     }
 
 
-_WHOLE = _schema()
-SCHEMAS = {1: pa.schema([column for column in _WHOLE if column.name != _CHARGES]), 2: pa.schema(list(map(_in_minor, _WHOLE)))}
+def in_minor(rows: Any) -> Any:
+    """Return step records as version 1 names their money, or one of them, under the names of today."""
+    return _renamed(rows, "_fen", "_minor")
+
+
+SCHEMAS = {2: _schema()}
+SCHEMAS[1] = pa.schema([_in_fen(column) for column in SCHEMAS[2] if column.name != _CHARGES])
 """Columns of a ledger file by version."""
 
 
@@ -101,10 +109,11 @@ def encode_ledger(ledger: Ledger) -> bytes:
     rows = [{**to_plain(step), "failures": list(step.failures.items())} for step in ledger.steps]
     if ledger.version == 1:
         metadata[_CASH_KEY] = str(ledger.initial_cash_minor).encode()
+        rows = _renamed(rows, "_minor", "_fen")
     else:
         own = {name: getattr(ledger, name) for name in _Market.__struct_fields__ if name != "scales"}
         metadata[_MARKET_KEY] = encode_canonical(_Market(**own, scales=dict(sorted(ledger.scales.items())))).encode()
-        rows = [_renamed({_CHARGES: [], **row}, "_fen", "_minor") for row in rows]
+        rows = [{_CHARGES: [], **row} for row in rows]
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[ledger.version].with_metadata(metadata)), sink, compression="zstd")
     return sink.getvalue()
@@ -128,7 +137,7 @@ def load_ledger(path: Path) -> Ledger:
         cash = market.initial_cash_minor if market else int(metadata[_CASH_KEY])
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise StoreError(f"{path}: not a readable ledger: {str(error).splitlines()[0]}") from error
-    rows = _renamed(rows, "_minor", "_fen") if market else rows
+    rows = rows if market else in_minor(rows)
     records = from_plain(
         [{**row, "failures": dict(row["failures"])} for row in rows], list[StepRecord], f"{path}: not a readable ledger"
     )

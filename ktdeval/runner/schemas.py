@@ -17,22 +17,24 @@ from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import Value, json_schema
 
 _FOLDER = Path(__file__).parent / "schema"
-_TYPES: tuple[tuple[str, Any, str], ...] = (
-    ("run-manifest", ManifestFile, "manifest.json: the plan of a run"),
-    ("step-record", StepRecord, "one step of a ledger, as journalled"),
-    ("answer-record", AnswerRecord, "one line of answers.jsonl.zst"),
-    ("transcript-entry", TranscriptEntry, "one line of transcript.jsonl.zst"),
-    ("journal-step", JournalEntry[StepRecord], "one line of journal.jsonl of a trading episode"),
-    ("journal-answer", JournalEntry[AnswerRecord], "one line of journal.jsonl of a scoring episode"),
-    ("episode-mark", EpisodeMark, "episode.json: the mark of a complete episode"),
+_TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
+    ("run-manifest", 1, ManifestFile, "manifest.json: the plan of a run"),
+    ("step-record", 2, StepRecord, "one step of a ledger, as journalled"),
+    ("answer-record", 1, AnswerRecord, "one line of answers.jsonl.zst"),
+    ("transcript-entry", 1, TranscriptEntry, "one line of transcript.jsonl.zst"),
+    ("journal-step", 2, JournalEntry[StepRecord], "one line of journal.jsonl of a trading episode"),
+    ("journal-answer", 1, JournalEntry[AnswerRecord], "one line of journal.jsonl of a scoring episode"),
+    ("episode-mark", 1, EpisodeMark, "episode.json: the mark of a complete episode"),
 )
 
 
 def schema_files() -> dict[Path, str]:
     """Return the text of each schema by the path that it is kept under."""
     return {
-        _FOLDER / f"{name}-v1.json": dumps_pretty(_documented(type_, json_schema(type_, f"urn:ktdeval:{name}:1", title)))
-        for name, type_, title in _TYPES
+        _FOLDER / f"{name}-v{version}.json": dumps_pretty(
+            _documented(type_, json_schema(type_, f"urn:ktdeval:{name}:{version}", title))
+        )
+        for name, version, type_, title in _TYPES
     }
 
 

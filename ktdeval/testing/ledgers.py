@@ -12,11 +12,11 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain
 
-INITIAL_CASH_FEN = 100_000_000
+INITIAL_CASH_MINOR = 100_000_000
 
 _QUIET_STEP: Mapping[str, JsonValue] = {
-    **dict.fromkeys(("tool_calls", "tool_calls_valid", "unmask_attempts", "holdings_fen", *USAGE_FIELDS), 0),
-    **dict.fromkeys(("cash_fen", "nav_fen", "open_nav_fen"), INITIAL_CASH_FEN),
+    **dict.fromkeys(("tool_calls", "tool_calls_valid", "unmask_attempts", "holdings_minor", *USAGE_FIELDS), 0),
+    **dict.fromkeys(("cash_minor", "nav_minor", "open_nav_minor"), INITIAL_CASH_MINOR),
     **{name: [] for name in ("orders", "corporate_actions", "positions")},
     "provenance": "model",
     "failures": {},
@@ -38,7 +38,7 @@ def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) ->
 
 def ledger_of(steps: Sequence[StepRecord]) -> Ledger:
     """Return a ledger of these steps that began with CNY 1,000,000."""
-    return Ledger(spec={"task": "test", "seed": 0}, initial_cash_minor=INITIAL_CASH_FEN, steps=tuple(steps))
+    return Ledger(spec={"task": "test", "seed": 0}, initial_cash_minor=INITIAL_CASH_MINOR, steps=tuple(steps))
 
 
 def sample_ledgers(snapshot: MarketSnapshot) -> dict[str, Ledger]:
@@ -55,11 +55,11 @@ def sample_ledgers(snapshot: MarketSnapshot) -> dict[str, Ledger]:
 
 
 def _bought_and_held(snapshot: MarketSnapshot, step: int, row: int) -> StepRecord:
-    code, shares, price_ticks, fee_fen = snapshot.codes[0], 1000, 100_000, 500
+    code, shares, price_ticks, fee_minor = snapshot.codes[0], 1000, 100_000, 500
     notional = price_ticks * shares // 100
-    cash = INITIAL_CASH_FEN - notional - fee_fen
+    cash = INITIAL_CASH_MINOR - notional - fee_minor
     order = {"code": code, "stock_id": None, "side": "BUY", "target_weight": None, "shares": shares, "confidence": 0.7}
-    fill = {"filled_shares": shares, "price_ticks": price_ticks, "notional_fen": notional, "fee_fen": fee_fen}
+    fill = {"filled_shares": shares, "price_ticks": price_ticks, "notional_minor": notional, "fee_minor": fee_minor}
     order |= {"reason": "a reason long enough", "status": "filled", "rule": None, "message": "", **fill}
     refused = {**order, **dict.fromkeys(fill, 0), "status": "rejected", "rule": "cash", "message": "no cash"}
     mark = price_ticks + 500 * step * (-1) ** step
@@ -69,9 +69,9 @@ def _bought_and_held(snapshot: MarketSnapshot, step: int, row: int) -> StepRecor
         step,
         row,
         orders=[order, refused] if step == 0 else [],
-        positions=[{"code": code, "shares": shares, "locked": locked, "price_ticks": mark, "value_fen": value}],
-        cash_fen=cash,
-        holdings_fen=value,
-        nav_fen=cash + value,
-        open_nav_fen=INITIAL_CASH_FEN if step == 0 else cash + value,
+        positions=[{"code": code, "shares": shares, "locked": locked, "price_ticks": mark, "value_minor": value}],
+        cash_minor=cash,
+        holdings_minor=value,
+        nav_minor=cash + value,
+        open_nav_minor=INITIAL_CASH_MINOR if step == 0 else cash + value,
     )

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.jsonio import JsonObject
 from ktdeval.trading.types import Provenance, Scale, Status
@@ -52,8 +52,8 @@ class OrderRecord(Value):
     message: str
     filled_shares: Int64
     price_ticks: Int64
-    notional_minor: Int64 = field(name="notional_fen")
-    fee_minor: Int64 = field(name="fee_fen")
+    notional_minor: Int64
+    fee_minor: Int64
 
 
 class CorporateActionRecord(Value):
@@ -63,7 +63,7 @@ class CorporateActionRecord(Value):
     ratio: float
     shares_before: Int64
     shares_after: Int64
-    cash_minor: Int64 = field(name="cash_fen")
+    cash_minor: Int64
 
 
 class PositionRecord(Value):
@@ -73,7 +73,7 @@ class PositionRecord(Value):
     shares: Int64
     locked: Int64
     price_ticks: Int64
-    value_minor: Int64 = field(name="value_fen")
+    value_minor: Int64
 
 
 class ChargeRecord(Value):
@@ -83,8 +83,8 @@ class ChargeRecord(Value):
     code: str
     shares: Int64  #: borrowed; or bought (above 0) or sold by a margin call
     price_ticks: Int64
-    cash_minor: Int64 = field(name="cash_fen")
-    fee_minor: Int64 = field(name="fee_fen")
+    cash_minor: Int64
+    fee_minor: Int64
 
     @property
     def notional_minor(self) -> int:
@@ -108,10 +108,10 @@ class StepRecord(CountsRecord):
     orders: tuple[OrderRecord, ...]
     corporate_actions: tuple[CorporateActionRecord, ...]
     positions: tuple[PositionRecord, ...]  #: by code
-    cash_minor: Int64 = field(name="cash_fen")
-    holdings_minor: Int64 = field(name="holdings_fen")
-    nav_minor: Int64 = field(name="nav_fen")
-    open_nav_minor: Int64 = field(name="open_nav_fen")  #: NAV marked at the fills' opens before any fill of the step
+    cash_minor: Int64
+    holdings_minor: Int64
+    nav_minor: Int64
+    open_nav_minor: Int64  #: NAV marked at the fills' opens before any fill of the step
     charges: tuple[ChargeRecord, ...] | UnsetType = UNSET  #: interest and margin calls; unset where all is in A-shares
 
     @property

@@ -11,7 +11,7 @@ from ktdeval.trading import Ledger, MarketRules, Scale, StepRecord, TradingConfi
 from ktdeval.typed import to_plain
 
 _A_SHARE = Scale()
-_MONEY = "_fen"  #: End of the names of money in a step record's JSON, whatever its currency
+_MONEY = "_minor"  #: End of the names of money in a step record's JSON
 _QUANTITIES = frozenset({"shares", "filled_shares", "shares_before", "shares_after", "locked"})
 
 
@@ -48,7 +48,7 @@ class Units:
         return minor / self.minor_per_unit
 
     def step(self, step: StepRecord) -> dict[str, JsonValue]:
-        """A step record's JSON in units: `nav_fen` is `nav`, in units of currency, `price_ticks` is `price`; shares are shares."""
+        """A step record in units: `nav_minor` is `nav`, in units of currency, `price_ticks` is `price`; shares are shares."""
         return self._shown(to_plain(step))
 
     def _shown(self, record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

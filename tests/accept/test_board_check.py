@@ -112,8 +112,8 @@ def change_rules(board: Path, change: Callable[[Any], object]) -> None:
 def richer(ledger: Ledger) -> Ledger:
     """A ledger that ends with 10,000 CNY more."""
     steps = to_plain(ledger.steps)
-    steps[-1]["cash_fen"] += 1_000_000
-    steps[-1]["nav_fen"] += 1_000_000
+    steps[-1]["cash_minor"] += 1_000_000
+    steps[-1]["nav_minor"] += 1_000_000
     return replace(ledger, steps=from_plain(steps, list[StepRecord], "forged steps"))
 
 
@@ -203,7 +203,7 @@ def test_a_fill_at_a_better_price_is_found_by_executing_it(board: Path, run: Pat
     submit(board, forged(run, tmp_path / "forged", richer))
     path, rule, message = only_finding(check(board))
     assert (Path(path).name, rule) == ("ledger.parquet", "ledger")
-    assert "cash_fen: recorded" in message
+    assert "cash_minor: recorded" in message
 
 
 def test_a_card_is_not_executed_where_its_files_are_refused(board: Path, run: Path) -> None:

@@ -224,5 +224,5 @@ def test_markets_and_ledgers_of_the_kit_are_what_they_say() -> None:
 
 
 def test_a_step_record_has_no_field_of_its_own_invention() -> None:
-    with pytest.raises(TypeError, match=r"step record: .*`nave_fen`"):
-        step_record(random_snapshot(), 0, 300, nave_fen=1)
+    with pytest.raises(TypeError, match=r"step record: .*`nave_minor`"):
+        step_record(random_snapshot(), 0, 300, nave_minor=1)

@@ -99,11 +99,13 @@ def ledger(*steps: tuple[int, Sequence[dict[str, Any]], Sequence[dict[str, Any]]
     made = []
     for number, (nav, orders, positions) in enumerate(steps):
         record = {**step(0, nav), "step": number, "decided_on": f"2024-01-0{number + 2}", "filled_on": f"2024-01-0{number + 3}"}
-        made.append({**record, "orders": list(orders), "positions": list(positions), "cash_fen": 50_000, "open_nav_fen": 100_000})
+        made.append(
+            {**record, "orders": list(orders), "positions": list(positions), "cash_minor": 50_000, "open_nav_minor": 100_000}
+        )
     return Ledger({}, 100_000, from_plain(made, list[StepRecord], "steps"))
 
 
-HELD = [{"code": CODES[0], "shares": 100, "locked": 0, "price_ticks": 100_000, "value_fen": 100_000}]
+HELD = [{"code": CODES[0], "shares": 100, "locked": 0, "price_ticks": 100_000, "value_minor": 100_000}]
 
 
 def test_figures_by_hand() -> None:

@@ -167,11 +167,11 @@ COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "provenance": lambda old: "fallback" if old.startswith("model") else "model",
         "failures": lambda old: {**old, "bad_json": old.get("bad_json", 0) + 1},
         **dict.fromkeys(("tool_calls", "tool_calls_valid", "submissions", "unmask_attempts", "reasoning_tokens"), more(1)),
-        **dict.fromkeys(("cache_read_tokens", "cache_write_tokens", "cash_fen", "open_nav_fen"), more(1)),
-        **dict.fromkeys(("input_tokens", "output_tokens", "holdings_fen"), more(-1)),
+        **dict.fromkeys(("cache_read_tokens", "cache_write_tokens", "cash_minor", "open_nav_minor"), more(1)),
+        **dict.fromkeys(("input_tokens", "output_tokens", "holdings_minor"), more(-1)),
         "overall_reason": lambda old: f"{old}!",
-        "nav_fen": more(100),
-        "corporate_actions": instead([{"code": "", "ratio": 1.0, "shares_before": 100, "shares_after": 100, "cash_fen": 9}]),
+        "nav_minor": more(100),
+        "corporate_actions": instead([{"code": "", "ratio": 1.0, "shares_before": 100, "shares_after": 100, "cash_minor": 9}]),
     },
     "orders": {
         "stock_id": instead("asset_0000"),
@@ -184,12 +184,12 @@ COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "message": instead("as you like it"),
         "filled_shares": more(100),
         "price_ticks": more(-100),
-        "notional_fen": more(1),
-        "fee_fen": instead(0),
+        "notional_minor": more(1),
+        "fee_minor": instead(0),
         "code": instead(None),
         "shares": instead(100),
     },
-    "positions": {"shares": more(100), "locked": more(100), "price_ticks": more(1), "value_fen": more(1), "code": instead(None)},
+    "positions": {"shares": more(100), "locked": more(100), "price_ticks": more(1), "value_minor": more(1), "code": instead(None)},
 }
 
 

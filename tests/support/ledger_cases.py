@@ -32,24 +32,24 @@ def _order(side: str, steps: int, notional: int, target: float | None) -> dict[s
     return {
         "code": "TSLA", "stock_id": None, "side": side, "confidence": 0.6, "reason": "by hand", "target_weight": target,
         "shares": steps if target is None else None, "status": "filled", "rule": None, "message": "", "filled_shares": steps,
-        "price_ticks": _PRICE, "notional_fen": notional, "fee_fen": 100,
+        "price_ticks": _PRICE, "notional_minor": notional, "fee_minor": 100,
     }  # fmt: skip
 
 
 def _position(steps: int) -> dict[str, Any]:
-    return {"code": "TSLA", "shares": steps, "locked": 0, "price_ticks": _PRICE, "value_fen": steps * 3}
+    return {"code": "TSLA", "shares": steps, "locked": 0, "price_ticks": _PRICE, "value_minor": steps * 3}
 
 
 def _sold() -> dict[str, Any]:
-    money = {"cash_fen": 144_900, "holdings_fen": -45_000, "nav_fen": 99_900, "open_nav_fen": 100_000}
+    money = {"cash_minor": 144_900, "holdings_minor": -45_000, "nav_minor": 99_900, "open_nav_minor": 100_000}
     return {"orders": [_order("SELL", 15_000, 45_000, -0.45)], "positions": [_position(-15_000)], "charges": [], **money}
 
 
 def _covered() -> dict[str, Any]:
     charge = {"code": "TSLA", "price_ticks": _PRICE}
     charges = [
-        charge | {"kind": "borrow", "shares": -10_000, "cash_fen": -12, "fee_fen": 0},
-        charge | {"kind": "margin_call", "shares": 1_000, "cash_fen": -3_100, "fee_fen": 100},
+        charge | {"kind": "borrow", "shares": -10_000, "cash_minor": -12, "fee_minor": 0},
+        charge | {"kind": "margin_call", "shares": 1_000, "cash_minor": -3_100, "fee_minor": 100},
     ]
-    money = {"cash_fen": 123_000, "holdings_fen": -27_000, "nav_fen": 96_000, "open_nav_fen": 96_500}
+    money = {"cash_minor": 123_000, "holdings_minor": -27_000, "nav_minor": 96_000, "open_nav_minor": 96_500}
     return {"orders": [_order("BUY", 5_000, 15_000, None)], "positions": [_position(-9_000)], "charges": charges, **money}

@@ -50,23 +50,25 @@ def order(
     record: dict[str, Any] = {
         "code": code, "stock_id": None, "side": side, "confidence": confidence, "reason": "because of its momentum",
         "target_weight": 0.05, "shares": None, "status": "filled" if filled else "rejected", "rule": None if filled else "cash",
-        "message": "", "filled_shares": filled, "price_ticks": 100_000, "notional_fen": filled * 1000,
-        "fee_fen": 500 if filled else 0,
+        "message": "", "filled_shares": filled, "price_ticks": 100_000, "notional_minor": filled * 1000,
+        "fee_minor": 500 if filled else 0,
     }  # fmt: skip
     return record | changes
 
 
-def step(number: int, cash_fen: int, holdings: Mapping[str, int] | None = None, **changes: Any) -> dict[str, Any]:
+def step(number: int, cash_minor: int, holdings: Mapping[str, int] | None = None, **changes: Any) -> dict[str, Any]:
     """A step record filled on day `number + 1` of the market; `holdings` maps code -> value in fen."""
     held = dict(sorted((holdings or {}).items()))
     value = sum(held.values())
-    positions = [{"code": code, "shares": 100, "locked": 0, "price_ticks": 100_000, "value_fen": fen} for code, fen in held.items()]
+    positions = [
+        {"code": code, "shares": 100, "locked": 0, "price_ticks": 100_000, "value_minor": fen} for code, fen in held.items()
+    ]
     counts = "tool_calls tool_calls_valid unmask_attempts reasoning_tokens cache_read_tokens cache_write_tokens"
     record: dict[str, Any] = dict.fromkeys(counts.split(), 0) | {
         "step": number, "decided_on": str(DAYS[number]), "filled_on": str(DAYS[number + 1]), "provenance": "model",
         "failures": {}, "submissions": 1, "input_tokens": 10, "output_tokens": 2, "overall_reason": "", "orders": [],
-        "corporate_actions": [], "positions": positions, "cash_fen": cash_fen, "holdings_fen": value,
-        "nav_fen": cash_fen + value, "open_nav_fen": cash_fen + value,
+        "corporate_actions": [], "positions": positions, "cash_minor": cash_minor, "holdings_minor": value,
+        "nav_minor": cash_minor + value, "open_nav_minor": cash_minor + value,
     }  # fmt: skip
     return record | changes
 
@@ -82,13 +84,13 @@ def spec(seed: int = 0, limit: int | None = None, window: Window | None = None, 
     return EpisodeSpec(**(fields | changes))
 
 
-def ledger(steps: Sequence[Mapping[str, Any]], initial_cash_fen: int = 1000, of: EpisodeSpec | None = None) -> Ledger:
+def ledger(steps: Sequence[Mapping[str, Any]], initial_cash_minor: int = 1000, of: EpisodeSpec | None = None) -> Ledger:
     """A ledger of given steps."""
-    return Ledger((of or spec()).to_json(), initial_cash_fen, from_plain(list(steps), list[StepRecord], "step records"))
+    return Ledger((of or spec()).to_json(), initial_cash_minor, from_plain(list(steps), list[StepRecord], "step records"))
 
 
-def nav_ledger(navs: Sequence[int], initial_cash_fen: int = 1000) -> Ledger:
+def nav_ledger(navs: Sequence[int], initial_cash_minor: int = 1000) -> Ledger:
     """A ledger whose NAV is given and held half in cash, half in the first asset."""
     return ledger(
-        [step(k, nav - nav // 2, {CODES[0]: nav // 2} if nav > 1 else {}) for k, nav in enumerate(navs)], initial_cash_fen
+        [step(k, nav - nav // 2, {CODES[0]: nav // 2} if nav > 1 else {}) for k, nav in enumerate(navs)], initial_cash_minor
     )

@@ -212,27 +212,27 @@ def bought(row: int, **changes: Any) -> dict[str, Any]:
     return {
         "code": "609001.SH", "stock_id": None, "side": "BUY", "confidence": 0.5, "reason": "", "target_weight": None,
         "shares": 1000, "status": "filled", "rule": None, "message": "", "filled_shares": 1000, "price_ticks": 100_000,
-        "notional_fen": 1_000_000, "fee_fen": 500,
+        "notional_minor": 1_000_000, "fee_minor": 500,
     } | changes  # fmt: skip
 
 
 def holding(shares: int, ticks: int) -> list[dict[str, Any]]:
-    return [{"code": "609001.SH", "shares": shares, "locked": 0, "price_ticks": ticks, "value_fen": shares * ticks // 100}]
+    return [{"code": "609001.SH", "shares": shares, "locked": 0, "price_ticks": ticks, "value_minor": shares * ticks // 100}]
 
 
 def test_a_purchase_and_a_sale_worked_by_hand() -> None:
     """Buy 1000 at 10.00, close 10.20: timing +200.00, fee 5.00; held to 10.30; sell at 10.50, close 10.00: timing +500.00."""
     snapshot = tiny_snapshot({"609001.SH": [10.0, 10.2, 10.3, 10.0], "609002.SH": [20.0, 20.0, 20.0, 20.0]})
     cash = 100_000_000 - 1_000_000 - 500
-    sale = bought(3, side="SELL", price_ticks=105_000, notional_fen=1_050_000, fee_fen=1575)
+    sale = bought(3, side="SELL", price_ticks=105_000, notional_minor=1_050_000, fee_minor=1575)
     end = cash + 1_050_000 - 1575
     ledger = ledger_of(
         [
             step_record(
-                snapshot, 0, 1, orders=[bought(1)], positions=holding(1000, 102_000), cash_fen=cash, nav_fen=cash + 1_020_000
+                snapshot, 0, 1, orders=[bought(1)], positions=holding(1000, 102_000), cash_minor=cash, nav_minor=cash + 1_020_000
             ),
-            step_record(snapshot, 1, 2, positions=holding(1000, 103_000), cash_fen=cash, nav_fen=cash + 1_030_000),
-            step_record(snapshot, 2, 3, orders=[sale], positions=[], cash_fen=end, nav_fen=end),
+            step_record(snapshot, 1, 2, positions=holding(1000, 103_000), cash_minor=cash, nav_minor=cash + 1_030_000),
+            step_record(snapshot, 2, 3, orders=[sale], positions=[], cash_minor=end, nav_minor=end),
         ]
     )
     attribution = attribute(ledger, snapshot)
@@ -285,7 +285,7 @@ def test_an_account_in_cash_has_parts_of_zero_and_no_exposure(snapshot: MarketSn
     assert np.isnan(attribution.mean_exposures()).all()
     assert attribution.linked.total_return == 0.0
     assert set(attribution.linked.lines or {}) == set(attribution.line_names)
-    steps = [step_record(snapshot, step, FIRST + step, nav_fen=100_000_000 if step < 2 else 0) for step in range(3)]
+    steps = [step_record(snapshot, step, FIRST + step, nav_minor=100_000_000 if step < 2 else 0) for step in range(3)]
     linked = attribute(ledger_of(steps), snapshot).linked
     assert (linked.lines, linked.total_return) == (None, -1.0), "a NAV that falls to nothing is split but not linked"
     assert "-100 %" in (linked.reason or "")
@@ -300,7 +300,7 @@ NO_ATTRIBUTION = [
 
 @pytest.mark.parametrize(("rows", "nav", "reason"), NO_ATTRIBUTION)
 def test_a_ledger_without_attribution_says_why(snapshot: MarketSnapshot, rows: list[int], nav: dict[int, int], reason: str) -> None:
-    steps = [step_record(snapshot, step, row, nav_fen=nav.get(step, 100_000_000)) for step, row in enumerate(rows)]
+    steps = [step_record(snapshot, step, row, nav_minor=nav.get(step, 100_000_000)) for step, row in enumerate(rows)]
     ledger = ledger_of(steps)
     assert reason in (attribution_problem(ledger, snapshot) or "")
     with pytest.raises(DataError, match=reason):
@@ -312,7 +312,7 @@ def test_days_and_codes_of_another_market_are_refused(snapshot: MarketSnapshot, 
     assert attribution_problem(ledger, other) == "the ledger's days are not days of this snapshot"
     with pytest.raises(DataError, match="the fit covers rows 270…310"):
         attribute(play(snapshot, rotation(snapshot, 3), range(FIRST - 5, FIRST)), snapshot, fitted)
-    position = {"code": "600000.SH", "shares": 1, "locked": 0, "price_ticks": 1, "value_fen": 1}
+    position = {"code": "600000.SH", "shares": 1, "locked": 0, "price_ticks": 1, "value_minor": 1}
     foreign = step_record(snapshot, 0, FIRST, positions=[position])
     with pytest.raises(DataError, match=r"600000\.SH is held, but is no asset of this snapshot"):
         attribute(ledger_of([foreign, step_record(snapshot, 1, FIRST + 1)]), snapshot)

@@ -109,5 +109,5 @@ def test_runs_of_one_nav_have_one_interval_on_card_and_in_a_report(snapshot: Mar
 def test_a_ledger_without_attribution_gives_null_and_the_reason(snapshot: MarketSnapshot) -> None:
     metric = attribution_metric("selection_alpha")
     assert metric.compute(ledger_of([]), snapshot, "strict").reason == "no steps"
-    ruined = ledger_of([step_record(snapshot, step, 300 + step, nav_fen=0 if step else 100_000_000) for step in range(2)])
+    ruined = ledger_of([step_record(snapshot, step, 300 + step, nav_minor=0 if step else 100_000_000) for step in range(2)])
     assert "-100 %" in (metric.compute(ruined, snapshot, "strict").reason or "")

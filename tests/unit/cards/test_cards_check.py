@@ -230,7 +230,7 @@ def test_provenance_is_no_difference_between_cards() -> None:
 def test_a_changed_or_absent_step_is_named_by_line_day_and_field() -> None:
     steps = to_plain(STEPS)
     steps[2]["orders"][0]["filled_shares"] = 900
-    steps[4]["cash_fen"] = 0
+    steps[4]["cash_minor"] = 0
     odd = from_plain(steps, list[StepRecord], "steps")
     assert steps_difference(odd, STEPS) == "line 3 (step 2, 2024-01-05): orders[0].filled_shares: recorded 900, recomputed 100"
     assert steps_difference(STEPS[:3], STEPS) == "line 4: recorded 3 steps, recomputed 5"

@@ -33,10 +33,10 @@ ACCOUNT = Account(50_000_000, {4: Position(1200, 100), 0: Position(700), 5: Posi
 RECORD = step_record(
     MARKET, 2, 300, failures={"schema": 1},
     orders=[
-        order(MARKET.codes[4], filled=1200, price_ticks=123_400, fee_fen=740),
+        order(MARKET.codes[4], filled=1200, price_ticks=123_400, fee_minor=740),
         order(None, filled=0, stock_id="600519", target_weight=None, shares=100, rule="universe", price_ticks=0),
     ],
-    corporate_actions=[{"code": MARKET.codes[3], "ratio": 2.0, "shares_before": 1025, "shares_after": 2050, "cash_fen": 0}],
+    corporate_actions=[{"code": MARKET.codes[3], "ratio": 2.0, "shares_before": 1025, "shares_after": 2050, "cash_minor": 0}],
 )  # fmt: skip
 
 

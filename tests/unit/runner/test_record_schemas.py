@@ -34,7 +34,7 @@ def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> 
         "transcript-entry": to_plain(transcript),
         "journal-step": to_plain(journal),
     }
-    schemas = {path.name.removesuffix("-v1.json"): json.loads(text) for path, text in schema_files().items()}
+    schemas = {path.name.rpartition("-v")[0]: json.loads(text) for path, text in schema_files().items()}
     for name, values in written.items():
         for value in values:
             Draft202012Validator(schemas[name]).validate(value)

@@ -35,11 +35,11 @@ def step(number: int, **changes: object) -> StepRecord:
         "overall_reason": "全部持有", "orders": [
             {"code": "600001.SH", "stock_id": None, "side": "BUY", "confidence": 0.1 + 0.2, "reason": "r", "target_weight": 0.05,
              "shares": None, "status": "filled", "rule": None, "message": "", "filled_shares": 100, "price_ticks": 123400,
-             "notional_fen": 123400, "fee_fen": 500},
+             "notional_minor": 123400, "fee_minor": 500},
         ],
         "corporate_actions": [], "positions": [
-            {"code": "600001.SH", "shares": 100, "locked": 100, "price_ticks": 125000, "value_fen": 125000}],
-        "cash_fen": 2**53 + 1, "holdings_fen": 125000, "nav_fen": 2**53 + 125001, "open_nav_fen": 1,
+            {"code": "600001.SH", "shares": 100, "locked": 100, "price_ticks": 125000, "value_minor": 125000}],
+        "cash_minor": 2**53 + 1, "holdings_minor": 125000, "nav_minor": 2**53 + 125001, "open_nav_minor": 1,
     }  # fmt: skip
     return from_plain({**record, **changes}, StepRecord, "record")
 
@@ -84,6 +84,19 @@ def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_
     assert folder.load_transcript(SPEC) == [said(0), said(1)]
     assert folder.mark(SPEC).wall_s == 1.0
     assert not (folder.episode_path(SPEC) / "journal.jsonl").exists()
+
+
+def test_a_journal_from_before_money_had_general_names_resumes(tmp_path):
+    folder = run_folder(tmp_path / "run", [step(0), step(1)])
+    path = folder.episode_path(SPEC) / "journal.jsonl"
+    today = path.read_text()
+    assert today.count("_minor") == 14
+    path.write_text(today.replace("_minor", "_fen"))
+    with folder.open_journal(SPEC, ENTRY) as journal:
+        assert [entry.step for entry in journal.recovered] == [step(0), step(1)]
+    path.write_text('{"step":["nav_fen"],"nav_fen":1}\n')
+    with pytest.raises(StoreError, match="corrupt here"):
+        folder.open_journal(SPEC, ENTRY)
 
 
 def test_a_folder_belongs_to_one_run_and_one_process_and_nothing_else_is_touched(tmp_path):

@@ -55,7 +55,7 @@ def test_years_have_the_days_of_the_venue(snapshot: MarketSnapshot, days: int) -
     if interval.low is not None and plain.low is not None:
         assert interval.low / plain.low == pytest.approx(math.sqrt(days / 252), rel=1e-12)
     # 600 of 1,000 traded in one of two steps: 0.3 a day.
-    traded = of(snapshot, ledger([step(0, 1000, orders=[order(filled=60, notional_fen=600)]), step(1, 1000)]))
+    traded = of(snapshot, ledger([step(0, 1000, orders=[order(filled=60, notional_minor=600)]), step(1, 1000)]))
     assert panel_metric("turnover").compute(traded, snapshot, "strict").value == pytest.approx(0.3 * days, rel=1e-12)
 
 
@@ -103,9 +103,9 @@ def test_shorts_count_by_their_size(values: tuple[int, int], cash: int, strict: 
 
 
 def test_margin_calls_are_turnover() -> None:
-    call = {"kind": "margin_call", "code": "609001.SH", "shares": 1, "price_ticks": 1, "cash_fen": -510, "fee_fen": 10}
-    interest = call | {"kind": "borrow", "cash_fen": -3, "fee_fen": 0}
-    traded = of(COINS, ledger([step(0, 1000, charges=[call, interest], orders=[order(filled=60, notional_fen=600)])]))
+    call = {"kind": "margin_call", "code": "609001.SH", "shares": 1, "price_ticks": 1, "cash_minor": -510, "fee_minor": 10}
+    interest = call | {"kind": "borrow", "cash_minor": -3, "fee_minor": 0}
+    traded = of(COINS, ledger([step(0, 1000, charges=[call, interest], orders=[order(filled=60, notional_minor=600)])]))
     assert panel_metric("turnover").compute(traded, COINS, "strict").value == pytest.approx(1.1 * 365, rel=1e-12)
 
 
@@ -146,10 +146,10 @@ def coins(last: tuple[float, float], index: bool = False) -> MarketSnapshot:
 def half_in_the_first(snapshot: MarketSnapshot, gain: float) -> Ledger:
     """Half of the NAV in the first coin over the last day, and half in cash."""
     last = len(snapshot.days) - 1
-    position = {"code": "609001.SH", "shares": 1, "locked": 0, "price_ticks": 1, "value_fen": 50_000_000}
+    position = {"code": "609001.SH", "shares": 1, "locked": 0, "price_ticks": 1, "value_minor": 50_000_000}
     steps = [
-        step_record(snapshot, 0, last - 1, positions=[position], cash_fen=50_000_000, holdings_fen=50_000_000),
-        step_record(snapshot, 1, last, nav_fen=round(100_000_000 * (1 + gain))),
+        step_record(snapshot, 0, last - 1, positions=[position], cash_minor=50_000_000, holdings_minor=50_000_000),
+        step_record(snapshot, 1, last, nav_minor=round(100_000_000 * (1 + gain))),
     ]
     return of(snapshot, ledger_of(steps))
 

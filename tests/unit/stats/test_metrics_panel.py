@@ -34,8 +34,8 @@ def value(name: str, of: Ledger, rules: RuleSet = "strict") -> float:
     return result.value
 
 
-def traded(side: str, notional_fen: int, code: str = CODES[0]) -> dict[str, Any]:
-    return order(code, side, notional_fen=notional_fen)
+def traded(side: str, notional_minor: int, code: str = CODES[0]) -> dict[str, Any]:
+    return order(code, side, notional_minor=notional_minor)
 
 
 @pytest.mark.parametrize("name", ["turnover", "cash_ratio", "hhi"])
@@ -45,7 +45,7 @@ def test_a_share_of_a_nav_that_is_not_positive_is_undefined(name: str, nav: int)
     rules: RuleSet = "paper" if name == "hhi" else "strict"
     assert compute(name, at_close, rules).reason == "the NAV is not positive on a step"
     if name == "turnover":
-        at_open = ledger([step(0, 1000), step(1, 1000, open_nav_fen=nav)], 1000)
+        at_open = ledger([step(0, 1000), step(1, 1000, open_nav_minor=nav)], 1000)
         assert compute(name, at_open).reason == "the NAV is not positive on a step"
 
 
@@ -145,7 +145,7 @@ def ledgers(draw: st.DrawFn) -> Ledger:
         calls = draw(st.integers(0, 12))
         valid = draw(st.integers(0, calls))
         changes: dict[str, Any] = {"orders": orders, "provenance": provenance, "tool_calls": calls, "tool_calls_valid": valid}
-        steps.append(step(number, cash, holdings, **changes, open_nav_fen=draw(fen)))
+        steps.append(step(number, cash, holdings, **changes, open_nav_minor=draw(fen)))
     return ledger(steps, draw(fen))
 
 
@@ -157,7 +157,7 @@ def scaled(of: Ledger, factor: int) -> Ledger:
             return {key: scale(entry, key) for key, entry in item.items()}
         if isinstance(item, list):
             return [scale(entry) for entry in item]
-        return item * factor if name.endswith("_fen") else item
+        return item * factor if name.endswith("_minor") else item
 
     steps = from_plain(scale(to_plain(of.steps)), list[StepRecord], "steps")
     return dataclasses.replace(of, initial_cash_minor=of.initial_cash_minor * factor, steps=steps)

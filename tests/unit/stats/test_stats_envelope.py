@@ -55,7 +55,7 @@ def record(orders: list[dict[str, object]], after: list[str]) -> StepRecord:
 
 
 def fill(code: str, side: str, notional: int, shares: int = 100) -> dict[str, object]:
-    return order(code, side, filled=shares, notional_fen=notional)
+    return order(code, side, filled=shares, notional_minor=notional)
 
 
 def test_moves_tell_entries_additions_and_reductions_apart() -> None:

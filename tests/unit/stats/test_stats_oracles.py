@@ -62,19 +62,19 @@ def test_behaviour_equals_pandas_forms(played: Ledger, snapshot: MarketSnapshot)
     steps = pd.DataFrame(rows)
     orders = pd.DataFrame([{"step": row["step"], **entry} for row in rows for entry in row["orders"]])
     held = pd.DataFrame([{"step": row["step"], **entry} for row in rows for entry in row["positions"]])
-    traded = orders.groupby("step")["notional_fen"].sum().reindex(steps["step"], fill_value=0)
-    check("turnover", played, snapshot, (traded.to_numpy() / steps["open_nav_fen"]).mean() * 252)
-    values = held.pivot_table(index="step", columns="code", values="value_fen", fill_value=0.0).reindex(
+    traded = orders.groupby("step")["notional_minor"].sum().reindex(steps["step"], fill_value=0)
+    check("turnover", played, snapshot, (traded.to_numpy() / steps["open_nav_minor"]).mean() * 252)
+    values = held.pivot_table(index="step", columns="code", values="value_minor", fill_value=0.0).reindex(
         steps["step"], fill_value=0.0
     )
     inside = values.div(values.sum(axis=1), axis=0)
     check("hhi", played, snapshot, (inside**2).sum(axis=1).mean())
-    weights = values.div(steps["nav_fen"].to_numpy(), axis=0)
+    weights = values.div(steps["nav_minor"].to_numpy(), axis=0)
     check("hhi", played, snapshot, (weights**2).sum(axis=1).mean(), "paper")
     check(
         "turnover", played, snapshot, (weights.diff().abs().sum(axis=1).iloc[1:].sum() + weights.iloc[0].sum()) * 252 / 300, "paper"
     )
-    check("cash_ratio", played, snapshot, (steps["cash_fen"] / steps["nav_fen"]).mean())
+    check("cash_ratio", played, snapshot, (steps["cash_minor"] / steps["nav_minor"]).mean())
     check("abstention_rate", played, snapshot, 1 - orders["step"].nunique() / len(steps))
 
 

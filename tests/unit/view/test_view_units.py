@@ -23,7 +23,7 @@ def test_a_step_of_version_2_is_shown_in_units_of_currency_and_shares() -> None:
         ("borrow", -1.0, -0.12),
         ("margin_call", 0.1, -31.0),
     ]
-    assert not any(name.endswith(("_fen", "_ticks")) for name in step)
+    assert not any(name.endswith(("_minor", "_ticks")) for name in step)
 
 
 def test_a_step_in_a_shares_keeps_whole_shares_and_has_no_charges() -> None:

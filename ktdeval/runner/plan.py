@@ -20,6 +20,7 @@ from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
+from ktdeval.trading.market_tape import MarketRules
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
@@ -94,6 +95,8 @@ def make_plan(
             if window is not None and snapshot is not None:
                 if problem := market_problem(task, snapshot):
                     raise DataError(problem)
+                if not is_scoring(task):
+                    MarketRules.of(snapshot, task.trading)  # raises where the account would be of another currency
                 window_rows(snapshot.days, window.first, window.last)
             specs += [
                 EpisodeSpec(

@@ -80,7 +80,7 @@ class MarketRules:
 
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
-        """Rules of a snapshot under a config. Raises DataError: its venues have two currencies."""
+        """Rules of a snapshot under a config. Raises DataError: a venue is of another currency than the prices."""
         venues = _venues(snapshot, config)
         terms = {venue.name: terms_of(venue, config) for venue in venues}
         scales = (Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for venue in venues)
@@ -133,7 +133,7 @@ class MarketTape(MarketRules):
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
-        """Read a snapshot once. Raises DataError on a price or a factor (ratio) out of bounds, or venues of two currencies."""
+        """Read a snapshot once. Raises DataError on a price or a factor (ratio) out of bounds, or a venue of another currency."""
         _check_factor(snapshot)
         rules = MarketRules.of(snapshot, config)
         ticks = np.array([scale.ticks_per_unit for scale in rules.scales], dtype=np.int64)
@@ -186,14 +186,19 @@ class MarketTape(MarketRules):
 
 
 def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> tuple[Venue, ...]:
-    """[N] venue of each asset: that of the config, or else its own. Raises DataError: they count money in two ways."""
+    """[N] venue of each asset: that of the config, or else its own. Raises DataError: one is of another currency than the prices,
+    or two count money in two ways.
+    """
     venues = tuple(config.venue or snapshot.rules[name] for name in snapshot.venues)
-    for venue in venues:
-        if (venue.currency, venue.minor_per_unit) != (venues[0].currency, venues[0].minor_per_unit):
+    where, currency = f"snapshot {snapshot.meta.name}", snapshot.currency
+    for venue in dict.fromkeys(venues):
+        if venue.currency != currency:
             raise DataError(
-                f"snapshot {snapshot.meta.name}: venues {venues[0].name} and {venue.name} trade in {venues[0].currency} and "
-                f"{venue.currency}, and an account has one currency; choose assets of one"
+                f"{where}: prices are in {currency}, and venue {venue.name} trades in {venue.currency}; an account has one "
+                f"currency: choose a venue of {currency}"
             )
+        if venue.minor_per_unit != venues[0].minor_per_unit:
+            raise DataError(f"{where}: venues {venues[0].name} and {venue.name} have other minor units of {currency}; choose one")
     return venues
 
 

@@ -316,6 +316,19 @@ def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
     assert warning in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    task = "{extends: market_bright, trading: {venue: frictionless}, windows: {w: {first: 2024-03-01, last: 2024-03-29}}, "
+    Path("usd.yaml").write_text(f'{{family: mine, version: "1", variants: {{my_usd: {task}default_windows: [w], summary: x}}}}}}')
+    given = ["--model", "builtin/hold", "--tasks", "usd.yaml", "--data", "market", "--out", "usd"]
+    for words in (["plan", *given], [*given, "--dry-run"], ["run", *given]):
+        assert main(words) != 0
+        assert capsys.readouterr().err.splitlines() == [
+            "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless trades in USD; an account has one currency: "
+            "choose a venue of CNY"
+        ]
+    assert not Path("usd").exists()
+
+
 def test_tasks_that_show_names_say_so_where_these_are_known_of_one_day_only(plugins: Plugins) -> None:
     real = replace(small_market(), meta=replace(small_market().meta, synthetic=False))
     spell = NameSpell(real.codes[0], "2000-01-01", "2100-01-01", "a name", real.codes[0])

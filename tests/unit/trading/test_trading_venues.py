@@ -190,9 +190,15 @@ def test_a_closed_or_halted_day_fills_nothing_and_a_delisted_name_keeps_its_mark
 
 
 def test_accounts_of_one_currency_only() -> None:
-    market = market_of("us_equity", "a_share", opens=[[1, 1], [1, 1]])
-    with pytest.raises(DataError, match="one currency"):
-        MarketTape.from_snapshot(market, FREE)
+    market, euro = market_of("us_equity", "a_share", opens=[[1, 1], [1, 1]]), dataclasses.replace(PLAIN, currency="EUR")
+    mills = dataclasses.replace(market, rules={"a_share": dataclasses.replace(PLAIN, minor_per_unit=1000)})
+    for made, venue, message in (
+        (market, None, "prices are in USD, and venue a_share trades in CNY; an account has one currency: choose a venue of USD"),
+        (market, euro, "prices are in USD, and venue plain trades in EUR"),
+        (mills, None, "venues us_equity and plain have other minor units of USD; choose one"),
+    ):
+        with pytest.raises(DataError, match=message):
+            MarketTape.from_snapshot(made, dataclasses.replace(FREE, venue=venue))
 
 
 def random_venue(chance: random.Random, name: str) -> Venue:

@@ -189,13 +189,8 @@ class EpisodeParts:
 
     def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
         """Return the ledger of an episode's records."""
-        snapshot, tape = self.snapshot, self.tape
-        initial_cash = open_account(self.task.trading, tape.minor_per_unit).cash_minor
-        if tape.has_boards:
-            return Ledger(spec.to_json(), initial_cash, records)
-        traded = {order.code for record in records for order in record.orders}
-        scales = {code: scale for code, scale in zip(snapshot.codes, tape.scales, strict=True) if code in traded}
-        return Ledger(spec.to_json(), initial_cash, records, tape.currency, tape.minor_per_unit, snapshot.days_a_year, scales)
+        initial_cash = open_account(self.task.trading, self.tape.minor_per_unit).cash_minor
+        return Ledger(spec.to_json(), initial_cash, records).in_units_of(self.snapshot, self.tape)
 
 
 class TradingEpisode:

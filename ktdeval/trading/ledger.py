@@ -16,6 +16,8 @@ import numpy.typing as npt
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.jsonio import JsonObject
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.trading.market_tape import MarketRules
 from ktdeval.trading.types import Provenance, Scale, Status
 from ktdeval.typed import Value
 
@@ -148,6 +150,16 @@ class Ledger:
     def scale(self, code: str | None) -> Scale:
         """Units of the prices and quantities of a code; those of A-shares where it is none that is known."""
         return self.scales.get(code or "", A_SHARE_SCALE)
+
+    def in_units_of(self, market: MarketSnapshot, rules: MarketRules) -> Ledger:
+        """Return the ledger in the units that its integers have where it was kept on a market under these rules."""
+        if rules.has_boards:
+            return self
+        traded = {order.code for step in self.steps for order in step.orders}
+        scales = {code: scale for code, scale in zip(market.codes, rules.scales, strict=True) if code in traded}
+        return Ledger(
+            self.spec, self.initial_cash_minor, self.steps, rules.currency, rules.minor_per_unit, market.days_a_year, scales
+        )
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """[steps] int64 values of one integer attribute of the step records."""

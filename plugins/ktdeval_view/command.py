@@ -21,12 +21,12 @@ from ktdeval.jsonio import JsonValue, make_folder, write_atomic
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot
+from ktdeval.trading import Ledger, MarketRules
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import Names, find_names
 from ktdeval_view.pages import Surroundings, make_entry, make_episode_page, make_index_page
 from ktdeval_view.records import EpisodeRecords, choose_episodes, episode_label, page_name, read_episode
 from ktdeval_view.samples import SampleRecords, is_scoring, make_sample_entry, make_samples_page, read_samples
-from ktdeval_view.units import Units
 
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
@@ -145,17 +145,17 @@ class RunView:
             problem = f"{min(days - self._days)} is no day of the market"
         elif records.state == "unfinished" and records.steps[0].charges is not UNSET:
             try:
-                return replace(records, units=self._units(records.spec))
+                return replace(records, ledger=self._in_units(records.spec, records.ledger))
             except KtdevalError as error:
                 problem = f"the units of an unfinished episode that is not in A-shares are those of its market: {error}"
         else:
             return records
         return EpisodeRecords(records.spec, "unreadable", problem=f"{self._run.episode_path(records.spec)}: {problem}")
 
-    def _units(self, spec: EpisodeSpec) -> Units:
+    def _in_units(self, spec: EpisodeSpec, ledger: Ledger) -> Ledger:
         if self._market is None:
             raise DataError("it is not at hand; name it with --data")
-        return Units.of_market(self._market, self._plugins.make_task(spec.task).trading)
+        return ledger.in_units_of(self._market, MarketRules.of(self._market, self._plugins.make_task(spec.task).trading))
 
     def _page(self, records: EpisodeRecords | SampleRecords, out: Path, chosen: Sequence[EpisodeSpec]) -> str:
         if isinstance(records, SampleRecords):

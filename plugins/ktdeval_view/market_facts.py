@@ -14,9 +14,9 @@ from ktdeval.market import FillRule, FloatArray, MarketSnapshot, window_rows
 from ktdeval.masking import AssetRef, Lens
 from ktdeval.registry import Plugins
 from ktdeval.stats import next_return
-from ktdeval.trading import OrderRecord, StepRecord
+from ktdeval.trading import Ledger, OrderRecord, StepRecord
 from ktdeval_view.records import EpisodeRecords, submitted_handles
-from ktdeval_view.units import Units
+from ktdeval_view.units import fill_of
 
 _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
 """Days around an episode of which closes are shown, so that its first and last orders have a surrounding too."""
@@ -24,7 +24,7 @@ _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
 _NAMES_BEFORE, _NAMES_AFTER = 320, 5
 """Days around a window whose handles a model can have seen: look-back bars before it, and a fill after its last decision."""
 
-_CLOSE_SCALE = 1000  #: Adjusted closes are kept in thousandths of CNY: what a plot of them can show; elsewhere in ticks
+_CLOSE_SCALE = 1000  #: Adjusted closes are kept in thousandths: what a plot of them can show; outside A-shares in ticks
 
 
 def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[float]:
@@ -36,7 +36,7 @@ def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> lis
     return [float(market.benchmark[market.day_index(day)]) for day in days]
 
 
-def order_facts(step: StepRecord, market: MarketSnapshot, units: Units) -> list[JsonValue]:
+def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> list[JsonValue]:
     """For each order of a step prices around it, and returns adjusted for splits and dividends as fractions.
 
     `to_open` is from the close before to the fill day's open, `to_close` from that open to the day's close, `to_next_open`
@@ -48,7 +48,7 @@ def order_facts(step: StepRecord, market: MarketSnapshot, units: Units) -> list[
     row = market.day_index(step.filled_on)
     columns = [None if order.code is None else market.asset_index.get(order.code) for order in step.orders]
     return [
-        None if column is None else _facts(market, row, column, order, units.fill(order.code))
+        None if column is None else _facts(market, row, column, order, fill_of(ledger, order.code))
         for order, column in zip(step.orders, columns, strict=True)
     ]
 
@@ -86,8 +86,8 @@ def close_series(records: EpisodeRecords, market: MarketSnapshot) -> dict[str, J
     `days`: ISO days. `start`: which of them is the day of the first decision. `scale`: units in one of the currency.
     `closes`: code -> the first close in these units, then the change from the last known one; None on a day without a bar.
     """
-    steps, scales = records.steps, records.units.scales
-    scale = _CLOSE_SCALE if scales is None else max((ticks for ticks, _, _ in scales.values()), default=_CLOSE_SCALE)
+    steps = records.steps
+    scale = max((ticks for ticks, _, _ in records.ledger.scales.values()), default=_CLOSE_SCALE)
     base = market.day_index(steps[0].decided_on)
     first, last = max(0, base - _CLOSES_BEFORE), min(len(market.days), base + len(steps) + _CLOSES_AFTER)
     codes = {order.code for step in steps for order in step.orders if order.code is not None}

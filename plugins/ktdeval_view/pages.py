@@ -17,6 +17,7 @@ from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.market_facts import Names, benchmark_levels, close_series, order_facts
 from ktdeval_view.records import EpisodeRecords, episode_label, submitted_handles
+from ktdeval_view.units import step_in_units
 
 _SCRIPTS = (
     "base.js", "json.js", "names.js", "chart.js", "days.js", "pieces.js", "talk.js", "orders.js", "stock.js", "day.js", "main.js",
@@ -83,9 +84,9 @@ def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue
         "spec": {**spec.to_json(), "id": spec.id, "mask_note": _MASK_NOTES.get(str(spec.mask), "")},
         "market": None if market is None else market.meta.name,
         "benchmark": {"name": benchmark, "levels": levels},
-        "initial_cash": records.units.money(records.initial_cash_minor),
-        "currency": records.units.currency,
-        "is_exact": records.units.scales is not None,
+        "initial_cash": float(records.ledger.nav[0]),
+        "currency": records.ledger.currency,
+        "is_exact": records.ledger.version == 2,
         "neighbours": {where: list(target) for where, target in around.neighbours.items()},
     }
 
@@ -99,7 +100,7 @@ def _rows(records: EpisodeRecords) -> list[JsonValue]:
     rows: list[JsonValue] = []
     for step in records.steps:
         row: dict[str, JsonValue] = {name: getattr(step, name) for name in _ROW_FIELDS}
-        shown = records.units.step(step)
+        shown = step_in_units(records.ledger, step)
         orders = [
             [order["code"] or order["stock_id"], *(order[name] for name in ("side", "status", "filled_shares", "price"))]
             for order in shown["orders"]
@@ -112,10 +113,10 @@ def _days(records: EpisodeRecords, market: MarketSnapshot | None, texts: dict[st
     """Everything of each day: its step as booked, what was said, and what became of the prices of its orders."""
     for step, talk in zip(records.steps, records.talks, strict=True):
         yield {
-            "step": records.units.step(step),
+            "step": step_in_units(records.ledger, step),
             "handles": submitted_handles(talk, len(step.orders)),
             "talk": {"submission": talk.submission, "exchanges": with_shared(talk, texts)},
-            "facts": [] if market is None else order_facts(step, market, records.units),
+            "facts": [] if market is None else order_facts(step, market, records.ledger),
         }
 
 
@@ -152,7 +153,7 @@ def make_entry(records: EpisodeRecords, market: MarketSnapshot | None, page: str
 
 def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str, JsonValue]:
     steps = records.steps
-    nav = np.array([records.initial_cash_minor, *(step.nav_minor for step in steps)], dtype=np.float64)
+    nav = records.ledger.nav
     orders = [order for step in steps for order in step.orders]
     levels = None if market is None or not market.meta.benchmark else np.array(benchmark_levels(steps, market))
     return {

@@ -14,8 +14,7 @@ from ktdeval.fields import near_matches
 from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import loads_strict
 from ktdeval.runner import JournalEntry, RunFolder, read_journal
-from ktdeval.trading import StepRecord
-from ktdeval_view.units import Units
+from ktdeval.trading import Ledger, StepRecord
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,14 @@ class EpisodeRecords:
 
     spec: EpisodeSpec
     state: Literal["finished", "unfinished", "not begun", "unreadable"]  # `unreadable` where nothing of it can be shown
-    initial_cash_minor: int = 0  # base of its NAV; 0 where there is no step
-    steps: Sequence[StepRecord] = ()
+    ledger: Ledger = field(default_factory=lambda: Ledger({}, 0, ()))  # without a step where there is none
     talks: Sequence[TranscriptEntry] = ()  # what was said at each of these steps
     problem: str = ""  # what a reader must know of the records, in a sentence; empty when they are whole
-    units: Units = field(default_factory=Units)  # of its money and quantities
+
+    @property
+    def steps(self) -> Sequence[StepRecord]:
+        """Days that were booked."""
+        return self.ledger.steps
 
 
 def episode_label(spec: EpisodeSpec) -> str:
@@ -105,7 +107,7 @@ def _finished(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
         problem = f"{folder.episode_path(spec)}: {len(ledger.steps)} steps in the ledger, {len(talks)} in the transcript"
     missing = range(len(talks), len(ledger.steps))
     talks = [*talks[: len(ledger.steps)], *(TranscriptEntry(step=step, exchanges=(), submission=None) for step in missing)]
-    return EpisodeRecords(spec, "finished", ledger.initial_cash_minor, ledger.steps, talks, problem, Units.of_ledger(ledger))
+    return EpisodeRecords(spec, "finished", ledger, talks, problem)
 
 
 def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
@@ -122,4 +124,4 @@ def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
         return EpisodeRecords(spec, "unreadable" if problem else "not begun", problem=problem)
     steps, talks = [entry.step for entry in entries], [entry.transcript for entry in entries]
     # Before the first fill everything is cash, and its NAV at these opens is the initial cash.
-    return EpisodeRecords(spec, "unfinished", steps[0].open_nav_minor, steps, talks, problem)
+    return EpisodeRecords(spec, "unfinished", Ledger(spec.to_json(), steps[0].open_nav_minor, steps), talks, problem)

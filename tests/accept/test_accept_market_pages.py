@@ -15,9 +15,9 @@ from ktdeval.errors import UsageError
 from ktdeval.market import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import JournalEntry, RunFolder
+from ktdeval.trading import Ledger, MarketRules
 from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_board.series import make_decisions, make_series
-from ktdeval_view.units import Units
 from view_page import days_of, head_of, pages
 
 STOCKS = ("AAPL", "ASML", "COST", "LIN", "PLTR", "TSLA")
@@ -118,9 +118,8 @@ def test_an_unfinished_episode_has_the_units_of_its_market_or_none(
     folder = RunFolder.load(run)
     (spec,), market = folder.manifest.specs, load_snapshot(run.parent / "market")
     ledger, transcript = folder.load_ledger(spec), folder.load_transcript(spec)
-    units = Units.of_market(market, load_plugins().make_task(spec.task).trading)
-    assert all(units.scale(code) == scale for code, scale in ledger.scales.items())
-    assert (units.currency, units.minor_per_unit) == (ledger.currency, ledger.minor_per_unit)
+    rules = MarketRules.of(market, load_plugins().make_task(spec.task).trading)
+    assert Ledger(ledger.spec, ledger.initial_cash_minor, ledger.steps).in_units_of(market, rules) == ledger
     shutil.copytree(run, tmp_path / "run")
     episode = RunFolder.load(tmp_path / "run").episode_path(spec)
     for file in episode.iterdir():

@@ -55,7 +55,9 @@ def long(desk: Path) -> Path:
     records = read_episode(run, spec)
     steps = [replace(records.steps[day % DAYS_IN_WINDOW], step=day) for day in range(LONG)]
     talks = [records.talks[day % DAYS_IN_WINDOW] for day in range(LONG)]
-    text = make_episode_page(EpisodeRecords(spec, "finished", 100_000_000, steps, talks), Surroundings(), Redactor(SECRETS))
+    text = make_episode_page(
+        EpisodeRecords(spec, "finished", replace(records.ledger, steps=steps), talks), Surroundings(), Redactor(SECRETS)
+    )
     path = desk / "long.html"
     path.write_text(text)
     return path

@@ -19,7 +19,7 @@ from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import find_names
 from ktdeval_view.records import EpisodeRecords, page_name, read_episode
-from ktdeval_view.units import Units
+from ktdeval_view.units import step_in_units
 from paths import REPOSITORY
 from report_page import contrast
 from run_support import DAYS_IN_WINDOW, TASK, episodes, error_line, ktdeval
@@ -51,8 +51,8 @@ def test_everything_that_was_said_and_booked_is_in_the_pages(desk: Path, run: st
     folder = RunFolder.load(desk / run)
     redact = Redactor(SECRETS).value
     for spec in folder.manifest.specs:
-        days = days_of(desk / run / "view" / page_name(spec))
-        assert [day["step"] for day in days] == redact([Units().step(step) for step in folder.load_ledger(spec).steps])
+        ledger, days = folder.load_ledger(spec), days_of(desk / run / "view" / page_name(spec))
+        assert [day["step"] for day in days] == redact([step_in_units(ledger, step) for step in ledger.steps])
         for day, said in zip(days, folder.load_transcript(spec), strict=True):
             assert day["talk"] == redact({name: to_plain(said)[name] for name in ("exchanges", "submission")})
 
@@ -103,7 +103,7 @@ def test_true_names_stand_beside_the_handles_where_the_lens_is_the_one_that_ran(
     run = RunFolder.load(desk / "talk")
     (spec,) = run.manifest.specs
     records = read_episode(run, spec)
-    other = EpisodeRecords(dataclasses.replace(spec, seed=5), "finished", 1, records.steps, records.talks)
+    other = EpisodeRecords(dataclasses.replace(spec, seed=5), "finished", records.ledger, records.talks)
     market = load_snapshot(desk / "market")
     assert find_names(records, load_plugins(), market).problem == ""
     assert "other handles" in find_names(other, load_plugins(), market).problem

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from ktdeval.trading import Ledger, Scale
+from ktdeval.trading import Ledger
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import from_plain, to_plain
-from ktdeval_view.units import Units
+from ktdeval_view.units import step_in_units
 from ledger_cases import short_ledger
 
 
 def test_a_step_of_version_2_is_shown_in_units_of_currency_and_shares() -> None:
     ledger = short_ledger()
-    units = Units.of_ledger(ledger)
-    step = units.step(ledger.steps[1])
-    assert (units.currency, units.money(ledger.initial_cash_minor), step["nav"], step["cash"]) == ("USD", 1000.0, 960.0, 1230.0)
+    step = step_in_units(ledger, ledger.steps[1])
+    assert (step["nav"], step["cash"]) == (960.0, 1230.0)
     assert (
         step["orders"][0] | {"filled_shares": 0.5, "shares": 0.5, "price": 300.0, "notional": 150.0, "fee": 1.0}
         == step["orders"][0]
@@ -30,12 +29,6 @@ def test_a_step_in_a_shares_keeps_whole_shares_and_has_no_charges() -> None:
     record = to_plain(short_ledger().steps[0])
     del record["charges"]
     ledger = Ledger({}, 100_000, [from_plain(record, StepRecord, "record")])
-    assert Units.of_ledger(ledger) == Units()
-    step = Units().step(ledger.steps[0])
+    step = step_in_units(ledger, ledger.steps[0])
     assert (step["orders"][0]["filled_shares"], step["orders"][0]["price"], "charges" in step) == (15_000, 300.0, False)
     assert isinstance(step["orders"][0]["filled_shares"], int)
-
-
-def test_codes_have_each_their_own_scale() -> None:
-    units = Units("USD", 100, {"BTC": Scale(10**8, 10**8)})
-    assert (units.scale("BTC"), units.scale("TSLA"), units.scale(None)) == (Scale(10**8, 10**8), Scale(), Scale())

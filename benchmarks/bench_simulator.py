@@ -37,7 +37,7 @@ from ktdeval.trading.types import Action, Order, TradingConfig
 
 N_ASSETS, N_DAYS, TOP_K = 300, 548, 20
 # Qlib's capital and costs in qlib_bt.py, so that both sides trade the same.
-CONFIG = TradingConfig(initial_cash_cny=100_000_000, buy_fee_bps=3.0, sell_fee_bps=8.0)
+CONFIG = TradingConfig(initial_cash=100_000_000, buy_fee_bps=3.0, sell_fee_bps=8.0)
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -136,7 +136,7 @@ class Shown:
 
     def step(self, base: int, row: int) -> Step:
         """A decision day with nothing held."""
-        return Step(self.stage(base), row - base, self.market.as_of(row), Account(100 * self.task.trading.initial_cash_cny, {}))
+        return Step(self.stage(base), row - base, self.market.as_of(row), Account(100 * self.task.trading.initial_cash, {}))
 
     def payload(self, probe: Probe, lookback: int) -> dict[str, Any]:
         """What the three tools show of a probe, through its JSON text."""
@@ -279,7 +279,7 @@ def reference(market: MarketSnapshot, model: str, mode: str, steps: int) -> Iter
     shown = Shown(market, MASKS["blinded"], mode)
     base, count = decision_rows(market, steps)
     tape = MarketTape.from_snapshot(market, shown.task.trading)
-    account = Account(100 * shown.task.trading.initial_cash_cny, {})
+    account = Account(100 * shown.task.trading.initial_cash, {})
     for row in range(base, base + count):
         decision = decide(shown, model, base, row, account)
         yield Moment(row, account, orders_of(decision.action))

@@ -42,6 +42,11 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def written_as(name: str, field: Any) -> Any:
+    """Return an option that has another name in mappings than in code, so that configs from before its renaming keep their hash."""
+    return dataclasses.field(default=field.default, metadata={**field.metadata, "written_as": name})
+
+
 def near_matches(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'a' or 'b'?`, or an empty string when nothing is near."""
     matches = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
@@ -55,18 +60,22 @@ def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     if not isinstance(mapping, Mapping):
         raise ConfigError(f"{where}: expected a mapping of fields, was {_kind(mapping)}")
     hints = typing.get_type_hints(cls)
-    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    fields = {_written(field): field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for name in mapping:
         if name not in fields:
             raise ConfigError(f"{where}: unknown field {name!r}{near_matches(str(name), fields)}")
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if name in mapping:
-            values[name] = convert(hints[name], mapping[name], f"{where}: {name}")
-            _check_bounds(values[name], field.metadata, f"{where}: {name}")
+            values[field.name] = convert(hints[field.name], mapping[name], f"{where}: {name}")
+            _check_bounds(values[field.name], field.metadata, f"{where}: {name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{where}: field {name!r} is missing")
     return cls(**values)
+
+
+def _written(field: dataclasses.Field[Any]) -> str:
+    return field.metadata.get("written_as") or field.name
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
@@ -140,7 +149,7 @@ def to_mapping(config: Any) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {
-                field.name: plain(getattr(value, field.name))
+                _written(field): plain(getattr(value, field.name))
                 for field in dataclasses.fields(value)
                 if getattr(value, field.name) is not None or not field.metadata.get("leave_out_null")
             }

@@ -49,7 +49,7 @@ class Settlement(NamedTuple):
 
 def open_account(config: TradingConfig, minor_per_unit: int = 100) -> Account:
     """Return the account at the start of an episode: all cash."""
-    return Account(config.initial_cash_cny * minor_per_unit, {})
+    return Account(config.initial_cash * minor_per_unit, {})
 
 
 def value_minor(shares: int, ticks: int, unit: int) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import build, option
+from ktdeval.fields import build, option, written_as
 from ktdeval.market.venue import Fees, FillRule, Venue, find_venue
 
 
@@ -24,7 +24,8 @@ class TradingConfig:
     A-shares; other venues bring their own.
     """
 
-    initial_cash_cny: int = option(1_000_000, help="starting cash in CNY", minimum=1)
+    #: in units of the account's currency; in the configs of A-share tasks, part of their hash, under the name that it always had
+    initial_cash: int = written_as("initial_cash_cny", option(1_000_000, help="starting cash in CNY", minimum=1))
     buy_fee_bps: float = option(5.0, help="cost of a buy in basis points of its notional", minimum=0, maximum=1000)
     sell_fee_bps: float = option(15.0, help="cost of a sell in basis points of its notional", minimum=0, maximum=1000)
     min_fee_cny: float = option(5.0, help="smallest cost of a filled order in CNY", minimum=0)
@@ -63,14 +64,8 @@ class AccountConfig:
         if own and self.venue is None:
             raise ConfigError(f"{where}: {' and '.join(own)}: name the venue whose rules they replace")
         venue = None if self.venue is None else dataclasses.replace(find_venue(self.venue), **own)
-        limits = (self.max_positions, self.max_weight, self.constraint_feedback)
-        return TradingConfig(
-            initial_cash_cny=self.initial_cash,
-            max_positions=limits[0],
-            max_weight=limits[1],
-            constraint_feedback=limits[2],
-            venue=venue,
-        )
+        shared = ("initial_cash", "max_positions", "max_weight", "constraint_feedback")
+        return TradingConfig(**{name: getattr(self, name) for name in shared}, venue=venue)
 
 
 def trading_rules(mapping: Mapping[str, Any], where: str) -> TradingConfig:

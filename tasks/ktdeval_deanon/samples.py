@@ -139,7 +139,7 @@ def view_probe(config: DeanonConfig, target_task: TargetTask, spec: EpisodeSpec,
     task = target_task.task
     scene = task.scene(spec, snapshot)
     step = probe.row - (first - 1)  # the episode's first decision falls on the close before the window
-    context = scene.tool_context(step, snapshot.as_of(probe.row), Account(task.trading.initial_cash_cny * 100, {}))
+    context = scene.tool_context(step, snapshot.as_of(probe.row), Account(task.trading.initial_cash * 100, {}))
     asked: dict[str, tuple[str, JsonValue]] = {
         "market_context": ("get_market_context", {}),
         "screen": ("screen_candidates", {"factors": list(config.screen_factors), "k": task.harness.max_candidates}),

@@ -73,7 +73,7 @@ def positions(step: Step) -> Payload:
 def performance(step: Step) -> Payload:
     """Returns since the first decision, of the portfolio and of the benchmark, in per cent."""
     stage, day = step.stage, step.view.day
-    own = (step.nav_fen / (stage.trading.initial_cash_cny * 100) - 1.0) * 100.0
+    own = (step.nav_fen / (stage.trading.initial_cash * 100) - 1.0) * 100.0
     benchmark, today = step.benchmark_return(stage.base_row) * 100.0, DayRef(day)
     return {
         "portfolio_return_pct": round(own, 3),

@@ -73,7 +73,7 @@ def _system_prompt(config: KtdfinConfig) -> str:
         by_limit.setdefault(limit_stop_pct(board, trading), []).append(str(board))
     limits = [f"{pct:g} % ({' and '.join(boards)} board{'s' if len(boards) > 1 else ''})" for pct, boards in by_limit.items()]
     return Template("\n".join(map(_prompt_text, _system_parts(config)))).substitute(
-        initial_cash=f"{trading.initial_cash_cny:,}",
+        initial_cash=f"{trading.initial_cash:,}",
         lot_shares=trading.lot_shares,
         star_min_shares=max(trading.star_min_shares, trading.lot_shares),
         buy_fee_bps=f"{trading.buy_fee_bps:g}",

@@ -53,7 +53,7 @@ class Stage:
 
 def account(stage: Stage, last: StepRecord | None) -> Payload:
     """Cash, holdings and NAV as booked at the last close."""
-    initial = stage.trading.initial_cash_cny * stage.rules.minor_per_unit
+    initial = stage.trading.initial_cash * stage.rules.minor_per_unit
     cash, held, nav = (initial, 0, initial) if last is None else (last.cash_minor, last.holdings_minor, last.nav_minor)
     return {
         "cash": stage.money(cash),

@@ -101,7 +101,7 @@ class MarketScene:
         words, fills = _wording(), {venue.fill for venue in venues.values()}
         self._system = Template(_text("prompts/system.md")).substitute(
             currency=stage.rules.currency,
-            initial_cash=f"{stage.trading.initial_cash_cny:,}",
+            initial_cash=f"{stage.trading.initial_cash:,}",
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
             shorts=words["shorts" if stage.rules.shorts else "long_only"],
             news=words["news"] if stage.news else "",

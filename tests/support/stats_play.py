@@ -25,7 +25,7 @@ def play(market: MarketSnapshot, strategy: Strategy, rows: range, config: Tradin
         books.book(number, Decision(strategy(books.account, row), "model", "because", ()), StepCounts().record())
         for number, row in enumerate(rows)
     ]
-    return Ledger({"task": "test", "seed": 0}, config.initial_cash_cny * 100, steps)
+    return Ledger({"task": "test", "seed": 0}, config.initial_cash * 100, steps)
 
 
 def rotation(market: MarketSnapshot, seed: int, names: int = 20, swaps: int = 3, every: int = 1) -> Strategy:

@@ -167,7 +167,7 @@ def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str) -> None
         scene = task.scene(subject_spec(target_task, spec_of(mask), number), MARKET)
         lens = scene.lens
         step = probe.row - lens.base_row
-        context = scene.tool_context(step, MARKET.as_of(probe.row), Account(task.trading.initial_cash_cny * 100, {}))
+        context = scene.tool_context(step, MARKET.as_of(probe.row), Account(task.trading.initial_cash * 100, {}))
         form, guard = ActionForm(task.harness, lens), LeakGuard(lens, MARKET)
         parts = SessionParts(Reader(), lens, guard, target_task.tools, form, task.harness, CallParams(), 0)
         session = GuardedSession(parts, step, context)

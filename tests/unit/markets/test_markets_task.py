@@ -163,10 +163,10 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
 def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() -> None:
     rules = trading_rules({"initial_cash": 5, "venue": "frictionless", "fees": {"buy_bps": 5}, "fill": "next_close"}, "card")
     assert rules.venue is not None
-    assert (rules.venue.fees.buy_bps, rules.venue.fill, rules.initial_cash_cny) == (5, "next_close", 5)
+    assert (rules.venue.fees.buy_bps, rules.venue.fill, rules.initial_cash) == (5, "next_close", 5)
     with pytest.raises(ConfigError, match="fees: name the venue"):
         trading_rules({"initial_cash": 5, "fees": {"buy_bps": 5}}, "card")
-    assert trading_rules({"initial_cash_cny": 7}, "card").initial_cash_cny == 7
+    assert trading_rules({"initial_cash_cny": 7}, "card").initial_cash == 7
     assert AccountConfig().rules("task").venue is None
     assert task().describe()["venue_rules"] is None
 

@@ -54,7 +54,7 @@ def make_asset(chance: random.Random, board: str) -> reference.Asset:
 
 def make_config(chance: random.Random) -> TradingConfig:
     return TradingConfig(
-        initial_cash_cny=chance.choice((1, 8, 21, 3_000, 150_000, 1_000_000)),
+        initial_cash=chance.choice((1, 8, 21, 3_000, 150_000, 1_000_000)),
         buy_fee_bps=chance.choice((5.0, 0.0, 2.5, 100.0)),
         sell_fee_bps=chance.choice((15.0, 0.0, 8.5)),
         min_fee_cny=chance.choice((5.0, 5.0, 0.0, 0.01)),
@@ -119,9 +119,9 @@ def check_same(
 ) -> Counter[tuple[str, str, str | None]]:
     """Trade `days` (several actions a day, to make T+1 bind) on both; returns how orders ended."""
     tape, rules = MarketTape.from_snapshot(snapshot_of(market), config), reference_rules(config)
-    account = Account(config.initial_cash_cny * 100, {asset: Position(shares) for asset, shares in holdings.items()})
+    account = Account(config.initial_cash * 100, {asset: Position(shares) for asset, shares in holdings.items()})
     parcels = {asset: [reference.Parcel(shares, bought_on=0)] for asset, shares in holdings.items()}
-    book = reference.BrokerState(Decimal(config.initial_cash_cny), parcels)
+    book = reference.BrokerState(Decimal(config.initial_cash), parcels)
     seen: Counter[tuple[str, str, str | None]] = Counter()
     for row, actions in enumerate(days, start=1):
         day = tape.day(row)

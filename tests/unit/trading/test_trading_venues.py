@@ -45,7 +45,7 @@ def order(asset: int, side: Any, shares: int | None = None, weight: float | None
 
 def play(market: MarketSnapshot, *actions: Action, venue: Venue | None = PLAIN, config: TradingConfig = FREE) -> list[Settlement]:
     """Settle one action a day from the second day on, from 10,000 in cash."""
-    config = dataclasses.replace(config, venue=venue, initial_cash_cny=10_000)
+    config = dataclasses.replace(config, venue=venue, initial_cash=10_000)
     tape = MarketTape.from_snapshot(market, config)
     account, settled = open_account(config, tape.minor_per_unit), []
     for row, action in enumerate(actions, start=1):
@@ -324,12 +324,12 @@ def compare(seed: int) -> Counter[tuple[str, str, str | None]]:
     )
     market = dataclasses.replace(market, days=np.array(days).astype("datetime64[D]"))
     config = TradingConfig(
-        initial_cash_cny=chance.choice([300, 10_000, 1_000_000]),
+        initial_cash=chance.choice([300, 10_000, 1_000_000]),
         max_positions=chance.choice([2, 50]),
         max_weight=chance.choice([0.3, 1.0]),
     )
-    tape, account = MarketTape.from_snapshot(market, config), Account(config.initial_cash_cny * 100, {})
-    broker = slow.Broker(series, days, Decimal(config.initial_cash_cny), config.max_positions, Decimal(str(config.max_weight)))
+    tape, account = MarketTape.from_snapshot(market, config), Account(config.initial_cash * 100, {})
+    broker = slow.Broker(series, days, Decimal(config.initial_cash), config.max_positions, Decimal(str(config.max_weight)))
     lots = [
         max(1, venue.steps_per_unit // chance.choice([1, 10, 500])) // venue.lot_steps * venue.lot_steps or venue.lot_steps
         for venue in of_asset

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats import calibration, luck, series
+from ktdeval.stats import calibration, luck, series, withheld
 from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, built_in
 from ktdeval.stats.series import TRADING_DAYS, Series, day_rows, defined, level_problem, mean, undefined
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -27,7 +27,7 @@ PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
 DIAGNOSTICS: tuple[str, ...] = (
     "tool_validity_rate", "brier", "unmask_attempts", "decision_coverage",
     "brier_reliability", "brier_resolution", "brier_uncertainty", "ece_debiased", "reliability_debiased",
-    "psr", "min_track_record",
+    "psr", "min_track_record", "documents_withheld",
 )  # fmt: skip
 """Metrics recorded beside the panel."""
 
@@ -211,7 +211,7 @@ def unmask_attempts(ledger: Ledger) -> float:
 
 _METRICS: Mapping[str, FunctionMetric] = {
     metric.name: metric
-    for found in (globals(), vars(calibration), vars(luck))
+    for found in (globals(), vars(calibration), vars(luck), vars(withheld))
     for metric in tuple(found.values())
     if isinstance(metric, FunctionMetric)
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_
 from ktdeval.cards.check import validate_card
 from ktdeval.cards.trading import build_card
 from ktdeval.errors import CardError
-from ktdeval.market import FillRule, Instrument, MarketSnapshot, assemble, with_id
+from ktdeval.market import Document, Documents, FillRule, Instrument, MarketSnapshot, assemble, with_id
+from ktdeval.market.documents import Close, Entity
 from ktdeval.stats import episode_intervals, panel_metric
 from ktdeval.stats.calibration import judged_orders
 from ktdeval.testing import tiny_snapshot
@@ -217,3 +219,29 @@ def test_real_coins_and_a_stock_against_least_squares(shared_data: Path, tmp_pat
         assert fitted.exposures.design[0, 0, place] == pytest.approx(slope, rel=1e-9), code
     weekend = fit_factors(snapshot, snapshot.day_index("2025-08-02"), snapshot.day_index("2025-08-03"))
     assert weekend.explained[:, 2].tolist() == weekend.residuals[:, 2].tolist() == [0.0, 0.0]  # TSLA
+
+
+def test_documents_that_the_mask_cannot_show_are_counted_by_the_close_at_which_they_became_known() -> None:
+    days, (first, second) = market().days, market().codes
+
+    def item(day: np.datetime64, hour: int, title: str, *codes: str) -> Document:
+        moment = datetime.fromisoformat(f"{day}T{hour:02}:00+00:00")
+        return Document(moment, moment, "wire", "news", codes, title, "")
+
+    # `Alpha` is a word of both assets: filed under one of them it means that one, under none it can't be told.
+    entities = (Entity(first, "name", "Alpha Foods"), Entity(second, "name", "Alpha Foods"))
+    items = [
+        item(days[0], 1, "Alpha Foods before the first decision's day"),
+        item(days[1], 1, "Alpha Foods rose", first),
+        item(days[1], 2, "Alpha Foods fell"),
+        item(days[1], 20, "Alpha Foods after the close of the first decision"),
+        item(days[3], 1, "Alpha Foods after the last decision"),
+    ]
+    snapshot = dataclasses.replace(market(), documents=Documents.of(items, Close(15, 0, "UTC"), entities))
+    blinded = dataclasses.replace(ledger_of([step_record(snapshot, at, at + 2) for at in (0, 1)]), spec={"mask": "blinded"})
+    found = panel_metric("documents_withheld").compute(blinded, snapshot, "strict")
+    assert (found.value, found.n, found.detail) == (2 / 3, 3, {"known": 3, "withheld": 2})
+    bright = dataclasses.replace(blinded, spec={"mask": "bright"})
+    assert panel_metric("documents_withheld").compute(bright, snapshot, "strict").detail == {"known": 3, "withheld": 0}
+    none = panel_metric("documents_withheld").compute(blinded, market(), "strict")
+    assert (none.value, none.reason) == (None, "the market has no documents")

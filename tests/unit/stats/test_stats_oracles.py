@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -10,6 +11,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from ktdeval.market import Document, Documents
+from ktdeval.market.documents import Entity
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.calibration import judged_orders
 from ktdeval.stats.panel import panel_metric, panel_metrics
@@ -151,6 +154,24 @@ def test_counts_by_hand() -> None:
     check("unmask_attempts", of, on, 10)
 
 
+def test_documents_withheld_equals_a_count_by_the_calendar(played: Ledger, snapshot: MarketSnapshot) -> None:
+    # Two assets share a name: in a text that is filed under neither of them it can't be told which is meant.
+    chance, (first, second, *_) = np.random.default_rng(4), snapshot.codes
+    stamps = pd.to_datetime(snapshot.days[0]) + pd.to_timedelta(chance.uniform(0, 450, 400), unit="D").floor("s")
+    rows = pd.DataFrame({"at": stamps.tz_localize("Asia/Shanghai"), "is_named": chance.random(400) < 0.4})
+    items = [Document(at, at, "wire", "news", (), f"{'Alpha Foods' if named else 'Rain'} came", "") for at, named in rows.values]
+    entities = (Entity(first, "name", "Alpha Foods"), Entity(second, "name", "Alpha Foods"))
+    market = dataclasses.replace(snapshot, documents=Documents.of(items, entities=entities))
+    before = snapshot.days[snapshot.day_index(played.steps[0].decided_on) - 1]
+    begin = pd.Timestamp(f"{before} 15:00", tz="Asia/Shanghai")
+    known = rows[(rows["at"] > begin) & (rows["at"] <= pd.Timestamp(f"{played.steps[-1].decided_on} 15:00", tz="Asia/Shanghai"))]
+    assert 0 < known["is_named"].sum() < len(known)
+    of = dataclasses.replace(played, spec={**played.spec, "mask": "blinded"})
+    check("documents_withheld", of, market, known["is_named"].mean())
+    found = panel_metric("documents_withheld").compute(of, market, "strict")
+    assert found.detail == {"known": len(known), "withheld": int(known["is_named"].sum())}
+
+
 def test_no_metric_of_the_panel_is_without_an_oracle(played: Ledger, snapshot: MarketSnapshot) -> None:
     pytest.importorskip("empyrical")
     pytest.importorskip("sklearn")
@@ -160,4 +181,5 @@ def test_no_metric_of_the_panel_is_without_an_oracle(played: Ledger, snapshot: M
     test_calibration_equals_scikit_learn(played, snapshot)
     test_luck_equals_scipy_forms(played, snapshot)
     test_counts_by_hand()
+    test_documents_withheld_equals_a_count_by_the_calendar(played, snapshot)
     assert {metric.name for metric in panel_metrics()} == CHECKED

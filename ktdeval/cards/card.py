@@ -40,14 +40,15 @@ class Orders(Value, frozen=True):
     rules: Counts  #: rejected and cut orders by rule
 
 
-class TradingEpisode(parts.Finished, frozen=True):
+class TradingEpisode(parts.Finished, frozen=True, kw_only=True):
     """A finished episode of a trading task."""
 
     window: Name
     steps: Annotated[int, Meta(ge=1)]
     first_day: Day  #: first fill day
     last_day: Day  #: last fill day
-    final_nav_fen: int  #: NAV at the last close, in minor units of the snapshot's currency: 1/100 CNY in A-shares
+    final_nav_minor: int | UnsetType = UNSET  #: NAV at the last close, in minor units of the snapshot's currency
+    final_nav_fen: int | UnsetType = UNSET  #: the same on cards of A-shares, in 1/100 CNY, as ever
     orders: Orders
     metrics: dict[str, EpisodeMetric]
 
@@ -165,7 +166,7 @@ class TradingFacts(Evaluation, frozen=True):
 
 
 class TradingCard(TradingFacts, frozen=True):
-    """One evaluation on a trading task. Money is integer fen; fractions are not percentages."""
+    """One evaluation on a trading task. Money is integer minor units of the currency; fractions are not percentages."""
 
     labels: list[  #: what a reader must see before any figure
         Literal[

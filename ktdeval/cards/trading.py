@@ -171,6 +171,8 @@ def trading_problems(card: TradingCard) -> Iterator[Problem]:
         expected = planned_steps(card, episode.window)
         if episode.steps != expected or sum(asdict(episode.decisions).values()) != expected:
             yield ("episodes", place, "steps"), f"the window and limit give {expected} steps, each with one decision"
+        if (episode.final_nav_minor is UNSET) == (episode.final_nav_fen is UNSET):
+            yield ("episodes", place), "has neither final_nav_minor nor final_nav_fen, or both"
         if surplus := sorted(set(episode.metrics) ^ set(card.metrics)):
             yield ("episodes", place, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
 
@@ -191,7 +193,7 @@ def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str,
         "steps": len(steps),
         "first_day": steps[0].filled_on,
         "last_day": steps[-1].filled_on,
-        "final_nav_fen": steps[-1].nav_minor,
+        "final_nav_minor" if inputs.snapshot.instruments else "final_nav_fen": steps[-1].nav_minor,
         "decisions": {provenance: decisions[provenance] for provenance in PROVENANCES},
         "failures": add_counts(step.failures for step in steps),
         "orders": {

@@ -35,6 +35,8 @@ TRADING: list[tuple[Path_, Any, str]] = [
     (("episodes", 0, "seed"), 7, HASH),
     (("episodes", 0, "window"), "lang", "no window of that name; did you mean 'long'"),
     (("episodes", 0, "steps"), 4, "give 5 steps"),
+    (("episodes", 0, "final_nav_fen"), ..., "has neither final_nav_minor nor final_nav_fen, or both"),
+    (("episodes", 0, "final_nav_minor"), 1, "has neither final_nav_minor nor final_nav_fen, or both"),
     (("model", "name"), "gpt-9", HASH),
     (("snapshot", "synthetic"), False, "labels"),
     (("labels",), [], "labels"),

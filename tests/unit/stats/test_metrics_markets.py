@@ -77,6 +77,7 @@ def test_a_card_says_the_venues_and_refuses_a_ledger_of_other_units() -> None:
     given = dataclasses.replace(inputs(), snapshot=COINS, specs=[own], ledgers=[of(COINS, ledger)], metrics=metrics)
     card = build_card(given).plain
     validate_card(card, "card")
+    assert (card["episodes"][0]["final_nav_minor"], "final_nav_fen" in card["episodes"][0]) == (10_302, False)
     expected = {"benchmark": "none", "benchmark_name": "no index", "venues": ["crypto_spot"], "currency": "USD", "days_a_year": 365}
     assert {name: card["snapshot"][name] for name in expected} == expected
     assert card["metrics"]["sharpe"]["formula"].startswith("sharpe/1: sqrt(365)*mean/std")

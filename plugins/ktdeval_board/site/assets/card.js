@@ -86,7 +86,7 @@ Address: #card=ID */
     });
     const rows = card.episodes.map((episode) => [
       ...(card.windows ? [episode.window] : []), format.count(episode.seed), ...(trading ? [days(episode)] : []), format.count(episode.steps),
-      format.count(decided(episode)), ...figures(episode), ...(trading ? [format.number(episode.final_nav_fen / (card.snapshot.minor_per_unit || 100), 0)] : []),
+      format.count(decided(episode)), ...figures(episode), ...(trading ? [format.number((episode.final_nav_minor ?? episode.final_nav_fen) / (card.snapshot.minor_per_unit || 100), 0)] : []),
       el("code", {}, format.short(episode.id)),
     ]);
     const heads = [

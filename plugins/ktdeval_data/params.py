@@ -139,7 +139,7 @@ class FetchIndexParams(FetchParams):
 class FetchStocksParams(FetchParams):
     """What to ask for US stocks and ETFs."""
 
-    vendor: Literal["alpaca"] = field(metadata=_FROM)
+    vendor: Literal["alpaca", "yfinance"] = field(metadata=_FROM)
     symbols: tuple[str, ...] = option(help=_SYMBOLS_HELP)
 
 
@@ -147,8 +147,9 @@ class FetchStocksParams(FetchParams):
 class FetchCoinsParams(FetchParams):
     """What to ask for coins."""
 
-    vendor: Literal["binance"] = field(metadata=_FROM)
-    symbols: tuple[str, ...] = option(help=f"pairs such as BTCUSDT; {_SYMBOLS_HELP}")
+    vendor: Literal["binance", "ccxt"] = field(metadata=_FROM)
+    exchange: str = option("binance", help="exchange that ccxt asks, such as kraken")
+    symbols: tuple[str, ...] = option(help=f"pairs such as BTCUSDT or BTC/USDT; {_SYMBOLS_HELP}")
 
 
 FETCHED = (
@@ -157,8 +158,8 @@ FETCHED = (
         "the CSI300's members and their bars, factors, names and industries, fetched from baostock, akshare or tushare",
         FetchIndexParams,
     ),
-    ("us", "US stocks and ETFs, their bars, splits and dividends, fetched from alpaca", FetchStocksParams),
-    ("crypto", "coins, fetched from binance", FetchCoinsParams),
+    ("us", "US stocks and ETFs, their bars, splits and dividends, fetched from alpaca or yfinance", FetchStocksParams),
+    ("crypto", "coins, fetched from binance, or by ccxt from one of its exchanges", FetchCoinsParams),
 )
 """Markets that vendors are asked for: name, summary, parameters."""
 FETCH_LOCAL = ("answers", "endpoint", "per_minute")

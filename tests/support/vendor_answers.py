@@ -165,7 +165,7 @@ class VendorServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), VendorHandler)
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.faults: dict[int, tuple[int, dict[str, str]]] = {}
         self.edit: Edit = lambda api, params, reply: reply
@@ -173,7 +173,7 @@ class VendorServer(ThreadingHTTPServer):
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class VendorHandler(BaseHTTPRequestHandler):
     server: VendorServer
 
     def do_POST(self) -> None:

@@ -1,23 +1,35 @@
-"""Vendors that are reached by a Python library: BaoStock and AKShare. Both are extras, imported when they are first asked."""
+"""Vendors that are reached by a Python library, each an extra that is imported when it is first asked."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import math
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-from ktdeval.calls import one_line
+from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
+from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
 from ktdeval_data.fetch.vendor import Answer, Request
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S, _A_MINUTE_S = 60.0, 60.0
 _SUCCESS, _NO_LOGIN, _NETWORK = "0", "10001001", "10002"
 _PAGE = 2000  # rows of a page of BaoStock's
 _PAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
-"""What AKShare raises where a page was not served (`requests`' errors are OSErrors) or is another one than it expects."""
+"""What a library raises where a page was not served (errors of `requests` and `curl_cffi` are OSErrors) or is another one than it
+expects."""
+
+
+@contextlib.contextmanager
+def _extra(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError:
+        raise UsageError(f'{name} is not installed; pip install "ktdeval[{name}]"') from None
 
 
 class _Socket:
@@ -44,10 +56,8 @@ class Baostock:
 
     def __init__(self) -> None:
         """Import the library. Raises UsageError: it is not installed."""
-        try:
+        with _extra("baostock"):
             import baostock  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise UsageError('baostock is not installed; pip install "ktdeval[baostock]"') from None
         self._library, self._logged_in = baostock, False
 
     def call(self, request: Request) -> Answer:
@@ -90,10 +100,8 @@ class Akshare:
 
     def __init__(self) -> None:
         """Import the library. Raises UsageError: it is not installed."""
-        try:
+        with _extra("akshare"):
             import akshare  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise UsageError('akshare is not installed; pip install "ktdeval[akshare]"') from None
         self._library = akshare
 
     def call(self, request: Request) -> Answer:
@@ -106,8 +114,80 @@ class Akshare:
             frame = call(**request.params)
         except _PAGE_ERRORS as error:
             raise ModelError("server", f"{where}: {type(error).__name__}: {one_line(str(error))}") from None
-        rows = [[_plain(cell) for cell in row] for row in frame.itertuples(index=False, name=None)]
-        return Answer([str(column) for column in frame.columns], rows)
+        return _table(frame)
+
+
+class Yfinance:
+    """Yahoo Finance, with bars until now, since Yahoo divides them by each split until now. Source: yfinance 1.0 to 1.7."""
+
+    secrets: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        """Import the library. Raises UsageError: it is not installed."""
+        with _extra("yfinance"):
+            import yfinance.data  # noqa: PLC0415 - an extra
+            import yfinance.exceptions  # noqa: PLC0415 - an extra
+        self._library = yfinance
+        yfinance.config.debug.hide_exceptions = False
+        logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # what fails is raised
+
+    def call(self, request: Request) -> Answer:
+        """Make a call; as of `Transport`."""
+        where, params, errors = f"yfinance {request.api}", request.params, self._library.exceptions
+        self._library.data.YfData.cache_get.cache_clear()  # it keeps pages of errors, too
+        try:
+            ticker = self._library.Ticker(params["symbol"])
+            frame = ticker.history(start=params["first"], interval="1d", auto_adjust=False, actions=True, timeout=_TIMEOUT_S)
+        except errors.YFRateLimitError as error:
+            raise ModelError("rate_limited", f"{where}: {one_line(str(error))}", _A_MINUTE_S) from None
+        except (errors.YFDataException, *_PAGE_ERRORS) as error:
+            raise ModelError("server", f"{where}: {type(error).__name__}: {one_line(str(error))}") from None
+        except errors.YFException as error:
+            raise DataError(f"{where}: {one_line(str(error))}") from None
+        return _table(frame.reset_index())
+
+
+class Ccxt:
+    """Public bars of a crypto exchange. Source: ccxt 4.2 to 4.5."""
+
+    secrets: tuple[str, ...] = ()
+
+    def __init__(self, exchange: str) -> None:
+        """Import the library. Raises UsageError: it is not installed, or does not know the exchange."""
+        with _extra("ccxt"):
+            import ccxt  # noqa: PLC0415 - an extra
+        if exchange not in ccxt.exchanges:
+            raise UsageError(f"exchange: ccxt knows no {exchange!r}{near_matches(exchange, ccxt.exchanges)}")
+        self._library, self._name = ccxt, f"ccxt {exchange}"
+        self._exchange: Any = getattr(ccxt, exchange)({"enableRateLimit": False, "timeout": _TIMEOUT_S * 1000})
+
+    def call(self, request: Request) -> Answer:
+        """Make a call; as of `Transport`. An exchange may answer with later bars where it has none of these days."""
+        params, where, library = request.params, f"{self._name} {request.api}", self._library
+        try:
+            symbol, since, last = self._symbol(params["pair"]), int(params["since"]), int(params["until"])
+            rows = self._exchange.fetch_ohlcv(symbol, params["timeframe"], since, int(params["limit"]))
+            return Answer(("time", "open", "high", "low", "close", "volume"), [row for row in rows if since <= row[0] <= last])
+        except (library.OperationFailed, *_PAGE_ERRORS) as error:
+            kind = "rate_limited" if isinstance(error, (library.RateLimitExceeded, library.DDoSProtection)) else "connection"
+            headers = {name.lower(): text for name, text in (self._exchange.last_response_headers or {}).items()}
+            words = f"{where}: {type(error).__name__}: {one_line(str(error))}"
+            raise ModelError(kind, words, retry_after_s(headers)) from None
+        except library.BaseError as error:
+            raise DataError(f"{where}: {type(error).__name__}: {one_line(str(error))}") from None
+
+    def _symbol(self, pair: str) -> str:
+        """The exchange's own word for BTCUSDT."""
+        spot = {name: each["base"] + each["quote"] for name, each in self._exchange.load_markets().items() if each["spot"]}
+        found = [str(name) for name in spot if spot[name] == pair]
+        if len(found) != 1:
+            raise DataError(f"{self._name}: {len(found) or 'no'} spot pairs {pair}{near_matches(pair, spot.values())}")
+        return found[0]
+
+
+def _table(frame: Any) -> Answer:
+    rows = [[_plain(cell) for cell in row] for row in frame.itertuples(index=False, name=None)]
+    return Answer([str(column) for column in frame.columns], rows)
 
 
 def _plain(cell: Any) -> JsonValue:

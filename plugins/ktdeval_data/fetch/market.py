@@ -19,14 +19,14 @@ from ktdeval.fields import near_matches
 from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, parse_symbol
 from ktdeval_data.columns import normalise_codes, parse_days, parse_flags, to_numbers
 from ktdeval_data.fetch.answers import Answers
-from ktdeval_data.fetch.libraries import Akshare, Baostock
+from ktdeval_data.fetch.libraries import Akshare, Baostock, Ccxt, Yfinance
 from ktdeval_data.fetch.vendor import Answer, Request, Table, Transport, Vendor, plan, vendors
 from ktdeval_data.fetch.web import Alpaca, Binance, Tushare
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import OPEN_END, intervals, read_members
 from ktdeval_data.params import FetchParams
 
-_NUMBERS = ("open", "high", "low", "close", "volume", "amount", "factor", "new_rate", "old_rate", "rate")
+_NUMBERS = ("open", "high", "low", "close", "volume", "amount", "factor", "new_rate", "old_rate", "rate", "split", "dividend")
 _DAYS = ("date", "first", "last")
 _FIRST_LEVEL = 2  # digits of a code of the SWS classification
 
@@ -62,6 +62,9 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
     first, last = _range(params, kind.hours)
     if params.answers is None:
         raise UsageError(f"{market}: no folder for answers; say --answers DIR, or use `ktdeval data fetch {market}`")
+    exchange = getattr(params, "exchange", "")
+    if exchange not in ("", "binance") and params.vendor != "ccxt":
+        raise UsageError(f"exchange: {params.vendor} has none to choose; say --from ccxt")
     answers = Answers(
         params.vendor,
         Path(params.answers),
@@ -71,7 +74,8 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
     )
     desk = _Tables(vendor, params, answers, first, last)
     tables = _index_tables(desk, kind.index) if kind.index else _symbol_tables(desk, kind.instrument)
-    raw = RawMarket(name=params.name or market, source=f"{vendor.words}, {market} from {first} to {last}", **tables)
+    source = f"{vendor.words.format(exchange=exchange)}, {market} from {first} to {last}"
+    raw = RawMarket(name=params.name or market, source=source, **tables)
     click.echo(f"{params.vendor}: {answers.asked:,} requests answered, {answers.kept:,} answers were there before", err=True)
     return raw
 
@@ -97,22 +101,25 @@ def _index_tables(desk: _Tables, index: str) -> dict[str, Any]:
 
 def _symbol_tables(desk: _Tables, instrument: Instrument) -> dict[str, Any]:
     """Tables of assets that the user names, without an index."""
-    codes = sorted({parse_symbol(text) or "" for text in desk.params.symbols})
+    pairs = instrument.kind == "crypto"
+    codes = sorted({parse_symbol(text.replace("/", "") if pairs else text) or "" for text in desk.params.symbols})
     if not codes or "" in codes:
         raise UsageError(f"symbols: expected codes such as AAPL or BTCUSDT, was {', '.join(desk.params.symbols) or 'nothing'}")
-    bars, has_factor = desk.read("bars", codes).assign(factor=np.nan), desk.has("actions")
+    bars = desk.read("bars", codes)
+    if "split" in bars:
+        bars = _as_traded(bars, desk.days[1])
     if missing := [code for code in codes if code not in set(bars["code"])]:
         raise DataError(f"{desk.name}: no bars of {', '.join(missing)} from {desk.days[0]} to {desk.days[1]}; leave them out")
-    if has_factor:
-        bars = _with_factor(bars.drop(columns="factor"), _from_actions(desk.read("actions", codes), bars), sparse=True)
+    if desk.has("actions"):
+        bars = _with_factor(bars, _from_actions(desk.read("actions", codes), bars), sparse=True)
     lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
     return {
         "benchmark": "",
-        "bars": bars if "amount" in bars else bars.assign(amount=np.nan),
+        "bars": bars.assign(**{name: np.nan for name in ("amount", "factor") if name not in bars}),
         "indices": pd.DataFrame({"date": bars["date"][:0], "code": [], "close": []}),
         "members": lives.set_axis(["code", "first", "last"], axis=1),
         "assets": pd.DataFrame({"code": [], "name": [], "industry": []}),
-        "has_factor": has_factor,
+        "has_factor": "factor" in bars,
         "notes": (*desk.vendor.notes, EVERY_ASSET, NO_INDEX),
         "instruments": dict.fromkeys(codes, instrument),
     }
@@ -131,6 +138,20 @@ def _from_actions(actions: pd.DataFrame, bars: pd.DataFrame) -> pd.DataFrame:
     )
     factor = ratio.fillna(1.0).groupby(events["code"]).cumprod()
     return events[["date", "code"]].assign(factor=factor).drop_duplicates(["date", "code"], keep="last")
+
+
+def _as_traded(bars: pd.DataFrame, last: date) -> pd.DataFrame:
+    """Bars until `last` as they traded, of prices divided by all later splits; the factor is as of `_from_actions`."""
+    bars = bars.sort_values(["code", "date"], kind="stable").reset_index(drop=True)
+    splits, before = bars["split"].where(bars["split"] > 0, 1.0), bars.groupby("code")["close"].shift()
+    paid = (before / (before - bars["dividend"])).where(bars["dividend"] > 0, 1.0).fillna(1.0)
+    so_far = splits.groupby(bars["code"]).cumprod()
+    later = so_far.groupby(bars["code"]).transform("last") / so_far
+    for name in ("open", "high", "low", "close"):
+        bars[name] = (bars[name] * later).round(4)
+    bars["volume"] = (bars["volume"] / later).round()
+    bars["factor"] = (splits * paid).groupby(bars["code"]).cumprod().round(8)
+    return bars[bars["date"] <= np.datetime64(last)].drop(columns=["split", "dividend"]).reset_index(drop=True)
 
 
 def _range(params: FetchParams, hours: int) -> tuple[date, date]:
@@ -158,6 +179,8 @@ def _connect(params: FetchParams, vendor: Vendor) -> Callable[[], Transport]:
         **{name: partial(way, name, params.endpoint or vendor.endpoint or "") for name, way in _WEB.items()},
         "baostock": Baostock,
         "akshare": Akshare,
+        "yfinance": Yfinance,
+        "ccxt": partial(Ccxt, getattr(params, "exchange", "")),
     }
     return ways[params.vendor]
 
@@ -166,13 +189,8 @@ class _Tables:
     """Tables of one vendor over a range of days."""
 
     def __init__(self, vendor: Vendor, params: FetchParams, answers: Answers, first: date, last: date) -> None:
-        self.vendor, self.name, self.params, self._answers, self.days = (
-            vendor,
-            params.vendor,
-            cast("Any", params),
-            answers,
-            (first, last),
-        )
+        self.vendor, self.name, self.params, self._answers = vendor, params.vendor, cast("Any", params), answers
+        self.days = (first, last)
         self._map = _overrides(params.map, vendor)
 
     def has(self, table: str) -> bool:
@@ -185,7 +203,7 @@ class _Tables:
         """
         table = self.vendor.tables[name]
         columns = {**table.columns, **table.optional, **self._map.get(name, {})}
-        requests = plan(self.vendor, table, codes, *self.days)
+        requests = plan(self.vendor, table, codes, *self.days, exchange=getattr(self.params, "exchange", ""))
         frames = [self._frame(name, table, columns, request, self._answers.ask(request)) for request in requests]
         frame = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
         if frame.empty and not table.sparse:

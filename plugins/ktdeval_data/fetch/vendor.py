@@ -27,6 +27,7 @@ class Table:
     optional: Mapping[str, str] = field(default_factory=dict)
     stamps: Literal["ms", "iso"] | None = None
     years: int | None = None
+    days: int | None = None
     sparse: bool = False
 
 
@@ -76,14 +77,14 @@ def vendors() -> Mapping[str, Vendor]:
     return {name: build(Vendor, entry, f"vendors.yaml: {name}") for name, entry in entries.items()}
 
 
-def plan(vendor: Vendor, table: Table, codes: Sequence[str], first: date, last: date) -> Iterator[Request]:
+def plan(vendor: Vendor, table: Table, codes: Sequence[str], first: date, last: date, exchange: str = "") -> Iterator[Request]:
     """Requests for a table: of the days `first` to `last`, both included, and the assets `codes` (or the index alone)."""
     for code in codes:
-        digits, _, exchange = code.partition(".")
+        digits, _, suffix = code.partition(".")
         for start, end in _spans(table, first, last):
-            words = {"first": start.strftime(vendor.days), "last": end.strftime(vendor.days)}
+            words = {"first": start.strftime(vendor.days), "last": end.strftime(vendor.days), "exchange": exchange}
             words |= {"first_ms": str(_milliseconds(start)), "last_ms": str(_milliseconds(end + timedelta(days=1)) - 1)}
-            words |= {"code": code, "digits": digits, "EX": exchange, "ex": exchange.lower()}
+            words |= {"code": code, "dashed": code.replace(".", "-"), "digits": digits, "EX": suffix, "ex": suffix.lower()}
             for more in table.each:
                 params = {name: text.format_map(words) for name, text in {**table.params, **more}.items()}
                 yield Request(table.api, params, code, start)
@@ -101,10 +102,17 @@ def _spans(table: Table, first: date, last: date) -> Iterator[tuple[date, date]]
             yield start, min(last, following - timedelta(days=1))
             start = following
     else:
-        while table.years and (following := _years_after(first, table.years)) <= last:
+        while (following := _after(first, table)) <= last:
             yield first, following - timedelta(days=1)
             first = following
         yield first, last
+
+
+def _after(first: date, table: Table) -> date:
+    """First day of the span after the one that begins on `first`."""
+    if table.days:
+        return first + timedelta(days=table.days)
+    return _years_after(first, table.years) if table.years else date.max
 
 
 def _milliseconds(day: date) -> int:

@@ -23,20 +23,8 @@ from ktdeval_data.fetch.vendor import Answer, Request
 _TIMEOUT_S, _MOST_BYTES = 60.0, 64 * 2**20
 _PASSING = {408: "timeout", 429: "rate_limited", 500: "server", 502: "server", 503: "overloaded", 504: "timeout"}
 _A_MINUTE_S = 60.0
-_KLINE = (
-    "open_time",
-    "open",
-    "high",
-    "low",
-    "close",
-    "volume",
-    "close_time",
-    "quote_volume",
-    "trades",
-    "taker_base",
-    "taker_quote",
-    "0",
-)
+_PRICES = ("open", "high", "low", "close")
+_KLINE = ("open_time", *_PRICES, "volume", "close_time", "quote_volume", "trades", "taker_base", "taker_quote", "0")
 """Cells of a row of Binance's, which come without names."""
 
 

@@ -278,7 +278,7 @@ def test_a_renamed_column_is_one_line_that_says_what_to_do(
 
 
 def symbols(vendor: str, out: Path, server: VendorServer, *more: str) -> list[str]:
-    market, codes = {"binance": ("crypto", "BTCUSDT,ethusdt"), "alpaca": ("us", "AAPL,BRK.B")}[vendor]
+    market, codes = {"binance": ("crypto", "BTC/USDT,ethusdt"), "alpaca": ("us", "AAPL,BRK.B")}[vendor]
     words = ["data", "fetch", market, "--from", vendor, "--symbols", codes, *RANGE[:6], "--out", str(out)]
     return [*words, "--endpoint", server.endpoint, *more]
 
@@ -361,8 +361,9 @@ def test_answers_of_another_form_are_one_line(
     server.edit = lambda api, params, reply: {"bars": None} if params.get("symbols") == "BRK.B" else reply
     assert main(symbols("alpaca", tmp_path / "none", server)) == 2
     assert "alpaca: no bars of BRK.B from 2024-01-25 to 2024-02-06; leave them out" in capsys.readouterr().err
-    assert main([*symbols("binance", tmp_path / "bad", server), "--symbols", "BTC/USDT"]) == 2
-    assert "symbols: expected codes such as AAPL or BTCUSDT" in capsys.readouterr().err
+    for vendor, code in (("alpaca", "BRK/B"), ("binance", "BTC USDT")):
+        assert main([*symbols(vendor, tmp_path / "bad", server), "--symbols", code]) == 2
+        assert "symbols: expected codes such as AAPL or BTCUSDT" in capsys.readouterr().err
     wrong = "another-secret-0123456789"
     monkeypatch.setenv("APCA_API_SECRET_KEY", wrong)
     assert main(symbols("alpaca", tmp_path / "key", server)) == 2

@@ -187,10 +187,6 @@ class MarketSnapshot:
         """Name of the venue of each asset."""
         return tuple(one.venue for one in self.instruments) or ("a_share",) * len(self.codes)
 
-    def venue_of(self, asset: int) -> Venue:
-        """Rules under which an asset trades."""
-        return self.rules[self.instruments[asset].venue if self.instruments else "a_share"]
-
     @property
     def currency(self) -> str:
         """Currency of the market."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from msgspec import UNSET
 
@@ -37,7 +38,9 @@ from ktdeval.trading.ledger import (
     StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import Account, Action, Order, Outcome, Position, TradingConfig
+from ktdeval.trading.types import Account, Action, Charge, CorporateAction, Order, Outcome, Position, TradingConfig
+
+T = TypeVar("T")
 
 
 class Bookkeeper:
@@ -80,17 +83,8 @@ class Bookkeeper:
             provenance=decision.provenance,
             overall_reason=decision.overall_reason,
             orders=_orders(codes, decision, booked.outcomes),
-            corporate_actions=tuple(
-                CorporateActionRecord(
-                    code=codes[change.asset],
-                    ratio=change.ratio,
-                    shares_before=change.shares_before,
-                    shares_after=change.shares_after,
-                    cash_minor=change.cash_minor,
-                )
-                for change in booked.corporate_actions
-            ),
-            charges=UNSET if self._tape.has_boards else _charges(codes, booked),
+            corporate_actions=_named(CorporateActionRecord, codes, booked.corporate_actions),
+            charges=UNSET if self._tape.has_boards else _named(ChargeRecord, codes, booked.charges),
             positions=_positions(codes, booked, day),
             cash_minor=booked.after.cash_minor,
             holdings_minor=booked.holdings_minor,
@@ -122,18 +116,10 @@ def _orders(codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome
     )
 
 
-def _charges(codes: Sequence[str], booked: Settlement) -> tuple[ChargeRecord, ...]:
-    return tuple(
-        ChargeRecord(
-            kind=charge.kind,
-            code=codes[charge.asset],
-            shares=charge.shares,
-            price_ticks=charge.price_ticks,
-            cash_minor=charge.cash_minor,
-            fee_minor=charge.fee_minor,
-        )
-        for charge in booked.charges
-    )
+def _named(record: Callable[..., T], codes: Sequence[str], values: Sequence[CorporateAction | Charge]) -> tuple[T, ...]:
+    """Records of what the executor booked: the same fields, but for the code in the place of the column."""
+    fields = (value._asdict() for value in values)
+    return tuple(record(code=codes[each.pop("asset")], **each) for each in fields)
 
 
 def _positions(codes: Sequence[str], booked: Settlement, day: TradingDay) -> tuple[PositionRecord, ...]:

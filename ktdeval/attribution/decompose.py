@@ -6,7 +6,7 @@ With the weights w held at the previous close (shares of the NAV) and the return
     NAV return  =  sum w r + timing + fees + rounding
 
 to rounding (1e-12 is tested). `timing` is what the day's fills made between the fill and the close, `fees` are negative, and
-`rounding` is what is left: corporate actions to whole shares, marks in whole ticks and fen, the jitter of adjustment factors.
+`rounding` is what is left: corporate actions to whole shares, marks in whole ticks and cents, the jitter of adjustment factors.
 
 Daily contributions c add to the daily return r, but their sums don't add to the compounded total R. Carino ("Combining attribution
 effects over time", Journal of Performance Measurement, summer 1999) scales day t by

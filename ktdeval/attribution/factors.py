@@ -103,7 +103,7 @@ class TrailingWindow:
     open: FloatArray  #: adjusted open (scaled by the same day's factor as the close)
     high: FloatArray  #: adjusted high
     volume: FloatArray  #: shares, divided by the factor so that a split is no jump of volume
-    amount: FloatArray  #: CNY turnover
+    amount: FloatArray  #: turnover, units of currency
 
     @cached_property
     def returns(self) -> FloatArray:

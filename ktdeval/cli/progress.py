@@ -36,7 +36,7 @@ class _Tally:
     failed: int = 0
     day: str = ""
     nav: float = 0.0
-    currency: str = "CNY"
+    currency: str = ""
 
     def add(self, event: StepFinished | SampleFinished) -> None:
         self.done = event.step + 1
@@ -51,8 +51,7 @@ class _Tally:
         tokens = f"{self.tokens / _MILLION:.2f}M" if self.tokens >= _MILLION else f"{self.tokens:,}"
         parts = []
         if self.day:
-            unit = "" if self.currency == "CNY" else f" {self.currency}"
-            parts = [self.day, f"NAV {self.nav:,.0f}{unit}", f"{self.orders:,} orders, {self.rejections:,} rejected"]
+            parts = [self.day, f"NAV {self.nav:,.0f} {self.currency}", f"{self.orders:,} orders, {self.rejections:,} rejected"]
         parts += [f"{tokens} tokens", *([f"{self.failed:,} failed"] if self.failed else [])]
         return " · ".join(parts)
 

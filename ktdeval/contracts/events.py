@@ -30,7 +30,7 @@ class StepFinished:
     rejections: int
     tokens: int
     provenance: str
-    currency: str = "CNY"
+    currency: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,10 +96,10 @@ class SectorRef(NamedTuple):
 
 
 class Price(NamedTuple):
-    """CNY a share of one asset, rescaled under `rebase_prices`, rounded under `round_digits`."""
+    """Price of one asset, rescaled under `rebase_prices`, rounded under `round_digits`."""
 
     asset: int  #: column of the asset
-    value: float  #: CNY a share
+    value: float  #: units of currency a share
     day: int | None = None  #: row of the bar that the price is of, or follows from; None for a price of no bar, which gets no noise
     part: Part = "close"  #: which of the bar's prices
 
@@ -137,7 +137,7 @@ class DocumentRef(NamedTuple):
 
 
 class OwnFigure(NamedTuple):
-    """A figure of the account, such as CNY; exact unless prices are rebased and rounded, for the value of a lot tells a price."""
+    """A figure of the account, such as cash; exact unless prices are rebased and rounded, for the value of a lot tells a price."""
 
     value: float
 

@@ -77,7 +77,7 @@ def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
 
 Series = npt.NDArray[np.float64]
 TRADING_DAYS = 252  #: Trading days in a year of A-shares, the convention of KTD-Fin Appendix G; other venues say their own
-#: A standard deviation of daily returns below this is rounding: one fen of a NAV of CNY 1,000,000 is 1e-8 of it
+#: A standard deviation of daily returns below this is rounding: one cent of a NAV of 1,000,000 is 1e-8 of it
 NO_VARIANCE = 1e-12
 
 

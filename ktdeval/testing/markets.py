@@ -28,7 +28,7 @@ class Details:
 
 
 def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str = "2024-01-02") -> MarketSnapshot:
-    """Return a market from closes in CNY: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset. Days are
+    """Return a market from closes: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset. Days are
     consecutive weekdays from `first_day`, not sessions of an exchange; highs and lows span open and close, and the amount is close
     times volume.
     """

@@ -6,7 +6,7 @@ What is left of the value before, the fraction of a step, is paid in cash:
     value(s, previous mark) == ex_value(shares after) + cash        exactly, and cash >= 0
 
 so a dividend is reinvested at the ex-price, a split changes nothing, and neither makes nor loses a minor unit. The ex-price is the
-previous mark over q, not rounded to a tick: on some thousand shares a part of a tick is more than a fen. Only a holding that
+previous mark over q, not rounded to a tick: on some thousand shares a part of a tick is more than a minor unit. Only a holding that
 does not trade that day, which stays marked at a whole tick, is scaled at that mark. Odd lots come only from this. A short is the
 mirror of it: as many shares more are owed, and the fraction is paid by the account.
 

@@ -24,8 +24,10 @@ class TradingConfig:
     A-shares; other venues bring their own.
     """
 
-    #: in units of the account's currency; in the configs of A-share tasks, part of their hash, under the name that it always had
-    initial_cash: int = written_as("initial_cash_cny", option(1_000_000, help="starting cash in CNY", minimum=1))
+    #: in the configs of A-share tasks, which are part of their hash, under the name that it always had
+    initial_cash: int = written_as(
+        "initial_cash_cny", option(1_000_000, help="starting cash in units of the account's currency", minimum=1)
+    )
     buy_fee_bps: float = option(5.0, help="cost of a buy in basis points of its notional", minimum=0, maximum=1000)
     sell_fee_bps: float = option(15.0, help="cost of a sell in basis points of its notional", minimum=0, maximum=1000)
     min_fee_cny: float = option(5.0, help="smallest cost of a filled order in CNY", minimum=0)

@@ -17,7 +17,7 @@ SPEC = make_spec()
 
 def step(number: int, total: int = 40, provenance: str = "model") -> StepFinished:
     return StepFinished(
-        SPEC, number, total, f"2024-01-{number % 28 + 1:02}", (100_000_000 + number) / 100, 3, 1, 40_000, provenance
+        SPEC, number, total, f"2024-01-{number % 28 + 1:02}", (100_000_000 + number) / 100, 3, 1, 40_000, provenance, "CNY"
     )
 
 
@@ -34,7 +34,7 @@ def watch(*events: object, width: int = 80, terminal: bool = False) -> str:
 def test_without_a_terminal_an_episode_is_ten_lines() -> None:
     lines = watch(EpisodeStarted(SPEC, 40, 0), *map(step, range(40)), EpisodeFinished(SPEC, already_done=False)).splitlines()
     assert len(lines) == 10
-    assert lines[-1].endswith(": 40/40 2024-01-12 · NAV 1,000,000 · 120 orders, 40 rejected · 1.60M tokens")
+    assert lines[-1].endswith(": 40/40 2024-01-12 · NAV 1,000,000 CNY · 120 orders, 40 rejected · 1.60M tokens")
 
 
 def test_steps_that_the_model_did_not_decide_are_counted() -> None:
@@ -62,4 +62,4 @@ def test_bar_and_status_fit_a_narrow_terminal() -> None:
     assert max(map(len, shown.splitlines())) <= 80
     assert "━" in shown
     assert "5/40" in shown
-    assert "  2024-01-05 · NAV 1,000,000 · 15 orders, 5 rejected · 200,000 tokens" in shown
+    assert "  2024-01-05 · NAV 1,000,000 CNY · 15 orders, 5 rejected · 200,000 tokens" in shown

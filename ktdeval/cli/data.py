@@ -369,6 +369,7 @@ def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
         "bars": int((snapshot.close == snapshot.close).sum()),
         "benchmark": meta.benchmark or "none",
         "indices": [f"{code} ({name})" for code, name in sorted(snapshot.index_names.items())],
+        **({"minutes": f"{len(snapshot.minutes.rows)} bars of {len(snapshot.minutes.codes)} assets"} if snapshot.minutes else {}),
         **({"documents": f"{len(texts)} known by {texts.close}, {len(texts.entities)} entities"} if texts else {}),
         "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
     }

@@ -11,6 +11,7 @@ from ktdeval.market.documents import (
     DocumentsView as DocumentsView,
     Entity as Entity,
 )
+from ktdeval.market.minutes import NO_MINUTES as NO_MINUTES, MinuteBars as MinuteBars
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
 from ktdeval.market.raw import EVERY_ASSET as EVERY_ASSET, NO_INDEX as NO_INDEX
 from ktdeval.market.snapshot import (

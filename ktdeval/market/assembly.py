@@ -204,6 +204,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
         rules=raw.rules,
         index_names={code: raw.index_names.get(code, INDEX_NAMES.get(code, code)) for code in indices},
         documents=raw.documents,
+        minutes=raw.minutes,
     )
 
 

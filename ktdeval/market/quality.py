@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
+import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import csv_rows
@@ -330,7 +331,32 @@ def _check_documents(raw: RawMarket) -> Iterator[Finding]:
         yield _finding(kind, count, examples)
 
 
+def _check_minutes(raw: RawMarket) -> Iterator[Finding]:
+    """Bars within days against each other and against the daily bars; their days are those of their venues' time zones."""
+    if not raw.minutes:
+        return
+    table, rows, ends = raw.table, raw.minutes.rows, raw.minutes.rows[["asset", "ends_at"]]
+    column = (pd.Index(table.codes).get_indexer(pd.Index(raw.minutes.codes)))[rows["asset"]]
+    day = pd.Index(table.days).get_indexer(pd.Index(raw.minutes.days(lambda code: raw.venue(code).zone)))
+    keys = table.column * len(table.days) + table.row
+    bar = np.minimum(np.searchsorted(keys, column * len(table.days) + day), len(keys) - 1)
+    has_bar = (table.column[bar] == column) & (table.row[bar] == day) & table.traded[bar]
+    prices = np.stack([rows[name] for name in PRICE_FIELDS])
+    wrong = ~((prices > 0) & (prices <= rows["high"]) & (prices >= rows["low"]) & np.isfinite(prices)).all(axis=0)
+    slack, (high, low) = 1 + _PRICE_TOLERANCE, (table.values[name][bar] for name in ("high", "low"))
+    masks = {
+        "minutes": np.ones(len(rows), dtype=np.bool_),
+        "minutes_without_bar": ~has_bar,
+        "minutes_repeated": np.append(False, ends[1:] == ends[:-1]),
+        "minutes_impossible": wrong | (rows["volume"] < 0) | np.isinf(rows["volume"]),
+        "minutes_outside_bar": has_bar & ((rows["high"] > high * slack) | (rows["low"] * slack < low)),
+    }
+    for kind, mask in masks.items():
+        found = (f"{raw.minutes.codes[row['asset']]} {row['ends_at']} UTC" for row in rows[mask][:EXAMPLES])
+        yield _finding(kind, int(mask.sum()), found)
+
+
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
     _check_rows, _check_gaps, _check_amount, _check_volume, _check_factor, _check_returns, _check_calendar, _check_intervals,
-    _check_members, _check_names, _check_indices, _check_documents,
+    _check_members, _check_names, _check_indices, _check_documents, _check_minutes,
 )  # fmt: skip

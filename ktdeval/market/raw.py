@@ -15,6 +15,7 @@ import pandas as pd
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
+from ktdeval.market.minutes import NO_MINUTES, MinuteBars
 from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, DayArray, FloatArray, Instrument, MarketSnapshot
 from ktdeval.market.venue import Venue, find_venue
 
@@ -61,6 +62,7 @@ class RawMarket:
     instruments: Mapping[str, Instrument] = field(default_factory=dict)  #: by code; a code that it lacks is an A-share
     rules: Mapping[str, Venue] = field(default_factory=dict)  #: venues by name; one that it lacks is built in
     documents: Documents = NO_DOCUMENTS  #: news, filings, macro releases
+    minutes: MinuteBars = NO_MINUTES  #: bars within days
 
     def __post_init__(self) -> None:
         for table, columns in _COLUMNS.items():
@@ -237,4 +239,5 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
         instruments=dict(zip(snapshot.codes, snapshot.instruments, strict=False)),
         rules=snapshot.rules,
         documents=snapshot.documents,
+        minutes=snapshot.minutes,
     )

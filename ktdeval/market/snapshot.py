@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
+from ktdeval.market.minutes import NO_MINUTES, MinuteBars
 from ktdeval.market.venue import Venue, find_venue
 
 
@@ -143,6 +144,7 @@ class MarketSnapshot:
     instruments: tuple[Instrument, ...] = ()  #: one an asset; empty where all are A-shares
     rules: Mapping[str, Venue] = field(default_factory=dict)  #: name -> value of each venue; the built-in one where none is given
     documents: Documents = NO_DOCUMENTS  #: news, filings, macro releases; part of the identity only where there are some
+    minutes: MinuteBars = NO_MINUTES  #: bars within days; part of the identity only where there are some
 
     def __post_init__(self) -> None:
         shape = (len(self.days), len(self.codes))
@@ -297,7 +299,7 @@ class MarketView:
 
     __slots__ = (
         "adjusted_close", "adjusted_open", "amount", "benchmark_code", "boards", "close", "codes", "day", "days", "documents",
-        "factor", "high", "index_names", "indices", "industries", "low", "member", "names", "open", "volume",
+        "factor", "high", "index_names", "indices", "industries", "low", "member", "minutes", "names", "open", "volume",
     )  # fmt: skip
 
     def __init__(self, snapshot: MarketSnapshot, day: int) -> None:
@@ -323,6 +325,8 @@ class MarketView:
         self.index_names = snapshot.index_names
         self.benchmark_code = snapshot.meta.benchmark
         self.documents = snapshot.documents.as_of(self.days)
+        rules, venues, column = snapshot.rules, snapshot.venues, snapshot.asset_index
+        self.minutes = partial(snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]])
 
     def row(self, field_name: str, day: int) -> FloatArray:
         """[N] values of one array on `day`. Raises LookAheadError: `day` lies after the cursor."""

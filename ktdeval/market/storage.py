@@ -9,6 +9,7 @@ its name. Layout of the folder:
 * `assets.parquet`: code, name, industry, and kind, currency, venue unless all are A-shares. `indices.parquet`: date, code, close.
 * `names.parquet`, where names are dated: code, first, last, name, code_then.
 * `documents.parquet`, `entities.parquet`, where there are any: the columns of `Documents.table`; code, kind, text.
+* `minutes.parquet`, where there are any: code, ends_at (UTC), open, high, low, close, volume, sorted by code and end.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.fields import build, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, open_plain, read_plain, sha256_hex, sync_folder
 from ktdeval.market.documents import NO_DOCUMENTS, Close, Documents, Entity
+from ktdeval.market.minutes import MINUTE_FIELDS, NO_MINUTES, MinuteBars
 from ktdeval.market.snapshot import BAR_FIELDS, DayArray, Instrument, MarketSnapshot, NameSpell, SnapshotMeta
 from ktdeval.market.venue import Venue, parse_venue
 
@@ -37,7 +39,7 @@ FORMAT = "ktdeval-snapshot"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 BARS, ASSETS, INDICES, NAMES = "bars.parquet", "assets.parquet", "indices.parquet", "names.parquet"
-DOCUMENTS, ENTITIES = "documents.parquet", "entities.parquet"
+DOCUMENTS, ENTITIES, MINUTES = "documents.parquet", "entities.parquet", "minutes.parquet"
 _GRID_FIELDS = (*BAR_FIELDS, "member")
 _CHECKSUM_DIGITS = 8
 
@@ -63,6 +65,7 @@ def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
 
 def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     """Hashes of what does not change from day to day, and of the days themselves."""
+    minutes = snapshot.minutes
     spells, instruments = ([list(dataclasses.astuple(one)) for one in of] for of in (snapshot.spells, snapshot.instruments))
     return {
         "days": sha256_hex(_canonical(snapshot.days).tobytes()),
@@ -72,6 +75,7 @@ def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
         **({"spells": content_hash(spells)} if spells else {}),
         **({"instruments": content_hash(instruments)} if instruments else {}),
         **({"documents": content_hash(snapshot.documents.digest)} if snapshot.documents else {}),
+        **({"minutes": content_hash([list(minutes.codes), sha256_hex(minutes.rows.tobytes())])} if minutes else {}),
     }
 
 
@@ -146,7 +150,7 @@ def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnaps
     if manifest["index_names"] != dict(snapshot.index_names):
         found.append(f"{MANIFEST}: index_names differ")
     tables = {"days": BARS, **dict.fromkeys(("codes", "names", "industries", "instruments"), ASSETS)}
-    tables |= {"spells": NAMES, "documents": DOCUMENTS}
+    tables |= {"spells": NAMES, "documents": DOCUMENTS, "minutes": MINUTES}
     present = _statics(snapshot)
     found += [f"{table}: {field} differ" for field, table in tables.items() if manifest["statics"].get(field) != present.get(field)]
     return found
@@ -233,6 +237,11 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
         pq.write_table(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}), folder / NAMES)
     if snapshot.documents:
         _write_documents(snapshot.documents, folder)
+    if snapshot.minutes:
+        rows = snapshot.minutes.rows
+        code = pa.DictionaryArray.from_arrays(pa.array(rows["asset"]), pa.array(snapshot.minutes.codes, pa.string()))
+        columns = {"code": code, "ends_at": rows["ends_at"].astype("M8[s]"), **{name: rows[name] for name in MINUTE_FIELDS}}
+        pq.write_table(pa.table(columns), folder / MINUTES, compression="zstd")
 
 
 def _write_documents(documents: Documents, folder: Path) -> None:
@@ -277,7 +286,7 @@ def load_snapshot(folder: Path) -> MarketSnapshot:
     manifest = load_manifest(folder)
     try:
         snapshot = _read_tables(folder, manifest)
-    except (OSError, pa.ArrowException, KeyError, TypeError) as error:
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{folder}: can't read the snapshot: {error}; import the data again") from error
     except ConfigError as error:
         raise DataError(f"{folder}: {error}; import the data again") from error
@@ -315,6 +324,7 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
         instruments=tuple(Instrument(*row) for row in zip(*(assets[name].to_pylist() for name in own), strict=True)),
         index_names=manifest["index_names"],
         documents=_read_documents(folder) if "documents" in manifest["statics"] else NO_DOCUMENTS,
+        minutes=MinuteBars.of(_read_table(folder / MINUTES).to_pandas()) if "minutes" in manifest["statics"] else NO_MINUTES,
     )
 
 

@@ -26,25 +26,16 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "name": ("stock_name",),
     "industry": ("sector",),
     "code_then": ("former_code", "old_code"),
+    "time": ("ends_at", "datetime", "timestamp", "trade_date", "date"),
     "ratio": ("split_ratio", "stock splits"),
 }
 """Names that vendors give to fields, tried where no mapping says otherwise."""
 
 _SUFFIXES = (".parquet", ".csv", ".csv.gz")
 _TEXT_FIELDS = (
-    "date",
-    "code",
-    "in_date",
-    "out_date",
-    "name",
-    "industry",
-    "index_code",
-    "traded",
-    "code_then",
-    "venue",
-    "kind",
+    "date", "time", "code", "in_date", "out_date", "name", "industry", "index_code", "traded", "code_then", "venue", "kind",
     "currency",
-)
+)  # fmt: skip
 _ENCODINGS = ("utf-8-sig", "gb18030")
 
 

@@ -15,10 +15,11 @@ import pandas as pd
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, stored_volume
+from ktdeval.market import EVERY_ASSET, NO_INDEX, NO_MINUTES, Instrument, MarketSnapshot, MinuteBars, RawMarket, stored_volume
 from ktdeval_data.columns import index_code, normalise_codes, parse_days, parse_flags, read_table, stem
 from ktdeval_data.documents import documents_of
 from ktdeval_data.instruments import Listing, apply_splits, read_listing
+from ktdeval_data.minutes import read_minutes
 from ktdeval_data.params import LongParams, QlibParams
 
 _AMOUNT_UNITS = {"CNY": 1.0, "thousand_CNY": 1e3, "ten_thousand_CNY": 1e4}
@@ -26,7 +27,7 @@ _VOLUME_UNITS = {"share": 1.0, "lot": 100.0}
 _REQUIRED = ("date", "code", "open", "close", "volume")
 _REQUIRED_OF_CLOSES = ("date", "code", "close")  # at venues without A-share codes
 _OPTIONAL = ("high", "low", "amount", "factor", "traded")
-_FILES = ("bars", "benchmark", "members", "industry", "names", "splits")
+_FILES = ("bars", "benchmark", "members", "industry", "names", "splits", "minutes")
 _OPEN_START, OPEN_END = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")
 
 
@@ -59,15 +60,16 @@ def read_long(params: LongParams) -> RawMarket:
         bars = bars[bars["code"].isin(set(members["code"]))].reset_index(drop=True)
         if bars.empty:
             raise DataError(f"{params.bars}: no bars of any member of {params.members}; check both code columns")
-    given = (params.bars, params.benchmark, params.members, params.industry, params.names, params.splits)
+    given = (params.bars, params.benchmark, params.members, params.industry, params.names, params.splits, params.minutes)
     files = dict.fromkeys(Path(path).name for path in given if path)
+    bars = _clip(bars, params)
     universe = () if params.members else (EVERY_ASSET,)
     known = {code: listing.of(code) for code in {*bars["code"], *members["code"]}}
     return RawMarket(
         name=params.name or stem(Path(params.bars)),
         source=params.source or "; ".join((f"long tables {', '.join(files)}", *universe)),
         benchmark=benchmark_code,
-        bars=_clip(bars, params),
+        bars=bars,
         indices=_read_indices(params, mappings["benchmark"], benchmark_code),
         members=members,
         assets=listing.assets,
@@ -77,6 +79,7 @@ def read_long(params: LongParams) -> RawMarket:
         instruments=known if set(known.values()) != {Instrument()} else {},
         rules=listing.rules,
         documents=documents_of(params),
+        minutes=_minutes(params, mappings["minutes"], listing, names, bars),
     )
 
 
@@ -100,6 +103,21 @@ def _clip(bars: pd.DataFrame, params: LongParams) -> pd.DataFrame:
     if not keep.any():
         raise DataError(f"{params.bars}: no bars from {params.first or 'the start'} to {params.last or 'the end'}")
     return bars if keep.all() else bars[keep].reset_index(drop=True)
+
+
+def _minutes(params: LongParams, mapping: dict[str, str], listing: Listing, names: pd.DataFrame, bars: pd.DataFrame) -> MinuteBars:
+    """Bars within days of the codes of `bars`, from their first day to their last."""
+    if params.minutes is None:
+        return NO_MINUTES
+    table = read_minutes(Path(params.minutes), mapping, params.minutes_zone)
+    table["code"], table["volume"] = listing.codes(table["code"]), table["volume"] * _VOLUME_UNITS[params.volume_unit]
+    table["ends_at"] += np.timedelta64(params.minutes_length, "m")
+    table = renumbered(table, names).sort_values(["code", "ends_at"], kind="stable")
+    days = MinuteBars.of(table).days(lambda code: listing.venues[listing.of(code).venue].zone).astype("M8[s]")
+    keep = table["code"].isin(bars["code"].unique()) & (days >= bars["date"].min()) & (days <= bars["date"].max())
+    if not keep.any():
+        raise DataError(f"{params.minutes}: no row is of a code and day of {params.bars}; check its codes and times")
+    return MinuteBars.of(table[keep])
 
 
 def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing) -> pd.DataFrame:

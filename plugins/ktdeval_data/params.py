@@ -62,6 +62,11 @@ class LongParams(DocumentParams):
         None, help="splits, to make the factor of prices without one: a file with code, date (first day after), ratio (15 for 15:1)"
     )
     names: str | None = option(None, help=_NAMES_HELP)
+    minutes: str | None = option(None, help="bars within days: a file with time, code, open, high, low, close, volume")
+    minutes_zone: str | None = option(None, help="IANA time zone of their times that have none; without it such times are refused")
+    minutes_length: int = option(
+        0, help="minutes of a bar where their times are those of its start; 0: those of its end", minimum=0
+    )
     map: Mapping[str, str] = option(
         factory=dict,
         help="which column of the file is a field, such as open=raw_open; fields of the other files have their option as prefix,"

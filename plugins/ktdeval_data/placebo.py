@@ -19,7 +19,7 @@ from ktdeval.attribution import Fit, factor_values, fit_factors
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.market import DAILY_LIMIT_PCT, NO_DOCUMENTS, Board, BoolArray, FloatArray, MarketSnapshot, load_snapshot, with_id
+from ktdeval.market import DAILY_LIMIT_PCT, NO_MARKET, Board, BoolArray, FloatArray, MarketSnapshot, load_snapshot, with_id
 from ktdeval.seeds import derive_seed
 from ktdeval_data.params import DEFAULT_BLOCK_DAYS, PLACEBO_VERSION, Kind, PlaceboParams, SyntheticParams
 from ktdeval_data.synthetic import Market, make_synthetic
@@ -98,7 +98,7 @@ def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
     )
     made: dict[str, Any] = {name: grids[name] for name in _MADE}
     # What was written about the true market contradicts this one.
-    return dataclasses.replace(source, meta=meta, documents=NO_DOCUMENTS, id="", **made)
+    return dataclasses.replace(source, meta=meta, documents=NO_MARKET.documents, minutes=NO_MARKET.minutes, id="", **made)
 
 
 class _Rebuilder:

@@ -1,0 +1,146 @@
+"""Bars within days from tables of vendors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import load_snapshot
+from ktdeval.market.assembly import assemble
+from ktdeval_data.long_table import read_long
+from ktdeval_data.params import LongParams
+
+BARS = "date,code,open,high,low,close,volume\n" + "".join(
+    f"{day},{code},10,10.5,9.5,10,5000\n" for day in ("2024-11-01", "2024-11-04") for code in ("TSLA", "NVDA")
+)
+HEAD = "time,code,open,high,low,close,volume\n"
+ROW = ",TSLA,10,10.2,9.9,10.1,100\n"
+NEW_YORK = {"minutes_zone": "America/New_York"}
+
+
+def read(folder: Path, minutes: str, **more: Any) -> Any:
+    (folder / "bars.csv").write_text(BARS)
+    (folder / "minutes.csv").write_text(minutes)
+    return read_long(
+        LongParams(bars=str(folder / "bars.csv"), minutes=str(folder / "minutes.csv"), **{"venue": "us_equity", **more})
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "more", "ends_at"),
+    [
+        ("2024-11-01T10:31:00-04:00", {}, "2024-11-01T14:31"),
+        ("2024-11-01 14:31Z", {}, "2024-11-01T14:31"),
+        ("2024-11-01T14:31:00.000+0000", {}, "2024-11-01T14:31"),
+        ("2024-11-01 10:31", NEW_YORK, "2024-11-01T14:31"),  # daylight saving time
+        ("2024-11-04 10:31:00", NEW_YORK, "2024-11-04T15:31"),  # and without
+        ("2024-11-04 10:31", {**NEW_YORK, "minutes_length": 60}, "2024-11-04T16:31"),
+        ("2024-11-04T15:31Z", NEW_YORK, "2024-11-04T15:31"),  # a zone of its own counts
+    ],
+)
+def test_times_are_ends_in_utc_whatever_their_zone(time: str, more: dict[str, Any], ends_at: str, tmp_path: Path) -> None:
+    minutes = read(tmp_path, HEAD + time + ROW, **more).minutes
+    assert (minutes.codes, minutes.rows["ends_at"].tolist()) == (("TSLA",), [np.datetime64(ends_at, "m").item()])
+    assert minutes.rows[["open", "high", "low", "close", "volume"]].tolist() == [(10.0, 10.2, 9.9, 10.1, 100.0)]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "more", "says"),
+    [
+        (HEAD + "2024-11-01 10:31" + ROW, {}, r"time '2024-11-01 10:31' has no time zone; write .* \(--minutes-zone\)"),
+        (HEAD + "2024-11-01" + ROW, NEW_YORK, r"time '2024-11-01' is no time of a whole minute; write"),
+        (HEAD + "2024-11-01T10:31:30Z" + ROW, {}, "is no time of a whole minute"),
+        (HEAD + "2024-13-01T10:31Z" + ROW, {}, "is no time of a whole minute"),
+        (HEAD + "9999-12-31T23:59Z" + ROW, {}, "is no time of a whole minute"),
+        (HEAD + "1730457060" + ROW, {}, "is no time of a whole minute"),
+        (HEAD + "=cmd|' /C calc'!A0" + ROW, {}, "is no time of a whole minute"),
+        (HEAD + ROW, {}, "time '' is no time of a whole minute"),
+        (HEAD + "2024-11-03 01:30" + ROW, NEW_YORK, "is twice or never in America/New_York as clocks change"),
+        (HEAD + "2024-03-10 02:30" + ROW, NEW_YORK, "is twice or never in America/New_York as clocks change"),
+        (HEAD + "2024-11-01 10:31" + ROW, {"minutes_zone": "Mars/Base"}, "time zone 'Mars/Base' is unknown"),
+        (HEAD + "2024-11-01 10:31" + ROW, {"minutes_zone": "../etc"}, "time zone '../etc' is unknown"),
+        (HEAD + "2024-11-05T10:31Z" + ROW, {}, "no row is of a code and day of .*bars.csv; check its codes and times"),
+        (HEAD + "2024-11-01T10:31Z" + ROW.replace("TSLA", "AMZN"), {}, "no row is of a code and day of"),
+        (HEAD + "2024-11-01T10:31Z" + ROW.replace("10.2", "dear"), {}, "column 'high' holds 'dear', expected numbers"),
+        (HEAD.replace("volume", "size") + "2024-11-01T10:31Z" + ROW, {}, "no column for 'volume'"),
+        (HEAD, {}, "no row is of a code and day of"),
+        ("", {}, "can't read"),
+    ],
+)
+def test_a_bad_file_is_an_error_in_a_line(minutes: str, more: dict[str, Any], says: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=says) as caught:
+        read(tmp_path, minutes, **more)
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: Path) -> None:
+    table = "when,ticker,o,h,l,c,v\n" + "".join(
+        f"2024-11-{day}T15:31Z,{code},10,10.2,9.9,10.1,1\n" for day in ("01", "04", "05") for code in ("tsla", "NVDA", "AMZN")
+    )
+    names = {"time": "when", "code": "ticker", "open": "o", "high": "h", "low": "l", "close": "c", "volume": "v"}
+    mapping = {f"minutes.{name}": column for name, column in names.items()}
+    raw = read(tmp_path, table, map=mapping, volume_unit="lot")
+    assert (raw.minutes.codes, len(raw.minutes.rows)) == (("NVDA", "TSLA"), 4)
+    assert set(raw.minutes.rows["volume"]) == {100.0}, "lots, as those of the days"
+    assert "minutes.csv" in raw.source
+    assert len(read(tmp_path, table, map=mapping, first="2024-11-02").minutes.rows) == 2
+    with pytest.raises(UsageError, match=r"map: 'size' is no field of minutes\.csv"):
+        read(tmp_path, table, map={"minutes.size": "v"})
+
+
+def test_faults_refuse_the_import_with_the_first_of_each(tmp_path: Path) -> None:
+    rows = HEAD + "".join(f"2024-11-01T{time}Z{ROW}" for time in ("14:31", "14:31", "14:32")) + "2024-11-02T14:31Z" + ROW
+    raw = read(tmp_path, rows + "2024-11-01T14:33Z,TSLA,10,10.2,10.1,10.1,100\n")
+    with pytest.raises(DataError) as caught:
+        assemble(raw)
+    for words in (
+        "1 minutes_without_bar (first: TSLA 2024-11-02T14:31 UTC)", "1 minutes_repeated (first: TSLA 2024-11-01T14:31 UTC)",
+        "1 minutes_impossible (first: TSLA 2024-11-01T14:33 UTC)",
+    ):  # fmt: skip
+        assert words in str(caught.value)
+
+
+def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
+    times = pd.to_datetime(["2024-11-01 00:00", "2024-11-01 10:31"])
+    cells = {"code": "TSLA", "open": 10.0, "high": 10.2, "low": 9.9, "close": 10.1, "volume": 100.0}
+    path = tmp_path / "minutes.parquet"
+    for zoned, more in ((times, NEW_YORK), (times.tz_localize("America/New_York"), {}), (times.tz_localize(None), {})):
+        pd.DataFrame({"time": zoned, **cells}).to_parquet(path)
+        params = LongParams(bars=str(tmp_path / "bars.csv"), minutes=str(path), venue="us_equity", **more)
+        read(tmp_path, HEAD + "2024-11-01T10:31Z" + ROW)
+        if zoned.tz is None and not more:
+            with pytest.raises(DataError, match="has no time zone"):
+                read_long(params)
+        else:
+            assert [str(end) for end in read_long(params).minutes.rows["ends_at"]] == ["2024-11-01T14:31"]
+
+
+@pytest.mark.shared_data
+def test_hours_of_a_vendor_import_by_command_and_are_counted(
+    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = shared_data / "us_daily", tmp_path / "market"
+    hours = pd.read_csv(folder / "nasdaq100_60min.csv.gz").query("code in ('AAPL', 'TSLA')")
+    hours.to_csv(tmp_path / "hours.csv", index=False)
+    words = ["--bars", str(folder / "nasdaq100_daily.csv.gz"), "--venue", "us_equity", "--minutes", str(tmp_path / "hours.csv")]
+    assert main(["data", "import", "long", *words, "--minutes-length", "60", "--out", str(out)]) == 2
+    assert "has no time zone" in capsys.readouterr().err
+    words += ["--minutes-zone", "America/New_York", "--minutes-length", "60"]
+    assert main(["data", "import", "long", *words, "--out", str(out)]) == 0
+    market = load_snapshot(out)
+    inside = hours[hours["datetime"].str[:10] <= str(market.days[-1])]
+    capsys.readouterr()
+    assert main(["data", "info", str(out)]) == 0
+    assert f"{len(inside)} bars of 2 assets" in capsys.readouterr().out
+    # What is shown at the close of a day ends with the hour before it; the hour of the closing auction and later are not yet known.
+    row, asset = market.day_index("2025-09-29"), market.asset_index["AAPL"]
+    shown = market.as_of(row).minutes("AAPL", row)
+    assert (shown["ends_at"][-1], shown["close"][-1]) == (np.datetime64("2025-09-29T20:00"), 254.35)
+    assert len(market.as_of(row + 1).minutes("AAPL", row)) == len(shown) + 4
+    assert abs(shown["close"][-1] / market.close[row, asset] - 1) < 0.001

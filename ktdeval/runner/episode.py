@@ -47,7 +47,7 @@ class Bookkeeper:
     """Account of an episode from step to step, its first on the day of `base_row`: settles decisions at the next opens."""
 
     def __init__(self, snapshot: MarketSnapshot, tape: MarketTape, trading: TradingConfig, base_row: int) -> None:
-        self.account = open_account(trading, tape.minor_per_unit)
+        self.account = open_account(trading, tape.rules.minor_per_unit)
         self.last: StepRecord | None = None
         self._snapshot = snapshot
         self._tape = tape
@@ -66,7 +66,7 @@ class Bookkeeper:
             return []
         columns = self._snapshot.asset_index
         held_minor = {columns[held.code]: held.value_minor for held in self.last.positions} if self.last else {}
-        return known_breaches(self.account, held_minor, action, self._trading, self._tape.terms)
+        return known_breaches(self.account, held_minor, action, self._trading, self._tape.rules.terms)
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
         """Settle a decision and return its record. Raises InvariantError: the books don't add up."""
@@ -84,7 +84,7 @@ class Bookkeeper:
             overall_reason=decision.overall_reason,
             orders=_orders(codes, decision, booked.outcomes),
             corporate_actions=_named(CorporateActionRecord, codes, booked.corporate_actions),
-            charges=UNSET if self._tape.has_boards else _named(ChargeRecord, codes, booked.charges),
+            charges=UNSET if self._tape.rules.has_boards else _named(ChargeRecord, codes, booked.charges),
             positions=_positions(codes, booked, day),
             cash_minor=booked.after.cash_minor,
             holdings_minor=booked.holdings_minor,
@@ -131,7 +131,7 @@ def _positions(codes: Sequence[str], booked: Settlement, day: TradingDay) -> tup
             shares=held.shares,
             locked=held.locked,
             price_ticks=ticks[asset],
-            value_minor=value_minor(held.shares, ticks[asset], day.units[asset]),
+            value_minor=value_minor(held.shares, ticks[asset], day.rules.units[asset]),
         )
         for asset, held in sorted(booked.after.positions.items())
     )
@@ -175,8 +175,8 @@ class EpisodeParts:
 
     def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
         """Return the ledger of an episode's records."""
-        initial_cash = open_account(self.task.trading, self.tape.minor_per_unit).cash_minor
-        return Ledger(spec.to_json(), initial_cash, records).in_units_of(self.snapshot, self.tape)
+        initial_cash = open_account(self.task.trading, self.tape.rules.minor_per_unit).cash_minor
+        return Ledger(spec.to_json(), initial_cash, records).in_units_of(self.snapshot, self.tape.rules)
 
 
 class TradingEpisode:
@@ -199,7 +199,7 @@ class TradingEpisode:
             lens=lens,
             guard=LeakGuard(lens, parts.snapshot),
             tools=parts.tools,
-            form=ActionForm(parts.task.harness, lens, parts.tape.scales, parts.tape.shorts),
+            form=ActionForm(parts.task.harness, lens, parts.tape.rules.scales, parts.tape.rules.shorts),
             harness=parts.task.harness,
             params=build(CallParams, spec.call, "call"),
             seed=spec.call_seed,
@@ -235,12 +235,12 @@ class TradingEpisode:
             step=record.step,
             total_steps=self.total_steps,
             filled_on=record.filled_on,
-            nav=record.nav_minor / self._parts.tape.minor_per_unit,
+            nav=record.nav_minor / self._parts.tape.rules.minor_per_unit,
             orders=len(record.orders),
             rejections=sum(order.status == "rejected" for order in record.orders),
             tokens=record.input_tokens + record.output_tokens,
             provenance=record.provenance,
-            currency=self._parts.tape.currency,
+            currency=self._parts.tape.rules.currency,
         )
 
     def encode(self, records: Sequence[StepRecord]) -> tuple[str, bytes]:

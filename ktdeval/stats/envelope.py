@@ -148,7 +148,7 @@ def random_envelope(
                 account, turnover = trader.trade(path, account)
                 activity[0] += turnover
             accounts[path] = account
-            worth = account.cash_minor + holdings_minor(account.positions, day.close_ticks, day.units)
+            worth = account.cash_minor + holdings_minor(account.positions, day.close_ticks, day.rules.units)
             nav[path, number + 1] = worth
             activity[1] += len(account.positions)
             activity[2] += account.cash_minor / worth if worth else 0.0
@@ -173,7 +173,7 @@ class _RandomTrader:
 
     def trade(self, path: int, account: Account) -> tuple[Account, float]:
         """Return the account of one trader after its fills, and what it traded as a share of its NAV; `account` is at the open."""
-        nav = nav_minor(account, self.day.open_ticks, self.day.units)
+        nav = nav_minor(account, self.day.open_ticks, self.day.rules.units)
         if nav <= 0:
             return account, 0.0
         after, outcomes = execute(account, self.day, self.orders(path, account.positions, nav))
@@ -191,7 +191,7 @@ class _RandomTrader:
         for amount in moves.trims[: len(trimmed)]:
             asset = trimmed.pop(int(next(chance) * len(trimmed)))
             lots = self._lots(asset, amount * nav)
-            shares = min(lots, (held[asset].shares - 1) // self.day.terms[asset].lot * self.day.terms[asset].lot)
+            shares = min(lots, (held[asset].shares - 1) // self.day.rules.terms[asset].lot * self.day.rules.terms[asset].lot)
             if shares > 0:
                 orders.append(_order(asset, "SELL", shares))
         own = [asset for asset in trimmed if day.member[asset] and not day.limit_up[asset]]
@@ -214,15 +214,15 @@ class _RandomTrader:
         return []
 
     def _buy(self, asset: int, amount: float, nav: int, held: int) -> list[Order]:
-        lot = self.day.terms[asset].lot
-        room = int(self.config.max_weight * nav) * self.day.units[asset] // self.day.open_ticks[asset] - held
-        shares = min(self._lots(asset, amount * nav), room // lot * lot)
-        return [_order(asset, "BUY", shares)] if shares >= self.day.min_buy_shares[asset] else []
+        terms = self.day.rules.terms[asset]
+        room = int(self.config.max_weight * nav) * self.day.rules.units[asset] // self.day.open_ticks[asset] - held
+        shares = min(self._lots(asset, amount * nav), room // terms.lot * terms.lot)
+        return [_order(asset, "BUY", shares)] if shares >= terms.min_buy else []
 
     def _lots(self, asset: int, value_minor: float) -> int:
         """Shares worth about `value_minor` at the open, to the nearest lot: rounding down would lose turnover."""
-        lot = self.day.terms[asset].lot
-        return int(value_minor * self.day.units[asset] / self.day.open_ticks[asset] / lot + 0.5) * lot
+        lot = self.day.rules.terms[asset].lot
+        return int(value_minor * self.day.rules.units[asset] / self.day.open_ticks[asset] / lot + 0.5) * lot
 
 
 def _order(asset: int, side: str, shares: int) -> Order:

@@ -10,8 +10,12 @@ from ktdeval.trading.ledger import (
     PositionRecord as PositionRecord,
     StepRecord as StepRecord,
 )
-from ktdeval.trading.market_tape import MarketRules as MarketRules, MarketTape as MarketTape, TradingDay as TradingDay
-from ktdeval.trading.terms import Terms as Terms, limits_of as limits_of, terms_of as terms_of
+from ktdeval.trading.market_tape import (
+    MarketRules as MarketRules,
+    MarketTape as MarketTape,
+    TradingDay as TradingDay,
+    limit_ppm as limit_ppm,
+)
 from ktdeval.trading.types import (
     Account as Account,
     AccountConfig as AccountConfig,

@@ -92,9 +92,9 @@ def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bo
     """Cash that shorts ask for at the opens: their own value and the initial or the maintenance margin, halves up."""
     needed = 0
     for asset, (shares, _) in positions.items():
-        if shares < 0 and (margin := day.terms[asset].margin):
+        if shares < 0 and (margin := day.rules.terms[asset].margin):
             rate = RATE_SCALE + (margin.initial if initial else margin.maintenance)
-            needed += (-value_minor(shares, day.open_ticks[asset], day.units[asset]) * rate + RATE_SCALE // 2) // RATE_SCALE
+            needed += (-value_minor(shares, day.open_ticks[asset], day.rules.units[asset]) * rate + RATE_SCALE // 2) // RATE_SCALE
     return needed
 
 
@@ -104,7 +104,7 @@ def open_day(account: Account, day: TradingDay) -> tuple[Account, list[Corporate
     """
     positions = {asset: Position(held[0]) if held[1] else held for asset, held in account.positions.items()}
     cash, corporate_actions, charges = account.cash_minor, [], []
-    if day.shorts and any(held[0] < 0 for held in positions.values()):
+    if day.rules.shorts and any(held[0] < 0 for held in positions.values()):
         charges = _borrow_charges(positions, day)
         cash += sum(charge.cash_minor for charge in charges)
     for asset in sorted(day.events.keys() & positions.keys()) if day.events else ():
@@ -115,13 +115,13 @@ def open_day(account: Account, day: TradingDay) -> tuple[Account, list[Corporate
             positions[asset] = Position(change.shares_after)
         else:
             del positions[asset]
-    if day.shorts:
+    if day.rules.shorts:
         cash = _call_margin(cash, positions, day, charges)
     return Account(cash, positions), corporate_actions, charges
 
 
 def _scaled(asset: int, before: int, day: TradingDay) -> CorporateAction:
-    event, unit = day.events[asset], day.units[asset]
+    event, unit = day.events[asset], day.rules.units[asset]
     size = abs(before) * event.ratio_ppb // PPB
     after = size if before >= 0 else -size
     paid = value_minor(before, event.previous_ticks, unit) - ex_value_minor(after, event, bool(day.tradable[asset]), unit)
@@ -132,8 +132,8 @@ def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[
     """Interest on each short since the last close."""
     charges = []
     for asset in sorted(asset for asset, held in positions.items() if held[0] < 0):
-        margin, shares, mark = day.terms[asset].margin, positions[asset].shares, day.previous_ticks[asset]
-        parts = -value_minor(shares, mark, day.units[asset]) * (margin.borrow if margin else 0) * day.nights
+        margin, shares, mark = day.rules.terms[asset].margin, positions[asset].shares, day.previous_ticks[asset]
+        parts = -value_minor(shares, mark, day.rules.units[asset]) * (margin.borrow if margin else 0) * day.nights
         whole = _DAYS_A_YEAR * RATE_SCALE
         if paid := (2 * parts + whole) // (2 * whole):
             charges.append(Charge("borrow", asset, shares, mark, -paid))
@@ -142,7 +142,7 @@ def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[
 
 def _call_margin(cash: int, positions: dict[int, Position], day: TradingDay, charges: list[Charge]) -> int:
     """Close positions as the margin asks for; returns the cash that is left."""
-    ticks, units = day.open_ticks, day.units
+    ticks, units = day.open_ticks, day.rules.units
 
     def largest(side: int) -> list[int]:
         sized = [
@@ -155,7 +155,7 @@ def _call_margin(cash: int, positions: dict[int, Position], day: TradingDay, cha
     def close(asset: int) -> None:
         nonlocal cash
         shares = positions.pop(asset).shares
-        notional, fee = cost(abs(shares), ticks[asset], day.terms[asset], selling=shares > 0)
+        notional, fee = cost(abs(shares), ticks[asset], day.rules.terms[asset], selling=shares > 0)
         change = (notional if shares > 0 else -notional) - fee
         charges.append(Charge("margin_call", asset, -shares, ticks[asset], change, fee))
         cash += change
@@ -190,12 +190,12 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     if len(settlement.outcomes) != len(settlement.action):
         _fail(day, f"{len(settlement.action)} orders have {len(settlement.outcomes)} outcomes")
     after = settlement.after
-    if after.cash_minor < 0 and not (day.shorts and after.cash_minor >= settlement.opened.cash_minor):
+    if after.cash_minor < 0 and not (day.rules.shorts and after.cash_minor >= settlement.opened.cash_minor):
         _fail(day, f"cash is negative: {after.cash_minor}")
     shares = {asset: position[0] for asset, position in settlement.before.positions.items()}
     bought: dict[int, int] = {}
     cash = settlement.before.cash_minor + _scale_holdings(settlement, day, shares) + _pay_charges(settlement, day, shares)
-    cash += _book_fills(settlement, day.terms, shares, bought)
+    cash += _book_fills(settlement, day.rules.terms, shares, bought)
     if after.cash_minor != cash:
         _fail(day, f"cash is {after.cash_minor}, the fills give {cash}")
     holdings = _check_positions(settlement, day, shares, bought)
@@ -207,7 +207,7 @@ def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, i
     """Apply the booked factor changes to `shares`; returns their cash."""
     cash = 0
     for change in settlement.corporate_actions:
-        event, unit = day.events[change.asset], day.units[change.asset]
+        event, unit = day.events[change.asset], day.rules.units[change.asset]
         before = value_minor(change.shares_before, event.previous_ticks, unit)
         takes = change.cash_minor < 0 if change.shares_before > 0 else change.cash_minor > 0
         if shares[change.asset] != change.shares_before or takes:
@@ -225,7 +225,7 @@ def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]
     cash = 0
     for charge in settlement.charges:
         if charge.kind == "margin_call":
-            unit = day.units[charge.asset]
+            unit = day.rules.units[charge.asset]
             off = (charge.cash_minor + charge.fee_minor) * unit + charge.shares * charge.price_ticks
             if abs(off) >= unit or shares.pop(charge.asset, 0) != -charge.shares:
                 _fail(day, f"the margin call of asset {charge.asset} does not close its position at its price")
@@ -256,13 +256,13 @@ def _book_fills(settlement: Settlement, terms: Sequence[Terms], shares: dict[int
 
 def _check_positions(settlement: Settlement, day: TradingDay, shares: dict[int, int], bought: dict[int, int]) -> int:
     """Compare the positions with the expected shares and locks; returns their value at the closes."""
-    positions, ticks, units, holdings = settlement.after.positions, day.close_ticks, day.units, 0
-    if day.shorts:  # what bought a short back is not locked
+    positions, ticks, units, holdings = settlement.after.positions, day.close_ticks, day.rules.units, 0
+    if day.rules.shorts:  # what bought a short back is not locked
         bought = {asset: min(number, max(shares[asset], 0)) for asset, number in bought.items()}
     for asset, (held, locked) in positions.items():
         if held > 0 <= locked <= held:
             holdings += (held * ticks[asset] + units[asset] // 2) // units[asset]
-        elif held < 0 == locked and day.terms[asset].margin:
+        elif held < 0 == locked and day.rules.terms[asset].margin:
             holdings -= (-held * ticks[asset] + units[asset] // 2) // units[asset]
         else:
             _fail(day, f"position {asset} holds {held} shares, {locked} of them locked")

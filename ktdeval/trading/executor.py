@@ -54,9 +54,9 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
     fails.
     """
     opened, corporate_actions, charges = open_day(account, day)
-    open_nav = nav_minor(opened, day.open_ticks, day.unit or day.units)
+    open_nav = nav_minor(opened, day.open_ticks, day.rules.unit or day.rules.units)
     after, outcomes = _execute(opened, day, action, open_nav)
-    held = holdings_minor(after.positions, day.close_ticks, day.unit or day.units)
+    held = holdings_minor(after.positions, day.close_ticks, day.rules.unit or day.rules.units)
     changes, nav = tuple(corporate_actions), after.cash_minor + held
     settlement = Settlement(account, opened, changes, open_nav, action, tuple(outcomes), after, held, nav, tuple(charges))
     check_step(settlement, day, decided_row)
@@ -65,7 +65,7 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
 
 def execute(account: Account, day: TradingDay, action: Action) -> tuple[Account, list[Outcome]]:
     """Fill any orders, legal or not, at the opens; return the new account and one outcome per order, in their order."""
-    return _execute(account, day, action, nav_minor(account, day.open_ticks, day.units))
+    return _execute(account, day, action, nav_minor(account, day.open_ticks, day.rules.units))
 
 
 def _execute(account: Account, day: TradingDay, action: Action, nav: int) -> tuple[Account, list[Outcome]]:
@@ -92,19 +92,19 @@ def _is_well_formed(order: Order, day: TradingDay) -> bool:
         return isinstance(shares, int) and shares >= 1
     if shares is not None or 0.0 <= weight <= 1.0:
         return shares is None
-    return -1.0 <= weight < 0.0 and order.asset is not None and day.terms[order.asset].margin is not None
+    return -1.0 <= weight < 0.0 and order.asset is not None and day.rules.terms[order.asset].margin is not None
 
 
 class _Book:
     """Cash and positions while one day's orders are filled."""
 
-    __slots__ = ("cash", "day", "limits", "nav", "positions")
+    __slots__ = ("cash", "day", "limits", "nav", "positions", "terms")
 
     def __init__(self, account: Account, day: TradingDay, nav: int) -> None:
         self.cash = account.cash_minor
         self.positions = dict(account.positions)
         self.day = day
-        self.limits = day.limits
+        self.limits, self.terms = day.rules.limits, day.rules.terms
         self.nav = nav
 
     def sell(self, order: Order) -> Outcome:
@@ -112,7 +112,7 @@ class _Book:
         asset, day = order.asset, self.day
         if asset is None:
             return _REJECTED["universe"]
-        terms, position = day.terms[asset], self.positions.get(asset)
+        terms, position = self.terms[asset], self.positions.get(asset)
         if position is None:
             if terms.margin is None:
                 return _REJECTED["holding"]
@@ -156,7 +156,7 @@ class _Book:
 
     def _sell_short(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
         """Judge and fill a sell that ends in a short."""
-        day, terms, short = self.day, self.day.terms[asset], wanted - held
+        day, terms, short = self.day, self.terms[asset], wanted - held
         if not day.member[asset]:
             return _REJECTED["universe"]
         if not held and len(self.positions) >= self.limits.max_positions:
@@ -188,7 +188,7 @@ class _Book:
             return _REJECTED["price_limit"]
         if position is None and len(self.positions) >= self.limits.max_positions:
             return _REJECTED["position_limit"]
-        terms, price, wanted = day.terms[asset], day.open_ticks[asset], order.shares
+        terms, price, wanted = self.terms[asset], day.open_ticks[asset], order.shares
         if wanted is None:
             target = self._target_shares(order, price, terms)
             if target <= held:
@@ -199,20 +199,20 @@ class _Book:
             return self._buy_back(asset, wanted, held, price)
         if (held + wanted) * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
             return _REJECTED["weight_limit"]
-        if wanted % terms.lot or wanted < day.min_buy_shares[asset]:
+        if wanted % terms.lot or wanted < terms.min_buy:
             return _REJECTED["lot"]
         return self._fill_buy(asset, wanted, position or _NOTHING, price, terms)
 
     def _fill_buy(self, asset: int, wanted: int, position: Position, price: int, terms: Terms) -> Outcome:
         shares, cash = wanted, self.cash
-        if self.day.shorts:
+        if self.day.rules.shorts:
             cash -= margin_minor(self.positions, self.day, initial=True)
         notional, fee = cost(shares, price, terms, False)
         if notional < terms.minimum_notional:
             return _REJECTED["minimum"]
         if notional + fee > cash:
             shares = _affordable(cash, price, terms)
-            if shares < self.day.min_buy_shares[asset]:
+            if shares < terms.min_buy:
                 return _REJECTED["cash"]
             notional, fee = cost(shares, price, terms, False)
             if notional < terms.minimum_notional:
@@ -225,7 +225,7 @@ class _Book:
 
     def _buy_back(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
         """Judge and fill a buy of what is sold short, and perhaps of more."""
-        day, terms, shares, after = self.day, self.day.terms[asset], wanted, held + wanted
+        day, terms, shares, after = self.day, self.terms[asset], wanted, held + wanted
         if after > 0 and not day.member[asset]:
             return _REJECTED["universe"]
         if after * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:

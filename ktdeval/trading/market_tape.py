@@ -58,13 +58,8 @@ class TradingDay(NamedTuple):
     member: bytes  #: 1 where the asset is in the universe
     limit_up: bytes  #: 1 where the open is too near the upper limit to buy
     limit_down: bytes  #: 1 where the open is too near the lower limit to sell
-    min_buy_shares: tuple[int, ...]  #: smallest buy of each asset in shares (larger on the STAR board)
     events: dict[int, FactorEvent]  #: factor changes of this day by asset; assets without a previous price are absent
-    terms: tuple[Terms, ...]  #: rules of each asset
-    units: tuple[int, ...]  #: `unit` of each asset's terms
-    limits: Limits  #: of the account
-    unit: int | None = None  #: the one of all assets, where nothing can be sold short; None where there are several
-    shorts: bool = False  #: whether any asset can be sold short
+    rules: MarketRules
     previous_ticks: Sequence[int] = ()  #: the mark at the close before, in that day's terms; empty without shorts
     nights: int = 1  #: calendar days since the close before
 
@@ -82,9 +77,14 @@ class MarketRules:
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
         """Rules of a snapshot under a config. Raises DataError: a venue is of another currency than the prices."""
         venues = _venues(snapshot, config)
-        terms = {venue.name: terms_of(venue, config) for venue in venues}
+        usual = {venue.name: terms_of(venue, config) for venue in venues}
+        star = max(config.star_min_shares, config.lot_shares)
+        terms = tuple(
+            usual[venue.name]._replace(min_buy=star) if venue.has_boards and board_of(code) is Board.STAR else usual[venue.name]
+            for venue, code in zip(venues, snapshot.codes, strict=True)
+        )
         scales = (Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for venue in venues)
-        return cls(venues, tuple(terms[venue.name] for venue in venues), tuple(scales), limits_of(config))
+        return cls(venues, terms, tuple(scales), limits_of(config))
 
     @property
     def currency(self) -> str:
@@ -118,16 +118,16 @@ class MarketRules:
 
 
 @dataclass(frozen=True)
-class MarketTape(MarketRules):
+class MarketTape:
     """All days of a snapshot under one set of trading rules, [days, assets] arrays as in `TradingDay`."""
 
+    rules: MarketRules
     open_ticks: IntArray
     close_ticks: IntArray
     tradable: BoolArray
     member: BoolArray
     limit_up: BoolArray
     limit_down: BoolArray
-    min_buy_shares: tuple[int, ...]  #: [assets]
     events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
     nights: tuple[int, ...]  #: [days] calendar days since the day before
 
@@ -141,22 +141,14 @@ class MarketTape(MarketRules):
         marks, references, events = _marks(closes, _settled_factor(snapshot.factor))
         fills, tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
         up, down = _at_limits(snapshot, rules.venues, config, np.where(tradable, fills, 0), references)
-        star_shares = max(config.star_min_shares, config.lot_shares)
         return cls(
-            venues=rules.venues,
-            terms=rules.terms,
-            scales=rules.scales,
-            limits=rules.limits,
+            rules=rules,
             open_ticks=np.where(tradable, fills, references),
             close_ticks=marks,
             tradable=tradable,
             member=snapshot.member,
             limit_up=up,
             limit_down=down,
-            min_buy_shares=tuple(
-                star_shares if venue.has_boards and board_of(code) is Board.STAR else terms.lot
-                for venue, terms, code in zip(rules.venues, rules.terms, snapshot.codes, strict=True)
-            ),
             events=events,
             nights=(1, *np.diff(snapshot.days.astype(np.int64)).tolist()),
         )
@@ -173,14 +165,9 @@ class MarketTape(MarketRules):
             self.member[row].tobytes(),
             self.limit_up[row].tobytes(),
             self.limit_down[row].tobytes(),
-            self.min_buy_shares,
             self.events.get(row, {}),
-            self.terms,
-            self.units,
-            self.limits,
-            self.unit,
-            self.shorts,
-            self.close_ticks[row - 1].tolist() if self.shorts and row else [],
+            self.rules,
+            self.close_ticks[row - 1].tolist() if self.rules.shorts and row else [],
             self.nights[row],
         )
 

@@ -42,6 +42,7 @@ class Terms(NamedTuple):
 
     unit: int  #: ticks of one step's price in a minor unit: `notional = (steps * ticks + unit // 2) // unit`
     lot: int  #: steps in a lot; buys and targets are whole lots
+    min_buy: int  #: smallest buy in steps (larger than a lot on the STAR board)
     buy_rate: int
     sell_rate: int
     minimum_fee: int
@@ -78,6 +79,7 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
     return Terms(
         unit=venue.ticks_per_minor,
         lot=lot,
+        min_buy=lot,
         buy_rate=scaled_int(buy_bps, _BPS),
         sell_rate=scaled_int(sell_bps, _BPS),
         minimum_fee=scaled_int(minimum, minor),

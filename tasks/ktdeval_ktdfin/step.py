@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from ktdeval.attribution import factor_values
 from ktdeval.harness import HarnessConfig
-from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView, find_venue
+from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, Lens, Payload, TextMask, figure
-from ktdeval.trading import Account, Terms, TradingConfig, TradingDay, limits_of, terms_of
+from ktdeval.trading import Account, MarketRules, TradingConfig, TradingDay, limit_ppm
 
 IntArray = npt.NDArray[np.int64]
 
@@ -38,8 +38,7 @@ class Stage:
     harness: HarnessConfig
     trading: TradingConfig
     limit_ppm: IntArray  #: [N] distance from the previous close at which trading stops, in parts per million
-    min_buy_shares: IntArray  #: [N] smallest buy
-    terms: Terms  #: rules of every asset
+    rules: MarketRules
     place: IntArray  #: [N] each asset's place in `lens.order`, the last tie-break of every ranking
     sector_of: IntArray  #: [N] index into `sectors`
     sectors: tuple[str, ...]  #: industry names, ordered by the place of their first asset, which tells nothing about the name
@@ -52,15 +51,13 @@ class Stage:
         harness, trading = limits
         sectors = tuple(dict.fromkeys(snapshot.industries[asset] for asset in lens.order))
         number = {name: index for index, name in enumerate(sectors)}
-        star_shares = max(trading.star_min_shares, trading.lot_shares)
         return cls(
             lens=lens,
             base_row=base_row,
             harness=harness,
             trading=trading,
-            limit_ppm=np.array([round(limit_stop_pct(board, trading) * PPM / 100) for board in snapshot.boards], dtype=np.int64),
-            min_buy_shares=np.array([star_shares if board is Board.STAR else trading.lot_shares for board in snapshot.boards]),
-            terms=terms_of(find_venue("a_share"), trading),
+            limit_ppm=np.array([limit_ppm(board, trading) for board in snapshot.boards], dtype=np.int64),
+            rules=MarketRules.of(snapshot, trading),
             place=np.array(lens.place, dtype=np.int64),
             sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),
             sectors=sectors,
@@ -220,11 +217,8 @@ class Step:
             row=self.view.day + 1,
             open_ticks=ticks,
             close_ticks=ticks,
-            min_buy_shares=tuple(self.stage.min_buy_shares.tolist()),
             events={},
-            terms=(self.stage.terms,) * len(ticks),
-            units=(self.stage.terms.unit,) * len(ticks),
-            limits=limits_of(self.stage.trading),
+            rules=self.stage.rules,
             tradable=self.has_bar.tobytes(),
             member=self.member.tobytes(),
             limit_up=self.limit_up.tobytes(),

@@ -132,7 +132,7 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
     snapshot, made = market(), task()
     scene = scene_of(snapshot)
     tape = MarketTape.from_snapshot(snapshot, made.trading)
-    form = ActionForm(made.harness, scene.lens, tape.scales, tape.shorts)
+    form = ActionForm(made.harness, scene.lens, tape.rules.scales, tape.rules.shorts)
     scene.observe(0, snapshot.as_of(62), None, None)
 
     def orders(*asked: dict[str, Any]) -> Any:

@@ -16,20 +16,20 @@ from ktdeval.errors import InvariantError
 from ktdeval.market.venue import find_venue
 from ktdeval.trading.account import Settlement, check_step, holdings_minor, nav_minor, open_account, open_day, value_minor
 from ktdeval.trading.executor import settle
-from ktdeval.trading.market_tape import FactorEvent, MarketTape, TradingDay, ex_price_ticks
+from ktdeval.trading.market_tape import FactorEvent, MarketRules, MarketTape, TradingDay, ex_price_ticks
 from ktdeval.trading.terms import PPB, limits_of, terms_of
-from ktdeval.trading.types import Account, CorporateAction, Order, Position, TradingConfig
+from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
-TERMS = (terms_of(find_venue("a_share"), CONFIG),) * 2
-UNITS = (100, 100)
+A_SHARE = find_venue("a_share")
+RULES = MarketRules((A_SHARE,) * 2, (terms_of(A_SHARE, CONFIG),) * 2, (Scale(),) * 2, limits_of(CONFIG))
 
 
 def day_with(events: dict[int, FactorEvent], ticks: int = 100_000) -> TradingDay:
     """A fill day of two assets on which only factor changes matter."""
     one, zero = b"\x01\x01", b"\x00\x00"
-    return TradingDay(1, [ticks, ticks], [ticks, ticks], one, one, zero, zero, (100, 100), events, TERMS, UNITS, limits_of(CONFIG))
+    return TradingDay(1, [ticks, ticks], [ticks, ticks], one, one, zero, zero, events, RULES)
 
 
 def change(previous_ticks: int, ratio_ppb: int) -> dict[int, FactorEvent]:
@@ -81,19 +81,18 @@ def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, rati
 def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:
     market = make_market([CODES["main"]], [[10.01], [None], [None]], factor=[[1.0], [1.0], [1.7]])
     days, account = MarketTape.from_snapshot(market, CONFIG), Account(0, {0: Position(1_100)})
-    before = nav_minor(account, days.day(1).close_ticks, UNITS)
+    before = nav_minor(account, days.day(1).close_ticks, RULES.units)
     opened, _, _ = open_day(account, days.day(2))
-    assert (
-        nav_minor(opened, days.day(2).open_ticks, UNITS) == nav_minor(opened, days.day(2).close_ticks, UNITS) == before == 1_101_100
-    )
+    marks = (days.day(2).open_ticks, days.day(2).close_ticks)
+    assert [nav_minor(opened, ticks, RULES.units) for ticks in marks] == [before, before] == [1_101_100] * 2
 
 
 def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
     market = make_market([CODES["main"]], [[10.0], [None], [None], [None]], closes=[[10.2], [None], [None], [None]])
     delisted = MarketTape.from_snapshot(market, CONFIG).day(3)
-    assert nav_minor(Account(3, {0: Position(100)}), delisted.close_ticks, UNITS) == 102_003
+    assert nav_minor(Account(3, {0: Position(100)}), delisted.close_ticks, RULES.units) == 102_003
     assert [value_minor(1, ticks, 100) for ticks in (49, 50, 149, 150)] == [0, 1, 1, 2]
-    assert holdings_minor({0: Position(1), 1: Position(1)}, [50, 50], UNITS) == 2, "each position for itself"
+    assert holdings_minor({0: Position(1), 1: Position(1)}, [50, 50], RULES.units) == 2, "each position for itself"
     assert open_account(CONFIG) == Account(100_000_000, {})
 
 

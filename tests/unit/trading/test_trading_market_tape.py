@@ -7,7 +7,7 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import Board
-from ktdeval.trading.market_tape import FactorEvent, MarketTape, ex_price_ticks, limit_ppm
+from ktdeval.trading.market_tape import FactorEvent, MarketRules, MarketTape, ex_price_ticks, limit_ppm
 from ktdeval.trading.terms import scaled_int
 from ktdeval.trading.types import TradingConfig
 from trading_market import CODES, make_market
@@ -80,8 +80,8 @@ def test_membership_and_smallest_orders_come_with_the_day() -> None:
     market = make_market([MAIN, STAR], [[10.0, 50.0], [10.0, 50.0]], member=[[True, True], [True, False]])
     days = MarketTape.from_snapshot(market, CONFIG)
     assert days.day(1).member == b"\x01\x00"
-    assert days.day(1).min_buy_shares == (100, 200)
-    assert MarketTape.from_snapshot(market, TradingConfig(lot_shares=500)).min_buy_shares == (500, 500)
+    assert [terms.min_buy for terms in days.day(1).rules.terms] == [100, 200]
+    assert {terms.min_buy for terms in MarketRules.of(market, TradingConfig(lot_shares=500)).terms} == {500}
 
 
 def test_a_day_outside_and_a_price_of_another_unit_are_data_errors() -> None:

@@ -129,7 +129,10 @@ def check_same(
         reference.overnight(book, market, row)
         seen.update(("overnight", "odd" if change.shares_after % 100 else "even", None) for change in changes)
         for action in actions:
-            assert nav_minor(account, day.open_ticks, day.units) == reference.net_asset_value(book, market, row, at_open=True) * 100
+            assert (
+                nav_minor(account, day.open_ticks, day.rules.units)
+                == reference.net_asset_value(book, market, row, at_open=True) * 100
+            )
             account, outcomes = execute(account, day, action)
             expected = reference.trade(book, market, row, instructions(action), rules)
             for order, outcome, result in zip(action, outcomes, expected, strict=True):
@@ -144,7 +147,10 @@ def check_same(
             }
             assert {asset: (shares, shares - locked) for asset, (shares, locked) in account.positions.items()} == held
             assert account.cash_minor == book.cash * 100
-        assert nav_minor(account, day.close_ticks, day.units) == reference.net_asset_value(book, market, row, at_open=False) * 100
+        assert (
+            nav_minor(account, day.close_ticks, day.rules.units)
+            == reference.net_asset_value(book, market, row, at_open=False) * 100
+        )
     return seen
 
 

@@ -47,7 +47,7 @@ def play(market: MarketSnapshot, *actions: Action, venue: Venue | None = PLAIN, 
     """Settle one action a day from the second day on, from 10,000 in cash."""
     config = dataclasses.replace(config, venue=venue, initial_cash=10_000)
     tape = MarketTape.from_snapshot(market, config)
-    account, settled = open_account(config, tape.minor_per_unit), []
+    account, settled = open_account(config, tape.rules.minor_per_unit), []
     for row, action in enumerate(actions, start=1):
         settled.append(settle(account, tape.day(row), action, row - 1))
         account = settled[-1].after

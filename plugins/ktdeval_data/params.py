@@ -199,6 +199,7 @@ class TwinParams:
     seed: int = option(7, help="seed of the generator; each seed is another market", minimum=0)
     first: str = option("2022-06-01", help="first day (ISO date)")
     last: str = option("2026-05-15", help="last day (ISO date)")
+    minute_days: int = option(0, help="last days that have bars of each minute, too", minimum=0, maximum=60)
     effect: float = option(1.0, help="multiplies what follows reports in the news; 0: news that say nothing", minimum=0, maximum=5)
 
 

@@ -16,9 +16,7 @@ import yaml
 from ktdeval.market import BoolArray, Document, Entity, FloatArray
 
 NEWS = yaml.safe_load(Path(__file__).with_name("twin_news.yaml").read_text(encoding="utf-8"))
-DAY_MINUTES = (
-    23 * 60 - 10
-)  #: Before a session's close, in which its items are known: after the close before, even on the shortest day
+DAY_MINUTES = 23 * 60 - 10  #: Before a session's close, when its items are known: after the last close, even on the shortest day
 
 
 class Named(NamedTuple):

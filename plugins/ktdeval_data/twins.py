@@ -18,7 +18,7 @@ import yaml
 from numpy.typing import NDArray
 
 from ktdeval.errors import DataError
-from ktdeval.market import Close, Document, Documents, FloatArray, Instrument, MarketSnapshot, SnapshotMeta, find_venue, sessions
+from ktdeval.market import Close, Documents, FloatArray, Instrument, MarketSnapshot, MinuteBars, SnapshotMeta, find_venue, sessions
 from ktdeval.seeds import derive_seed
 from ktdeval_data.params import TWIN_VERSION, TwinParams
 from ktdeval_data.twin_news import Named, draw_news, entities, write_news
@@ -52,7 +52,7 @@ def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapp
     parts = []
     for name, count in plan["assets"].items():
         own = {"label": name, "news_effect": GROUPS[name].news_effect * params.effect, "close": Close.parse(plan["close"])}
-        group = Group(**vars(GROUPS[name]) | own)
+        group = Group(**vars(GROUPS[name]) | own, minute_days=params.minute_days)
         parts.append(_make_part(partial(draw, name), group, _name_assets(group, count, words), common.reindex(calendars[name])))
     truth = {name: pd.concat([part.truth[name] for part in parts], ignore_index=True) for name in ("assets", "news")}
     truth["markets"] = pd.concat([part.truth["markets"] for part in parts], axis=1, sort=True).rename_axis("date").reset_index()
@@ -73,14 +73,8 @@ def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[Named]:
     for place in range(count):
         first, second, product, given, family = (next(words) for _ in range(5))
         code = group.code.format(letters=first[:4].upper(), place=place)
-        words_of = (
-            group.name.format(first=first, second=second),
-            first,
-            sectors[place % len(sectors)],
-            product,
-            f"{given} {family}",
-        )
-        named.append(Named(code, *words_of))
+        name, sector = group.name.format(first=first, second=second), sectors[place % len(sectors)]
+        named.append(Named(code, name, first, sector, product, f"{given} {family}"))
     return sorted(named)
 
 
@@ -91,7 +85,8 @@ class Part(NamedTuple):
     named: Sequence[Named]
     bars: Mapping[str, pd.DataFrame]  # name -> [S, n], by day and code
     truth: Mapping[str, pd.DataFrame]  # as of `make_with_files`, markets by day
-    items: Sequence[Document]  # the news in words
+    items: Sequence[Any]  # the news in words, as `Document`
+    minutes: pd.DataFrame  # of the last days, as of `MinuteBars.of`
 
 
 def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Series) -> Part:
@@ -113,7 +108,8 @@ def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Seri
         "assets": pd.DataFrame({"code": codes, "group": group.label, "beta": beta, "own_volatility": own}),
         "news": news[["code", "date", "class", "direction", "effect", "days"]],
     }
-    return Part(group, named, {name: pd.DataFrame(grid, days, codes) for name, grid in bars.items()}, truth, items)
+    minutes = _minutes(draw("minutes"), group, bars, days.to_numpy(), np.array(codes, dtype=object))
+    return Part(group, named, {name: pd.DataFrame(grid, days, codes) for name, grid in bars.items()}, truth, items, minutes)
 
 
 def _listings(rng: np.random.Generator, group: Group, shape: tuple[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -168,6 +164,26 @@ def _bars(draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, trad
     return bars | {"volume": volume, "amount": amount, "factor": factor}
 
 
+def _minutes(rng: np.random.Generator, group: Group, bars: Mapping[str, FloatArray], days: Any, codes: Any) -> pd.DataFrame:
+    """Bars of each minute of the last sessions, made of a random bridge, that together are the daily bars."""
+    session, asset = np.nonzero(np.isfinite(bars["close"]) & (np.arange(len(days)) >= len(days) - group.minute_days)[:, None])
+    first, high, low, last, volume = (bars[name][session, asset][:, None] for name in ("open", "high", "low", "close", "volume"))
+    count, rows = group.session_minutes, np.arange(len(session))
+    gone, walk = np.arange(1, count + 1) / count, np.cumsum(rng.standard_normal((len(rows), count)), axis=1)
+    path = np.log(last / first) * gone + np.log(high / low) / np.sqrt(count) * (walk - gone * walk[:, -1:])
+    closes = np.clip(np.round(first * np.exp(path), group.price_decimals), low, high)
+    closes[:, -1:] = last
+    opens = np.concatenate([first, closes[:, :-1]], axis=1)
+    highs, lows = np.maximum(opens, closes), np.minimum(opens, closes)
+    highs[rows, highs.argmax(axis=1)], lows[rows, lows.argmin(axis=1)] = high[:, 0], low[:, 0]
+    traded = np.round(np.diff(np.round(volume * gone, group.volume_decimals), axis=1, prepend=0.0), group.volume_decimals)
+    venue = find_venue(group.venue)
+    end = np.array([Close.parse(f"{venue.close} {venue.zone}").instant(day) for day in days[session]], "M8[us]")[:, None]
+    ends = end - np.arange(count)[::-1].astype("m8[m]")
+    grids = {"ends_at": ends, "open": opens, "high": highs, "low": lows, "close": closes, "volume": traded}
+    return pd.DataFrame({"code": np.repeat(codes[asset], count), **{name: grid.ravel() for name, grid in grids.items()}})
+
+
 def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
     """Lay the groups on the days of the market, the assets by ascending code."""
     group_of = {one: part.group for part in parts for one in part.named}
@@ -190,6 +206,7 @@ def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
         indices=index,
         index_names={code: code for code in index},
         instruments=tuple(Instrument(at.kind, find_venue(at.venue).currency, at.venue) for at in map(group_of.__getitem__, named)),
+        minutes=MinuteBars.of(pd.concat([part.minutes for part in parts])),
         documents=Documents.of((item for part in parts for item in part.items), parts[0].group.close, entities(named)),
         **grids,
     )

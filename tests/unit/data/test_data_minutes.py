@@ -1,7 +1,8 @@
-"""Bars within days from tables of vendors."""
+"""Bars within days from tables of vendors, and those of synthetic markets."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import load_snapshot
+from ktdeval.market import MarketSnapshot, load_snapshot
 from ktdeval.market.assembly import assemble
+from ktdeval.market.quality import check, raw_from_snapshot
+from ktdeval.market.storage import snapshot_id
 from ktdeval_data.long_table import read_long
-from ktdeval_data.params import LongParams
+from ktdeval_data.params import LongParams, TwinParams
+from ktdeval_data.twins import make_twin
 
 BARS = "date,code,open,high,low,close,volume\n" + "".join(
     f"{day},{code},10,10.5,9.5,10,5000\n" for day in ("2024-11-01", "2024-11-04") for code in ("TSLA", "NVDA")
@@ -144,3 +148,32 @@ def test_hours_of_a_vendor_import_by_command_and_are_counted(
     assert (shown["ends_at"][-1], shown["close"][-1]) == (np.datetime64("2025-09-29T20:00"), 254.35)
     assert len(market.as_of(row + 1).minutes("AAPL", row)) == len(shown) + 4
     assert abs(shown["close"][-1] / market.close[row, asset] - 1) < 0.001
+
+
+@pytest.fixture(scope="module", params=["us", "crypto", "mixed"])
+def twin(request: pytest.FixtureRequest) -> tuple[MarketSnapshot, MarketSnapshot]:
+    """A synthetic market with minutes of its last days, and without."""
+    ranges = {"first": "2024-08-01", "last": "2024-11-06"}  # clocks went back on 2024-11-03
+    return make_twin(request.param, TwinParams(**ranges, minute_days=6)), make_twin(request.param, TwinParams(**ranges))
+
+
+def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(twin: tuple[MarketSnapshot, MarketSnapshot]) -> None:
+    market, plain = twin
+    assert not plain.minutes
+    assert snapshot_id(replace(market, minutes=plain.minutes)) == snapshot_id(plain) != snapshot_id(market)
+    assert [one.count for one in check(raw_from_snapshot(market)) if one.kind.startswith("minutes")] == [len(market.minutes.rows)]
+    end, seen = len(market.days) - 1, 0
+    for row in range(len(market.days)):
+        for asset, code in enumerate(market.codes):
+            bars = market.as_of(row).minutes(code, row)
+            if not len(bars):
+                assert row <= end - 4 or not np.isfinite(market.close[row, asset])
+                continue
+            seen += len(bars)
+            assert len(bars) == (1440 if market.kinds[asset] == "crypto" else 390)
+            whole = (bars["open"][0], bars["high"].max(), bars["low"].min(), bars["close"][-1])
+            assert whole == tuple(getattr(market, part)[row, asset] for part in ("open", "high", "low", "close"))
+            assert bars["volume"].sum() == pytest.approx(market.volume[row, asset])
+            assert (bars["volume"] >= 0).all()
+            assert (bars["open"][1:] == bars["close"][:-1]).all()
+    assert seen == len(market.minutes.rows) > 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance, sell_sh
 
 SCREENS = ("MOM_12_1", "-RV_60", "ILLIQ", "REV_ON", "-MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "-CV_VOL")
 MOST_FACTORS = 6  # that one screen takes
+_NEAREST = {"MOM_12_1": "return_60d_pct", "RV_60": "volatility_20d_pct"}
 
 
 class KeylessModel:
@@ -74,6 +75,15 @@ class KeylessModel:
         """Return the overall reason."""
         buys = sum(intent.side == "BUY" for intent in intents)
         return f"{buys} buys and {len(intents) - buys} sells by rule." if intents else "Nothing to change by rule."
+
+
+def _figure(row: Row, name: str) -> float | None:
+    """Figure of a row; of a table that shows other figures than the style factors, the nearest one that it shows."""
+    if name in row:
+        return cast("float | None", row[name])
+    if name == "ILLIQ" and {"close", "volume"} <= row.keys():
+        return -float(row["close"] or 0.0) * float(row["volume"] or 0.0)
+    return row.get(_NEAREST.get(name, ""))
 
 
 def buyable(rows: Sequence[Row]) -> list[Row]:
@@ -202,10 +212,10 @@ class RankModel(KeylessModel):
         return rows
 
     def _is_scored(self, row: Row) -> bool:
-        return all(row.get(figure) is not None for figure in self.weights)
+        return all(_figure(row, figure) is not None for figure in self.weights)
 
     def _score(self, row: Row) -> float:
-        return math.fsum(weight * row[figure] for figure, weight in self.weights.items())
+        return math.fsum(weight * (_figure(row, figure) or 0.0) for figure, weight in self.weights.items())
 
     def _order(self, row: Row) -> tuple[float, ...]:
         """Best first; equal figures fall to the other figures of the row, never to its label or its place."""

@@ -10,10 +10,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ktdeval.contracts import EpisodeSpec, Window
 from ktdeval.errors import ConfigError, LeakError
+from ktdeval.harness import Message, ModelRequest, ToolSpec
 from ktdeval.harness.action import ActionForm
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
 from ktdeval.market.documents import Close, Entity
@@ -21,6 +23,8 @@ from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
 from ktdeval_markets.task import MarketTask, venue_line
+from ktdeval_models.catalogue import make_builtin
+from ktdeval_models.params import EqualWeightParams, RankParams
 from trading_market import make_market
 
 CODES = ("BTC", "COST", "TSLA")
@@ -158,6 +162,21 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
         "overall_reason": "",
     }
     assert plain.parse(json.dumps(asked)).failure == "schema", "whole shares where nothing is cut"
+
+
+@pytest.mark.parametrize(
+    ("name", "best"),
+    [("momentum", lambda table: table["return_60d_pct"]), ("low_volatility", lambda table: -table["volatility_20d_pct"]),
+     ("equal_weight", lambda table: table["close"] * table["volume"])],
+)  # fmt: skip
+def test_models_that_rank_by_a_style_factor_rank_by_the_nearest_figure_where_none_is_shown(name: str, best: Any) -> None:
+    user = scene_of(market()).observe(0, market().as_of(67), None, None).user
+    table = pd.DataFrame(data=(shown := state_of(user)["candidates"])["rows"], columns=shown["columns"]).set_index("stock_id")
+    trading = table[table["status"] == "trading"]
+    model = make_builtin(name, {"equal_weight": EqualWeightParams}.get(name, RankParams)(positions=1))
+    request = ModelRequest((Message("user", user),), tools=(ToolSpec("submit_action", "", {}),), tool_choice="submit_action")
+    (order,) = json.loads(model.reply(request).tool_calls[0].arguments)["orders"]
+    assert (order["stock_id"], order["side"]) == (best(trading.astype({"close": float, "volume": float})).idxmax(), "BUY")
 
 
 def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() -> None:

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.jsonio import JsonValue
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.venue import FillRule
 from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import MetricValue, built_in
@@ -70,41 +70,20 @@ def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
 @lru_cache(maxsize=4)
 def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
     ledger, market = same_ledger.value, same_market.value
-    rows = day_rows(market, ledger.days).tolist()
+    rows, columns = day_rows(market, ledger.days).tolist(), market.asset_index
     filled = [
-        (row, order.code, order)
+        (order, next_return(market, row, columns[order.code], ledger.fill(order.code)))
         for row, step in zip(rows, ledger.steps, strict=True)
         for order in step.orders
         if order.code is not None and order.filled_shares
     ]
-    submitted = sum(len(step.orders) for step in ledger.steps)
-    columns = market.asset_index
-    places = np.array([(row, columns[code]) for row, code, _ in filled], dtype=np.int64).reshape(-1, 2).T
-    if ledger.version == 1:
-        changes = _next_open_returns(market, *places)
-    else:
-        fills = [ledger.scale(code).fill for _, code, _ in filled]
-        changes = np.array(
-            [next_return(market, row, asset, fill) for row, asset, fill in zip(*places.tolist(), fills, strict=True)]
-        )
-    buys = np.array([order.side == "BUY" for _, _, order in filled], dtype=bool)
-    successes = np.where(buys, changes > 0, changes < 0).tolist()
-    known = np.isfinite(changes).tolist()
     forecasts = tuple(
-        Forecast(float(order.confidence), success)
-        for (_, _, order), success, judged in zip(filled, successes, known, strict=True)
-        if judged
+        Forecast(float(order.confidence), change > 0 if order.side == "BUY" else change < 0)
+        for order, change in filled
+        if math.isfinite(change)
     )
+    submitted = sum(len(step.orders) for step in ledger.steps)
     return JudgedOrders(forecasts, submitted - len(filled), len(filled) - len(forecasts))
-
-
-def _next_open_returns(market: MarketSnapshot, rows: IntArray, assets: IntArray) -> FloatArray:
-    """Adjusted return from one open to the next trading day's; NaN where the snapshot has no next open."""
-    opens = market.adjusted_open
-    known = rows + 1 < len(opens)
-    changes: FloatArray = np.full(len(rows), np.nan)
-    changes[known] = opens[rows[known] + 1, assets[known]] / opens[rows[known], assets[known]] - 1.0
-    return changes
 
 
 def next_return(market: MarketSnapshot, row: int, asset: int, fill: FillRule | None = None) -> float:

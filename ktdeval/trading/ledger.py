@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.jsonio import JsonObject
 from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.venue import FillRule
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.trading.types import Provenance, Scale, Status
 from ktdeval.typed import Value
@@ -150,6 +151,10 @@ class Ledger:
     def scale(self, code: str | None) -> Scale:
         """Units of the prices and quantities of a code; those of A-shares where it is none that is known."""
         return self.scales.get(code or "", A_SHARE_SCALE)
+
+    def fill(self, code: str) -> FillRule | None:
+        """Price that fills of a code are at; None in A-shares, where it is the next open."""
+        return self.scale(code).fill if self.scales else None
 
     def in_units_of(self, market: MarketSnapshot, rules: MarketRules) -> Ledger:
         """Return the ledger in the units that its integers have where it was kept on a market under these rules."""

@@ -16,7 +16,6 @@ from ktdeval.registry import Plugins
 from ktdeval.stats import next_return
 from ktdeval.trading import Ledger, OrderRecord, StepRecord
 from ktdeval_view.records import EpisodeRecords, submitted_handles
-from ktdeval_view.units import fill_of
 
 _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
 """Days around an episode of which closes are shown, so that its first and last orders have a surrounding too."""
@@ -46,9 +45,9 @@ def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> lis
     a figure that the market lacks.
     """
     row = market.day_index(step.filled_on)
-    columns = [None if order.code is None else market.asset_index.get(order.code) for order in step.orders]
+    columns = [market.asset_index.get(order.code or "") for order in step.orders]
     return [
-        None if column is None else _facts(market, row, column, order, fill_of(ledger, order.code))
+        None if column is None else _facts(market, row, column, order, ledger.fill(order.code or ""))
         for order, column in zip(step.orders, columns, strict=True)
     ]
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ktdeval.jsonio import JsonValue
-from ktdeval.market import FillRule
 from ktdeval.trading import Ledger, StepRecord
 from ktdeval.typed import to_plain
 
 _MONEY = "_minor"  #: End of the names of money in a step record's JSON
 _QUANTITIES = frozenset({"shares", "filled_shares", "shares_before", "shares_after", "locked"})
-
-
-def fill_of(ledger: Ledger, code: str | None) -> FillRule | None:
-    """Return the price that fills of a code are at; None in A-shares, where it is the next open."""
-    return ledger.scale(code).fill if ledger.scales else None
 
 
 def step_in_units(ledger: Ledger, step: StepRecord) -> dict[str, JsonValue]:

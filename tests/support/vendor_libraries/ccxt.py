@@ -62,7 +62,7 @@ class bitstamp:
         assert timeframe == "1d"
         start = since // 1000
         params = {"step": 86400, "start": start, "end": start + 86400 * limit - 1, "limit": limit}
-        rows = self._get(f"ohlc/{self._markets[symbol]['id']}", params)["data"]["ohlc"]
+        rows = self._get(f"ohlc/{self._markets[symbol]['id']}", params).get("data", {}).get("ohlc", [])
         return [
             [int(row["timestamp"]) * 1000, *(float(row[n]) for n in ("open", "high", "low", "close", "volume"))] for row in rows
         ]

@@ -160,17 +160,21 @@ def test_what_a_library_can_not_do_is_one_line(
         error = capsys.readouterr().err
         assert words in error
         assert error.count("\n") == 1
-    # A page that is none is asked for again, and a refusal is not.
+    # A page that is none is asked for again (ccxt takes one for a page without bars), and a refusal is not.
     server.edit = lambda api, params, reply: {}
     assert main(fetch(vendor, tmp_path / "n")) == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("ktdeval: error: " + {"yfinance": "yfinance history: ", "ccxt": "ccxt bitstamp fetch_ohlcv: "}[vendor])
+    words = {"yfinance": "yfinance history: ", "ccxt": "ccxt fetch_ohlcv: no rows for bars from 2023-10-18"}[vendor]
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"ktdeval: error: {words}")
     if vendor == "ccxt":
         server.asked.clear()
         server.edit, server.faults = (lambda api, params, reply: reply), {0: (401, {})}
         assert main(fetch(vendor, tmp_path / "o")) == 2
         assert "ccxt bitstamp fetch_ohlcv: AuthenticationError: " in capsys.readouterr().err
         assert len(server.asked) == 1
+        server.faults = dict.fromkeys(range(1, 20), (503, {}))
+        assert main(fetch(vendor, tmp_path / "o")) == 2
+        assert "ccxt bitstamp fetch_ohlcv: ExchangeNotAvailable: " in capsys.readouterr().err
+        assert len(server.asked) == 1 + 9
 
 
 @pytest.mark.parametrize(("vendor_name", "market"), [("yfinance", "us"), ("ccxt", "crypto")])

@@ -123,7 +123,9 @@ def needs_market(task: Any) -> bool:
 
 
 def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
-    """Why a task can't be about a market, in words: one that is about A-shares and their index says `needs_a_shares = True`."""
+    """Why a task can't be about a market, in words: it says `needs_a_shares` (and their index) or `needs_minutes` of itself."""
+    if getattr(task, "needs_minutes", False) and not snapshot.minutes:
+        return f"{task.name} shows bars within days; {snapshot.meta.name} has none: import some (--minutes), or choose other --data"
     if not getattr(task, "needs_a_shares", False):
         return None
     others = [f"{code} of {venue}" for code, venue in zip(snapshot.codes, snapshot.venues, strict=True) if venue != "a_share"]

@@ -165,13 +165,14 @@ def _bars(draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, trad
 
 
 def _minutes(rng: np.random.Generator, group: Group, bars: Mapping[str, FloatArray], days: Any, codes: Any) -> pd.DataFrame:
-    """Bars of each minute of the last sessions, made of a random bridge, that together are the daily bars."""
+    """Bars of each minute of the last sessions, of a random bridge between low and high, that together are the daily bars."""
     session, asset = np.nonzero(np.isfinite(bars["close"]) & (np.arange(len(days)) >= len(days) - group.minute_days)[:, None])
     first, high, low, last, volume = (bars[name][session, asset][:, None] for name in ("open", "high", "low", "close", "volume"))
-    count, rows = group.session_minutes, np.arange(len(session))
+    count, rows, span = group.session_minutes, np.arange(len(session)), np.maximum(high - low, 1e-12)
     gone, walk = np.arange(1, count + 1) / count, np.cumsum(rng.standard_normal((len(rows), count)), axis=1)
     path = np.log(last / first) * gone + np.log(high / low) / np.sqrt(count) * (walk - gone * walk[:, -1:])
-    closes = np.clip(np.round(first * np.exp(path), group.price_decimals), low, high)
+    reflected = high - np.abs((first * np.exp(path) - low) % (2.0 * span) - span)
+    closes = np.clip(np.round(reflected, group.price_decimals), low, high)
     closes[:, -1:] = last
     opens = np.concatenate([first, closes[:, :-1]], axis=1)
     highs, lows = np.maximum(opens, closes), np.minimum(opens, closes)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,8 @@ ASSET_COLUMNS = ("stock_id", "kind", "status", *_PARTS, "volume", *_FIGURES)
 POSITION_COLUMNS = ("stock_id", "shares", "locked_shares", "last_close", "value", "weight", "member", "status")
 ORDER_COLUMNS = ("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price", "cost")
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
+INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *_PARTS, "volume")
+SESSION_BARS, SESSION_DAYS = 20, 10  #: Most bars of a session, and how many days back its last one is looked for
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
 
 
@@ -36,6 +38,7 @@ class Stage:
     shown: int  #: most assets in the table
     news: int  #: most documents shown; 0: none, and no word of them
     news_days: int  #: days that they may be old
+    intraday: int = 0  #: most assets whose last session is shown; 0: none, and no word of it
 
     def money(self, minor: int) -> Payload:
         """An amount of the account in units of its currency."""
@@ -102,15 +105,8 @@ def _order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
     asset, scale = stage.scale(order.code)
     ordered = None if order.shares is None else Shares(asset, order.shares / scale.steps_per_unit)
     price = Price(asset, order.price_ticks / scale.ticks_per_unit) if order.filled_shares else None
-    return (
-        AssetRef(asset),
-        *head,
-        ordered,
-        *tail,
-        Shares(asset, order.filled_shares / scale.steps_per_unit),
-        price,
-        stage.money(order.fee_minor),
-    )
+    filled = Shares(asset, order.filled_shares / scale.steps_per_unit)
+    return (AssetRef(asset), *head, ordered, *tail, filled, price, stage.money(order.fee_minor))
 
 
 def status(view: MarketView, asset: int) -> str:
@@ -121,17 +117,42 @@ def status(view: MarketView, asset: int) -> str:
 
 
 def assets(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
+    """Figures of members and of what is held."""
+    closes = _closes(view)
+    return table(ASSET_COLUMNS, [_asset_row(stage, view, closes, asset) for asset in listed(stage, view, last, stage.shown)])
+
+
+def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -> list[int]:
     """Members and what is held, in the episode's own order; the most traded ones where there are too many to show."""
     day, order = view.day, stage.lens.order
     held = {stage.snapshot.asset_index[position.code] for position in (last.positions if last else ())}
-    listed = [asset for asset in order if view.member[day, asset] or asset in held]
-    if len(listed) > stage.shown:
-        window = slice(max(0, day + 1 - LIQUIDITY_DAYS), day + 1)
-        traded = np.nan_to_num(view.volume[window] * view.close[window]).sum(axis=0)
-        most = set(sorted(listed, key=lambda asset: (asset not in held, -traded[asset]))[: stage.shown])
-        listed = [asset for asset in listed if asset in most]
-    closes = _closes(view)
-    return table(ASSET_COLUMNS, [_asset_row(stage, view, closes, asset) for asset in listed])
+    found = [asset for asset in order if view.member[day, asset] or asset in held]
+    window = slice(max(0, day + 1 - LIQUIDITY_DAYS), day + 1)
+    traded = np.nan_to_num(view.volume[window] * view.close[window]).sum(axis=0)
+    chosen = set(sorted(found, key=lambda asset: (asset not in held, -traded[asset]))[:most])
+    return [asset for asset in found if asset in chosen]
+
+
+def intraday(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
+    """Bars of the last session of what is held and traded most. Their times are shares of its length, alike on short days."""
+    rows = list[Sequence[Payload]]()
+    for asset in listed(stage, view, last, stage.intraday):
+        for day in range(view.day, max(view.day - SESSION_DAYS, -1), -1):
+            if len(bars := view.minutes(view.codes[asset], day)):
+                rows += _session(asset, day, bars)
+                break
+    return table(INTRADAY_COLUMNS, rows)
+
+
+def _session(asset: int, day: int, bars: Any) -> Iterator[Sequence[Payload]]:
+    ends = bars["ends_at"].astype(np.int64)
+    start = ends[0] - (np.diff(ends).min() if len(ends) > 1 else 1)
+    for part in np.array_split(np.arange(len(ends)), min(SESSION_BARS, len(ends))):
+        one, volume = bars[part], figure(bars["volume"][part].sum())
+        prices = zip(_PARTS, (one["open"][0], one["high"].max(), one["low"].min(), one["close"][-1]), strict=True)
+        shown = (Price(asset, float(value), day, name) for name, value in prices)
+        gone = figure((ends[part[-1]] - start) / (ends[-1] - start) * 100.0, 3)
+        yield (AssetRef(asset), DayRef(day), gone, *shown, None if volume is None else Shares(asset, volume, day))
 
 
 def news(stage: Stage, view: MarketView) -> Payload:
@@ -169,15 +190,8 @@ def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -
     moves = recent[1:] / recent[:-1] - 1.0
     spread = figure(np.std(moves, ddof=1) * 100.0) if len(moves) == VOLATILITY_DAYS else None
     fall = figure((path[-1] / np.fmax.reduce(path) - 1.0) * 100.0)
-    return (
-        ref,
-        stage.snapshot.kinds[asset],
-        status(view, asset),
-        *(Price(asset, value, day, part) if value == value else None for part, value in prices),
-        None if volume is None else Shares(asset, volume, day),
-        *changes,
-        *(
-            None if value is None else ref.figure(value, name, day)
-            for name, value in zip(_FIGURES[-2:], (spread, fall), strict=True)
-        ),
-    )
+    shown = (Price(asset, value, day, part) if value == value else None for part, value in prices)
+    traded = None if volume is None else Shares(asset, volume, day)
+    risks = zip(_FIGURES[-2:], (spread, fall), strict=True)
+    changes += [None if value is None else ref.figure(value, name, day) for name, value in risks]
+    return (ref, stage.snapshot.kinds[asset], status(view, asset), *shown, traded, *changes)

@@ -10,6 +10,7 @@ from string import Template
 from typing import Any
 
 from ktdeval.contracts import EpisodeSpec, Mask, TaskConfig, Window, windows_of
+from ktdeval.errors import ConfigError
 from ktdeval.fields import option, to_mapping
 from ktdeval.harness import Observation
 from ktdeval.jsonio import JsonValue, sha256_hex
@@ -21,7 +22,7 @@ from ktdeval_markets import state
 from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
-_TEXTS = ("prompts/system.md", "prompts/user.md", "wording.yaml")
+_TEXTS, _INTRADAY = ("prompts/system.md", "prompts/user.md", "wording.yaml"), "prompts/intraday.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class MarketConfig(TaskConfig):
     shown: int = option(120, help="most assets in the table of a step; the most traded ones where there are more", minimum=1)
     news: int = option(0, help="most documents shown in a step, the newest ones; 0: none", minimum=0, maximum=200)
     news_days: int = option(5, help="days of the market that a document shown may be old", minimum=1)
+    intraday: int | None = option(None, help="most assets whose last session is shown; null: none", minimum=1, leave_out_null=True)
     rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
     round_digits: int | None = option(None, help="significant digits of the figures shown; null: as they are", minimum=1, maximum=6)
     noise_pct: float = option(0.0, help="multiplicative noise on each asset's shown prices, in per cent", minimum=0.0, maximum=50.0)
@@ -44,6 +46,8 @@ class MarketConfig(TaskConfig):
         """Raise ConfigError if values do not go together."""
         super().check(where)
         self.trading.rules(f"{where}: trading")
+        if self.intraday and self.noise_pct:
+            raise ConfigError(f"{where}: noise_pct is one for all bars of a day and hides no intraday shape; leave out one")
 
 
 @cache
@@ -64,12 +68,8 @@ def venue_line(venue: Venue) -> str:
     costs += [f"{money} {fees.per_unit:g} for each share or coin"] if fees.per_unit else []
     costs += [f"at least {money} {fees.minimum:g} an order"] if fees.minimum else []
     costs += [f"at most {fees.maximum_bps:g} basis points"] if fees.maximum_bps is not None else []
-    levied = fees.sell_levy_bps or fees.sell_levy_per_unit
-    costs += (
-        [f"levies of {fees.sell_levy_bps:g} basis points and {money} {fees.sell_levy_per_unit:g} a share on sells"]
-        if levied
-        else []
-    )
+    levies = f"levies of {fees.sell_levy_bps:g} basis points and {money} {fees.sell_levy_per_unit:g} a share on sells"
+    costs += [levies] if fees.sell_levy_bps or fees.sell_levy_per_unit else []
     lot = f", bought in lots of {venue.lot_steps / venue.steps_per_unit:g}" if venue.lot_steps > 1 else ""
     short = venue.short
     return Template(_wording()["venue"]).substitute(
@@ -104,7 +104,7 @@ class MarketScene:
             initial_cash=f"{stage.trading.initial_cash:,}",
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
             shorts=words["shorts" if stage.rules.shorts else "long_only"],
-            news=words["news"] if stage.news else "",
+            news=(words["news"] if stage.news else "") + (_text(_INTRADAY).rstrip("\n") if stage.intraday else ""),
             venues="\n".join(map(venue_line, venues.values())),
             max_positions=stage.trading.max_positions,
             max_weight_pct=f"{stage.trading.max_weight * 100:g}",
@@ -125,6 +125,8 @@ class MarketScene:
         }
         if stage.news:
             shown["news"] = state.news(stage, view)
+        if stage.intraday:
+            shown["intraday"] = state.intraday(stage, view, last)
         texts = {"date_label": self.lens.day_handle(view.day), "step": step, "state": self.lens.render_text(shown)}
         return Observation(step, self._system, Template(_text("prompts/user.md")).substitute(texts))
 
@@ -145,12 +147,13 @@ class MarketTask:
         self.trading = config.trading.rules(name)
         self.windows: Mapping[str, Window] = windows_of(config)
         self.default_windows = config.default_windows
+        self.needs_minutes = bool(config.intraday)
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
         """Return the whole config, the rules of the venue that it names, and the hashes of the texts."""
         rules = None if self.trading.venue is None else to_mapping(self.trading.venue)
-        texts = {name: sha256_hex(_text(name)) for name in _TEXTS}
+        texts = {name: sha256_hex(_text(name)) for name in (*_TEXTS, *(_INTRADAY,) * self.needs_minutes)}
         return {"name": self.name, "mode": self.mode, **to_mapping(self._config), "venue_rules": rules, "prompts": texts}
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> MarketScene:
@@ -159,15 +162,8 @@ class MarketTask:
         config = self._config
         mask = MaskConfig(config.mask, config.rebase_prices, config.round_digits, config.noise_pct)
         lens = Lens(mask, spec.mask_seed, snapshot, base_row)
-        stage = Stage(
-            lens=lens,
-            snapshot=snapshot,
-            rules=MarketRules.of(snapshot, self.trading),
-            trading=self.trading,
-            texts=TextMask(lens, snapshot),
-            shown=config.shown,
-            news=config.news,
-            news_days=config.news_days,
-        )
+        rules, texts = MarketRules.of(snapshot, self.trading), TextMask(lens, snapshot)
+        most = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", "intraday")}
+        stage = Stage(lens, snapshot, rules, self.trading, texts, **most)
         venue = self.trading.venue
         return MarketScene(config, stage, snapshot.rules if venue is None else {venue.name: venue})

@@ -35,12 +35,16 @@ def short_run(task: str, folder: Path) -> Path:
     """The folder of a run of three steps with a model of this machine."""
     is_trading = load_plugins().spec("tasks", task).groups[0].startswith(("ktdfin", "markets"))
     has_market = "qfinzero" not in task
+    minutes = {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12} if "minutes" in task else {}
+    window = "2024-04-01:2024-04-05" if minutes else "2024-04-01:2024-06-05"
     config = RunConfig(
         model="builtin/momentum" if is_trading else "builtin/chaos",
         tasks=(task,),
         limit=3,
         mask_key="0" * 32 if has_market else None,
-        windows=() if not has_market else ("2024-04-01:2024-06-05",) if task.startswith("market_") else ("W1",),
+        windows=() if not has_market else (window,) if task.startswith("market_") else ("W1",),
+        data="synthetic_mixed" if minutes else "synthetic",
+        data_args=minutes,
         out=str(folder),
     )
     result = evaluate(config, load_plugins())

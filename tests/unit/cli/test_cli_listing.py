@@ -140,7 +140,7 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
     probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind", "rebased"))]
     tool_use = [f"qfinzero_{suite}{way}" for suite in ("calling", "planning") for way in ("", "_text", "_live")]
     assert [line.split()[0] for line in lines] == sorted(
-        [*trading, *probes, *tool_use, "market_blinded", "market_bright", "market_news_blinded"]
+        [*trading, *probes, *tool_use, "market_blinded", "market_bright", "market_minutes_blinded", "market_news_blinded"]
     )
     # Its informative cells give the memory premium of each mode and the ladder.
     core = {line.split()[0] for line in said("tasks", "ktdfin_core").splitlines()[1:]}

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,15 +15,18 @@ import pandas as pd
 import pytest
 
 from ktdeval.contracts import EpisodeSpec, Window
+from ktdeval.contracts.scoring import market_problem
 from ktdeval.errors import ConfigError, LeakError
 from ktdeval.harness import Message, ModelRequest, ToolSpec
 from ktdeval.harness.action import ActionForm
-from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
+from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, MinuteBars, find_venue
 from ktdeval.market.documents import Close, Entity
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
-from ktdeval_markets.task import MarketTask, venue_line
+from ktdeval.yamlio import load_yaml
+from ktdeval_markets import task as task_module
+from ktdeval_markets.task import MarketConfig, MarketTask, venue_line
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.params import EqualWeightParams, RankParams
 from trading_market import make_market
@@ -106,14 +110,15 @@ def test_the_system_prompt_says_the_rules_of_the_venues_and_names_no_asset_or_da
     )
 
 
-@pytest.mark.parametrize("name", ["market_blinded", "market_bright"])
+@pytest.mark.parametrize("name", ["market_blinded", "market_bright", "market_minutes_blinded"])
 def test_nothing_after_the_close_changes_a_byte(name: str) -> None:
     for row in (62, 65, 68):
         told = [
             scene_of(snapshot, name).observe(0, snapshot.as_of(row), None, None)
-            for snapshot in (market(), market(poison_after=row))
+            for snapshot in (with_minutes(market()), with_minutes(market(poison_after=row), row))
         ]
         assert told[0] == told[1]
+        assert ("intraday" in told[0].user) == (name == "market_minutes_blinded")
 
 
 def test_the_blinded_task_shows_no_symbol_and_the_guard_knows_them() -> None:
@@ -130,6 +135,82 @@ def test_the_blinded_task_shows_no_symbol_and_the_guard_knows_them() -> None:
         assert "[withheld]" in guard.redact(text)
     guard.check("it would cost much")
     assert scene.lens.is_hidden_identity("tsla")
+
+
+def with_minutes(snapshot: MarketSnapshot, poison_after: int | None = None, ends: int = 20) -> MarketSnapshot:
+    """Bars of a quarter of an hour up to each close, and a trade after those of stocks; others after a row where one is given."""
+    rows = []
+    for row, day in enumerate(snapshot.days[50:], start=50):
+        for code, close in zip(CODES, snapshot.close[row], strict=True):
+            at = Close.parse("24:00 UTC" if code == "BTC" else "16:00 America/New_York").instant(day) // 60_000_000
+            late = poison_after is not None and row > poison_after
+            for place in range(ends if close == close else 0):
+                price = close * (9.0 if late else 1.0 + (place - ends + 1) / 1000)
+                rows.append((code, at - 15 * (ends - 1 - place), price, price * 1.01, price * 0.99, price, 10.0 + place))
+            if code != "BTC" and close == close:
+                after = 777.0 if poison_after is not None and row >= poison_after else 666.0
+                rows.append((code, at + 30, 1.0, after, 1.0, after, 5.0))
+    table = pd.DataFrame(rows, columns=["code", "ends_at", "open", "high", "low", "close", "volume"])
+    table["ends_at"] = table["ends_at"].to_numpy().astype("M8[m]").astype("M8[s]")
+    return dataclasses.replace(snapshot, minutes=MinuteBars.of(table))
+
+
+def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() -> None:
+    row = 62  # stocks rest
+    snapshot = with_minutes(market(), ends=50)
+    scene = scene_of(snapshot, "market_minutes_blinded")
+    observation = scene.observe(0, snapshot.as_of(row), None, None)
+    shown = state_of(observation.user)["intraday"]
+    assert shown["columns"] == ["stock_id", "day", "session_pct", "open", "high", "low", "close", "volume"]
+    bars = {code: [one for one in shown["rows"] if one[0] == scene.lens.asset_handle(asset)] for asset, code in enumerate(CODES)}
+    assert [len(listed) for listed in bars.values()] == [20, 20, 20]
+    assert {one[1] for one in bars["BTC"]} == {scene.lens.day_handle(row)}
+    # The stock rested on the day of the decision: its last session, and the trade after its close, which is known by now.
+    assert {one[1] for one in bars["TSLA"]} == {scene.lens.day_handle(row - 1)}
+    coin, close = bars["BTC"], snapshot.close[row, 0]
+    assert bars["TSLA"][-1][4] == 666
+    assert [one[2] for one in coin] == sorted(one[2] for one in coin)
+    # 50 bars in 20: ten of three, ten of two. The first three end at 6 % of the session.
+    assert coin[0][2:] == [6.0, *(pytest.approx(close * part, rel=1e-5) for part in (0.951, 0.953 * 1.01, 0.951 * 0.99, 0.953)), 33]
+    assert coin[-1][2:] == [
+        100.0, *(pytest.approx(close * part, rel=1e-5) for part in (0.999, 1.01, 0.999 * 0.99, 1.0)), 58 + 59,
+    ]  # fmt: skip
+    # On a day of trade, what ended after the close is not known yet.
+    traded = state_of(scene.observe(0, snapshot.as_of(row - 1), None, None).user)["intraday"]["rows"]
+    assert {one[1] for one in traded} == {scene.lens.day_handle(row - 1)}
+    assert 666 not in [one[4] for one in traded]
+    guard = LeakGuard(scene.lens, snapshot)
+    guard.check(observation.system)
+    guard.check(observation.user)
+    assert not re.search(r"\d\d:\d\d|2025|New_York|UTC|TSLA|COST", observation.user)
+    assert "session_pct" in observation.system
+    assert "$" not in observation.system
+    plain = scene_of(snapshot).observe(0, snapshot.as_of(row), None, None)
+    assert "intraday" not in plain.system + plain.user
+    sentence = (Path(task_module.__file__).parent / "prompts" / "intraday.md").read_text().rstrip()
+    assert observation.system.replace(sentence, "") == plain.system
+
+
+def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_market_with_some() -> None:
+    assert "intraday" not in task().describe()
+    assert sorted(task().describe()["prompts"]) == ["prompts/system.md", "prompts/user.md", "wording.yaml"]
+    assert "prompts/intraday.md" in task("market_minutes_blinded").describe()["prompts"]
+    assert market_problem(task(), market()) is None
+    assert market_problem(task("market_minutes_blinded"), with_minutes(market())) is None
+    assert str(market_problem(task("market_minutes_blinded"), market())).startswith(
+        "market_minutes_blinded shows bars within days; tiny has none: import some (--minutes)"
+    )
+    config = {**load_yaml(Path(task_module.__file__).parent / "markets.yaml")["defaults"], "mask": "blinded", "intraday": 3}
+    base = {
+        "family": "m",
+        "version": "1",
+        "data_card": {},
+        "sources": [],
+        "windows": {"w": {"first": "2025-03-05", "last": "2025-03-10"}},
+        "default_windows": ["w"],
+    }
+    with pytest.raises(ConfigError, match="noise_pct is one for all bars of a day"):
+        MarketConfig.load({**base, **config, "noise_pct": 1.0}, "mine")
 
 
 def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None:

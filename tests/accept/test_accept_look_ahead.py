@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from accept_runs import PLUGINS, TASKS, evaluate, synthetic
 from ktdeval.harness.tools import Tool, call
+from ktdeval.market import Close, MinuteBars
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.market.storage import save_snapshot
@@ -42,7 +44,7 @@ GARBAGE: dict[str, Garbage] = {
 
 
 def poisoned(market: MarketSnapshot, row: int, garbage: Garbage, factor: Garbage | None = None) -> MarketSnapshot:
-    """The same market with garbage in every bar, factor, membership and index level after `row`."""
+    """The same market with garbage in every bar, factor, membership and index level after `row`, within days, too."""
 
     def spoil(values: np.ndarray, source: Garbage = garbage) -> np.ndarray:
         tail = values[row + 1 :]
@@ -52,14 +54,23 @@ def poisoned(market: MarketSnapshot, row: int, garbage: Garbage, factor: Garbage
     if factor is not None:
         fields["factor"] = spoil(market.factor, factor)
     indices = {code: spoil(levels) for code, levels in market.indices.items()}
-    return replace(market, **fields, indices=indices, documents=poisoned_news(market, row), id="")
+    minutes = MinuteBars(market.minutes.codes, market.minutes.rows.copy())
+    later = minutes.rows["ends_at"] > np.datetime64(Close().instant(market.days[row]), "us")
+    for name in ("open", "high", "low", "close", "volume"):
+        minutes.rows[name][later] = garbage((int(later.sum()),))
+    return replace(market, **fields, indices=indices, documents=poisoned_news(market, row), minutes=minutes, id="")
 
 
 @pytest.fixture(scope="module")
 def market() -> MarketSnapshot:
     plain = synthetic()
     base_row = plain.day_index("2024-05-27") - 1
-    return with_news(plain, base_row - 40, base_row + 60)
+    day_rows, columns = np.arange(base_row - 5, base_row + 60), np.arange(0, len(plain.codes), 40)
+    ends = np.array([Close().instant(plain.days[row]) for row in day_rows], "M8[us]")[:, None, None] + np.array([-1, 0, 9], "m8[m]")
+    codes = np.tile(np.repeat(np.array(plain.codes, dtype=object)[columns], 3), len(day_rows))
+    cells = {"code": codes, "ends_at": np.repeat(ends, len(columns), axis=1).ravel()}
+    table = pd.DataFrame({**cells, **dict.fromkeys(("open", "high", "low", "close", "volume"), 5.0)})
+    return replace(with_news(plain, base_row - 40, base_row + 60), minutes=MinuteBars.of(table))
 
 
 @pytest.fixture(scope="module")

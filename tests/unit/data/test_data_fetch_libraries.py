@@ -22,6 +22,8 @@ from paths import SUPPORT
 from vendor_answers import COIN_DAYS, DAYS, FIRST, LAST, VendorServer
 from vendor_market import market_server, traded
 
+NO_DATA = {"code": "Not Found", "description": "No data found"}
+
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
@@ -110,7 +112,7 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     whole = len(server.asked) - len(server.faults)
     server.asked.clear()
     server.faults = {}
-    server.edit = lambda api, params, reply: {"chart": {"error": {"description": "no"}}} if len(server.asked) == 2 else reply
+    server.edit = lambda api, params, reply: {"chart": {"result": None, "error": NO_DATA}} if len(server.asked) == 2 else reply
     if vendor == "ccxt":
         server.faults = {1: (401, {})}
     assert main(fetch(vendor, tmp_path / "n")) == 2

@@ -111,15 +111,15 @@ def _plugins(context: click.Context) -> Plugins:
     return plugins or open_plugins()
 
 
-def _param_options(spec: Spec) -> list[click.Option]:
+def _param_options(spec: Spec) -> list[click.Parameter]:
     """One option for each parameter of a provider, `--set` and `--spec`."""
     hints = get_type_hints(spec.params) if spec.params is not None else {}
-    options = [_option(field, hints[field.name]) for field in params_of(spec)]
+    options: list[click.Parameter] = [_option(field, hints[field.name]) for field in params_of(spec)]
     options.append(click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="parameters by name"))
     return [*options, click.Option(["--spec", "spec_file"], metavar="FILE", help="YAML file of parameters; options count more")]
 
 
-def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
+def _option(field: dataclasses.Field[Any], hint: Any) -> click.Parameter:
     silent = (dataclasses.MISSING, None, ())
     shown = "" if any(field.default is value for value in silent) else f" [default: {field.default}]"
     required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -136,6 +136,8 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
         scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
         kwargs |= {"type": scalar, "metavar": "TEXT" if scalar is str else "N"}
     flag = field.metadata.get("flag") or f"--{field.name.replace('_', '-')}"
+    if not flag.startswith("-"):
+        return click.Argument([field.name], required=False, metavar=flag)
     return click.Option([flag, field.name], **kwargs)
 
 
@@ -194,7 +196,7 @@ def _fetch(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path, exp
     """Body of `data fetch NAME`: as import, with a recipe."""
     from ktdeval.runner.recipe import RECIPE, fetch_snapshot
 
-    query = {"answers": f"{out}.answers", **args}
+    query = spec.extra.get("pin", dict)({"answers": f"{out}.answers", **args})
     _tell(fetch_snapshot(plugins, spec.name, query, out, expected), out)
     _warn(out)
     click.echo(f"the recipe is {out / RECIPE}, the vendor's answers are in {query['answers']}")

@@ -23,8 +23,9 @@ def ktdeval_data() -> list[Spec]:
     `extra` says what else they can do: `generated` marks a market that depends on nothing but its parameters and `version`, so
     that it can be cached; `make_with_files(params)` gives the snapshot with files to lay beside it; `read(params)` gives a
     source's tables before they are judged, so that they can be checked; `fetch` marks a market that `ktdeval data fetch` offers,
-    and names the parameters that its recipes leave out.
+    and names the parameters that its recipes leave out; `pin(query)` gives the query that they hold.
     """
+    from ktdeval_data import params as given
     from ktdeval_data.params import FETCH_LOCAL, FETCHED, GENERATOR_VERSION, LongParams, PlaceboParams, QlibParams, SyntheticParams
 
     with_truth = maker("ktdeval_data.synthetic:make_with_files")
@@ -61,6 +62,13 @@ def ktdeval_data() -> list[Spec]:
         *(
             Spec(market, maker("ktdeval_data.fetch.market:make_fetched", market), summary, params, extra={"fetch": FETCH_LOCAL})
             for market, summary, params in FETCHED
+        ),
+        Spec(
+            "hf",
+            maker("ktdeval_data.fetch.hub:make_hub"),
+            "a dataset of daily bars on the Hugging Face Hub, ORG/NAME, in any columns, codes and units",
+            given.FetchHubParams,
+            extra={"fetch": FETCH_LOCAL, "pin": maker("ktdeval_data.fetch.hub:pinned")},
         ),
     ]
 

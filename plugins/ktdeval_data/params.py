@@ -157,6 +157,19 @@ class FetchCoinsParams(FetchParams):
     symbols: tuple[str, ...] = option(help=f"pairs such as BTCUSDT or BTC/USDT; {_SYMBOLS_HELP}")
 
 
+@dataclass(frozen=True)
+class FetchHubParams(LongParams):
+    """A dataset of daily bars on the Hugging Face Hub, and how to read it."""
+
+    bars: str = field(metadata={"help": "a dataset of the Hugging Face Hub", "flag": "ORG/NAME"})
+    config: str | None = option(None, help="configuration of the dataset, where it has several")
+    split: str | None = option(None, help="split of the configuration, where it has several")
+    revision: str = option("main", help="branch, tag or commit; the recipe keeps the commit")
+    answers: str | None = option(None, help="folder that keeps the files; by default that of --out with .answers added")
+    endpoint: str | None = option(None, help="address of a mirror of the hub")
+    per_minute: int | None = option(None, help="most requests a minute; 300 unless given", minimum=1)
+
+
 FETCHED = (
     (
         "csi300",

@@ -49,8 +49,8 @@ class Request:
 
     api: str
     params: Mapping[str, str]
-    code: str  #: the code that it is about, `600519.SH`; that of the index where it is about all
-    first: date  #: first day that it is about
+    code: str = ""  #: the code that it is about, `600519.SH`; that of the index where it is about all
+    first: date = date.min  #: first day that it is about
 
 
 @dataclass(frozen=True)

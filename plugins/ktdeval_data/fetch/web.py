@@ -28,6 +28,19 @@ _KLINE = ("open_time", *_PRICES, "volume", "close_time", "quote_volume", "trades
 """Cells of a row of Binance's, which come without names."""
 
 
+class _OwnHost(urllib.request.HTTPRedirectHandler):
+    """Redirects, on which keys go to no other host."""
+
+    def redirect_request(self, *given: Any) -> urllib.request.Request | None:
+        following = super().redirect_request(*given)
+        if following is not None and (following.type, following.host) != (given[0].type, given[0].host):
+            following.headers = {"User-agent": "ktdeval"}
+        return following
+
+
+_OPENER = urllib.request.build_opener(_OwnHost)
+
+
 class Web:
     """A vendor at an address."""
 
@@ -59,11 +72,20 @@ class Web:
 
     def _fetch(self, url: str, body: bytes | None, where: str) -> Any:
         """JSON that a server answers with."""
+        try:
+            return loads_strict(self._content(url, body, where))
+        except ValueError:
+            raise _malformed(where, "the answer is no JSON") from None
+
+    def _content(self, url: str, body: bytes | None, where: str, most_bytes: int = _MOST_BYTES) -> bytes:
+        """What a server answers with."""
         headers = {"Content-Type": "application/json", "User-Agent": "ktdeval", **self._headers()}
         message = urllib.request.Request(url, body, headers)  # noqa: S310 - http(s), checked above
         try:
-            with urllib.request.urlopen(message, timeout=_TIMEOUT_S) as response:  # noqa: S310 - the same
-                content = response.read(_MOST_BYTES + 1)
+            with _OPENER.open(message, timeout=_TIMEOUT_S) as response:
+                content: bytes = response.read(most_bytes + 1)
+                if response.length and len(content) <= most_bytes:
+                    raise http.client.IncompleteRead(content, response.length)
         except urllib.error.HTTPError as error:
             said = error.read(500).decode("utf-8", "replace")
             words = f"{where}: HTTP {error.code} {one_line(f'{error.reason} {said}', self.secrets)}"
@@ -73,12 +95,9 @@ class Web:
             raise ModelError(_PASSING[error.code], words, wait_s) from None
         except (OSError, http.client.HTTPException) as error:
             raise ModelError("connection", f"{where}: can't be reached: {one_line(str(error), self.secrets)}") from None
-        if len(content) > _MOST_BYTES:
-            raise DataError(f"{where}: an answer of more than {_MOST_BYTES >> 20} MiB")
-        try:
-            return loads_strict(content)
-        except ValueError:
-            raise _malformed(where, "the answer is no JSON") from None
+        if len(content) > most_bytes:
+            raise DataError(f"{where}: an answer of more than {most_bytes >> 20} MiB")
+        return content
 
 
 class Tushare(Web):

@@ -1,0 +1,110 @@
+"""A local Hugging Face Hub with one dataset: bars of two US stocks, one file for each in a first configuration, and both in
+Parquet in a second one. Small files are behind a redirect to another path, Parquet behind one to another host, as on the hub.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pandas as pd
+
+from vendor_answers import DAYS, VendorHandler, VendorServer, vendor_server
+
+COMMITS = {"main": "0123456789abcdef0123456789abcdef01234567", "v1": "89abcdef0123456789abcdef0123456789abcdef"}
+TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
+CARD: dict[str, Any] = {
+    "pretty_name": "Bars",
+    "configs": [
+        {"config_name": "daily", "data_files": "daily/*.csv"},
+        {
+            "config_name": "both",
+            "data_files": [{"split": "train", "path": ["all/train-*"]}, {"split": "late", "path": "all/late-*"}],
+        },
+    ],
+}
+
+
+def bars(symbol: str) -> pd.DataFrame:
+    """Bars with columns of the dataset's own."""
+    level = 400.0 if symbol == "AAPL" else 50.0
+    prices = [level + place for place in range(len(DAYS))]
+    columns = {"Day": DAYS, "Open": prices, "High": [price + 1 for price in prices], "Low": prices, "Close": prices}
+    return pd.DataFrame({**columns, "Volume": 1000})
+
+
+def files() -> dict[str, bytes]:
+    both = pd.concat([bars(symbol).assign(Ticker=symbol) for symbol in ("AAPL", "BRK.B")])
+    late = both["Day"] > "2024-02-01"
+    parquet = {}
+    for name, table in (("train-00000-of-00001", both[~late]), ("late-00000-of-00001", both[late])):
+        buffer = io.BytesIO()
+        table.to_parquet(buffer)
+        parquet[f"all/{name}.parquet"] = buffer.getvalue()
+    daily = {f"daily/{symbol}.csv": bars(symbol).to_csv(index=False).encode() for symbol in ("AAPL", "BRK.B")}
+    old = {"daily/old/AAPL.csv": b"Day\n", "load.py": b"raise SystemExit", "README.md": b"---", "weights.pkl": b"x"}
+    return {**daily, **parquet, **old}
+
+
+class HubServer(VendorServer):
+    """As `VendorServer`; `files` are those of the dataset, `card` its card, `keys` the tokens that came with requests."""
+
+    files: dict[str, bytes]
+    card: Any
+    keys: list[str | None]
+    is_private: bool
+
+
+class _Handler(VendorHandler):
+    def do_GET(self) -> None:
+        path, server = unquote(urlsplit(self.path).path), self.server
+        key = self.headers["Authorization"]
+        if path.startswith(("/cdn/", "/api/resolve-cache/")):
+            server.keys.append(key)
+            name = path.split("@", 1)[1]
+            self._content(server.files[name][: -5 if name in server.edit("", {}, {}) else None], len(server.files[name]))
+            return
+        place = len(server.asked)
+        server.asked.append((path, {}))
+        name, _, rest = (
+            path.removeprefix("/api").removeprefix("/datasets/").partition("/revision/" if "/revision/" in path else "/resolve/")
+        )
+        if place in server.faults:
+            self._send({}, place)
+        elif name != "org/bars" or (server.is_private and key != f"Bearer {TOKEN}"):
+            server.faults[place] = (401, {})
+            self._send({}, place)
+        elif path.startswith("/api/"):
+            siblings = [{"rfilename": each} for each in server.files]
+            sha = COMMITS.get(rest, rest)
+            reply = {"id": name, "sha": sha, "cardData": server.card, "siblings": siblings}
+            self._content(json.dumps(reply).encode())
+        else:
+            commit, _, file = rest.partition("/")
+            assert commit in COMMITS.values()
+            parquet = file.endswith(".parquet")
+            self.send_response(302 if parquet else 307)
+            to = f"http://localhost:{server.server_port}/cdn/@{file}" if parquet else f"/api/resolve-cache/@{file}"
+            self.send_header("Location", to)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    def _content(self, content: bytes, length: int | None = None) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(length or len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@contextmanager
+def hub_server() -> Iterator[HubServer]:
+    """Run a local hub."""
+    with vendor_server() as server:
+        server.__class__ = HubServer
+        server.RequestHandlerClass = _Handler
+        server.files, server.card, server.keys, server.is_private = files(), CARD, [], False
+        yield server

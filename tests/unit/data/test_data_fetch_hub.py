@@ -1,0 +1,168 @@
+"""Datasets of the Hugging Face Hub, from a local server that answers like it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval.market.storage import load_snapshot
+from ktdeval_data.fetch import answers
+from ktdeval_data.fetch.hub import _fits
+from vendor_answers import DAYS
+from vendor_hub import COMMITS, TOKEN, HubServer, hub_server
+
+LONG = ("--venue", "us_equity", "--map", "date=Day")
+BOTH = ("--config", "both", "--split", "train", *LONG, "--map", "code=Ticker")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with hub_server() as running:
+        running.edit = lambda api, params, reply: ()
+        yield running
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    seconds: list[float] = []
+    monkeypatch.setattr(answers.time, "sleep", seconds.append)
+    return seconds
+
+
+def fetch(out: Path, server: HubServer, *more: str, name: str = "org/bars") -> list[str]:
+    return ["data", "fetch", "hf", name, *more, "--out", str(out), "--endpoint", server.endpoint, "--per-minute", "100000"]
+
+
+def recipe(out: Path, file: Path, server: HubServer) -> list[str]:
+    return ["data", "fetch", "--recipe", str(file), "--out", str(out), "--set", f"endpoint={server.endpoint},per_minute=100000"]
+
+
+def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
+    tmp_path: Path, server: HubServer, waits: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.faults = {2: (429, {"Retry-After": "7"})}
+    assert main(fetch(tmp_path / "m", server, "--config", "daily", *LONG)) == 0
+    assert int(max(waits)) in (7, 8)
+    log = [json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()]
+    events = [(line["api"], line["event"]) for line in log]
+    assert events == [*[("files", "answered")] * 2, ("file", "rate_limited"), *[("file", "answered")] * 2]
+    snapshot = load_snapshot(tmp_path / "m")
+    assert (snapshot.codes, tuple(map(str, snapshot.days))) == (("AAPL", "BRK.B"), DAYS)  # codes are the files' names
+    assert (snapshot.close[2, 0], snapshot.venues[1], snapshot.meta.name) == (402.0, "us_equity", "bars")
+    assert snapshot.meta.source == f"Hugging Face dataset org/bars at {COMMITS['main']}, daily"
+    # Interrupted and resumed: equal, and nothing that was answered is asked again.
+    whole = len(server.asked) - 1
+    server.asked.clear()
+    server.faults = {3: (403, {})}
+    assert main(fetch(tmp_path / "n", server, "--config", "daily", *LONG)) == 2
+    error = capsys.readouterr().err
+    assert "hf org/bars/daily/BRK.B.csv: HTTP 403 Forbidden" in error
+    assert "the same command goes on from here" in error
+    assert main(fetch(tmp_path / "n", server, "--config", "daily", *LONG)) == 0
+    assert load_snapshot(tmp_path / "n").id == snapshot.id
+    assert len(server.asked) == whole + 1
+    # A recipe has the commit, makes it again though the branch went on, and names what was revised.
+    text = (tmp_path / "m" / "recipe.yaml").read_text()
+    assert f"revision: {COMMITS['main']}" in text
+    server.faults = {}
+    server.asked.clear()
+    assert main(recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml", server)) == 0
+    assert not any("main" in path for path, _ in server.asked)
+    assert (tmp_path / "again" / "recipe.yaml").read_text() == text
+    server.files["daily/BRK.B.csv"] = server.files["daily/BRK.B.csv"].replace(b"53.0,54.0", b"53.0,54.5")
+    capsys.readouterr()
+    assert main(recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml", server)) == 2
+    assert f"bars.parquet: high differs, first on {DAYS[3]}, of BRK.B;" in capsys.readouterr().err
+
+
+def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_hub_alone(
+    tmp_path: Path, server: HubServer, monkeypatch: pytest.MonkeyPatch, waits: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.is_private = True
+    assert main(fetch(tmp_path / "m", server, *BOTH)) == 2
+    assert "hf org/bars: HTTP 401 Unauthorized" in capsys.readouterr().err
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    assert main(fetch(tmp_path / "m", server, *BOTH, "--revision", "v1")) == 0
+    snapshot = load_snapshot(tmp_path / "m")
+    assert tuple(map(str, snapshot.days)) == DAYS[:6]
+    assert snapshot.meta.source == f"Hugging Face dataset org/bars at {COMMITS['v1']}, both, train"
+    assert server.keys == [None]  # Parquet lies at another host
+    assert main(fetch(tmp_path / "n", server, "--config", "daily", *LONG)) == 0
+    assert server.keys[1:] == [f"Bearer {TOKEN}"] * 2
+    kept = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
+    told = capsys.readouterr()
+    assert TOKEN not in kept + told.out + told.err
+    # A file that was cut is asked for again; one that was changed since is named.
+    short = ["daily/AAPL.csv"]
+    server.edit = lambda api, params, reply: [short.pop()] if short else ()
+    assert main(fetch(tmp_path / "o", server, "--config", "daily", *LONG)) == 0
+    assert load_snapshot(tmp_path / "o").id == load_snapshot(tmp_path / "n").id
+    file = next((tmp_path / "o.answers").rglob("AAPL.csv"))
+    file.write_text("Day,Close\n")
+    assert main(fetch(tmp_path / "o", server, "--config", "daily", *LONG)) == 2
+    assert f"{file}: not the file that was fetched; delete {tmp_path / 'o.answers'} to fetch it again" in capsys.readouterr().err
+
+
+def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
+    from datasets.data_files import resolve_pattern
+
+    paths = ["a.csv", "x/a.csv", "x/y/a.csv", "x/b-1.csv", "xy/a.csv", "x/y/b-2.parquet"]
+    for pattern in ("**", "*.csv", "x/*", "x/**", "**/*.csv", "x/**/b-*", "x/?-1.csv", "x*/a.csv", "x/b-[0-9].csv", "**/y/*"):
+        with TemporaryDirectory() as folder:
+            for path in paths:
+                (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / path).touch()
+            theirs = sorted(str(Path(path).relative_to(Path(folder).resolve())) for path in resolve_pattern(pattern, folder))
+        assert [path for path in sorted(paths) if _fits(path, pattern)] == theirs, pattern
+
+
+CASES = [
+    (("--config", "daily", "--map", "date=Date", "--venue", "us_equity"), None, "no column 'Date'; did you mean"),
+    (LONG, None, "hf org/bars: has the configs daily, both; say --config NAME"),
+    (("--config", "both", *LONG), None, "hf org/bars: has the splits train, late; say --split NAME"),
+    (("--config", "daily", "--split", "test"), None, "hf org/bars: has the splits train; say --split NAME"),
+    (("--config", "x"), [{"config_name": "x", "data_files": "*.pkl"}], "hf org/bars: no .parquet, .csv, .csv.gz file there"),
+    (("--config", "x"), [{"config_name": "x", "data_files": [{"split": "a"}]}], "its card does not say which files its"),
+    (("--config", "x"), [{"config_name": "x", "data_dir": "all/sub"}], "hf org/bars: no .parquet, .csv, .csv.gz file there"),
+    (("--config", "x"), "x", "its card does not say which files its configurations have"),
+]
+
+
+@pytest.mark.parametrize(("more", "configs", "words"), CASES)
+def test_what_can_not_be_read_is_one_line(
+    tmp_path: Path, server: HubServer, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], configs: object, words: str
+) -> None:
+    server.card = {"configs": configs} if configs else server.card
+    assert main(fetch(tmp_path / "m", server, *more)) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not any("load.py" in path or ".pkl" in path for path, _ in server.asked)
+
+
+def test_a_dataset_without_a_card_is_all_its_tables_and_names_are_names(
+    tmp_path: Path, server: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.card = None
+    server.files = {f"{year}/part.csv": content for year, content in zip((2023, 2024), halves(server), strict=True)}
+    assert main(fetch(tmp_path / "m", server, *LONG, "--map", "code=Ticker")) == 0
+    assert load_snapshot(tmp_path / "m").codes == ("AAPL",)
+    asked = len(server.asked)
+    for name in ("bars", "../etc/passwd", "a/b/c", "org/bars@main"):
+        assert main(fetch(tmp_path / "n", server, name=name)) == 2
+        assert f"hf: expected ORG/NAME, with --answers DIR or by `ktdeval data fetch hf`, was '{name}'" in capsys.readouterr().err
+    assert len(server.asked) == asked
+
+
+def halves(server: HubServer) -> list[bytes]:
+    """One table in two files of the same name."""
+    head, *rows = server.files["daily/AAPL.csv"].decode().splitlines()
+    named = [f"{row},AAPL" for row in rows]
+    return ["\n".join([f"{head},Ticker", *part, ""]).encode() for part in (named[:4], named[4:])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, Literal, Protocol, Self
 
 from ktdeval.contracts.spec import EpisodeSpec, Window
@@ -13,6 +12,7 @@ from ktdeval.fields import build, near_matches, option
 from ktdeval.harness.agent import HarnessConfig, Observation
 from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.market.calendar import parse_day
 from ktdeval.market.snapshot import MarketView
 from ktdeval.masking.lens import Lens
 from ktdeval.trading.ledger import StepRecord
@@ -61,8 +61,9 @@ class TaskConfig(QuestionsConfig):
     def check(self, where: str) -> None:
         """Raise ConfigError as of `QuestionsConfig.check`: windows that end before they begin, or defaults that are none."""
         for name, window in self.windows.items():
-            if _day(window.first, f"{where}: windows.{name}.first") > _day(window.last, f"{where}: windows.{name}.last"):
-                raise ConfigError(f"{where}: windows.{name}: ends before it begins; swap the dates")
+            place = f"{where}: windows.{name}"
+            if parse_day(window.first, f"{place}.first: ", ConfigError) > parse_day(window.last, f"{place}.last: ", ConfigError):
+                raise ConfigError(f"{place}: ends before it begins; swap the dates")
         if not self.default_windows:
             raise ConfigError(f"{where}: default_windows: name at least one window")
         for name in self.default_windows:
@@ -73,13 +74,6 @@ class TaskConfig(QuestionsConfig):
 def windows_of(config: TaskConfig) -> dict[str, Window]:
     """Windows of a config as the runner wants them."""
     return {name: Window(name, dates.first, dates.last) for name, dates in config.windows.items()}
-
-
-def _day(text: str, where: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(f"{where}: {text!r} is not a date; write it as 2024-01-02") from error
 
 
 class Scene(Protocol):

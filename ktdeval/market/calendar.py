@@ -6,19 +6,19 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval.errors import DataError, UsageError
+from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market.snapshot import DayArray
 
 _MARGIN = np.timedelta64(14, "D")
 
 
-def parse_day(text: str | np.datetime64) -> np.datetime64:
-    """Return a calendar day from ISO text such as `2024-01-02`. Raises DataError: the text is no ISO date."""
+def parse_day(text: str | np.datetime64, where: str = "", kind: type[KtdevalError] = DataError) -> np.datetime64:
+    """Return a calendar day from ISO text such as `2024-01-02`. Raises `kind`, which `where` starts: the text is no ISO date."""
     try:
         return np.datetime64(date.fromisoformat(str(text)), "D")
     except ValueError as error:
-        raise DataError(f"{str(text)!r} is not a date; write it as 2024-01-02") from error
+        raise kind(f"{where}{str(text)!r} is not a date; write it as 2024-01-02") from error
 
 
 def sessions(first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG") -> DayArray:

@@ -16,7 +16,7 @@ import pandas as pd
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, parse_symbol
+from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, parse_day, parse_symbol
 from ktdeval_data.columns import normalise_codes, parse_days, parse_flags, to_numbers
 from ktdeval_data.fetch.answers import Answers
 from ktdeval_data.fetch.libraries import Akshare, Baostock, Ccxt, Yfinance
@@ -155,20 +155,13 @@ def _as_traded(bars: pd.DataFrame, last: date) -> pd.DataFrame:
 
 
 def _range(params: FetchParams, hours: int) -> tuple[date, date]:
-    first, last = (_day(name, getattr(params, name)) for name in ("first", "last"))
+    first, last = (parse_day(getattr(params, name), f"{name}: ", UsageError).astype(object) for name in ("first", "last"))
     yesterday = (datetime.now(UTC) + timedelta(hours=hours)).date() - timedelta(days=1)
     if first > last:
         raise UsageError(f"first: {first} lies after last, {last}")
     if last > yesterday:
         raise UsageError(f"last: {last} is not over yet; choose {yesterday} or earlier, since answers are kept")
     return first, last
-
-
-def _day(name: str, text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{name}: {text!r} is not a date; write it as 2024-01-02") from None
 
 
 _WEB = {"tushare": Tushare, "binance": Binance, "alpaca": Alpaca}

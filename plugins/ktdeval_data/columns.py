@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,17 @@ def read_table(path: Path, fields: Sequence[str], optional: Sequence[str], mappi
             frame["code"] = stem(file)
         frames.append(frame)
     return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+def read_events(path: str, key: str, value: str, mapping: Mapping[str, str], form: Callable[..., pd.Series]) -> pd.DataFrame:
+    """Read `key`, brought to one form by `form`, date and `value` by date. Raises DataError: one is missing, or a row repeats."""
+    table = read_table(Path(path), ["date", key, value], [], mapping)
+    table[key], table["date"] = form(table[key]), parse_days(table["date"], f"{path}: date").astype("datetime64[ns]")
+    bad = ~((table[value] > 0) & np.isfinite(table[value])) | table["date"].isna() | table[["date", key]].duplicated()
+    if bad.any():
+        what, day, number = table.loc[bad, [key, "date", value]].iloc[0]
+        raise DataError(f"{path}: {what} {str(day)[:10]}: {value} {number:g}: each row has a day of its own and a {value} above 0")
+    return table.sort_values("date", kind="stable", ignore_index=True)
 
 
 def _resolve(header: Sequence[str], fields: Sequence[str], mapping: Mapping[str, str], file: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pandas as pd
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import Instrument, Venue, find_venue, parse_code, parse_symbol
 from ktdeval.registry import load_plugins
-from ktdeval_data.columns import parse_days, read_table
+from ktdeval_data.columns import read_events, read_table
 
 _ASSET_FIELDS = ("name", "industry", "venue", "kind", "currency")
 _COINS = "crypto_spot"
@@ -91,17 +91,10 @@ def apply_splits(bars: pd.DataFrame, path: str, mapping: Mapping[str, str], list
     """
     if bars["factor"].notna().any():
         raise UsageError("--splits: the bars have a factor already; leave one of the two away")
-    table = read_table(Path(path), ["code", "date", "ratio"], [], mapping)
-    table["code"], table["date"] = listing.codes(table["code"]), parse_days(table["date"], f"{path}: date")
-    bad = ~((table["ratio"] > 0) & np.isfinite(table["ratio"])) | table["date"].isna() | table[["code", "date"]].duplicated()
-    if bad.any():
-        row = table[bad].iloc[0]
-        raise DataError(
-            f"{path}: {row['code']} {row['date']}: ratio {row['ratio']:g}: a split has a day, a ratio above 0, and one row"
-        )
+    table = read_events(path, "code", "ratio", mapping, listing.codes)
     bars["factor"] = 1.0
     used = 0
-    for code, splits in table.sort_values("date").groupby("code"):
+    for code, splits in table.groupby("code"):
         rows = np.flatnonzero(bars["code"] == code)
         days = bars["date"].to_numpy()[rows]
         inside = splits[(splits["date"] > days.min()) & (splits["date"] <= days.max())] if len(rows) else splits[:0]

@@ -69,8 +69,8 @@ def test_splits_make_the_factor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"splits": "code,date,ratio\nORLY,2025-06-10,0\n"}, r"ORLY 2025-06-10 00:00:00: ratio 0: a split has"),
-        ({"splits": SPLITS + "ORLY,2025-06-10,15\n"}, "and one row"),
+        ({"splits": "code,date,ratio\nORLY,2025-06-10,0\n"}, "ORLY 2025-06-10: ratio 0: each row has a day"),
+        ({"splits": SPLITS + "orly,2025-06-10,15\n"}, "ORLY 2025-06-10: ratio 15: each row"),
         ({"splits": SPLITS, "bars": BARS.replace("volume\n", "factor\n")}, "have a factor already"),
         ({"assets": "code,venue\nBTC-USD,nyse\n"}, r"industry.csv: venue 'nyse' is unknown"),
         ({"assets": "code,kind\nBTC-USD,a coin\n"}, r"industry.csv: BTC-USD: kind 'a coin' or currency 'USD' is no word"),

@@ -92,13 +92,9 @@ def apply_splits(bars: pd.DataFrame, path: str, mapping: Mapping[str, str], list
     if bars["factor"].notna().any():
         raise UsageError("--splits: the bars have a factor already; leave one of the two away")
     table = read_events(path, "code", "ratio", mapping, listing.codes)
-    bars["factor"] = 1.0
-    used = 0
-    for code, splits in table.groupby("code"):
-        rows = np.flatnonzero(bars["code"] == code)
-        days = bars["date"].to_numpy()[rows]
-        inside = splits[(splits["date"] > days.min()) & (splits["date"] <= days.max())] if len(rows) else splits[:0]
-        steps = np.concatenate([[1.0], inside["ratio"].cumprod()])
-        bars.loc[bars.index[rows], "factor"] = steps[np.searchsorted(inside["date"].to_numpy(), days, side="right")]
-        used += len(inside)
-    return f"factors are those of {used} splits in {Path(path).name}; dividends are in none"
+    lives = bars.groupby("code")["date"].agg(["min", "max"])
+    inside = table.join(lives, on="code").query("min < date <= max")
+    inside = inside.assign(factor=inside.groupby("code")["ratio"].cumprod())[["code", "date", "factor"]]
+    rows = bars[["code", "date"]].astype({"date": "datetime64[ns]"}).sort_values("date")
+    bars["factor"] = pd.merge_asof(rows, inside, on="date", by="code")["factor"].set_axis(rows.index).fillna(1.0)
+    return f"factors are those of {len(inside)} splits in {Path(path).name}; dividends are in none"

@@ -97,8 +97,8 @@ class RawMarket:
 
     @cached_property
     def in_cny(self) -> BoolArray:
-        """[codes of the table] prices are in CNY, and so in whole fen."""
-        return np.array([self.instrument(code).currency == "CNY" for code in self.table.codes], dtype=np.bool_)
+        """[codes of the table] prices are those of A-share boards, and so in whole fen."""
+        return np.array([self.venue(one).has_boards and self.instrument(one).currency == "CNY" for one in self.table.codes], bool)
 
     @cached_property
     def close_only(self) -> BoolArray:

@@ -172,7 +172,7 @@ class MarketSnapshot:
             if parse_symbol(code) != code:
                 raise DataError(f"{where}: {code!r} is no symbol (at most 24 of A-Z, 0-9, '.', '-', '_'); correct the code column")
         if len(currencies := set(self.currencies)) > 1:
-            raise DataError(f"{where}: prices in {' and '.join(sorted(currencies))}; convert them to one currency")
+            raise DataError(f"{where}: prices in {' and '.join(sorted(currencies))}; convert them by --fx RATES --currency CODE")
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from ktdeval.fields import near_matches
 from ktdeval.market import EVERY_ASSET, NO_INDEX, NO_MINUTES, Instrument, MarketSnapshot, MinuteBars, RawMarket, stored_volume
 from ktdeval_data.columns import index_code, normalise_codes, parse_days, parse_flags, read_table, stem
 from ktdeval_data.documents import documents_of
+from ktdeval_data.exchange_rates import convert
 from ktdeval_data.instruments import Listing, apply_splits, read_listing
 from ktdeval_data.minutes import read_minutes
 from ktdeval_data.params import LongParams, QlibParams
@@ -27,7 +28,7 @@ _VOLUME_UNITS = {"share": 1.0, "lot": 100.0}
 _REQUIRED = ("date", "code", "open", "close", "volume")
 _REQUIRED_OF_CLOSES = ("date", "code", "close")  # at venues without A-share codes
 _OPTIONAL = ("high", "low", "amount", "factor", "traded")
-_FILES = ("bars", "benchmark", "members", "industry", "names", "splits", "minutes")
+_FILES = ("bars", "benchmark", "members", "industry", "names", "splits", "minutes", "fx")
 _OPEN_START, OPEN_END = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")
 
 
@@ -60,12 +61,12 @@ def read_long(params: LongParams) -> RawMarket:
         bars = bars[bars["code"].isin(set(members["code"]))].reset_index(drop=True)
         if bars.empty:
             raise DataError(f"{params.bars}: no bars of any member of {params.members}; check both code columns")
-    given = (params.bars, params.benchmark, params.members, params.industry, params.names, params.splits, params.minutes)
+    given = (params.bars, params.benchmark, params.members, params.industry, params.names, params.splits, params.minutes, params.fx)
     files = dict.fromkeys(Path(path).name for path in given if path)
     bars = _clip(bars, params)
     universe = () if params.members else (EVERY_ASSET,)
     known = {code: listing.of(code) for code in {*bars["code"], *members["code"]}}
-    return RawMarket(
+    raw = RawMarket(
         name=params.name or stem(Path(params.bars)),
         source=params.source or "; ".join((f"long tables {', '.join(files)}", *universe)),
         benchmark=benchmark_code,
@@ -81,6 +82,7 @@ def read_long(params: LongParams) -> RawMarket:
         documents=documents_of(params),
         minutes=_minutes(params, mappings["minutes"], listing, names, bars),
     )
+    return raw if params.fx is None and params.currency is None else convert(raw, params, mappings["fx"])
 
 
 def _split_mapping(mapping: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -95,11 +97,8 @@ def _split_mapping(mapping: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def _clip(bars: pd.DataFrame, params: LongParams) -> pd.DataFrame:
-    keep = np.ones(len(bars), dtype=np.bool_)
-    if params.first is not None:
-        keep &= (bars["date"] >= parse_days(pd.Series([params.first]), "first").iloc[0]).to_numpy()
-    if params.last is not None:
-        keep &= (bars["date"] <= parse_days(pd.Series([params.last]), "last").iloc[0]).to_numpy()
+    first, last = (parse_days(pd.Series([given]), "first or last").iloc[0] for given in (params.first, params.last))
+    keep = ~((bars["date"] < first) | (bars["date"] > last))
     if not keep.any():
         raise DataError(f"{params.bars}: no bars from {params.first or 'the start'} to {params.last or 'the end'}")
     return bars if keep.all() else bars[keep].reset_index(drop=True)

@@ -61,6 +61,8 @@ class LongParams(DocumentParams):
     splits: str | None = option(
         None, help="splits, to make the factor of prices without one: a file with code, date (first day after), ratio (15 for 15:1)"
     )
+    fx: str | None = option(None, help="exchange rates: a file with date, currency, rate (of one unit, in --currency)")
+    currency: str | None = option(None, help="currency of the account, with --fx: prices in others are converted to it")
     names: str | None = option(None, help=_NAMES_HELP)
     minutes: str | None = option(None, help="bars within days: a file with time, code, open, high, low, close, volume")
     minutes_zone: str | None = option(None, help="IANA time zone of their times that have none; without it such times are refused")

@@ -177,15 +177,12 @@ def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> tuple[Venue, ...
     or two count money in two ways.
     """
     venues = tuple(config.venue or snapshot.rules[name] for name in snapshot.venues)
-    where, currency = f"snapshot {snapshot.meta.name}", snapshot.currency
     for venue in dict.fromkeys(venues):
-        if venue.currency != currency:
+        if (venue.currency, venue.minor_per_unit) != (snapshot.currency, venues[0].minor_per_unit):
             raise DataError(
-                f"{where}: prices are in {currency}, and venue {venue.name} trades in {venue.currency}; an account has one "
-                f"currency: choose a venue of {currency}"
+                f"snapshot {snapshot.meta.name}: prices are in {snapshot.currency}, and venue {venue.name} counts in "
+                f"1/{venue.minor_per_unit} {venue.currency}; an account has one currency: choose a venue of {snapshot.currency}"
             )
-        if venue.minor_per_unit != venues[0].minor_per_unit:
-            raise DataError(f"{where}: venues {venues[0].name} and {venue.name} have other minor units of {currency}; choose one")
     return venues
 
 

@@ -323,8 +323,8 @@ def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_
     for words in (["plan", *given], [*given, "--dry-run"], ["run", *given]):
         assert main(words) != 0
         assert capsys.readouterr().err.splitlines() == [
-            "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless trades in USD; an account has one currency: "
-            "choose a venue of CNY"
+            "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless counts in 1/100 USD; an account has one "
+            "currency: choose a venue of CNY"
         ]
     assert not Path("usd").exists()
 

@@ -193,9 +193,9 @@ def test_accounts_of_one_currency_only() -> None:
     market, euro = market_of("us_equity", "a_share", opens=[[1, 1], [1, 1]]), dataclasses.replace(PLAIN, currency="EUR")
     mills = dataclasses.replace(market, rules={"a_share": dataclasses.replace(PLAIN, minor_per_unit=1000)})
     for made, venue, message in (
-        (market, None, "prices are in USD, and venue a_share trades in CNY; an account has one currency: choose a venue of USD"),
-        (market, euro, "prices are in USD, and venue plain trades in EUR"),
-        (mills, None, "venues us_equity and plain have other minor units of USD; choose one"),
+        (market, None, "prices are in USD, and venue a_share counts in 1/100 CNY; an account has one currency"),
+        (market, euro, "prices are in USD, and venue plain counts in 1/100 EUR"),
+        (mills, None, "venue plain counts in 1/1000 USD; an account has one currency: choose a venue of USD"),
     ):
         with pytest.raises(DataError, match=message):
             MarketTape.from_snapshot(made, dataclasses.replace(FREE, venue=venue))

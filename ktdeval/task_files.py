@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from ktdeval.errors import ConfigError
 from ktdeval.fields import convert, near_matches, to_mapping
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.lazy import later
 from ktdeval.market.venue import find_venue, parse_venue
 from ktdeval.yamlio import load_yaml
 
@@ -85,6 +86,13 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     if not content["variants"]:
         raise ConfigError(f"{path}: variants: expected at least one task, was an empty mapping")
     return [_variant_spec(path, content, name, overrides, make) for name, overrides in content["variants"].items()]
+
+
+def task_maker(task: str, config: str) -> TaskMaker:
+    """Return the maker of a family: class `task` gets the name and what class `config` loads. Both are `module:Class`, and imported
+    when the first task is made.
+    """
+    return lambda name, given, where: later(task)()(name, later(config)().load(given, where))
 
 
 def venue_specs(path: Path | str) -> list[Spec]:

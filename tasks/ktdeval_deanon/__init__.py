@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ktdeval.contracts import ScoringTask
-
-
-def _make_task(name: str, config: Mapping[str, Any], where: str) -> ScoringTask:
-    from ktdeval_deanon.samples import DeanonConfig
-    from ktdeval_deanon.task import DeanonTask
-
-    return DeanonTask(name, DeanonConfig.load(config, where))
+    from collections.abc import Sequence
 
 
 @hookimpl
@@ -37,6 +28,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Four probes, one for each mask."""
-    from ktdeval.task_files import task_specs
+    from ktdeval.task_files import task_maker, task_specs
 
-    return task_specs(f"{__path__[0]}/deanon.yaml", _make_task)
+    make = task_maker("ktdeval_deanon.task:DeanonTask", "ktdeval_deanon.samples:DeanonConfig")
+    return task_specs(f"{__path__[0]}/deanon.yaml", make)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import maker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ktdeval.contracts import Task
+    from collections.abc import Sequence
 
 _TOOLS = {
     "get_market_context": "Indices, breadth and the tone of industries",
@@ -24,18 +22,13 @@ _TOOLS = {
 }
 
 
-def _make_task(name: str, config: Mapping[str, Any], where: str) -> Task:
-    from ktdeval_ktdfin.task import KtdfinConfig, KtdfinTask
-
-    return KtdfinTask(name, KtdfinConfig.load(config, where))
-
-
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Twelve tasks: four masks times three modes."""
-    from ktdeval.task_files import task_specs
+    from ktdeval.task_files import task_maker, task_specs
 
-    return task_specs(f"{__path__[0]}/ktdfin.yaml", _make_task)
+    make = task_maker("ktdeval_ktdfin.task:KtdfinTask", "ktdeval_ktdfin.task:KtdfinConfig")
+    return task_specs(f"{__path__[0]}/ktdfin.yaml", make)
 
 
 @hookimpl

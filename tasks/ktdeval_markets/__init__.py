@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ktdeval.contracts import Task
-
-
-def _make_task(name: str, config: Mapping[str, Any], where: str) -> Task:
-    from ktdeval_markets.task import MarketConfig, MarketTask
-
-    return MarketTask(name, MarketConfig.load(config, where))
+    from collections.abc import Sequence
 
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """One decision a day on any market, with and without names and dates."""
-    from ktdeval.task_files import task_specs
+    from ktdeval.task_files import task_maker, task_specs
 
-    return task_specs(f"{__path__[0]}/markets.yaml", _make_task)
+    make = task_maker("ktdeval_markets.task:MarketTask", "ktdeval_markets.task:MarketConfig")
+    return task_specs(f"{__path__[0]}/markets.yaml", make)

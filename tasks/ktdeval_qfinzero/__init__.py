@@ -8,17 +8,7 @@ from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from ktdeval.contracts import ScoringTask
-
-
-def _make_task(name: str, config: Mapping[str, Any], where: str) -> ScoringTask:
-    from ktdeval_qfinzero.suite.config import SuiteConfig
-    from ktdeval_qfinzero.suite.task import SuiteTask
-
-    return SuiteTask(name, SuiteConfig.load(config, where))
+    from collections.abc import Sequence
 
 
 @hookimpl
@@ -37,6 +27,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Calling and planning, each recorded, written down or made."""
-    from ktdeval.task_files import task_specs
+    from ktdeval.task_files import task_maker, task_specs
 
-    return task_specs(f"{__path__[0]}/qfinzero.yaml", _make_task)
+    make = task_maker("ktdeval_qfinzero.suite.task:SuiteTask", "ktdeval_qfinzero.suite.config:SuiteConfig")
+    return task_specs(f"{__path__[0]}/qfinzero.yaml", make)

@@ -27,57 +27,30 @@ from ktdeval_qfinzero.data.stores import Page, Span, Tags
 _ALWAYS = 2**63 - 2
 EVERYTHING: Final = (Span(-_ALWAYS, _ALWAYS), Tags(), Page(_ALWAYS), _ALWAYS)  #: Arguments of a query for all rows of a file
 
+
+def _tables(name: str) -> tuple[str, ...]:
+    return tuple(Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8").removesuffix(";\n").split(";\n"))
+
+
 CALENDARS: Final = Layout(
     "calendar store",
     0x6B74_6563,
     1,
-    (
-        """CREATE TABLE events (
-            event_id TEXT PRIMARY KEY NOT NULL, event_type TEXT NOT NULL, time_ns INTEGER NOT NULL, announced_ns INTEGER NOT NULL,
-            importance INTEGER NOT NULL, country TEXT NOT NULL, market TEXT NOT NULL, words TEXT NOT NULL, record TEXT NOT NULL
-        ) WITHOUT ROWID""",
-        "CREATE INDEX events_by_date ON events (time_ns, event_id)",
-        "CREATE INDEX events_by_type ON events (event_type, time_ns, event_id)",
-        "CREATE INDEX events_by_country ON events (country, event_type, time_ns)",
-        """CREATE TABLE event_tickers (
-            ticker TEXT NOT NULL, time_ns INTEGER NOT NULL, event_id TEXT NOT NULL, PRIMARY KEY (ticker, time_ns, event_id)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE releases (
-            event_id TEXT NOT NULL, number INTEGER NOT NULL, available_ns INTEGER NOT NULL, record TEXT NOT NULL,
-            PRIMARY KEY (event_id, number)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE updates (
-            known_ns INTEGER NOT NULL, event_id TEXT NOT NULL, PRIMARY KEY (known_ns, event_id)
-        ) WITHOUT ROWID""",
-    ),
+    _tables("calendars"),
     """event_id IN (SELECT event_id FROM event_tickers
         WHERE ticker IN (SELECT value FROM json_each(:tickers)) AND time_ns >= :start AND time_ns < :end)""",
     "NOT EXISTS (SELECT 1 FROM json_each(:words) WHERE instr(events.words, ' ' || value || ' ') = 0)",
 )
-"""Tables: `events.words` are the title's words between spaces; `updates` has the moments at which something about an event became
-known; `record` is what no query looks into, as JSON."""
 
 NEWS: Final = Layout(
     "news store",
     0x6B74_6E65,
     1,
-    (
-        """CREATE TABLE articles (
-            number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, event_type TEXT NOT NULL, published_ns INTEGER NOT NULL,
-            importance INTEGER NOT NULL, market TEXT NOT NULL, publisher TEXT NOT NULL, record TEXT NOT NULL
-        )""",
-        "CREATE INDEX articles_by_date ON articles (published_ns, id)",
-        "CREATE INDEX articles_by_type ON articles (event_type, published_ns, id)",
-        """CREATE TABLE article_tickers (
-            ticker TEXT NOT NULL, published_ns INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (ticker, published_ns, number)
-        ) WITHOUT ROWID""",
-        # What the index gets are the words as `words` finds them: the tokenizer `ascii` parts them at the spaces and nowhere else.
-        "CREATE VIRTUAL TABLE article_words USING fts5(words, content='', detail=none, columnsize=0, tokenize='ascii')",
-    ),
+    _tables("news"),
     """number IN (SELECT number FROM article_tickers
         WHERE ticker IN (SELECT value FROM json_each(:tickers)) AND published_ns >= :start AND published_ns < :end)""",
     "number IN (SELECT rowid FROM article_words WHERE article_words MATCH :match)",
-)  #: Tables: `articles.publisher` is its name with the case folded; `record` is what no query looks into, as JSON
+)
 
 _RELEASES = """SELECT event_id, available_ns, record FROM releases
     WHERE event_id IN (SELECT value FROM json_each(?)) AND available_ns <= ? ORDER BY event_id, number"""

@@ -2,8 +2,7 @@
 
 TM, PA and TA are each the mean over the expected calls of the best score that any predicted call gets: nothing is assigned.
 What differs from the paper's rules is in `docs/qfinzero-scoring.md`. Where the public code raises (a call that is no object, a
-name that is no text, parameters that are no object), the call counts as one without name or parameters; `parse_reply`, which
-gets the calls from a raw text, never raises, and `problem` says why a text is unreadable.
+name that is no text, parameters that are no object), the call counts as one without name or parameters.
 
 `detail` holds the composite of the public code, `overall_weighted` (0 to 100), and its five further terms, each 0 to 1: `ec`
 (address), `cos` (order), `jv` (valid JSON), `ocp` (1 less 0.2 for each surplus call) and `foc` (closing answer).
@@ -12,14 +11,13 @@ gets the calls from a raw text, never raises, and `problem` says why a text is u
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from itertools import combinations, takewhile
 from types import MappingProxyType
 from typing import Final
 
-from ktdeval.jsonio import TOO_DEEP, JsonValue, loads_strict
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.types import REFUSAL_NAMES, GoldCall, GoldTask, Scores, registry_family
 from ktdeval_qfinzero.scoring.values import (
     CALLING_RULES,
@@ -31,108 +29,6 @@ from ktdeval_qfinzero.scoring.values import (
     time_fields,
     tolerance_of,
 )
-
-MAX_REPLY_CHARS: Final = 4_000_000
-CALL_KEYS: Final = ("tool_name", "method", "endpoint", "params")
-METHODS: Final = ("GET", "POST")
-
-_FENCE: Final = "```"
-_TRAILING_COMMA: Final = re.compile(r",\s*([}\]])")
-
-
-@dataclass(frozen=True)
-class ParsedReply:
-    """Content of one reply."""
-
-    is_readable: bool  # whether JSON with an object at its root was found
-    json_valid: bool  # whether the reply was JSON of the asked form as it stood
-    calls: tuple[JsonValue, ...] = ()  # planned, as given
-    final_answer: Mapping[str, JsonValue] | None = None  # as given; None if it is absent or no object
-    violations: tuple[str, ...] = ()  # departures from the asked form, one line each
-    problem: str | None = None  # why the reply is unreadable
-
-
-def parse_reply(text: str) -> ParsedReply:
-    """Read the reply of a model in the calling suite."""
-    if len(text) > MAX_REPLY_CHARS:
-        return _unreadable(f"the reply has {len(text)} characters, more than {MAX_REPLY_CHARS}")
-    bare = strip_fences(text)
-    root, problem = _load(bare)
-    valid = problem is None
-    if problem is not None:
-        root, second_problem = _mend(bare)
-        if second_problem is not None:
-            return _unreadable(problem)
-    if not isinstance(root, dict):
-        return _unreadable(f"the root of the reply is {type(root).__name__}, not an object")
-    violations = tuple(_violations(root))
-    answer = root.get("final_answer")
-    return ParsedReply(
-        is_readable=True,
-        json_valid=valid and not violations,
-        calls=tuple(_calls(root)),
-        final_answer=answer if isinstance(answer, dict) else None,
-        violations=violations,
-    )
-
-
-def strip_fences(text: str) -> str:
-    """Text without blanks around it and without one code fence at each end."""
-    text = text.strip()
-    if text.startswith(_FENCE):
-        text = text.removeprefix(_FENCE).removeprefix("json").lstrip()
-    if text.endswith(_FENCE):
-        text = text.removesuffix(_FENCE).rstrip()
-    return text
-
-
-def _unreadable(problem: str) -> ParsedReply:
-    return ParsedReply(is_readable=False, json_valid=False, problem=problem)
-
-
-def _load(text: str) -> tuple[JsonValue, str | None]:
-    try:
-        return loads_strict(text), None
-    except ValueError as error:
-        return None, "the JSON is nested too deep" if str(error) == TOO_DEEP else f"not JSON: {error}"
-
-
-def _mend(text: str) -> tuple[JsonValue, str | None]:
-    """Read the outermost object of a text around it, or the text without surplus commas."""
-    start, end = text.find("{"), text.rfind("}")
-    if 0 <= start < end:
-        root, problem = _load(text[start : end + 1])
-        if problem is None:
-            return root, None
-    return _load(_TRAILING_COMMA.sub(r"\1", text))
-
-
-def _calls(root: Mapping[str, JsonValue]) -> list[JsonValue]:
-    plan = root.get("tool_plan") or root.get("thoughtless_plan")
-    return plan if isinstance(plan, list) else []
-
-
-def _violations(root: Mapping[str, JsonValue]) -> list[str]:
-    plan = root.get("tool_plan") or root.get("thoughtless_plan") or []
-    found = [] if isinstance(plan, list) else ["the plan is not a list"]
-    for index, call in enumerate(_calls(root)):
-        found.extend(f"call {index}: {line}" for line in _call_violations(call))
-    answer = root.get("final_answer")
-    if not isinstance(answer, dict):
-        found.append("final_answer is absent or not an object")
-    elif "summary" not in answer:
-        found.append("final_answer has no summary")
-    return found
-
-
-def _call_violations(call: JsonValue) -> list[str]:
-    if not isinstance(call, dict):
-        return ["not an object"]
-    found = [f"{key} is absent" for key in CALL_KEYS if key not in call]
-    if "method" in call and call["method"] not in METHODS:
-        found.append("the method is neither GET nor POST")
-    return found
-
 
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {"tm": 0.20, "ec": 0.15, "pa": 0.20, "ta": 0.15, "cos": 0.10, "jv": 0.05, "ocp": 0.10, "foc": 0.05}
@@ -180,19 +76,6 @@ def score_calling(
             "ocp": max(0.0, 1.0 - _SURPLUS_COST * max(0, len(calls) - count)),
         },
     )
-
-
-def score_unreadable(_task: GoldTask) -> Scores:
-    """Score a reply without readable JSON: all 0, except that no surplus call was made."""
-    return _scores({**dict.fromkeys(WEIGHTS, 0.0), "ocp": 1.0})
-
-
-def score_reply(task: GoldTask, text: str) -> tuple[Scores, ParsedReply]:
-    """Read a model's raw text and score it; the parsed reply comes with the scores."""
-    reply = parse_reply(text)
-    if not reply.is_readable:
-        return score_unreadable(task), reply
-    return score_calling(task, reply.calls, reply.json_valid, reply.final_answer), reply
 
 
 def _read(call: JsonValue) -> _Call:

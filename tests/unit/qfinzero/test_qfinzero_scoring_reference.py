@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.scoring.reference_calling import score_calling, score_unreadable
+from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
 from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, REGISTRY, GoldCall, Scores, prefix_family, registry_family
 from ktdeval_qfinzero.scoring.values import CALLING_RULES, PLANNING_RULES, reference_time, reference_value
+from qfinzero_reply import score_unreadable
 from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, rows_of, said, task, tasks_of
 
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}

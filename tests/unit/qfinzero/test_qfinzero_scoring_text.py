@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.scoring import reference_calling
-from ktdeval_qfinzero.scoring.reference_calling import parse_reply, score_reply, strip_fences
+import qfinzero_reply
+from qfinzero_reply import parse_reply, score_reply, strip_fences
 from qfinzero_scoring_cases import RATES, rows_of, task, tasks_of
 
 CALL = {"tool_name": "UPQ.rates.query", "method": "GET", "endpoint": "/rates/query", "params": {"tenors": "2Y,10Y"}}
@@ -66,7 +66,7 @@ def test_the_rest_is_unreadable_and_scores_nothing(texts: list[str], problem: st
 
 
 def test_a_reply_beyond_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference_calling, "MAX_REPLY_CHARS", len(PLAN) - 1)
+    monkeypatch.setattr(qfinzero_reply, "MAX_REPLY_CHARS", len(PLAN) - 1)
     assert parse_reply(PLAN).problem == f"the reply has {len(PLAN)} characters, more than {len(PLAN) - 1}"
 
 

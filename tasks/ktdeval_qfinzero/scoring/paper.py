@@ -4,7 +4,7 @@
 total TM, among those the largest total PA, then TA. A verbatim repeat of a call counts only as often as there are steps that it
 meets in full, or identical steps of its tool, and serves only those. Where nothing of a step can be compared, PA or TA is its
 TM, so an empty answer earns exactly 0 and a perfect one 100. Surplus calls and ids of the run cost nothing; `detail` counts
-them. Failure modes are those of the aligned calls, out of the closed set `FAILURE_MODES`.
+them. Failure modes are those of the aligned calls, and the document lists them.
 
 The alignment is exact: the respects of a pair are folded into one whole number with digits so far apart that no sum of the later
 ones outweighs a unit of an earlier one. Source of the solver: shortest augmenting paths with potentials (Jonker and Volgenant 1987,
@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from heapq import nlargest
 from math import lcm
-from types import MappingProxyType
 from typing import Final
 
 from ktdeval.errors import DataError
@@ -145,22 +144,6 @@ def _exchange(column: int, start: int, owner: list[int | None], came_from: Seque
         column = freed
 
 
-FAILURE_MODES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "missing_call": "a step has no call, and no call of another family stands in its place",
-        "wrong_tool": "the aligned call is another tool of the family",
-        "wrong_family": "a step has no call, but there is one of another family to spare, which repeats none that serves a step",
-        "unknown_tool": "a call names a tool that does not exist",
-        "missing_param": "the aligned call lacks a required parameter or time field",
-        "wrong_value": "a required parameter of the aligned call differs",
-        "wrong_time": "a time field of the aligned call is out of tolerance",
-        "extra_call": "a call serves no step and replaces none: there are more calls than steps, or it is a repeat",
-        "false_refusal": "no service is called although the task can be done",
-        "missed_refusal": "something other than a refusal although the task can't be done",
-        "malformed_call": "an item of the answer is no call: no object, no name, or arguments that can't be read",
-        "unreadable_reply": "the reply holds no answer that can be read",
-    }
-)
 _OTHER_TOOL_SCORE: Final = Fraction(1, 2)
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from ktdeval.errors import DataError
-from ktdeval_qfinzero.scoring.paper import FAILURE_MODES, align, assign, score
+from ktdeval_qfinzero.scoring.paper import align, assign, score
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
 from ktdeval_qfinzero.scoring.values import instant_of, is_within
 from qfinzero_perfect import perfect_answer
@@ -23,6 +23,10 @@ from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, S
 
 THREE = task(BARS, EVENTS, ORDER)
 REFUSAL = task(GoldCall("REFUSE"), suite="calling")
+FAILURE_MODES = {
+    *("missing_call", "wrong_tool", "wrong_family", "unknown_tool", "missing_param", "wrong_value", "wrong_time", "extra_call"),
+    *("false_refusal", "missed_refusal", "malformed_call", "unreadable_reply"),
+}
 
 
 def three(scores: Scores) -> tuple[float, float, float]:
@@ -300,7 +304,7 @@ def bars(**changes: Any) -> dict[str, Any]:
 )
 def test_failure_modes_name_what_the_aligned_call_got_wrong(answer: list[Any], modes: tuple[str, ...]) -> None:
     assert score(task(BARS), answer, RUN).failure_modes == modes
-    assert set(modes) <= set(FAILURE_MODES)
+    assert set(modes) <= FAILURE_MODES
 
 
 def test_a_step_left_over_is_missing_unless_a_call_of_another_family_stands_there() -> None:
@@ -354,7 +358,7 @@ def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lower
 ) -> None:
     before = score(gold, answer, RUN)
     assert all(0 <= value <= 1 for value in three(before))
-    assert set(before.failure_modes) <= set(FAILURE_MODES)
+    assert set(before.failure_modes) <= FAILURE_MODES
     assert (before.overall == 100) <= (not set(before.failure_modes) - {"extra_call", "malformed_call", "unknown_tool"})
     assert three(score(gold, [said("ESP.no.such"), *answer], RUN)) == three(before)
     assert score(gold, [*answer, said(DAILY, {"x": 1})], RUN).tm >= before.tm

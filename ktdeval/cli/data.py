@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 
-from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
+from ktdeval.cli.options import config_option, field_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table
-from ktdeval.config import is_list
 from ktdeval.errors import UsageError
-from ktdeval.fields import build_params, near_matches, parse_assignments, split_list
+from ktdeval.fields import build_params, near_matches, parse_assignments
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import Plugins
 from ktdeval.task_files import merge_layers
@@ -114,47 +113,18 @@ def _plugins(context: click.Context) -> Plugins:
 def _param_options(spec: Spec) -> list[click.Parameter]:
     """One option for each parameter of a provider, `--set` and `--spec`."""
     hints = get_type_hints(spec.params) if spec.params is not None else {}
-    options: list[click.Parameter] = [_option(field, hints[field.name]) for field in params_of(spec)]
+    options: list[click.Parameter] = [field_option(field, hints[field.name]) for field in params_of(spec)]
     options.append(click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="parameters by name"))
     return [*options, click.Option(["--spec", "spec_file"], metavar="FILE", help="YAML file of parameters; options count more")]
 
 
-def _option(field: dataclasses.Field[Any], hint: Any) -> click.Parameter:
-    silent = (dataclasses.MISSING, None, ())
-    shown = "" if any(field.default is value for value in silent) else f" [default: {field.default}]"
-    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    kwargs: dict[str, Any] = {"default": None, "help": f"{field.metadata.get('help', '')}{' [required]' if required else shown}"}
-    if is_list(hint):
-        kwargs |= {"multiple": True, "metavar": "NAME,…"}
-    elif get_origin(hint) in (Mapping, dict):
-        kwargs |= {"multiple": True, "metavar": "KEY=VALUE,…"}
-    elif get_origin(hint) is Literal:
-        kwargs |= {"type": click.Choice(get_args(hint)), "metavar": f"[{'|'.join(get_args(hint))}]"}
-    elif hint is bool:
-        kwargs |= {"type": bool, "metavar": "true|false"}
-    else:
-        scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
-        kwargs |= {"type": scalar, "metavar": "TEXT" if scalar is str else "N"}
-    flag = field.metadata.get("flag") or f"--{field.name.replace('_', '-')}"
-    if not flag.startswith("-"):
-        return click.Argument([field.name], required=False, metavar=flag)
-    return click.Option([flag, field.name], **kwargs)
-
-
 def _call_body(body: Body, plugins: Plugins, spec: Spec, **values: Any) -> Any:
     """Call a command's body with the parameters from the file, then `--set`, then single options; mappings merge key by key."""
-    hints = get_type_hints(spec.params) if spec.params is not None else {}
     given = {field.name: values.pop(field.name) for field in params_of(spec)}
     assigned, spec_file = parse_assignments(values.pop("assignments"), "--set"), values.pop("spec_file")
-    options = {name: _typed(name, hints[name], value) for name, value in given.items() if value not in (None, ())}
+    options = {name: value for name, value in given.items() if value is not None}
     layers = (load_yaml(Path(spec_file)) if spec_file is not None else {}, assigned, options)
     return body(plugins, spec, merge_layers(layers), **values)
-
-
-def _typed(name: str, hint: Any, value: Any) -> Any:
-    if is_list(hint):
-        return [piece for text in value for piece in split_list(text)]
-    return parse_assignments(value, f"--{name}") if get_origin(hint) in (Mapping, dict) else value
 
 
 def _build(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:

@@ -36,10 +36,10 @@ def open_plugins(extra: Sequence[str] = ()) -> Plugins:
     return load_plugins(extra, warn)
 
 
-def run_options() -> list[click.Option]:
+def run_options() -> list[click.Parameter]:
     """One option for each field of `RunConfig`, in its order, and `--config`."""
     hints = get_type_hints(RunConfig)
-    options = [_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
+    options = [field_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
     file_help = "YAML file of these options (underscores for dashes); what the command line says counts more"
     return [*options, click.Option(["--config", "config_file"], metavar="FILE", help=file_help)]
 
@@ -84,7 +84,7 @@ def config_option(*names: str) -> Callable[[F], F]:
     """
     hints = get_type_hints(RunConfig)
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
-    return lambda function: _with_options(function, [_option(fields[name], hints[name], False) for name in names])
+    return lambda function: _with_options(function, [field_option(fields[name], hints[name], False) for name in names])
 
 
 def inherited(context: click.Context | None, name: str) -> Any:
@@ -96,31 +96,35 @@ def inherited(context: click.Context | None, name: str) -> Any:
     return None
 
 
-def _with_options(function: F, options: Sequence[click.Option]) -> F:
+def _with_options(function: F, options: Sequence[click.Parameter]) -> F:
     # The list that click's own decorators fill; it reads it backwards, as decorators run from the bottom up.
     known: list[click.Parameter] = getattr(function, "__click_params__", [])
     function.__click_params__ = [*known, *reversed(options)]  # type: ignore[attr-defined]
     return function
 
 
-def _option(field: dataclasses.Field[Any], hint: Any, with_default: bool = True) -> click.Option:
-    flag = f"--{field.name.replace('_', '-')}"
-    is_shown = with_default and not any(field.default is value for value in (dataclasses.MISSING, None, (), False))
-    kwargs: dict[str, Any] = {
-        "help": field.metadata["help"] + (f" [default: {field.default}]" if is_shown else ""),
-        "default": None,
-    }
+def field_option(field: dataclasses.Field[Any], hint: Any, with_default: bool = True) -> click.Parameter:
+    """Return the option of a field of this type, or its argument where its metadata give a `flag` without dashes; None where it was
+    not given.
+    """
+    flag = field.metadata.get("flag") or f"--{field.name.replace('_', '-')}"
+    if not flag.startswith("-"):
+        return click.Argument([field.name], required=False, metavar=flag)
+    silent = (dataclasses.MISSING, None, (), False)
+    shown = f" [default: {field.default}]" if with_default and not any(field.default is value for value in silent) else ""
+    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    kwargs: dict[str, Any] = {"help": f"{field.metadata.get('help', '')}{' [required]' if required else shown}", "default": None}
     # The words of a `Literal`, or of one that may also be None.
     choices = get_args(next((one for one in (hint, *get_args(hint)) if get_origin(one) is Literal), None))
     if is_list(hint):
         kwargs |= {"multiple": True, "callback": _list_callback, "metavar": f"{field.name.removesuffix('s').upper()},…"}
-    elif get_origin(hint) is Mapping:
+    elif get_origin(hint) in (Mapping, dict):
         kwargs |= {"multiple": True, "callback": _mapping_callback, "metavar": "KEY=VALUE,…"}
     elif choices:
         # Not click.Choice: the config's own message suggests near words, and is the same for a YAML file.
         kwargs |= {"type": str, "metavar": f"[{'|'.join(choices)}]"}
     elif hint is bool:
-        kwargs |= {"is_flag": True, "flag_value": True}
+        kwargs |= {"type": bool, "metavar": "true|false"} if field.default is True else {"is_flag": True, "flag_value": True}
     else:
         scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
         kwargs |= {"type": scalar, "metavar": _METAVARS.get(field.name) or _METAVARS.get(scalar.__name__, field.name.upper())}

@@ -24,7 +24,7 @@ Repair = Callable[[RawMarket], tuple[RawMarket, int]]
 
 def _drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
     """Drop the bars of a mask over the sorted table."""
-    keep = ~raw.table.source_mask(mask)
+    keep = ~raw.table.in_source(mask)
     return dataclasses.replace(raw, bars=raw.bars.loc[keep].reset_index(drop=True)), int(mask.sum())
 
 
@@ -54,19 +54,19 @@ def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
 def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
     """Leave out bars that no trading day can give, or without all four prices above zero: the asset has no bar that day."""
     table = raw.table
-    return _drop_bars(raw, is_impossible(table) | is_non_positive(table) | is_incomplete(raw))
+    return _drop_bars(raw, table.judged(is_impossible) | table.judged(is_non_positive) | is_incomplete(raw))
 
 
 def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
     """Take the higher and lower of open and close where high or low are missing."""
     table = raw.table
-    first, last = table.values["open"], table.values["close"]
+    first, last = table["open"], table["close"]
     bounds = {"high": np.asarray(np.maximum(first, last), np.float64), "low": np.asarray(np.minimum(first, last), np.float64)}
     changed = np.zeros(len(table.row), dtype=np.bool_)
     columns: dict[str, FloatArray] = {}
     for name, bound in bounds.items():
-        fill = table.traded & np.isnan(table.values[name]) & np.isfinite(bound)
-        columns[name] = np.where(fill, bound, table.values[name])
+        fill = table.traded & np.isnan(table[name]) & np.isfinite(bound)
+        columns[name] = np.where(fill, bound, table[name])
         changed |= fill
     return _with_columns(raw, columns), int(changed.sum())
 
@@ -74,10 +74,8 @@ def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
 def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
     """Round prices in CNY to whole fen."""
     table, in_cny = raw.table, raw.in_cny[raw.table.column]
-    columns: dict[str, FloatArray] = {
-        name: np.where(in_cny, np.round(table.values[name], 2), table.values[name]) for name in PRICE_FIELDS
-    }
-    changed = np.stack([np.abs(columns[name] - table.values[name]) > 0 for name in PRICE_FIELDS]).any(axis=0)
+    columns: dict[str, FloatArray] = {name: np.where(in_cny, np.round(table[name], 2), table[name]) for name in PRICE_FIELDS}
+    changed = np.stack([np.abs(columns[name] - table[name]) > 0 for name in PRICE_FIELDS]).any(axis=0)
     return _with_columns(raw, columns), int(changed.sum())
 
 
@@ -86,8 +84,8 @@ def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
     if not raw.has_factor:
         return raw, 0
     table = raw.table
-    bad = ~((table.values["factor"] > 0) & np.isfinite(table.values["factor"]))
-    series = pd.Series(np.where(bad, np.nan, table.values["factor"])).groupby(table.column)
+    bad = ~((table["factor"] > 0) & np.isfinite(table["factor"]))
+    series = pd.Series(np.where(bad, np.nan, table["factor"])).groupby(table.column)
     filled: FloatArray = np.asarray(series.ffill().fillna(series.bfill()), dtype=np.float64)
     return _with_columns(raw, {"factor": filled}), int((bad & table.traded).sum())
 
@@ -95,20 +93,17 @@ def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
 def fill_amount(raw: RawMarket) -> tuple[RawMarket, int]:
     """Take volume * (high + low + close) / 3 where amount is missing on a day with trade."""
     table = raw.table
-    typical = (table.values["high"] + table.values["low"] + table.values["close"]) / 3
-    estimate = table.values["volume"] * typical
-    fill = table.traded & np.isnan(table.values["amount"]) & np.isfinite(estimate)
-    return _with_columns(raw, {"amount": np.where(fill, estimate, table.values["amount"])}), int(fill.sum())
+    typical = (table["high"] + table["low"] + table["close"]) / 3
+    estimate = table["volume"] * typical
+    fill = table.traded & np.isnan(table["amount"]) & np.isfinite(estimate)
+    return _with_columns(raw, {"amount": np.where(fill, estimate, table["amount"])}), int(fill.sum())
 
 
 def _with_columns(raw: RawMarket, columns: Mapping[str, FloatArray]) -> RawMarket:
     """Replace columns, given in the sorted table's order."""
-    table: BarTable = raw.table
     bars = raw.bars.copy(deep=False)
     for name, values in columns.items():
-        in_source = np.empty_like(values)
-        in_source[table.order] = values
-        bars[name] = in_source
+        bars[name] = raw.table.in_source(values)
     return dataclasses.replace(raw, bars=bars)
 
 
@@ -240,36 +235,30 @@ def _grids(raw: RawMarket) -> dict[str, Any]:
     """[T, N] arrays of the bar fields."""
     table = raw.table
     place = {code: column for column, code in enumerate(raw.codes)}
-    columns = np.array([place[code] for code in table.codes], dtype=np.int64)[table.column]
-    shape = (len(table.days), len(raw.codes))
-    grids = {}
-    for name in BAR_FIELDS:
-        values = table.values[name]
-        if name in PRICE_FIELDS:
-            cleaned = np.where(raw.in_cny[table.column], _clean_prices(values), values) if raw.has_factor else values
-            values = np.where(table.suspended, np.nan, cleaned)
-        elif name == "volume":
-            values = np.where(table.suspended, 0.0, values)
-        elif name == "amount":
-            values = np.where(table.suspended, np.nan, values)
-        grid = np.full(shape, np.nan)
-        grid[table.row, columns] = values
-        grids[name] = grid
-    grids["factor"] = _filled_factor(grids["factor"]) if raw.has_factor else np.ones(shape)
+    columns = np.array([place[code] for code in table.codes], dtype=np.int64)
+    grids = {name: np.full((len(table.days), len(raw.codes)), np.nan) for name in BAR_FIELDS}
+    for part in table.parts():
+        for name, grid in grids.items():
+            grid[part.row, columns[part.column]] = _cleaned(raw, part, name)
+    _fill_factor(grids["factor"], raw.has_factor)
     return grids
 
 
-def _clean_prices(values: FloatArray) -> FloatArray:
-    fen = np.round(values, 2)
-    return np.asarray(np.where(np.abs(values - fen) < _NOISE_CNY, fen, values))
+def _cleaned(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
+    """[rows] values of a field, without noise, and without prices on days without trade."""
+    values = part[name]
+    if name in PRICE_FIELDS and raw.has_factor:
+        fen = np.round(values, 2)
+        values = np.where(raw.in_cny[part.column] & (np.abs(values - fen) < _NOISE_CNY), fen, values)
+    return values if name == "factor" else np.where(part.suspended, 0.0 if name == "volume" else np.nan, values)
 
 
-def _filled_factor(grid: FloatArray) -> FloatArray:
-    """Return the last known factor of each day and asset; 1.0 before the first."""
-    known = grid > 0
-    last = np.maximum.accumulate(np.where(known, np.arange(len(grid))[:, None], -1), axis=0)
-    filled = np.take_along_axis(grid, np.maximum(last, 0), axis=0)
-    return np.asarray(np.where(last >= 0, filled, 1.0))
+def _fill_factor(grid: FloatArray, has_factor: bool) -> None:
+    """Put the last known factor of each day and asset in place; 1.0 before the first, or throughout where there is none."""
+    last = np.ones(grid.shape[1])
+    for row in grid:
+        np.copyto(row, last, where=~(row > 0) | (not has_factor))
+        last = row
 
 
 def _indices(raw: RawMarket) -> dict[str, FloatArray]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ktdeval.errors import DataError
@@ -90,25 +91,25 @@ def _bars_finding(raw: RawMarket, kind: str, mask: BoolArray, about: object = ""
 def is_incomplete(raw: RawMarket) -> BoolArray:
     """[rows] a traded bar lacks at least one of its four prices, or the close of an asset that has closes only."""
     table = raw.table
-    absent = {name: ~np.isfinite(table.values[name]) for name in PRICE_FIELDS}
-    any_absent = np.stack(list(absent.values())).any(axis=0)
-    return np.asarray(table.traded & np.where(raw.close_only[table.column], absent["close"], any_absent))
+    any_absent = table.judged(lambda part: np.any([~np.isfinite(part[name]) for name in PRICE_FIELDS], axis=0))
+    no_close = table.judged(lambda part: ~np.isfinite(part["close"]))
+    return np.asarray(table.traded & np.where(raw.close_only[table.column], no_close, any_absent))
 
 
 def is_non_positive(table: BarTable) -> BoolArray:
     """[rows] a traded bar has a price of zero or below."""
-    return np.asarray(table.traded & np.stack([table.values[name] <= 0 for name in PRICE_FIELDS]).any(axis=0))
+    return np.asarray(table.traded & np.any([table[name] <= 0 for name in PRICE_FIELDS], axis=0))
 
 
 def is_impossible(table: BarTable) -> BoolArray:
     """[rows] no trading day can give this bar: high below low, open or close outside them, an unreal volume or amount."""
-    high, low = table.values["high"], table.values["low"]
+    high, low = table["high"], table["low"]
     slack = np.abs(high) * _PRICE_TOLERANCE
     wrong = high < low - slack
     for name in ("open", "close"):
-        wrong |= (table.values[name] > high + slack) | (table.values[name] < low - slack)
+        wrong |= (table[name] > high + slack) | (table[name] < low - slack)
     for name in ("volume", "amount"):
-        wrong |= (table.values[name] < 0) | np.isinf(table.values[name])
+        wrong |= (table[name] < 0) | np.isinf(table[name])
     return np.asarray(table.traded & wrong)
 
 
@@ -136,10 +137,10 @@ def _check_rows(raw: RawMarket) -> Iterator[Finding]:
     masks = {
         "duplicate_rows": table.duplicated(),
         "incomplete_bars": is_incomplete(raw),
-        "non_positive_price": is_non_positive(table),
-        "impossible_bars": is_impossible(table),
+        "non_positive_price": table.judged(is_non_positive),
+        "impossible_bars": table.judged(is_impossible),
         "suspended_rows": table.suspended,
-        "missing_volume_rows": table.traded & of_boards & np.isnan(table.values["volume"]),
+        "missing_volume_rows": table.traded & of_boards & table.judged(lambda part: np.isnan(part["volume"])),
     }
     for kind, mask in masks.items():
         yield _bars_finding(raw, kind, mask)
@@ -147,7 +148,7 @@ def _check_rows(raw: RawMarket) -> Iterator[Finding]:
 
 def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
-    step = np.diff(raw.session_number)
+    step = np.diff(raw.session_numbers())
     gap = np.flatnonzero(~table.new_code[1:] & (step > 1))
     missing = int((step[gap] - 1).sum())
     examples = (
@@ -159,8 +160,8 @@ def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
 
 def _check_amount(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
-    missing = table.traded & np.isnan(table.values["amount"])
-    known = np.bincount(table.column[table.traded & ~missing], minlength=len(table.codes))
+    missing = table.judged(lambda part: part.traded & np.isnan(part["amount"]))
+    known = table.count(table.traded & ~missing)
     without = [code for code, count in zip(table.codes, known, strict=True) if count == 0]
     yield _finding("codes_without_amount", len(without), without)
     yield _bars_finding(raw, "missing_amount_rows", missing)
@@ -168,15 +169,15 @@ def _check_amount(raw: RawMarket) -> Iterator[Finding]:
     if wrong is not None:
         yield _bars_finding(raw, "wrong_units", wrong[0], wrong[1])
     elif raw.has_factor:  # adjusted prices never agree with amount and volume
-        yield _bars_finding(raw, "average_price_outside_bar", outside_bar(table, average_price(table)))
+        yield _bars_finding(raw, "average_price_outside_bar", table.judged(lambda part: outside_bar(part, average_price(part))))
 
 
 def _check_volume(raw: RawMarket) -> Iterator[Finding]:
     """Volumes of codes that are no whole shares, or that the import had to interpret."""
-    volume, column = raw.table.values["volume"], raw.table.column
-    told, whole = (np.bincount(column, weights=mask) for mask in in_wholes(volume))
+    volume = raw.table["volume"]
+    told, whole = (raw.table.count(mask) for mask in in_wholes(volume))
     coins = np.array([raw.instrument(code).kind == "crypto" for code in raw.table.codes], dtype=np.bool_)
-    no_counts = ((whole < MOSTLY_WHOLE * told) & ~coins)[column]
+    no_counts = ((whole < MOSTLY_WHOLE * told) & ~coins)[raw.table.column]
     yield _bars_finding(raw, "volume_not_whole", np.isfinite(volume) & (np.round(volume) != volume) & no_counts)
     yield _finding("import_notes", len(raw.notes), raw.notes)
 
@@ -186,10 +187,10 @@ def _check_factor(raw: RawMarket) -> Iterator[Finding]:
     if not raw.has_factor:
         yield _finding("no_factor", 1)
         return
-    factor = table.values["factor"]
+    factor = table["factor"]
     yield _bars_finding(raw, "factor_missing", table.traded & np.isnan(factor))
     yield _bars_finding(raw, "factor_non_positive", table.traded & ((factor <= 0) | np.isinf(factor)))
-    fen, priced = table.values["close"] * 100, table.traded & raw.in_cny[table.column]
+    fen, priced = table["close"] * 100, table.traded & raw.in_cny[table.column]
     broken = priced & (np.abs(fen - np.round(fen)) > _FEN_TOLERANCE)
     if (factor != 1).any() and broken.sum() > 0.01 * priced.sum():
         yield _bars_finding(raw, "prices_look_adjusted", broken)
@@ -204,25 +205,30 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
     is wrong.
     """
     table = raw.table
-    places = np.flatnonzero(table.traded & (table.values["close"] > 0))
-    column = table.column[places]
-    adjusted = table.values["close"][places] * (table.values["factor"][places] if raw.has_factor else 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a factor of zero has a finding of its own
-        move = np.abs(adjusted[1:] / adjusted[:-1] - 1)
-        times = np.maximum(adjusted[1:] / adjusted[:-1], adjusted[:-1] / adjusted[1:])
-        whole = (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
     bounded = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)
     limits = np.array([_limit(code) for code in table.codes])
     limits[~bounded] = np.inf
-    starts = np.searchsorted(column, np.arange(len(table.codes)))
-    age = np.arange(len(places)) - starts[column]
-    same, later = column[1:] == column[:-1], column[1:]
     splits = ~bounded & np.array([raw.instrument(code).kind != "crypto" for code in table.codes], dtype=np.bool_)
-    wild = same & (age[1:] >= UNLIMITED_DAYS) & (move > limits[later] * 1.5)
-    for kind, found in (("implausible_returns", wild), ("split_like_moves", same & splits[later] & whole)):
-        mask = np.zeros(len(table.column), dtype=np.bool_)
-        mask[places[1:][found]] = True
-        yield _bars_finding(raw, kind, mask)
+    for kind, rule in (("implausible_returns", limits * 1.5), ("split_like_moves", splits)):
+        yield _bars_finding(raw, kind, table.judged(partial(_moved, rule=rule, has_factor=raw.has_factor)))
+
+
+def _moved(table: BarTable, rule: npt.NDArray[Any], has_factor: bool) -> BoolArray:
+    """[rows] adjusted closes that move too far, by a `rule` [codes]: a limit, or whether splits are looked for."""
+    places = np.flatnonzero(table.traded & (table["close"] > 0))
+    column = table.column[places]
+    adjusted = table["close"][places] * (table["factor"][places] if has_factor else 1.0)
+    same, later = column[1:] == column[:-1], column[1:]
+    with np.errstate(divide="ignore", invalid="ignore"):  # a factor of zero has a finding of its own
+        if rule.dtype == np.bool_:
+            times = np.maximum(adjusted[1:] / adjusted[:-1], adjusted[:-1] / adjusted[1:])
+            found = rule[later] & (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
+        else:
+            age = np.arange(len(places)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
+            found = (age[1:] >= UNLIMITED_DAYS) & (np.abs(adjusted[1:] / adjusted[:-1] - 1) > rule[later])
+    mask = np.zeros(len(table.column), dtype=np.bool_)
+    mask[places[1:][same & found]] = True
+    return mask
 
 
 def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
@@ -255,7 +261,7 @@ def _check_intervals(raw: RawMarket) -> Iterator[Finding]:
 def _check_members(raw: RawMarket) -> Iterator[Finding]:
     table, days = raw.table, raw.table.days
     member = membership(raw.members, days, raw.codes)
-    priced = set(np.array(table.codes, dtype=object)[np.unique(table.column[table.traded])])
+    priced = {table.codes[column] for column in np.flatnonzero(table.count(table.traded)).tolist()}
     unpriced = np.array([code not in priced for code in raw.codes])
     lookback = LOOKBACK_DAYS if len(days) > LOOKBACK_DAYS else 0
     later = unpriced & member[lookback:].any(axis=0)
@@ -338,12 +344,12 @@ def _check_minutes(raw: RawMarket) -> Iterator[Finding]:
     table, rows, ends = raw.table, raw.minutes.rows, raw.minutes.rows[["asset", "ends_at"]]
     column = (pd.Index(table.codes).get_indexer(pd.Index(raw.minutes.codes)))[rows["asset"]]
     day = pd.Index(table.days).get_indexer(pd.Index(raw.minutes.days(lambda code: raw.venue(code).zone)))
-    keys = table.column * len(table.days) + table.row
+    keys = table.column * np.int64(len(table.days)) + table.row
     bar = np.minimum(np.searchsorted(keys, column * len(table.days) + day), len(keys) - 1)
     has_bar = (table.column[bar] == column) & (table.row[bar] == day) & table.traded[bar]
     prices = np.stack([rows[name] for name in PRICE_FIELDS])
     wrong = ~((prices > 0) & (prices <= rows["high"]) & (prices >= rows["low"]) & np.isfinite(prices)).all(axis=0)
-    slack, (high, low) = 1 + _PRICE_TOLERANCE, (table.values[name][bar] for name in ("high", "low"))
+    slack, (high, low) = 1 + _PRICE_TOLERANCE, (table[name][bar] for name in ("high", "low"))
     masks = {
         "minutes": np.ones(len(rows), dtype=np.bool_),
         "minutes_without_bar": ~has_bar,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,7 @@ from ktdeval.market.minutes import NO_MINUTES, MinuteBars
 from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, DayArray, FloatArray, Instrument, MarketSnapshot
 from ktdeval.market.venue import Venue, find_venue
 
+IntArray = npt.NDArray[np.signedinteger[Any]]
 PRICE_FIELDS = ("open", "high", "low", "close")
 INDEX_NAMES = {
     "000001.SH": "SSE Composite", "000016.SH": "SSE50", "000300.SH": "CSI300", "000688.SH": "STAR50", "000852.SH": "CSI1000",
@@ -30,6 +34,7 @@ EVERY_ASSET = "no membership file: every asset is a member from its first bar to
 NO_INDEX = "no index: figures against a benchmark are null, and tasks about an index refuse the market"
 """Note of a market that was imported without index levels."""
 _NEVER_CLOSES = "24/7"
+_PART = 2**19  # rows, about
 _COLUMNS = {
     "bars": ("date", "code", *BAR_FIELDS),
     "indices": ("date", "code", "close"),
@@ -104,16 +109,15 @@ class RawMarket:
     def close_only(self) -> BoolArray:
         """[codes of the table] has closes but never an open, high or low; A-shares are never such."""
         table = self.table
-        priced = np.isfinite(np.stack([table.values[name] for name in ("open", "high", "low")])).any(axis=0)
-        known = np.bincount(table.column, weights=priced, minlength=len(table.codes)) > 0
+        priced = table.judged(lambda part: np.any([np.isfinite(part[name]) for name in ("open", "high", "low")], axis=0))
+        known = table.count(priced) > 0
         return ~known & np.array([not self.venue(code).has_boards for code in table.codes], dtype=np.bool_)
 
     def calendar_days(self, calendar: str) -> DayArray:
         """Days with a row of any code of a calendar."""
-        return np.asarray(self.table.days[np.unique(self.table.row[(self.calendars == calendar)[self.table.column]])])
+        return np.asarray(self.table.days[np.bincount(self.table.row[(self.calendars == calendar)[self.table.column]]).nonzero()])
 
-    @cached_property
-    def session_number(self) -> npt.NDArray[np.int64]:
+    def session_numbers(self) -> IntArray:
         """[rows] place of a bar's day among the days of its calendar: all of the market's where it has but one calendar, else the
         sessions, and days with a row.
         """
@@ -137,6 +141,12 @@ class RawMarket:
         return tuple(sorted(present.union(self.table.codes)))
 
 
+def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
+    """Return a column of texts, each distinct one changed, as categories in use, ascending; a missing text is `nan`."""
+    made = pd.Categorical(pd.Categorical(column).map(lambda text: change(str(text)), na_action=None)).remove_unused_categories()
+    return made.reorder_categories(sorted(made.categories))
+
+
 def as_days(column: pd.Series) -> DayArray:
     """Return a column of dates as datetime64[D]."""
     return np.asarray(column.to_numpy(), dtype="datetime64[D]")
@@ -144,31 +154,57 @@ def as_days(column: pd.Series) -> DayArray:
 
 class BarTable:
     """Bars as flat arrays sorted by code, then day (source order among duplicates): their places in `codes` and `days` (both
-    ascending) and in the source table, values by field, and whether no trade took place (marked so, or volume 0, or no volume and
-    no or one flat price).
+    ascending), values by field (`table["close"]`), and whether no trade took place (marked so, or volume 0, or no volume and no or
+    one flat price). Values stay in the source's columns and are sorted when they are asked for, so that nothing is held twice.
     """
 
     def __init__(self, bars: pd.DataFrame) -> None:
-        code_places, codes = pd.factorize(bars["code"].astype(str), sort=True)
+        code = categories(bars["code"])
         day_places, days = pd.factorize(as_days(bars["date"]), sort=True)
-        self.codes: tuple[str, ...] = tuple(str(code) for code in codes)
+        self.codes: tuple[str, ...] = tuple(code.categories)
         self.days: DayArray = np.asarray(days, dtype="datetime64[D]")
-        self.order = np.lexsort((day_places, code_places))
-        self.column: npt.NDArray[np.int64] = code_places[self.order].astype(np.int64)
-        self.row: npt.NDArray[np.int64] = day_places[self.order].astype(np.int64)
-        self.values: dict[str, FloatArray] = {name: bars[name].to_numpy(dtype=np.float64)[self.order] for name in BAR_FIELDS}
-        self.suspended = self._suspended(bars)
+        self._source: dict[str, npt.NDArray[Any]] = {name: bars[name].to_numpy(dtype=np.float64) for name in BAR_FIELDS}
+        if "traded" in bars.columns:
+            self._source["traded"] = bars["traded"].to_numpy(dtype=np.bool_)
+        key = code.codes * np.int64(len(days)) + day_places
+        #: places in the source: a slice where it is sorted already
+        self.order = np.argsort(key, kind="stable").astype(np.int32) if (key[1:] < key[:-1]).any() else slice(0, len(key))
+        del key
+        self.column, self.row = code.codes[self.order], day_places.astype(np.int32)[self.order]
         self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])
+        self.suspended: BoolArray = np.zeros(len(self.row), dtype=np.bool_)
+        self.suspended = self.judged(BarTable._suspended)
 
-    def _suspended(self, bars: pd.DataFrame) -> BoolArray:
-        prices = np.stack([self.values[name] for name in PRICE_FIELDS])
+    def __getitem__(self, name: str) -> FloatArray:
+        """[rows] values of a field."""
+        return np.asarray(self._source[name][self.order])
+
+    def parts(self) -> Iterator[BarTable]:
+        """Some codes after others, as tables of about `_PART` rows that share `codes` and `days`."""
+        ends = np.append(np.flatnonzero(self.new_code), len(self.row))
+        cuts = np.unique(np.append(ends[np.searchsorted(ends, np.arange(0, len(self.row), _PART))], len(self.row)))
+        for start, stop in pairwise(cuts.tolist()):
+            part, rows = copy(self), slice(start, stop)
+            part.order = rows if isinstance(self.order, slice) else self.order[rows]
+            for name in ("column", "row", "new_code", "suspended"):
+                setattr(part, name, getattr(self, name)[rows])
+            yield part
+
+    def judged(self, judge: Callable[[BarTable], BoolArray]) -> BoolArray:
+        """[rows] a judgement of each bar, taken part by part, so that its intermediate arrays are small."""
+        return np.concatenate([judge(part) for part in self.parts()])
+
+    def count(self, mask: BoolArray) -> npt.NDArray[np.int64]:
+        """[codes] bars of a mask."""
+        return np.bincount(self.column[mask], minlength=len(self.codes))
+
+    def _suspended(self) -> BoolArray:
+        prices = np.stack([self[name] for name in PRICE_FIELDS])
         present = np.isfinite(prices)
         flat = present.all(axis=0) & (prices == prices[0]).all(axis=0)
-        volume = self.values["volume"]
+        volume = self["volume"]
         suspended = (volume == 0) | (np.isnan(volume) & (flat | ~present.any(axis=0)))
-        if "traded" in bars.columns:
-            suspended |= ~bars["traded"].to_numpy(dtype=np.bool_)[self.order]
-        return np.asarray(suspended)
+        return np.asarray(suspended | (self["traded"] == 0) if "traded" in self._source else suspended)
 
     @property
     def traded(self) -> BoolArray:
@@ -184,11 +220,11 @@ class BarTable:
         """`600519.SH 2024-01-02` of one bar, for messages."""
         return f"{self.codes[self.column[place]]} {self.days[self.row[place]]}"
 
-    def source_mask(self, mask: BoolArray) -> BoolArray:
-        """Return a mask over these sorted bars, as one over the source table's rows."""
-        in_source = np.zeros(len(mask), dtype=np.bool_)
-        in_source[self.order[mask]] = True
-        return in_source
+    def in_source(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return values of these sorted bars in the order of the source table's rows."""
+        placed = np.empty_like(values)
+        placed[self.order] = values
+        return placed
 
 
 def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
@@ -215,10 +251,11 @@ def member_intervals(member: BoolArray, days: DayArray, codes: Sequence[str]) ->
 
 def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
     """Return a stored market as tables again, so that the same checks judge sources and snapshots."""
-    recorded = np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)
-    rows, columns = np.nonzero(recorded)
-    bars = {name: getattr(snapshot, name)[rows, columns] for name in BAR_FIELDS}
-    codes = pd.Categorical.from_codes(columns, categories=pd.Index(snapshot.codes))
+    recorded = (np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)).T  # by code, then day: sorted as they are checked
+    bars: dict[str, Any] = {name: getattr(snapshot, name).T[recorded] for name in BAR_FIELDS}
+    places = np.repeat(np.arange(len(snapshot.codes), dtype=np.int32), recorded.sum(axis=1))
+    bars["code"] = pd.Categorical.from_codes(places, categories=pd.Index(snapshot.codes))
+    bars["date"] = np.broadcast_to(snapshot.days, recorded.shape)[recorded]
     indices = [pd.DataFrame({"date": snapshot.days[:0], "code": [], "close": []})] * (not snapshot.indices) + [
         pd.DataFrame({"date": snapshot.days, "code": code, "close": levels}) for code, levels in sorted(snapshot.indices.items())
     ]
@@ -226,7 +263,7 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
         name=snapshot.meta.name,
         source=snapshot.meta.source,
         benchmark=snapshot.meta.benchmark,
-        bars=pd.DataFrame({"date": snapshot.days[rows], "code": codes, **bars}),
+        bars=pd.DataFrame(bars, copy=False),
         indices=pd.concat(indices, ignore_index=True),
         members=member_intervals(snapshot.member, snapshot.days, snapshot.codes),
         assets=pd.DataFrame({"code": snapshot.codes, "name": snapshot.names, "industry": snapshot.industries}),

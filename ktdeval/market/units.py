@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ktdeval.jsonio import csv_rows
-from ktdeval.market.raw import BarTable, RawMarket
+from ktdeval.market.raw import BarTable, IntArray, RawMarket
 from ktdeval.market.snapshot import BoolArray, FloatArray
 
 PRICE_SLACK = 1.01  #: An average price may lie this far outside low and high: sources round amounts and prices
@@ -53,12 +53,12 @@ def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "div
 def average_price(table: BarTable) -> FloatArray:
     """[rows] amount / volume in units of currency a share; NaN or infinite where one of them is missing or zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(table.values["amount"] / table.values["volume"])
+        return np.asarray(table["amount"] / table["volume"])
 
 
 def outside_bar(table: BarTable, average: FloatArray) -> BoolArray:
     """[rows] a day with trade whose average price lies below its low or above its high."""
-    below, above = average < table.values["low"] / PRICE_SLACK, average > table.values["high"] * PRICE_SLACK
+    below, above = average < table["low"] / PRICE_SLACK, average > table["high"] * PRICE_SLACK
     return np.asarray(table.traded & (below | above))
 
 
@@ -66,15 +66,12 @@ def wrong_units(raw: RawMarket) -> tuple[BoolArray, str] | None:
     """Bars ([rows]) whose amount, volume and prices fit after one constant of units or the factor, and not as they are, with the
     likely unit in words, or most bars, where no constant makes them fit. None where those are only a few.
     """
-    table, average = raw.table, average_price(raw.table)
-    known = table.traded & np.isfinite(average) & (average > 0)
-    off = outside_bar(table, average) & known
-    factor = np.where((table.values["factor"] > 0) & np.isfinite(table.values["factor"]), table.values["factor"], np.nan)
-    powers = {"factor": factor, "1 / factor": 1 / factor}
+    table = raw.table
+    known = table.judged(lambda part: part.traded & np.isfinite(average_price(part)) & (average_price(part) > 0))
+    off = known & table.judged(lambda part: outside_bar(part, average_price(part)))
     best: tuple[int, BoolArray, str] = (0, off, "")
-    for key, words in _WORDS.items():
-        scale = powers[key] if key in powers else np.full(len(off), float(key))
-        fits = off & np.isfinite(scale) & ~outside_bar(table, average / scale)
+    for key, words in _WORDS.items() if off.any() else ():
+        fits = off & table.judged(partial(_fits, key=key))
         # Without a factor prices may be adjusted, and those of single codes happen to be some ten times what was paid.
         fits &= _mostly(fits, known, table.column) | _mostly(fits, known, table.row) | (not raw.has_factor)
         if fits.sum() > max(best[0], (_PART_OF_A_MARKET if raw.has_factor else _MOST) * known.sum()):
@@ -85,7 +82,15 @@ def wrong_units(raw: RawMarket) -> tuple[BoolArray, str] | None:
     return (best[1], best[2]) if best[0] else None
 
 
-def _mostly(fits: BoolArray, known: BoolArray, group: npt.NDArray[np.int64]) -> BoolArray:
+def _fits(table: BarTable, key: str) -> BoolArray:
+    """[rows] an average price that is inside its bar after a scale: a number, the factor or its inverse."""
+    factor = np.where((table["factor"] > 0) & np.isfinite(table["factor"]), table["factor"], np.nan)
+    powers = {"factor": factor, "1 / factor": 1 / factor}
+    scale = powers[key] if key in powers else np.full(len(factor), float(key))
+    return np.asarray(np.isfinite(scale) & ~outside_bar(table, average_price(table) / scale))
+
+
+def _mostly(fits: BoolArray, known: BoolArray, group: IntArray) -> BoolArray:
     """[rows] whether most known bars of a row's group, a code or a day, fit."""
-    count, fitting = (np.bincount(group, weights=mask) for mask in (known, fits))
+    count, fitting = (np.bincount(group[mask], minlength=group.max() + 1) for mask in (known, fits))
     return np.asarray((fitting > _MOST * count)[group])

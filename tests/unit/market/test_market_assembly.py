@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import dataclasses
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from ktdeval.errors import DataError
+from ktdeval.market import raw as tables
 from ktdeval.market.assembly import assemble
-from raw_market import CODES, bars, changed, market, without
+from ktdeval.market.quality import check
+from ktdeval.market.snapshot import BAR_FIELDS
+from raw_market import CODES, bars, changed, market, same, without
 
 
 def test_rows_become_a_grid_of_days_and_codes() -> None:
@@ -100,3 +106,44 @@ def test_a_benchmark_that_starts_too_late_can_not_be_filled() -> None:
 def test_index_levels_outside_the_days_of_the_bars_are_left_out() -> None:
     more = pd.DataFrame({"date": pd.to_datetime(["2023-12-29", "2024-01-09"]), "code": "000688.SH", "close": 1.0})
     assert assemble(market(indices=pd.concat([more, market().indices]))).benchmark.tolist() == [100, 101, 102, 103, 104]
+
+
+def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
+    """Bars day by day, with a fault of most kinds here and there."""
+    rng, shape = np.random.default_rng(5), days * codes
+    day = np.repeat(np.arange(np.datetime64("2023-01-02"), np.datetime64("2023-01-02") + days), codes)
+    table = pd.DataFrame({"date": day, "code": [f"{600000 + code}.SH" for code in range(codes)] * days})
+    close = np.round(rng.uniform(8, 12, shape), 2)
+    table = table.assign(open=close, high=close + 0.1, low=close - 0.1, close=close, volume=np.round(rng.uniform(0, 9e5, shape)))
+    table = table.assign(amount=table["volume"] * close, factor=1.0, traded=rng.random(shape) > faults)
+    for name in BAR_FIELDS:
+        for wrong in (np.nan, 0.0, -1.0, 11.5):
+            table.loc[rng.random(shape) < faults, name] = wrong
+    return table
+
+
+def test_parts_of_any_size_give_the_same_findings_and_the_same_market(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = market(pd.concat([many(60, 30, 0.002), many(1, 3)], ignore_index=True))
+    days = pd.DataFrame({"date": raw.table.days, "code": raw.benchmark, "close": 1.0})
+    raw = dataclasses.replace(raw, indices=days, members=raw.members[:0])
+    repairs = ("drop_duplicates", "derive_high_low", "drop_impossible", "fill_factor")
+    found, made = check(raw), assemble(raw, repairs)
+    assert len(found) > 10
+    monkeypatch.setattr(tables, "_PART", 100)
+    raw = dataclasses.replace(raw)
+    assert check(raw) == found
+    again = assemble(raw, repairs)
+    assert all(same(getattr(again, name), getattr(made, name)) for name in BAR_FIELDS)
+
+
+def test_beside_the_source_an_import_holds_little_more_than_its_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_PART", 2**12)
+    raw = market(many(500, 200).astype({"code": "category"}))
+    raw = dataclasses.replace(raw, indices=raw.bars[["date", "code", "close"]][::200].assign(code=raw.benchmark))
+    assemble(market())  # so that what it imports is not counted
+    tracemalloc.start()
+    made = assemble(raw)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    grids = sum(getattr(made, name).nbytes for name in BAR_FIELDS)
+    assert grids < peak < 2 * grids

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pandas.api.types import union_categoricals
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import parse_code
+from ktdeval.market import categories, parse_code
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "date": ("trade_date", "datetime", "day"),
@@ -58,12 +59,14 @@ def stem(path: Path) -> str:
     return path.name.removesuffix(next(filter(path.name.endswith, _SUFFIXES), ""))
 
 
-def read_table(path: Path, fields: Sequence[str], optional: Sequence[str], mapping: Mapping[str, str]) -> pd.DataFrame:
+def read_table(
+    path: Path, fields: Sequence[str], optional: Sequence[str], mapping: Mapping[str, str], repeated: Sequence[str] = ()
+) -> pd.DataFrame:
     """Read the columns of a file, or of a folder of files, under the names of their fields.
 
     A missing `code` is taken from the file names of a folder. `mapping`: field -> column of the source, before the usual aliases.
-    Dates, codes and other texts are text, numbers float64. Raises DataError: a file is unreadable, or one of `fields` has no
-    column; UsageError: the mapping names another field.
+    Dates, codes and other texts are text (those `repeated` as categories), numbers float64. Raises DataError: a file is unreadable,
+    or one of `fields` has no column; UsageError: the mapping names another field.
     """
     frames = []
     for file in _table_files(path):
@@ -73,11 +76,20 @@ def read_table(path: Path, fields: Sequence[str], optional: Sequence[str], mappi
         if absent and not (absent == ["code"] and path.is_dir()):
             wanted = (absent[0], *ALIASES.get(absent[0], ()))
             raise DataError(f"{file}: no column for {absent[0]!r} (tried {', '.join(wanted)}); map one of {', '.join(header)}")
-        frame = _read_columns(file, columns)
+        frame = _read_columns(file, columns, repeated)
         if absent:
-            frame["code"] = stem(file)
+            frame["code"] = pd.Categorical([stem(file)]).repeat(len(frame)) if "code" in repeated else stem(file)
         frames.append(frame)
-    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    names = dict.fromkeys(str(name) for frame in frames for name in frame)
+    return pd.DataFrame({name: _joined(frames, name) for name in names}, copy=False)
+
+
+def _joined(frames: Sequence[pd.DataFrame], name: str) -> pd.Series:
+    """Take a column out of all frames: so no large table is held twice."""
+    parts = [frame.pop(name) if name in frame else pd.Series(np.nan, frame.index) for frame in frames]
+    if all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
+        return pd.Series(union_categoricals(parts))
+    return pd.concat(parts, ignore_index=True)
 
 
 def read_events(path: str, key: str, value: str, mapping: Mapping[str, str], form: Callable[..., pd.Series]) -> pd.DataFrame:
@@ -121,19 +133,26 @@ def _read_csv(file: Path, **options: Any) -> pd.DataFrame:
     raise ValueError(f"not text in any of {', '.join(_ENCODINGS)}")
 
 
-def _read_columns(file: Path, columns: Mapping[str, str]) -> pd.DataFrame:
+def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str]) -> pd.DataFrame:
     text = [field for field in columns if field in _TEXT_FIELDS]
-    wanted = list(dict.fromkeys(columns.values()))
     try:
         if file.suffix == ".parquet":
-            frame = pd.read_parquet(file, columns=wanted)
+            named = ((field, _read_column(file, column, field in repeated)) for field, column in columns.items())
         else:
-            dtypes = {columns[field]: str for field in text}
-            frame = _read_csv(file, usecols=wanted, dtype=dtypes, thousands=",", low_memory=False)
+            dtypes = {columns[field]: "category" if field in repeated else str for field in text}
+            frame = _read_csv(file, usecols=[*dict.fromkeys(columns.values())], dtype=dtypes, thousands=",", low_memory=False)
+            named = ((field, frame[column]) for field, column in columns.items())
+        kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
-    named = {field: frame[column] for field, column in columns.items()}
-    return pd.DataFrame({field: series if field in text else to_numbers(series, file) for field, series in named.items()})
+    pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, and would keep what a column shares with it
+    return pd.DataFrame(kept, copy=False)
+
+
+def _read_column(file: Path, column: str, repeated: bool) -> pd.Series:
+    table = pq.read_table(file, columns=[column], read_dictionary=[column] if repeated else None)
+    series: pd.Series = table.to_pandas(ignore_metadata=True, date_as_object=False)[column].copy()
+    return series
 
 
 def to_numbers(series: pd.Series, file: Path | str) -> pd.Series:
@@ -172,9 +191,13 @@ def parse_days(series: pd.Series, where: str) -> pd.Series:
 
 def normalise_codes(series: pd.Series) -> pd.Series:
     """Codes as `600519.SH`; what is no code stays as it is, for the check to name."""
-    places, texts = pd.factorize(series.astype(str))
-    normalised = np.array([parse_code(text) or text for text in texts], dtype=object)
-    return pd.Series(normalised[places], index=series.index)
+    return with_texts(series, lambda text: parse_code(text) or text)
+
+
+def with_texts(series: pd.Series, change: Callable[[str], str]) -> pd.Series:
+    """Return a column of texts with each distinct one changed, categories as categories; a missing one is `nan`."""
+    changed = pd.Series(categories(series, change), index=series.index)
+    return changed if isinstance(series.dtype, pd.CategoricalDtype) else changed.astype(str)
 
 
 def index_code(text: str) -> str:

@@ -53,9 +53,9 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
 
 def _converted(raw: RawMarket, quoted: Mapping[str, str], rates: pd.DataFrame, params: LongParams) -> pd.DataFrame:
     """Bars in the account's currency: an open takes the last rate before its day, and high and low are widened to hold it."""
-    halts, where = raw.table.source_mask(raw.table.suspended), params.fx or ""  # a flat bar without trade may be flat no more
+    halts, where = raw.table.in_source(raw.table.suspended), params.fx or ""  # a flat bar without trade may be flat no more
     bars = raw.bars.assign(traded=~halts, date=raw.bars["date"].astype("datetime64[ns]"))
-    own = bars.assign(currency=bars["code"].map(quoted)).dropna(subset="currency")
+    own = bars.assign(currency=bars["code"].astype(str).map(quoted)).dropna(subset="currency")
     now, before = _at(own, rates, where), _at(own[own["open"].notna()], rates, where, opens=True).reindex(own.index)
     wrong = (own["open"] > own["high"] * _SLACK) | (own["open"] * _SLACK < own["low"])  # its open moves along, and stays a fault
     before = before.mask(wrong, now)
@@ -63,7 +63,7 @@ def _converted(raw: RawMarket, quoted: Mapping[str, str], rates: pd.DataFrame, p
     fields = ["open", "high", "low", "close", "amount"]
     made = own[fields].mul(now, axis=0).assign(open=own["open"] * before)
     bars.loc[own.index, fields] = made.assign(high=made["high"].clip(held), low=made["low"].clip(upper=held))
-    lowest = bars[bars["close"] > 0].groupby("code")["close"].min()
+    lowest = bars[bars["close"] > 0].groupby("code", observed=True)["close"].min()
     for code, venue in ((code, raw.venue(code)) for code in quoted):
         told = f"{code}: its prices are converted to {params.currency}, and venue {venue.name} has"
         if venue.currency != params.currency or venue.has_boards:

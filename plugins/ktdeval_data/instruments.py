@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import Instrument, Venue, find_venue, parse_code, parse_symbol
 from ktdeval.registry import load_plugins
-from ktdeval_data.columns import read_events, read_table
+from ktdeval_data.columns import read_events, read_table, with_texts
 
 _ASSET_FIELDS = ("name", "industry", "venue", "kind", "currency")
 _COINS = "crypto_spot"
@@ -36,10 +35,7 @@ class Listing:
 
     def codes(self, series: pd.Series) -> pd.Series:
         """Codes as `600519.SH` where the venue has boards, symbols in upper case elsewhere; others stay, for the check to name."""
-        places, texts = pd.factorize(series.astype(str))
-        symbols = [parse_symbol(text) or text for text in texts]
-        normalised = [_code(text, self.venues[self.of(symbol).venue]) for text, symbol in zip(texts, symbols, strict=True)]
-        return pd.Series(np.array(normalised, dtype=object)[places], index=series.index)
+        return with_texts(series, lambda text: _code(text, self.venues[self.of(parse_symbol(text) or text).venue]))
 
     @property
     def rules(self) -> dict[str, Venue]:
@@ -92,9 +88,11 @@ def apply_splits(bars: pd.DataFrame, path: str, mapping: Mapping[str, str], list
     if bars["factor"].notna().any():
         raise UsageError("--splits: the bars have a factor already; leave one of the two away")
     table = read_events(path, "code", "ratio", mapping, listing.codes)
-    lives = bars.groupby("code")["date"].agg(["min", "max"])
+    lives = bars.groupby("code", observed=True)["date"].agg(["min", "max"])
     inside = table.join(lives, on="code").query("min < date <= max")
-    inside = inside.assign(factor=inside.groupby("code")["ratio"].cumprod())[["code", "date", "factor"]]
+    inside = inside.assign(factor=inside.groupby("code")["ratio"].cumprod()).astype({"code": bars["code"].dtype})
     rows = bars[["code", "date"]].astype({"date": "datetime64[ns]"}).sort_values("date")
-    bars["factor"] = pd.merge_asof(rows, inside, on="date", by="code")["factor"].set_axis(rows.index).fillna(1.0)
+    bars["factor"] = (
+        pd.merge_asof(rows, inside[["code", "date", "factor"]], on="date", by="code")["factor"].set_axis(rows.index).fillna(1.0)
+    )
     return f"factors are those of {len(inside)} splits in {Path(path).name}; dividends are in none"

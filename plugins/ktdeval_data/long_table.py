@@ -16,7 +16,7 @@ from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import EVERY_ASSET, NO_INDEX, NO_MINUTES, Instrument, MarketSnapshot, MinuteBars, RawMarket, stored_volume
-from ktdeval_data.columns import index_code, normalise_codes, parse_days, parse_flags, read_table, stem
+from ktdeval_data.columns import index_code, normalise_codes, parse_days, parse_flags, read_table, stem, with_texts
 from ktdeval_data.documents import documents_of
 from ktdeval_data.exchange_rates import convert
 from ktdeval_data.instruments import Listing, apply_splits, read_listing
@@ -53,11 +53,11 @@ def read_long(params: LongParams) -> RawMarket:
     in_cny = bars["code"].map({code: listing.of(code).currency == "CNY" for code in bars["code"].unique()}).to_numpy(dtype=np.bool_)
     has_factor, notes = to_our_units(bars, params, in_cny)
     if params.members is None:
-        lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
-        members = lives.set_axis(["code", "first", "last"], axis=1)
+        lives = bars.groupby("code", sort=True, observed=True)["date"].agg(["min", "max"]).reset_index()
+        members = lives.set_axis(["code", "first", "last"], axis=1).astype({"code": str})
     else:
         members = renumbered(read_members(Path(params.members), mappings["members"], benchmark_code, listing), names)
-    if params.assets == "members":
+    if params.assets == "members" and params.members is not None:
         bars = bars[bars["code"].isin(set(members["code"]))].reset_index(drop=True)
         if bars.empty:
             raise DataError(f"{params.bars}: no bars of any member of {params.members}; check both code columns")
@@ -65,7 +65,7 @@ def read_long(params: LongParams) -> RawMarket:
     files = dict.fromkeys(Path(path).name for path in given if path)
     bars = _clip(bars, params)
     universe = () if params.members else (EVERY_ASSET,)
-    known = {code: listing.of(code) for code in {*bars["code"], *members["code"]}}
+    known = {code: listing.of(code) for code in {*bars["code"].unique(), *members["code"]}}
     raw = RawMarket(
         name=params.name or stem(Path(params.bars)),
         source=params.source or "; ".join((f"long tables {', '.join(files)}", *universe)),
@@ -122,7 +122,8 @@ def _minutes(params: LongParams, mapping: dict[str, str], listing: Listing, name
 def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing) -> pd.DataFrame:
     where = params.bars
     required = _REQUIRED if listing.venues[params.venue].has_boards else _REQUIRED_OF_CLOSES
-    bars = read_table(Path(where), required, (*(name for name in _REQUIRED if name not in required), *_OPTIONAL), mapping)
+    optional = (*(name for name in _REQUIRED if name not in required), *_OPTIONAL)
+    bars = read_table(Path(where), required, optional, mapping, ("date", "code"))
     bars["date"] = parse_days(bars["date"], f"{where}: date")
     if bars["date"].isna().any():
         raise DataError(f"{where}: {int(bars['date'].isna().sum())} rows have no date")
@@ -241,5 +242,6 @@ def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
     """Return the table with codes that an asset had before it was renumbered replaced by its own."""
     former = dict(zip(names["code_then"], names["code"], strict=True))
     own = set(names["code"])
-    table["code"] = table["code"].replace({then: code for then, code in former.items() if then not in own})
+    if renewed := {then: code for then, code in former.items() if then not in own}:
+        table["code"] = with_texts(table["code"], lambda text: renewed.get(text, text))
     return table

@@ -189,12 +189,15 @@ def test_parquet_gzip_and_folders_are_the_same_market(tmp_path: Path) -> None:
     table.assign(date=pd.to_datetime(table["date"])).to_parquet(tmp_path / "bars.parquet")
     (tmp_path / "years").mkdir()
     (tmp_path / "codes").mkdir()
+    (tmp_path / "kinds").mkdir()
+    table[table["code"] == "600519.SH"].set_index("date").to_parquet(tmp_path / "kinds" / "0.parquet")
+    table[table["code"] == "000001.SZ"].drop(columns="amount").to_csv(tmp_path / "kinds" / "1.csv", index=False)
     for place, half in enumerate((table.iloc[:3], table.iloc[3:])):
         half.to_csv(tmp_path / "years" / f"{place}.csv", index=False)
     for code, rows in table.groupby("code"):
         rows.drop(columns="code").to_csv(tmp_path / "codes" / f"{code}.csv", index=False)
     expected = assemble(read_long(LongParams(**paths)))
-    for name in ("bars.csv.gz", "bars.parquet", "years", "codes"):
+    for name in ("bars.csv.gz", "bars.parquet", "years", "codes", "kinds"):
         found = assemble(read_long(LongParams(**{**paths, "bars": str(tmp_path / name)})))
         assert np.array_equal(found.close, expected.close), name
         assert np.array_equal(found.volume, expected.volume), name
@@ -266,3 +269,13 @@ def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
     assert raw.bars["volume"].isna().sum() == 2
     assert raw.bars["amount"].iloc[0] == 12100
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suffix: str) -> None:
+    table = pd.read_csv(write(tmp_path)["bars"], dtype={"code": str})
+    table.loc[3, "code"] = None
+    path = tmp_path / f"holes.{suffix}"
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    found = {one.kind: one for one in check(read(tmp_path, bars=str(path), assets="all"))}
+    assert found["unknown_codes"].examples == ("nan",)

@@ -131,7 +131,7 @@ class Shown:
         """The episode that begins at the close of a row."""
         if base not in self.stages:
             lens = Lens(self.mask, derive_seed(self.seed, base, "mask"), self.market, base)
-            self.stages[base] = Stage.open(self.market, lens, base, (self.task.harness, self.task.trading))
+            self.stages[base] = Stage.open(self.market, lens, (self.task.harness, self.task.trading))
         return self.stages[base]
 
     def step(self, base: int, row: int) -> Step:

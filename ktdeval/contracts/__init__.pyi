@@ -30,6 +30,7 @@ from ktdeval.contracts.spec import (
 )
 from ktdeval.contracts.task import (
     Mask as Mask,
+    MaskedConfig as MaskedConfig,
     QuestionsConfig as QuestionsConfig,
     Scene as Scene,
     Task as Task,

@@ -12,9 +12,9 @@ from ktdeval.fields import build, near_matches, option
 from ktdeval.harness.agent import HarnessConfig, Observation
 from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, content_hash
-from ktdeval.market.calendar import parse_day
-from ktdeval.market.snapshot import MarketView
-from ktdeval.masking.lens import Lens
+from ktdeval.market.calendar import parse_day, window_rows
+from ktdeval.market.snapshot import MarketSnapshot, MarketView
+from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import Account, TradingConfig
 
@@ -69,6 +69,26 @@ class TaskConfig(QuestionsConfig):
         for name in self.default_windows:
             if name not in self.windows:
                 raise ConfigError(f"{where}: default_windows: no window {name!r}{near_matches(name, self.windows)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(TaskConfig):
+    """One variant of a trading task that shows a market behind a mask, otherwise as `TaskConfig`."""
+
+    mask: Mask = option(
+        help="what the model may not see: codes (stock_blind), dates (date_blind), both (blinded), nothing (bright)"
+    )
+    metrics: tuple[str, ...] = option(help="metrics on the card, in order")
+    rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
+    round_digits: int | None = option(None, help="significant digits of the figures shown; null: as they are", minimum=1, maximum=6)
+    noise_pct: float = option(
+        0.0, help="multiplicative noise on each asset's shown prices and volumes, in per cent", minimum=0.0, maximum=50.0
+    )
+
+    def lens(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> Lens:
+        """Return the lens of one episode. Raises DataError: the window lies outside the snapshot."""
+        mask = MaskConfig(self.mask, self.rebase_prices, self.round_digits, self.noise_pct)
+        return Lens(mask, spec.mask_seed, snapshot, window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1)
 
 
 def windows_of(config: TaskConfig) -> dict[str, Window]:

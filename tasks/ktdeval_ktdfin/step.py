@@ -34,7 +34,6 @@ class Stage:
     """Parts that do not change within an episode."""
 
     lens: Lens
-    base_row: int  #: row of the first decision day
     harness: HarnessConfig
     trading: TradingConfig
     limit_ppm: IntArray  #: [N] distance from the previous close at which trading stops, in parts per million
@@ -46,14 +45,13 @@ class Stage:
     texts: TextMask
 
     @classmethod
-    def open(cls, snapshot: MarketSnapshot, lens: Lens, base_row: int, limits: tuple[HarnessConfig, TradingConfig]) -> Stage:
+    def open(cls, snapshot: MarketSnapshot, lens: Lens, limits: tuple[HarnessConfig, TradingConfig]) -> Stage:
         """Prepare an episode from the static facts of a snapshot."""
         harness, trading = limits
         sectors = tuple(dict.fromkeys(snapshot.industries[asset] for asset in lens.order))
         number = {name: index for index, name in enumerate(sectors)}
         return cls(
             lens=lens,
-            base_row=base_row,
             harness=harness,
             trading=trading,
             limit_ppm=np.array([limit_ppm(board, trading) for board in snapshot.boards], dtype=np.int64),

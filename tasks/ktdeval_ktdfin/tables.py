@@ -74,7 +74,7 @@ def performance(step: Step) -> Payload:
     """Returns since the first decision, of the portfolio and of the benchmark, in per cent."""
     stage, day = step.stage, step.view.day
     own = (step.nav_fen / (stage.trading.initial_cash * 100) - 1.0) * 100.0
-    benchmark, today = step.benchmark_return(stage.base_row) * 100.0, DayRef(day)
+    benchmark, today = step.benchmark_return(stage.lens.base_row) * 100.0, DayRef(day)
     return {
         "portfolio_return_pct": round(own, 3),
         "benchmark_return_pct": today.figure(round(benchmark, 3)),

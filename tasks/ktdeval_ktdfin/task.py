@@ -9,13 +9,13 @@ from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
-from ktdeval.contracts import EpisodeSpec, Mask, TaskConfig, Window, windows_of
+from ktdeval.contracts import EpisodeSpec, MaskedConfig, Window, windows_of
 from ktdeval.errors import ConfigError
 from ktdeval.fields import option, to_mapping
 from ktdeval.harness import Observation
 from ktdeval.jsonio import JsonValue, sha256_hex
-from ktdeval.market import Board, MarketSnapshot, MarketView, window_rows
-from ktdeval.masking import AssetRef, DayRef, Lens, MaskConfig, Payload
+from ktdeval.market import Board, MarketSnapshot, MarketView
+from ktdeval.masking import AssetRef, DayRef, Lens, Payload
 from ktdeval.trading import Account, StepRecord, TradingConfig
 from ktdeval_ktdfin import tables
 from ktdeval_ktdfin.step import Stage, Step, limit_stop_pct
@@ -29,22 +29,11 @@ Mode = Literal["memory_only", "fixed_candidate", "open_research"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class KtdfinConfig(TaskConfig):
+class KtdfinConfig(MaskedConfig):
     """One variant of KTD-Fin."""
 
-    mask: Mask = option(
-        help="what the model may not see: codes (stock_blind), dates (date_blind), both (blinded), nothing (bright)"
-    )
     mode: Mode = option(help="what the model is shown: labels only, a candidate table, or six research tools")
-    metrics: tuple[str, ...] = option(help="metrics on the card, in order")
     tools: tuple[str, ...] = option((), help="research tools by name, in the order offered; open_research only")
-    rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
-    round_digits: int | None = option(
-        None, help="significant digits of the figures that are shown; null: as they are", minimum=1, maximum=6
-    )
-    noise_pct: float = option(
-        0.0, help="multiplicative noise on each stock's shown prices and volumes, in per cent", minimum=0.0, maximum=50.0
-    )
     trading: TradingConfig = option(TradingConfig(), help="costs, lots and limits")
 
     def check(self, where: str) -> None:
@@ -154,9 +143,5 @@ class KtdfinTask:
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
         """Open one episode; DataError where the window lies outside the snapshot."""
-        start, _ = window_rows(snapshot.days, spec.span.first, spec.span.last)
-        base_row = start - 1
-        config = self._config
-        mask = MaskConfig(config.mask, config.rebase_prices, config.round_digits, config.noise_pct)
-        lens = Lens(mask, spec.mask_seed, snapshot, base_row)
-        return KtdfinScene(config, lens, Stage.open(snapshot, lens, base_row, (self.harness, self.trading)))
+        lens = self._config.lens(spec, snapshot)
+        return KtdfinScene(self._config, lens, Stage.open(snapshot, lens, (self.harness, self.trading)))

@@ -9,13 +9,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ktdeval.contracts import EpisodeSpec, Mask, TaskConfig, Window, windows_of
+from ktdeval.contracts import EpisodeSpec, MaskedConfig, Window, windows_of
 from ktdeval.errors import ConfigError
 from ktdeval.fields import option, to_mapping
 from ktdeval.harness import Observation
 from ktdeval.jsonio import JsonValue, sha256_hex
-from ktdeval.market import MarketSnapshot, MarketView, Venue, window_rows
-from ktdeval.masking import DayRef, Lens, MaskConfig, TextMask
+from ktdeval.market import MarketSnapshot, MarketView, Venue
+from ktdeval.masking import DayRef, TextMask
 from ktdeval.trading import Account, AccountConfig, MarketRules, StepRecord
 from ktdeval.yamlio import load_yaml
 from ktdeval_markets import state
@@ -26,20 +26,13 @@ _TEXTS, _INTRADAY = ("prompts/system.md", "prompts/user.md", "wording.yaml"), "p
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarketConfig(TaskConfig):
+class MarketConfig(MaskedConfig):
     """One variant of a task on any market."""
 
-    mask: Mask = option(
-        help="what the model may not see: codes (stock_blind), dates (date_blind), both (blinded), nothing (bright)"
-    )
-    metrics: tuple[str, ...] = option(help="metrics on the card, in order")
     shown: int = option(120, help="most assets in the table of a step; the most traded ones where there are more", minimum=1)
     news: int = option(0, help="most documents shown in a step, the newest ones; 0: none", minimum=0, maximum=200)
     news_days: int = option(5, help="days of the market that a document shown may be old", minimum=1)
     intraday: int | None = option(None, help="most assets whose last session is shown; null: none", minimum=1, leave_out_null=True)
-    rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
-    round_digits: int | None = option(None, help="significant digits of the figures shown; null: as they are", minimum=1, maximum=6)
-    noise_pct: float = option(0.0, help="multiplicative noise on each asset's shown prices, in per cent", minimum=0.0, maximum=50.0)
     trading: AccountConfig = option(AccountConfig(), help="account, limits, and what replaces rules of the venues")
 
     def check(self, where: str) -> None:
@@ -158,10 +151,7 @@ class MarketTask:
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> MarketScene:
         """Open one episode; DataError where the window lies outside the snapshot."""
-        base_row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1
-        config = self._config
-        mask = MaskConfig(config.mask, config.rebase_prices, config.round_digits, config.noise_pct)
-        lens = Lens(mask, spec.mask_seed, snapshot, base_row)
+        config, lens = self._config, self._config.lens(spec, snapshot)
         rules, texts = MarketRules.of(snapshot, self.trading), TextMask(lens, snapshot)
         most = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", "intraday")}
         stage = Stage(lens, snapshot, rules, self.trading, texts, **most)

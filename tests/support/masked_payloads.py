@@ -23,7 +23,7 @@ class Masked:
     def __init__(self, market: MarketSnapshot, mask: MaskConfig, base_row: int, seed: int = 1) -> None:
         self.market, self.base_row = market, base_row
         self.lens = Lens(mask, seed, market, base_row)
-        self.stage = Stage.open(market, self.lens, base_row, (TASK.harness, TASK.trading))
+        self.stage = Stage.open(market, self.lens, (TASK.harness, TASK.trading))
 
     def step(self, row: int, account: Account | None = None) -> Step:
         return Step(self.stage, row - self.base_row, self.market.as_of(row), account or Account(10**8, {}))

@@ -219,7 +219,7 @@ class CoarseTask:
 
     def scene(self, spec: Any, market: Any) -> KtdfinScene:
         lens = Lens(self._options, spec.mask_seed, market, BASE)
-        return KtdfinScene(self._config, lens, Stage.open(market, lens, BASE, (self.harness, self.trading)))
+        return KtdfinScene(self._config, lens, Stage.open(market, lens, (self.harness, self.trading)))
 
 
 @coarse_masks

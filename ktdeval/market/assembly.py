@@ -72,9 +72,9 @@ def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Round prices in CNY to whole fen."""
-    table, in_cny = raw.table, raw.in_cny[raw.table.column]
-    columns: dict[str, FloatArray] = {name: np.where(in_cny, np.round(table[name], 2), table[name]) for name in PRICE_FIELDS}
+    """Round prices of A-shares to whole fen."""
+    table, in_fen = raw.table, raw.in_fen[raw.table.column]
+    columns: dict[str, FloatArray] = {name: np.where(in_fen, np.round(table[name], 2), table[name]) for name in PRICE_FIELDS}
     changed = np.stack([np.abs(columns[name] - table[name]) > 0 for name in PRICE_FIELDS]).any(axis=0)
     return _with_columns(raw, columns), int(changed.sum())
 
@@ -167,7 +167,7 @@ def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
     return raw
 
 
-_NOISE_CNY = 2e-4  #: Single-precision sources are off from whole fen by less than this; prices that near are fen
+_NOISE = 2e-4  #: Single-precision sources are off from whole fen by less than this; prices that near are fen
 
 
 def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
@@ -249,7 +249,7 @@ def _cleaned(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
     values = part[name]
     if name in PRICE_FIELDS and raw.has_factor:
         fen = np.round(values, 2)
-        values = np.where(raw.in_cny[part.column] & (np.abs(values - fen) < _NOISE_CNY), fen, values)
+        values = np.where(raw.in_fen[part.column] & (np.abs(values - fen) < _NOISE), fen, values)
     return values if name == "factor" else np.where(part.suspended, 0.0 if name == "volume" else np.nan, values)
 
 

@@ -45,7 +45,7 @@ INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH":
 FAR_FROM_NOMINAL = 0.1  #: A universe that is off by more than this part of its index's size is another one
 CHINEXT_REFORM = np.datetime64("2020-08-24")  #: Since this day ChiNext trades within 20 %, before it within 10 %
 ACCEPT_MEMBER_COUNT = "accept_member_count"
-_FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at 1,000 CNY and above
+_FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at prices of 1,000 and above
 SPLIT_TOLERANCE = 0.05  #: A close that moves by a whole number of times, give or take this part, looks like a split
 _PRICE_TOLERANCE = 1e-6  # relative: adjusted prices in single precision disagree by that much
 
@@ -190,7 +190,7 @@ def _check_factor(raw: RawMarket) -> Iterator[Finding]:
     factor = table["factor"]
     yield _bars_finding(raw, "factor_missing", table.traded & np.isnan(factor))
     yield _bars_finding(raw, "factor_non_positive", table.traded & ((factor <= 0) | np.isinf(factor)))
-    fen, priced = table["close"] * 100, table.traded & raw.in_cny[table.column]
+    fen, priced = table["close"] * 100, table.traded & raw.in_fen[table.column]
     broken = priced & (np.abs(fen - np.round(fen)) > _FEN_TOLERANCE)
     if (factor != 1).any() and broken.sum() > 0.01 * priced.sum():
         yield _bars_finding(raw, "prices_look_adjusted", broken)

@@ -51,8 +51,8 @@ class RawMarket:
     name: str  #: short name of the market, becomes the snapshot's
     source: str  #: where the data come from, in words
     benchmark: str  #: code of the benchmark index, empty where there is none
-    #: date (datetime64), code, open, high, low, close (CNY a share, unadjusted where there is a factor), volume (shares), amount
-    #: (CNY), factor (NaN throughout where there is none), and optionally traded (False on days recorded as suspended)
+    #: date (datetime64), code, open, high, low, close (unadjusted where there is a factor), volume (shares), amount (units of
+    #: currency), factor (NaN throughout where there is none), and optionally traded (False on days recorded as suspended)
     bars: pd.DataFrame
     indices: pd.DataFrame  #: date, code, close
     members: pd.DataFrame  #: intervals of membership: code, first, last, both ends included
@@ -101,9 +101,10 @@ class RawMarket:
         return "" if calendar == _NEVER_CLOSES and self.instrument(code).kind != "crypto" else calendar
 
     @cached_property
-    def in_cny(self) -> BoolArray:
-        """[codes of the table] prices are those of A-share boards, and so in whole fen."""
-        return np.array([self.venue(one).has_boards and self.instrument(one).currency == "CNY" for one in self.table.codes], bool)
+    def in_fen(self) -> BoolArray:
+        """[codes of the table] prices are those of A-share boards in their own currency, and so in whole fen."""
+        own = ((self.venue(code), self.instrument(code).currency) for code in self.table.codes)
+        return np.array([venue.has_boards and venue.currency == currency for venue, currency in own], np.bool_)
 
     @cached_property
     def close_only(self) -> BoolArray:

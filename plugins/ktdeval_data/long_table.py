@@ -50,8 +50,8 @@ def read_long(params: LongParams) -> RawMarket:
     names = read_names(params.names, mappings["names"], listing.codes)
     bars = renumbered(_read_bars(params, mappings["bars"], listing), names)
     split = (apply_splits(bars, params.splits, mappings["splits"], listing),) if params.splits else ()
-    in_cny = bars["code"].map({code: listing.of(code).currency == "CNY" for code in bars["code"].unique()}).to_numpy(dtype=np.bool_)
-    has_factor, notes = to_our_units(bars, params, in_cny)
+    boards = {code: listing.venues[listing.of(code).venue].has_boards for code in bars["code"].unique()}
+    has_factor, notes = to_our_units(bars, params, bars["code"].map(boards).to_numpy(dtype=np.bool_))
     if params.members is None:
         lives = bars.groupby("code", sort=True, observed=True)["date"].agg(["min", "max"]).reset_index()
         members = lives.set_axis(["code", "first", "last"], axis=1).astype({"code": str})
@@ -137,9 +137,9 @@ def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing)
 
 
 def to_our_units(
-    bars: pd.DataFrame, params: LongParams | QlibParams, in_cny: npt.NDArray[np.bool_] | bool = True
+    bars: pd.DataFrame, params: LongParams | QlibParams, in_fen: npt.NDArray[np.bool_] | bool = True
 ) -> tuple[bool, tuple[str, ...]]:
-    """Bring bars to shares, units of currency and unadjusted prices (in whole fen those `in_cny`), in place; return whether they
+    """Bring bars to shares, units of currency and unadjusted prices (in whole fen those `in_fen`), in place; return whether they
     have a factor, and notes on how they were read. Prices without a factor become missing where others have one. Raises DataError:
     volumes don't show how they are stored.
     """
@@ -152,7 +152,7 @@ def to_our_units(
     if params.prices == "adjusted":
         for name in ("open", "high", "low", "close"):
             prices = bars[name] / known
-            bars[name] = np.where(in_cny, prices.round(2), prices)
+            bars[name] = np.where(in_fen, prices.round(2), prices)
     return True, notes
 
 

@@ -76,7 +76,7 @@ class LongParams(DocumentParams):
     )
     prices: Literal["unadjusted", "adjusted"] = option(
         "unadjusted",
-        help="adjusted prices are divided by the factor, those in CNY rounded to fen; without a factor they stay as they are",
+        help="adjusted prices are divided by the factor, those of A-shares rounded to fen; without a factor they stay as they are",
     )
     volume: VolumeAs = option("raw", help=_VOLUME_HELP)
     volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")

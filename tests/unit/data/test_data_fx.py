@@ -150,7 +150,7 @@ def test_in_a_market_of_yuan_only_prices_of_a_shares_are_whole_fen(tmp_path: Pat
     quoted = dict.fromkeys(("AAPL", "SAP"), Instrument("etf", "EUR", "fund"))
     raw = dataclasses.replace(raw, bars=bars, has_factor=True, instruments=quoted, rules=rules)
     made = convert(raw, LongParams(bars="bars.csv", fx=str(tmp_path / "fx.csv"), currency="CNY"), {})
-    assert not made.in_cny.any()
+    assert not made.in_fen.any()
     assert "prices_look_adjusted" not in {finding.kind for finding in check(made)}
     assert assemble(made).close[1].tolist() == [236 * 1.06, 254 * 1.06]
 

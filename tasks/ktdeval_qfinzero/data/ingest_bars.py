@@ -41,14 +41,10 @@ _E4 = Decimal("0.0001")
 _EPOCH_ORDINAL = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 
-def prices_e4(texts: pa.Array, *, rounded: bool) -> tuple[IntArray, BoolArray]:
-    """[n] decimal dollars in ten-thousandths, and which are none; more decimals are none, or `rounded`, halves to even."""
-    values, bad, _ = _prices_read(texts, rounded)
-    return values, bad
-
-
-def _prices_read(texts: pa.Array, rounded: bool, unit: float = 1.0) -> tuple[IntArray, BoolArray, int]:
-    """As `prices_e4`, of `unit` of what the file is about, with how many were rounded."""
+def prices_e4(texts: pa.Array, rounded: bool, unit: float = 1.0) -> tuple[IntArray, BoolArray, int]:
+    """[n] decimal dollars, of `unit` of what the file is about, in ten-thousandths, which are none, and how many were rounded; more
+    decimals are none, or `rounded`, halves to even.
+    """
     count = 0
     if unit != 1.0:
         whole, bad = volumes(texts)
@@ -267,7 +263,7 @@ class BarReader:
         mark(wrong, "time", _EXPECTED["time"])
         values: dict[str, npt.NDArray[np.generic]] = {"start_ns": start_ns}
         for price in _PRICES:
-            values[f"{price}_e4"], wrong, count = _prices_read(texts[price], self.rounded, spec.unit)
+            values[f"{price}_e4"], wrong, count = prices_e4(texts[price], self.rounded, spec.unit)
             self.rounded_prices += count
             mark(wrong, price, _EXPECTED["price"] + ("" if self.rounded else " (`round: true` rounds them)"))
         volume, wrong = volumes(texts["volume"])

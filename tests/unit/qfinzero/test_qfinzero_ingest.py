@@ -165,7 +165,7 @@ def test_an_update_through_files_gives_what_all_files_at_once_give(tmp_path: Pat
 @given(st.decimals(0, 99_999_999_999, places=4, allow_nan=False))
 @settings(max_examples=60)
 def test_prices_are_exact(price: Decimal) -> None:
-    values, bad = prices_e4(pa.array([f"{price:f}", f"{price:f}000"]), rounded=False)
+    values, bad, _ = prices_e4(pa.array([f"{price:f}", f"{price:f}000"]), rounded=False)
     assert values.tolist() == [int(price * 10_000)] * 2
     assert not bad.any()
 
@@ -173,9 +173,9 @@ def test_prices_are_exact(price: Decimal) -> None:
 @given(st.decimals(0, 10**9, places=9, allow_nan=False))
 @settings(max_examples=60)
 def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: Decimal) -> None:
-    _, bad = prices_e4(pa.array([f"{price:f}"]), rounded=False)
+    _, bad, _ = prices_e4(pa.array([f"{price:f}"]), rounded=False)
     assert bad[0] == (price.quantize(Decimal("0.0001")) != price)
-    values, bad = prices_e4(pa.array([f"{price:f}"]), rounded=True)
+    values, bad, _ = prices_e4(pa.array([f"{price:f}"]), rounded=True)
     assert values[0] == int(price.quantize(Decimal("0.0001"), ROUND_HALF_EVEN) * 10_000)
     assert not bad[0]
 

@@ -19,6 +19,7 @@ from ktdeval.runner.run import RunResult as RunResult, evaluate as evaluate, rec
 from ktdeval.runner.score import (
     describe_environment as describe_environment,
     open_recorded_snapshot as open_recorded_snapshot,
+    recorded_market as recorded_market,
     rescore as rescore,
 )
 from ktdeval.runner.store import RunFolder as RunFolder, run_of as run_of

@@ -253,3 +253,15 @@ def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping
             f"{recorded['data']} is snapshot {snapshot.id[:12]}, the run used {str(used)[:12]}; name the right one with --data"
         )
     return snapshot
+
+
+def recorded_market(folder: RunFolder, plugins: Plugins, data: str | None, without: str) -> MarketSnapshot | str:
+    """Return a run's market, or why it is not at hand after what is missing `without` it. To have none is no error; to name a wrong
+    one (`data`) is a DataError.
+    """
+    if data is not None:
+        return open_recorded_snapshot(folder, plugins, {"data": data})
+    try:
+        return open_recorded_snapshot(folder, plugins, {})
+    except DataError as error:
+        return f"{without}: {error}"

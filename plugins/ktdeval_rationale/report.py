@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ktdeval.contracts import EpisodeSpec
-from ktdeval.errors import DataError, StoreError, UsageError
-from ktdeval.market import MarketSnapshot
+from ktdeval.errors import StoreError, UsageError
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, open_recorded_snapshot
+from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import MASK_FACTORS
 from ktdeval_rationale.counts import Counter, EpisodeCounts, Example, StepTexts, read_steps, subject_key, subject_label
 from ktdeval_rationale.linter import LEAK_CATEGORIES, RationaleLinter
 from ktdeval_rationale.rates import LEVEL, Row, factorial_effects, hiding_effects, mask_rates, share
 from ktdeval_rationale.similarity import SimilarityLinter
+
+_NO_MARKET = "without the market only well-known names and codes in the A-share numbering are found"
 
 
 @dataclass(frozen=True)
@@ -68,21 +69,13 @@ class _Reading:
         """Count the episodes of a run that are not there yet."""
         snapshot = str(folder.manifest.snapshot)
         if snapshot not in self.linters:
-            self.linters[snapshot] = RationaleLinter(self._market(folder))
+            market = recorded_market(folder, self.plugins, self.options.data, _NO_MARKET)
+            self.notes += [market] if isinstance(market, str) else []
+            self.linters[snapshot] = RationaleLinter(None if isinstance(market, str) else market)
         for spec in folder.manifest.specs:
             if spec.id not in self.seen:
                 self.seen.add(spec.id)
                 self._read_episode(folder, spec, self.linters[snapshot])
-
-    def _market(self, folder: RunFolder) -> MarketSnapshot | None:
-        """Run's market; to name a wrong one is an error, to have none is not."""
-        if self.options.data is not None:
-            return open_recorded_snapshot(folder, self.plugins, {"data": self.options.data})
-        try:
-            return open_recorded_snapshot(folder, self.plugins, {})
-        except DataError as error:
-            self.notes.append(f"without the market only well-known names and codes in the A-share numbering are found: {error}")
-            return None
 
     def _read_episode(self, folder: RunFolder, spec: EpisodeSpec, linter: RationaleLinter) -> None:
         try:

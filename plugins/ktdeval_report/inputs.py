@@ -11,13 +11,15 @@ from pathlib import Path
 from msgspec import UNSET, structs
 
 from ktdeval.cards import EpisodeMetric, ScoringCard, TradingCard, TradingEpisode, derive_card, load_card, with_args
-from ktdeval.errors import CardError, DataError, UsageError
+from ktdeval.errors import CardError, UsageError
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot, run_of
+from ktdeval.runner import RunFolder, load_ledger, recorded_market, run_of
 from ktdeval.stats import RuleSet
 from ktdeval.trading import Ledger
+
+_NO_MARKET = "Without the market there is no benchmark by day, no attribution and no interval"
 
 Cell = tuple[str, int]  #: Window and seed
 
@@ -115,21 +117,11 @@ def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, M
     if used != wanted:
         raise CardError(f"{evaluation.path}: names snapshot {wanted[:12]}, the run around it used {used[:12]}")
     if wanted not in markets:
-        markets[wanted] = _market(run, sources)
+        markets[wanted] = recorded_market(run, sources.plugins, sources.data, _NO_MARKET)
     market = markets[wanted]
     if isinstance(market, str):
-        return replace(evaluation, folder=folder, problem=market)
+        return replace(evaluation, folder=folder, problem=f"{market}.")
     return replace(evaluation, folder=folder, market=market)
-
-
-def _market(run: RunFolder, sources: Sources) -> MarketSnapshot | str:
-    """Return the market of a run, or why it is not at hand; to name a wrong one is an error, to have none is not."""
-    if sources.data is not None:
-        return open_recorded_snapshot(run, sources.plugins, {"data": sources.data})
-    try:
-        return open_recorded_snapshot(run, sources.plugins, {})
-    except DataError as error:
-        return f"Without the market there is no benchmark by day, no attribution and no interval: {error}."
 
 
 def _ledger(evaluation: Evaluation, folder: Path, episode: TradingEpisode) -> Ledger:

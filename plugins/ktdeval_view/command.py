@@ -20,7 +20,7 @@ from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.jsonio import JsonValue, make_folder, write_atomic
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, open_recorded_snapshot
+from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.trading import Ledger, MarketRules
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import Names, find_names
@@ -28,6 +28,7 @@ from ktdeval_view.pages import Surroundings, make_entry, make_episode_page, make
 from ktdeval_view.records import EpisodeRecords, choose_episodes, episode_label, page_name, read_episode
 from ktdeval_view.samples import SampleRecords, is_scoring, make_sample_entry, make_samples_page, read_samples
 
+_NO_MARKET = "Without the market there is no benchmark, no price around an order and no true name beside a handle"
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
 
@@ -50,7 +51,7 @@ def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_o
     _check_day(day, len(chosen))
     plugins = open_plugins(sources["extra"])
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
-    market = open_market(folder, plugins, sources["data"]) if has_days else ""
+    market = recorded_market(folder, plugins, sources["data"], _NO_MARKET) if has_days else ""
     show = RunView(folder, plugins, market, Redactor(os.environ))
     written = show.write(out or run / "view", chosen, _tell)
     for problem in written.problems:
@@ -85,16 +86,6 @@ class Written:
     pages: Sequence[Path]  # of the episodes, in the order of the run
     size: int  # bytes of all of them
     problems: Sequence[str]  # what a reader must know of the records, a sentence each
-
-
-def open_market(run: RunFolder, plugins: Plugins, data: str | None) -> MarketSnapshot | str:
-    """Return the market of a run, or why it is not at hand; to name a wrong one (`data`) is a DataError, to have none is not."""
-    if data is not None:
-        return open_recorded_snapshot(run, plugins, {"data": data})
-    try:
-        return open_recorded_snapshot(run, plugins, {})
-    except DataError as error:
-        return f"Without the market there is no benchmark, no price around an order and no true name beside a handle: {error}"
 
 
 class RunView:

@@ -10,9 +10,9 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
-from ktdeval_qfinzero.scoring.tasks_file import load_tasks
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import played, trading
+from qfinzero_scoring_cases import load_tasks
 from qfinzero_world import small_dataset
 
 PRICES = "ticker,date,open,high,low,close,volume\n"

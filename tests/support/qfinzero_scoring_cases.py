@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.jsonio import loads_strict
-from ktdeval_qfinzero.scoring.tasks_file import load_tasks
+from ktdeval_qfinzero.scoring import tasks_file
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
 
 RUN = {"session_id": "sess-dryrun-2025", "account_id": "acct-dryrun-2025"}
@@ -60,6 +60,11 @@ def called(tool_name: Any, params: Any = None, **more: Any) -> dict[str, Any]:
 def rows_of(path: Path) -> tuple[dict[str, Any], ...]:
     """The lines of a JSONL file."""
     return tuple(loads_strict(line) for line in path.read_text().splitlines())
+
+
+def load_tasks(source: str | Path) -> tuple[GoldTask, ...]:
+    """Tasks of a source of samples, in order."""
+    return tasks_file.tasks_of(tasks_file.read_tasks(source))
 
 
 @cache

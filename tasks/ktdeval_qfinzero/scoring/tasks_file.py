@@ -76,20 +76,15 @@ class _TaskRow(Value, frozen=True):
     ground_truth: _Object = field(default_factory=dict)
 
 
-def load_tasks(source: str | Path) -> tuple[GoldTask, ...]:
-    """Read the tasks of a source of samples (`ktdeval.sample_files`), in order.
-    Raises DataError if the source can't be read, or a row is no task; names the source, the row and what is wrong.
-    """
-    return tasks_of(read_tasks(source))
-
-
 def read_tasks(source: str | Path) -> SampleRows:
-    """Read the rows of a source of tasks; raises DataError if the source can't be read."""
+    """Read the rows of a source of samples (`ktdeval.sample_files`), in order; raises DataError if the source can't be read."""
     return read_samples(str(source), _JSON_COLUMNS)
 
 
 def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
-    """Check rows and make them tasks; raises DataError if a row is no task, or has the id of another."""
+    """Check rows and make them tasks; raises DataError if a row is no task, or has the id of another; names the source, the row and
+    what is wrong.
+    """
     tasks: dict[str, GoldTask] = {}
     for row in rows.rows:
         task = task_from_row(row.value, row.where)
@@ -100,7 +95,7 @@ def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
 
 
 def publish_tasks(folder: Path, title: str, tasks: tuple[GoldTask, ...]) -> None:
-    """Write tasks as a folder that `datasets` and `load_tasks` read.
+    """Write tasks as a folder that `datasets` and `read_tasks` read.
     Raises UsageError if the folder is not empty; DataError if it can't be written.
     """
     rows = [task_to_row(task) for task in tasks]

@@ -31,8 +31,9 @@ from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Tags
 from ktdeval_qfinzero.moments import moment_text, parse_moment
-from ktdeval_qfinzero.scoring.tasks_file import load_tasks, task_to_row
+from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, Suite
+from qfinzero_scoring_cases import load_tasks
 from qfinzero_synthetic import synthetic_dataset
 
 SUITES: tuple[Suite, ...] = ("calling", "planning")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -51,14 +51,14 @@ def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
             yield family, present
 
 
-def over_windows(evaluation: Evaluation, name: str) -> MetricValue:
-    """Mean over windows of a metric's median over seeds; `detail` holds its interval."""
+def over_windows(evaluation: Evaluation, name: str, less: Callable[[str], float | None] = lambda _: 0.0) -> MetricValue:
+    """Mean over windows of a metric's median over seeds, `less` another figure of the window; `detail` holds its interval."""
     values, days = [], []
     for window in evaluation.pooled_windows:
         episodes = evaluation.episodes_of(window)
-        figures = known_values(episodes, name)
-        if figures:
-            values.append(median(figures) or 0.0)
+        own, other = median(known_values(episodes, name)), less(window)
+        if own is not None and other is not None:
+            values.append(own - other)
             days.append((episodes[0].first_day, episodes[0].last_day))
     return mean_with_interval(np.array(values), overlap_correlation(days))
 

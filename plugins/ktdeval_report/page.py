@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-import numpy as np
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
 from ktdeval.cards import ScoringCard, TradingCard, count, price_index
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
-from ktdeval.stats import MetricValue, mean_with_interval, overlap_correlation
+from ktdeval.stats import MetricValue
 from ktdeval_report.canvas import PALETTE, Plot, inline_svg
+from ktdeval_report.card_tables import over_windows
 from ktdeval_report.effects import Effect, Effects, find_effects
-from ktdeval_report.inputs import Evaluation, known_values
+from ktdeval_report.inputs import Evaluation
 from ktdeval_report.plots import (
     Point,
     attribution_plot,
@@ -200,15 +200,8 @@ def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
 
 def _excess(evaluation: Evaluation) -> MetricValue:
     """Mean over windows of the median return over seeds less the benchmark's; `detail` holds its interval."""
-    differences, days = [], []
-    for window in evaluation.pooled_windows:
-        episodes = evaluation.episodes_of(window)
-        own = median(known_values(episodes, "total_return"))
-        held = evaluation.card.reference.benchmark_buy_and_hold[window].metrics.total_return.value
-        if own is not None and held is not None:
-            differences.append(own - held)
-            days.append((episodes[0].first_day, episodes[0].last_day))
-    return mean_with_interval(np.array(differences), overlap_correlation(days))
+    held = evaluation.card.reference.benchmark_buy_and_hold
+    return over_windows(evaluation, "total_return", lambda window: held[window].metrics.total_return.value)
 
 
 def _card_row(study: CardStudy, excess: Sequence[str]) -> list[object]:

@@ -29,6 +29,7 @@ from ktdeval.contracts.spec import (
     Window as Window,
 )
 from ktdeval.contracts.task import (
+    HasForm as HasForm,
     Mask as Mask,
     MaskedConfig as MaskedConfig,
     QuestionsConfig as QuestionsConfig,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import ConfigError
 from ktdeval.fields import build, near_matches, option
+from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import HarnessConfig, Observation
 from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, content_hash
@@ -106,6 +107,13 @@ class Scene(Protocol):
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> Any:
         """Return the object that research tools get as their first argument at this step."""
+
+
+@runtime_checkable
+class HasForm(Protocol):
+    """A scene whose submissions have a form of their own, made into orders by it."""
+
+    form: SubmissionForm
 
 
 class TaskVariant(Protocol):

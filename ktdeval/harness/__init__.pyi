@@ -27,6 +27,7 @@ from ktdeval.harness.messages import (
     Usage as Usage,
 )
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
+from ktdeval.harness.stance import HoldRule as HoldRule, StanceForm as StanceForm
 from ktdeval.harness.tools import (
     Refusal as Refusal,
     Tool as Tool,

@@ -147,7 +147,7 @@ def read_json(text: str) -> JsonValue | Submission:
         rule = "must have each field once in an object"
     except (ValueError, RecursionError):
         rule = "must be one JSON object, without NaN or Infinity"
-    return _invalid("bad_json", [{"at": "(whole)", "rule": rule}])
+    return problem("bad_json", "(whole)", rule)
 
 
 def not_of_schema(errors: list[ValidationError]) -> Submission:
@@ -159,6 +159,11 @@ def breaking(breaches: Sequence[Breach]) -> Submission:
     """Return the feedback to an action that breaks rules as known when it is decided: order and rule of each breach."""
     problems = [{"at": f"orders[{place}]", "rule": f"{rule}: {_KNOWN.get(rule, REJECTIONS[rule])}"} for place, rule in breaches]
     return _invalid("constraint", problems[:MAX_PROBLEMS])
+
+
+def problem(kind: str, at: str, rule: str) -> Submission:
+    """Return the feedback to a submission that breaks one rule: its kind of failure, the place and the rule."""
+    return _invalid(kind, [{"at": at, "rule": rule}])
 
 
 def _invalid(kind: str, problems: list[dict[str, str]]) -> Submission:

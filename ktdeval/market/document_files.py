@@ -32,8 +32,13 @@ def read_documents(path: Path, close: Close | None = None, entities: Path | None
     text, and optionally known_at (published_at where it is absent or empty); the entities of another one with code, kind, text.
     `close`: see `Close`. Raises DataError: a file is unreadable, or a row is bad, with its line and how to fix it.
     """
-    named = [] if entities is None else [_entity(row, where) for where, row in _rows(entities, Entity._fields)]
+    named = [] if entities is None else read_entities(entities)
     return Documents.of((_document(row, where) for where, row in _rows(path, _FIELDS)), close, named)
+
+
+def read_entities(path: Path) -> list[Entity]:
+    """Read the entities of a .jsonl, .csv (both also .gz) or .parquet file with code, kind, text. Raises as of `read_documents`."""
+    return [_entity(row, where) for where, row in _rows(path, Entity._fields)]
 
 
 def faults(documents: Documents, codes: frozenset[str]) -> Iterator[tuple[str, int, list[str]]]:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from ktdeval.contracts.events import StepFinished
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.contracts.task import Scene, Task
+from ktdeval.contracts.task import HasForm, Scene, Task
 from ktdeval.errors import StoreError
 from ktdeval.fields import build
 from ktdeval.harness.action import ActionForm
@@ -193,13 +193,14 @@ class TradingEpisode:
         self._books = parts.bookkeeper(spec)
         self._memory: JsonValue = None
         self._scene: Scene = parts.task.scene(spec, parts.snapshot)
-        lens = self._scene.lens
+        lens, scene = self._scene.lens, self._scene
+        form = scene.form if isinstance(scene, HasForm) else None
         self._session_parts = SessionParts(
             model=parts.model,
             lens=lens,
             guard=LeakGuard(lens, parts.snapshot),
             tools=parts.tools,
-            form=ActionForm(parts.task.harness, lens, parts.tape.rules.scales, parts.tape.rules.shorts),
+            form=form or ActionForm(parts.task.harness, lens, parts.tape.rules.scales, parts.tape.rules.shorts),
             harness=parts.task.harness,
             params=build(CallParams, spec.call, "call"),
             seed=spec.call_seed,

@@ -29,6 +29,7 @@ def ktdeval_models() -> Sequence[Spec]:
     google = maker("ktdeval_models.remote.google:GoogleModel")
     return [
         Spec("builtin/hold", builtin, "Looks at the market and never trades"),
+        Spec("builtin/buy_and_hold", builtin, "Buys what the prompt shows in equal parts, and keeps it"),
         Spec("builtin/random", builtin, "Buys and sells shown stocks at random, from the run's seed", RandomParams),
         Spec("builtin/equal_weight", builtin, "Holds the most liquid names in equal weights", EqualWeightParams),
         Spec("builtin/momentum", builtin, "Holds the highest 12-minus-1 month momentum", RankParams),

@@ -21,7 +21,7 @@ from ktdeval.seeds import derive_seed
 from ktdeval_models.chaos import ChaosModel
 from ktdeval_models.conversation import Call, Conversation, Row
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
-from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance, sell_short
+from ktdeval_models.portfolio import Intent, Ranking, Sizing, is_affordable, rebalance, sell_short
 
 SCREENS = ("MOM_12_1", "-RV_60", "ILLIQ", "REV_ON", "-MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "-CV_VOL")
 MOST_FACTORS = 6  # that one screen takes
@@ -101,6 +101,20 @@ class Hold(KeylessModel):
     def plan(self, conversation: Conversation) -> Sequence[Intent]:  # noqa: ARG002 - whatever is shown
         """No orders."""
         return []
+
+
+class BuyAndHold(Hold):
+    """Buys what the prompt shows, in equal parts, and sells nothing."""
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """Buy what is not held, at the most that the task allows; where the prompt shows no market, nothing."""
+        rows, state = conversation.rows(conversation.state.get("candidates")), conversation.state
+        held = {row["stock_id"] for row in conversation.rows(state["positions"])}
+        if not rows or len(held) >= int(state["constraints"]["max_positions"]):
+            return []
+        part = min(float(state["constraints"]["max_weight"]), 1.0 / len(rows))
+        fresh = [row for row in buyable(rows) if row["stock_id"] not in held and is_affordable(row, state, part)]
+        return [Intent(row["stock_id"], "BUY", part, 0.5, "bought to be held") for row in fresh]
 
 
 class RandomModel(KeylessModel):
@@ -280,6 +294,7 @@ class EqualWeight(RankModel):
 
 _MAKERS: dict[str, Callable[[Any], Model]] = {
     "hold": lambda params: Hold(),  # noqa: ARG005 - it has no parameters
+    "buy_and_hold": lambda params: BuyAndHold(),  # noqa: ARG005 - it has no parameters
     "random": lambda params: RandomModel(params or RandomParams()),
     "equal_weight": lambda params: EqualWeight(params or EqualWeightParams()),
     "momentum": lambda params: RankModel("MOM_12_1", False, params or RankParams()),

@@ -71,8 +71,28 @@ class Conversation:
         return Reply(tool_calls=tuple(ToolCall(f"call_{number}", *text) for number, text in numbered), finish_reason="tool_calls")
 
     def submit(self, orders: Sequence[Mapping[str, JsonValue]], overall_reason: str) -> Reply:
-        """Return a reply that submits an action."""
+        """Return a reply that submits an action, in tasks that ask for BUY, SELL or HOLD what it comes to for each asset."""
+        if "hold" in self.state.get("constraints", {}):
+            return self.call([(SUBMIT, {"decisions": self._stances(orders), "overall_reason": overall_reason})])
         return self.call([(SUBMIT, {"orders": list(orders), "overall_reason": overall_reason})])
+
+    def _stances(self, orders: Sequence[Mapping[str, Any]]) -> list[JsonValue]:
+        """One decision for each candidate: the side that its order ends on, or that it is on. Where HOLD keeps a position, nothing
+        but the other side ends one.
+        """
+        is_flat = self.state["constraints"]["hold"] == "flat"
+        weights = {row["stock_id"]: row["weight"] for row in self.rows(self.state["positions"])}
+        by_stock = {order["stock_id"]: order for order in orders}
+        decisions: list[JsonValue] = []
+        for row in self.rows(self.state["candidates"]):
+            stock = row["stock_id"]
+            order = by_stock.get(stock)
+            weight = order["target_weight"] if order else weights.get(stock, 0.0) if is_flat else 0.0
+            decision = "BUY" if weight > 0 else "SELL" if weight < 0 else order["side"] if order and not is_flat else "HOLD"
+            why = {"confidence": order["confidence"], "reason": order["reason"]} if order else None
+            why = why or {"confidence": 0.5, "reason": self.reason("nothing to change by rule")}
+            decisions.append({"stock_id": stock, "decision": decision, **why})
+        return decisions
 
     def reason(self, text: str) -> str:
         """`text`, made as long as the task's shortest reason."""

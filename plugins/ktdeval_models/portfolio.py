@@ -77,7 +77,7 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
         if row["weight"] < sizing.add_below and row["member"] and row["status"] == "trading" and missing <= cash:
             cash -= missing
             raises.append(Intent(row["stock_id"], "BUY", sizing.target, 0.5, "back to its equal weight after a fall"))
-    fresh = [row for row in ranking.buyable if row["stock_id"] not in known and _is_affordable(row, state, sizing.target)]
+    fresh = [row for row in ranking.buyable if row["stock_id"] not in known and is_affordable(row, state, sizing.target)]
     return [
         *(Intent(row["stock_id"], "SELL", 0.0, 0.55, f"no longer among the best by {ranking.label}") for row in sells),
         *(Intent(row["stock_id"], "SELL", sizing.target, 0.5, "back to its equal weight after a rise") for row in trims),
@@ -99,7 +99,7 @@ def _buys(fresh: Sequence[Row], sizing: Sizing, cash: float, label: str) -> list
     return intents
 
 
-def _is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
+def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
     """True when the smallest permitted buy is not more than the target weight."""
     limits = state["constraints"]
     if "lot_shares" not in limits:  # a market of fractions

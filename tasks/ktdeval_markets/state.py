@@ -39,6 +39,7 @@ class Stage:
     news: int  #: most documents shown; 0: none, and no word of them
     news_days: int  #: days that they may be old
     intraday: int = 0  #: most assets whose last session is shown; 0: none, and no word of it
+    only: frozenset[int] = frozenset()  #: columns of the assets that the task is about; empty: all
 
     def money(self, minor: int) -> Payload:
         """An amount of the account in units of its currency."""
@@ -116,17 +117,17 @@ def status(view: MarketView, asset: int) -> str:
     return "closed" if np.isfinite(view.close[:, asset]).any() else "not_listed"
 
 
-def assets(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
-    """Figures of members and of what is held."""
+def assets(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
+    """Figures of the assets shown."""
     closes = _closes(view)
-    return table(ASSET_COLUMNS, [_asset_row(stage, view, closes, asset) for asset in listed(stage, view, last, stage.shown)])
+    return table(ASSET_COLUMNS, [_asset_row(stage, view, closes, asset) for asset in shown])
 
 
 def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -> list[int]:
     """Members and what is held, in the episode's own order; the most traded ones where there are too many to show."""
     day, order = view.day, stage.lens.order
     held = {stage.snapshot.asset_index[position.code] for position in (last.positions if last else ())}
-    found = [asset for asset in order if view.member[day, asset] or asset in held]
+    found = [asset for asset in order if (not stage.only or asset in stage.only) and (view.member[day, asset] or asset in held)]
     window = slice(max(0, day + 1 - LIQUIDITY_DAYS), day + 1)
     traded = np.nan_to_num(view.volume[window] * view.close[window]).sum(axis=0)
     chosen = set(sorted(found, key=lambda asset: (asset not in held, -traded[asset]))[:most])
@@ -158,7 +159,8 @@ def _session(asset: int, day: int, bars: Any) -> Iterator[Sequence[Payload]]:
 def news(stage: Stage, view: MarketView) -> Payload:
     """Newest documents that are known at this close, as the mask shows them; those that can't be masked safely are counted."""
     rows, withheld = list[Sequence[Payload]](), 0
-    recent = view.documents.rows(stage.news_days).tolist()
+    about = [*(stage.snapshot.codes[asset] for asset in stage.only), ""] if stage.only else None
+    recent = view.documents.rows(stage.news_days, about).tolist()
     for row in stage.lens.newest(view.documents, recent, len(recent)):
         if len(rows) == stage.news:
             break

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Literal
 
-from ktdeval.contracts import EpisodeSpec, MaskedConfig, Window, windows_of
-from ktdeval.errors import ConfigError
+from ktdeval.contracts import EpisodeSpec, HasForm, MaskedConfig, Window, windows_of
+from ktdeval.errors import ConfigError, DataError
 from ktdeval.fields import option, to_mapping
-from ktdeval.harness import Observation
+from ktdeval.harness import HoldRule, Observation, StanceForm
 from ktdeval.jsonio import JsonValue, sha256_hex
 from ktdeval.market import MarketSnapshot, MarketView, Venue
-from ktdeval.masking import DayRef, TextMask
+from ktdeval.masking import DayRef, Payload, TextMask
 from ktdeval.trading import Account, AccountConfig, MarketRules, StepRecord
 from ktdeval.yamlio import load_yaml
 from ktdeval_markets import state
 from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
-_TEXTS, _INTRADAY = ("prompts/system.md", "prompts/user.md", "wording.yaml"), "prompts/intraday.md"
+_TEXTS, _INTRADAY = ("prompts/user.md", "wording.yaml"), "prompts/intraday.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,11 @@ class MarketConfig(MaskedConfig):
     news: int = option(0, help="most documents shown in a step, the newest ones; 0: none", minimum=0, maximum=200)
     news_days: int = option(5, help="days of the market that a document shown may be old", minimum=1)
     intraday: int | None = option(None, help="most assets whose last session is shown; null: none", minimum=1, leave_out_null=True)
+    assets: tuple[str, ...] = option((), help="codes of the only assets shown and traded; none: all members")
+    answers: Literal["orders", "stances"] = option(
+        "orders", help="what is submitted: orders, or BUY, SELL or HOLD for each asset shown (`ktdeval.harness.StanceForm`)"
+    )
+    hold: HoldRule = option("keep", help="of stances: HOLD keeps the position, or there is none while it is said (flat)")
     trading: AccountConfig = option(AccountConfig(), help="account, limits, and what replaces rules of the venues")
 
     def check(self, where: str) -> None:
@@ -85,36 +90,45 @@ class MarketScene:
     def __init__(self, config: MarketConfig, stage: Stage, venues: Mapping[str, Venue]) -> None:
         self.lens = stage.lens
         self._stage = stage
-        self._limits = {
+        self._limits: dict[str, Payload] = {
             "max_positions": stage.trading.max_positions,
             "max_weight": stage.trading.max_weight,
             "short_sales": stage.rules.shorts,
             "min_reason_chars": config.harness.min_reason_chars,
         }
         words, fills = _wording(), {venue.fill for venue in venues.values()}
-        self._system = Template(_text("prompts/system.md")).substitute(
+        if config.answers == "stances":
+            weight = stage.trading.max_weight
+            self.form = StanceForm(config.harness, stage.lens, weight, config.hold, stage.rules.shorts)
+            self._limits["hold"] = config.hold
+        self._system = Template(_text(f"prompts/{config.answers}.md")).substitute(
             currency=stage.rules.currency,
             initial_cash=f"{stage.trading.initial_cash:,}",
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
             shorts=words["shorts" if stage.rules.shorts else "long_only"],
             news=(words["news"] if stage.news else "") + (_text(_INTRADAY).rstrip("\n") if stage.intraday else ""),
+            hold=words["hold"][config.hold],
+            sell=words["sell_short" if stage.rules.shorts else "sell_out"],
             venues="\n".join(map(venue_line, venues.values())),
             max_positions=stage.trading.max_positions,
             max_weight_pct=f"{stage.trading.max_weight * 100:g}",
             **{name: getattr(config.harness, name) for name in ("schema_retries", "min_reason_chars")},
         )
 
-    def observe(self, step: int, view: MarketView, account: Account, last: StepRecord | None) -> Observation:  # noqa: ARG002 - as booked in `last`
+    def observe(self, step: int, view: MarketView, account: Account, last: StepRecord | None) -> Observation:
         """Return the prompt of one step."""
         stage = self._stage
         self.lens.move_to(view.day)
+        listed = state.listed(stage, view, last, stage.shown)
+        if isinstance(self, HasForm):
+            self.form.today(listed, account.positions)
         shown = {
             "day": DayRef(view.day),
             "account": state.account(stage, last),
             "positions": state.positions(stage, view, last),
             "last_step": None if last is None else state.last_step(stage, last),
             "constraints": self._limits,
-            "candidates": state.assets(stage, view, last),
+            "candidates": state.assets(stage, view, listed),
         }
         if stage.news:
             shown["news"] = state.news(stage, view)
@@ -125,6 +139,13 @@ class MarketScene:
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> None:
         """There are no research tools."""
+
+
+def _column(snapshot: MarketSnapshot, code: str) -> int:
+    column = snapshot.asset_index.get(code)
+    if column is None:
+        raise DataError(f"the task is about {code}, which market {snapshot.meta.name} has not; import it, or name another task")
+    return column
 
 
 class MarketTask:
@@ -146,7 +167,8 @@ class MarketTask:
     def describe(self) -> Mapping[str, JsonValue]:
         """Return the whole config, the rules of the venue that it names, and the hashes of the texts."""
         rules = None if self.trading.venue is None else to_mapping(self.trading.venue)
-        texts = {name: sha256_hex(_text(name)) for name in (*_TEXTS, *(_INTRADAY,) * self.needs_minutes)}
+        used = (*_TEXTS, f"prompts/{self._config.answers}.md", *(_INTRADAY,) * self.needs_minutes)
+        texts = {name: sha256_hex(_text(name)) for name in used}
         return {"name": self.name, "mode": self.mode, **to_mapping(self._config), "venue_rules": rules, "prompts": texts}
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> MarketScene:
@@ -154,6 +176,10 @@ class MarketTask:
         config, lens = self._config, self._config.lens(spec, snapshot)
         rules, texts = MarketRules.of(snapshot, self.trading), TextMask(lens, snapshot)
         most = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", "intraday")}
-        stage = Stage(lens, snapshot, rules, self.trading, texts, **most)
+        stage = Stage(
+            lens, snapshot, rules, self.trading, texts, only=frozenset(map(partial(_column, snapshot), config.assets)), **most
+        )
         venue = self.trading.venue
-        return MarketScene(config, stage, snapshot.rules if venue is None else {venue.name: venue})
+        names = sorted({snapshot.venues[asset] for asset in stage.only}) or snapshot.rules
+        venues = {name: snapshot.rules[name] for name in names} if venue is None else {venue.name: venue}
+        return MarketScene(config, stage, venues)

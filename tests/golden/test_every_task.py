@@ -33,18 +33,20 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
 
 def short_run(task: str, folder: Path) -> Path:
     """The folder of a run of three steps with a model of this machine."""
-    is_trading = load_plugins().spec("tasks", task).groups[0].startswith(("ktdfin", "markets"))
-    has_market = "qfinzero" not in task
-    minutes = {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12} if "minutes" in task else {}
-    window = "2024-04-01:2024-04-05" if minutes else "2024-04-01:2024-06-05"
+    family = load_plugins().spec("tasks", task).groups[0]
+    is_trading = family.startswith(("ktdfin", "markets", "investorbench"))
+    has_market, data = "qfinzero" not in task, {"data": "synthetic_investorbench"} if family == "investorbench" else {}
+    if "minutes" in task:
+        data = {"data": "synthetic_mixed", "data_args": {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12}}
+    last = "2024-04-05" if "minutes" in task else "2024-06-05"
+    windows = {"markets": (f"2024-04-01:{last}",), "investorbench": ()}
     config = RunConfig(
-        model="builtin/momentum" if is_trading else "builtin/chaos",
+        model="builtin/buy_and_hold" if family == "investorbench" else "builtin/momentum" if is_trading else "builtin/chaos",
         tasks=(task,),
         limit=3,
         mask_key="0" * 32 if has_market else None,
-        windows=() if not has_market else (window,) if task.startswith("market_") else ("W1",),
-        data="synthetic_mixed" if minutes else "synthetic",
-        data_args=minutes,
+        windows=windows.get(family, ("W1",)) if has_market else (),
+        **data,
         out=str(folder),
     )
     result = evaluate(config, load_plugins())

@@ -2,7 +2,8 @@
 
 `investorbench_mentions.csv` holds 174 texts, drawn by chance, marked by a broad word list and corrected in reading each of them:
 where they name their company or coin (its names, tickers, subsidiaries, products, officers, words of its own) and where a
-calendar date. It holds places and hashes, no text. `investorbench_entities.csv` was written from public lists of subsidiaries,
+calendar date. It holds places and hashes, no text. The entities are those of
+`ktdeval_investorbench`, written from public lists of subsidiaries,
 brands and officers.
 """
 
@@ -19,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval.market import Close, Document, Documents, Entity, MarketSnapshot, SnapshotMeta
+import ktdeval_investorbench
+from ktdeval.market import Close, Document, Documents, MarketSnapshot, SnapshotMeta, read_entities
 from ktdeval.masking import Hidden, Lens, MaskConfig, TextMask
 
 FOLDER = Path(__file__).parents[3] / "shared" / "data" / "investorbench"
@@ -49,8 +51,8 @@ def news(code: str) -> tuple[tuple[str, str], ...]:
 def market() -> MarketSnapshot:
     """Three assets on every day of the files, whose prices mean nothing, with all their news."""
     days = np.arange(np.datetime64("2020-03-12"), np.datetime64("2023-12-20"))
-    grid, rows = np.ones((len(days), 3)), _rows("investorbench_entities.csv")
-    entities = [Entity(row["code"], row["kind"], row["text"]) for row in rows]  # type: ignore[arg-type]
+    grid = np.ones((len(days), 3))
+    entities = [one for one in read_entities(Path(ktdeval_investorbench.__path__[0], "entities.csv")) if one.code in CODES]
     items = [_item(code, day, text) for code in CODES for day, text in news(code)]
     return MarketSnapshot(
         SnapshotMeta("investorbench", "its news", synthetic=False, has_factor=True, benchmark="X"),

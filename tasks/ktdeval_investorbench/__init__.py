@@ -1,0 +1,57 @@
+"""Manifest of InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings, and its figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.lazy import maker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIGURES = {
+    "ib_cumulative_return": "InvestorBench's cumulative return: sum of log returns of the position held",
+    "ib_sharpe": "InvestorBench's Sharpe ratio",
+    "ib_volatility": "InvestorBench's annualised volatility of log returns",
+    "ib_max_drawdown": "InvestorBench's maximum drawdown",
+}
+
+
+@hookimpl
+def ktdeval_tasks() -> Sequence[Spec]:
+    """One asset, one decision a day."""
+    from ktdeval.task_files import task_specs
+
+    return task_specs(f"{__path__[0]}/investorbench.yaml")
+
+
+@hookimpl
+def ktdeval_venues() -> list[Spec]:
+    """Exchanges of stocks and coins on which a decision is filled at the close that it was made on, without cost."""
+    from ktdeval.task_files import venue_specs
+
+    return venue_specs(f"{__path__[0]}/venues.yaml")
+
+
+@hookimpl
+def ktdeval_data() -> list[Spec]:
+    """Files of the public repository, and a market of the same form from a seed."""
+    from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
+
+    summary = "the public files of InvestorBench: a close a day, news and filings of an asset each"
+    read = maker("ktdeval_investorbench.files:read_files")
+    twin, told = (
+        {"generated": True, "version": TWIN_VERSION},
+        "a generated market of InvestorBench's symbols and periods, with news",
+    )
+    return [
+        Spec("investorbench", maker("ktdeval_investorbench.files:make_market"), summary, FileParams, extra={"read": read}),
+        Spec("synthetic_investorbench", maker("ktdeval_investorbench.twin:make_twin"), told, TwinParams, extra=twin),
+    ]
+
+
+@hookimpl
+def ktdeval_metrics() -> list[Spec]:
+    """Figures of the paper's tables."""
+    return [Spec(name, maker("ktdeval_investorbench.figures:figure", name), summary) for name, summary in FIGURES.items()]

@@ -1,0 +1,93 @@
+"""Figures of InvestorBench (§4.1, Appendix): on log returns of the asset under the position held; `strict` on those of the NAV.
+
+`paper`: r_t = side_t · ln(p_t / p_t-1), side_t = +1 for a holding, −1 for a short, 0 for none, over the asset's days with a price;
+a missing one is skipped. CR = Σ r; AV = sd(r) · √(days a year), the venue's; SR = (CR / (N / 252)) / AV with N prices, 252 for
+coins too; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t / NAV_t-1), N returns and the
+venue's days a year throughout, MDD of the NAV. Fractions, not per cent.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.stats import FunctionMetric, MetricValue, RuleSet
+from ktdeval.stats.metric import metric
+from ktdeval.trading import Ledger
+
+_SOURCE = "InvestorBench §4.1"
+_TRADING_DAYS = 252
+
+
+def _returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tuple[FloatArray, int] | str:
+    """[days] log returns and the days a year of what was traded, or why there are none."""
+    if not ledger.steps:
+        return "no steps"
+    codes = {position.code for step in ledger.steps for position in step.positions}
+    if len(codes) > 1:
+        return "several assets were held; the figure is of one"
+    asset = market.asset_index[codes.pop()] if codes else None
+    days = market.days_a_year if asset is None else market.rules[market.venues[asset]].days_a_year
+    if rules == "strict":
+        nav = np.array([ledger.initial_cash_minor, *(step.nav_minor for step in ledger.steps)], dtype=np.float64)
+        return (np.diff(np.log(nav)), days) if (nav > 0).all() else "the NAV is not positive on a step"
+    if asset is None:
+        return np.zeros(len(ledger.steps)), days
+    first = market.day_index(ledger.steps[0].decided_on)
+    closes = market.close[first : first + len(ledger.steps) + 1, asset]
+    sides = [0.0, *(float(np.sign(sum(position.shares for position in step.positions))) for step in ledger.steps)]
+    known = np.isfinite(closes)
+    return np.array(sides)[known][1:] * np.diff(np.log(closes[known])), days
+
+
+def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet) -> float | str:
+    cumulative = math.fsum(returns)
+    if name == "ib_cumulative_return":
+        return cumulative
+    if name == "ib_max_drawdown":
+        steps = 1.0 + returns if rules == "paper" else np.exp(returns)
+        path = np.concatenate([[1.0], np.cumprod(steps)])
+        return float((1.0 - path / np.maximum.accumulate(path)).max())
+    if len(returns) < 2:
+        return "fewer than two returns"
+    volatility = float(np.std(returns, ddof=1)) * math.sqrt(days)
+    if name == "ib_volatility":
+        return volatility
+    if volatility <= 1e-12 * float(np.abs(returns).max()):  # equal but for rounding
+        return "the returns do not vary"
+    years = (len(returns) + 1) / _TRADING_DAYS if rules == "paper" else len(returns) / days
+    return cumulative / years / volatility
+
+
+def _made(name: str, formula: str, unit: str, better: str, source: str = _SOURCE) -> FunctionMetric:
+    def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+        found = _returns(ledger, market, rules)
+        if isinstance(found, str):
+            return MetricValue(None, len(ledger.steps), found)
+        value = _figure(name, *found, rules)
+        n = len(found[0])
+        return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
+
+    return metric(name, formula=f"{name}/1: {formula}", unit=unit, better=better, source=source)(compute)  # type: ignore[arg-type]
+
+
+_FIGURES = {
+    one.name: one
+    for one in (
+        _made("ib_cumulative_return", "sum of side*ln(p_t/p_t-1); strict: of ln(NAV_t/NAV_t-1)", "fraction", "higher"),
+        _made("ib_sharpe", "(CR/years)/AV, paper: years = prices/252; strict: returns/days a year", "ratio", "higher"),
+        _made("ib_volatility", "sd of the log returns, ddof 1, * sqrt(days a year)", "fraction", "lower"),
+        _made("ib_max_drawdown", "max(1 - V/running peak), paper: V = prod(1 + r); strict: V = NAV", "fraction", "lower"),
+    )
+}
+
+
+def figure(name: str) -> FunctionMetric:
+    """One of InvestorBench's figures. Raises UsageError: there is none of that name."""
+    if name not in _FIGURES:
+        raise UsageError(f"no figure {name!r} of InvestorBench{near_matches(name, _FIGURES)}")
+    return _FIGURES[name]

@@ -1,0 +1,143 @@
+"""Reader of the public files: an asset each, a JSON object of days with `prices`, `news` and, of stocks, `10k` and `10q`.
+
+Prices are adjusted closes. Texts of a day are known at its close, where the paper's agents are shown them. A day without a price is
+left out: the price before and the next one make one return. Source: felis33/INVESTOR-BENCH.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import csv_rows, loads_strict, read_plain
+from ktdeval.market import (
+    EVERY_ASSET,
+    NO_INDEX,
+    Close,
+    Document,
+    Documents,
+    Entity,
+    Instrument,
+    MarketSnapshot,
+    RawMarket,
+    Venue,
+    assemble,
+    read_entities,
+)
+from ktdeval.task_files import venue_specs
+from ktdeval.yamlio import load_yaml
+from ktdeval_investorbench.params import FileParams
+
+Day = tuple[str, float | None, Mapping[str, Any]]  #: ISO day, price (None where there is none), cells
+_HERE = Path(__file__).parent
+_KINDS = {"news": "news", "10k": "annual report", "10q": "quarterly report"}
+
+
+def make_market(params: FileParams) -> MarketSnapshot:
+    """Return a snapshot of the files."""
+    return assemble(read_files(params), params.repair)
+
+
+def read_files(params: FileParams) -> RawMarket:
+    """Read the files that `params` names; nothing is judged or repaired. Raises UsageError: an unknown symbol, no file of it; and
+    DataError: a file is unreadable or has another form, with file and day.
+    """
+    files = _files(Path(params.folder), params.symbols, load_yaml(_HERE / "symbols.yaml"))
+    days = {code: _days(path) for code, path in files.items()}
+    if not any(price is not None for found in days.values() for _, price, _ in found):
+        raise DataError(f"{params.folder}: no file has a price; check the folder")
+    more = [] if params.entities is None else read_entities(Path(params.entities))
+    return market_of(params.name, f"InvestorBench's public files of {', '.join(sorted(days))}", days, more)
+
+
+def market_of(
+    name: str, source: str, days: Mapping[str, Sequence[Day]], more: Iterable[Entity], synthetic: bool = False
+) -> RawMarket:
+    """Return the tables of days by symbol, each with its price and cells in the public form; `more`: entities beside our own."""
+    known = load_yaml(_HERE / "symbols.yaml")
+    venues: Mapping[str, Venue] = {spec.name: spec.make() for spec in venue_specs(_HERE / "venues.yaml")}
+    zone_of = {code: venues[known[code]["venue"]] for code in days}
+    rows = [(day, code, price) for code, found in days.items() for day, price, _ in found if price is not None]
+    bars = pd.DataFrame(rows, columns=["date", "code", "close"]).astype({"date": "datetime64[s]"})
+    lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
+    latest = max(zone_of.values(), key=lambda venue: (venue.close, venue.zone))
+    items = [item for code, found in days.items() for day, _, texts in found for item in _items(code, day, texts, zone_of[code])]
+    named = [Entity(row["code"], row["kind"], row["text"]) for row in csv_rows(_HERE / "entities.csv")]  # type: ignore[arg-type]
+    absent = dict.fromkeys(("open", "high", "low", "volume", "amount", "factor"), math.nan)
+    return RawMarket(
+        name=name,
+        source=source,
+        synthetic=synthetic,
+        benchmark="",
+        bars=bars.assign(**absent),
+        indices=pd.DataFrame({"date": bars["date"][:0], "code": [], "close": []}),
+        members=lives.set_axis(["code", "first", "last"], axis=1),
+        assets=pd.DataFrame([{"code": code, "name": known[code]["name"], "industry": "unknown"} for code in days]),
+        has_factor=False,
+        notes=(EVERY_ASSET, NO_INDEX, "prices are adjusted closes"),
+        instruments={code: Instrument(known[code]["kind"], "USD", known[code]["venue"]) for code in days},
+        rules=venues,
+        documents=Documents.of(
+            items, Close.parse(f"{latest.close} {latest.zone}"), [one for one in (*named, *more) if one.code in days]
+        ),
+    )
+
+
+def _files(folder: Path, symbols: tuple[str, ...], known: Mapping[str, Any]) -> dict[str, Path]:
+    """File of each symbol, by symbol."""
+    wanted = [symbol.strip().upper() for symbol in symbols]
+    for symbol in wanted:
+        if symbol not in known:
+            raise UsageError(f"symbols: {symbol!r} is no asset of InvestorBench{near_matches(symbol, known)}")
+    found = {path.stem.upper(): path for path in sorted(folder.glob("*.json")) if path.stem.upper() in known}
+    for symbol in wanted or sorted(known)[: not found]:
+        if symbol not in found:
+            raise UsageError(f"folder: {folder} has no {symbol.lower()}.json; give the folder of the public files")
+    return {symbol: found[symbol] for symbol in sorted(wanted or found)}
+
+
+def _days(path: Path) -> list[Day]:
+    """Day, price (None where there is none) and cells of each day of a file, ascending."""
+    try:
+        content = loads_strict(read_plain(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not a readable JSON file: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path}: expected an object of days, was {type(content).__name__}")
+    return [(_day(day, path), *_cells(cells, f"{path}: {day}")) for day, cells in sorted(content.items())]
+
+
+def _day(text: str, path: Path) -> str:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").date().isoformat()
+    except ValueError as error:
+        raise DataError(f"{path}: {text[:40]!r} is no day; expected such as 2020-10-01") from error
+
+
+def _cells(cells: Any, where: str) -> tuple[float | None, Mapping[str, Any]]:
+    if not isinstance(cells, dict):
+        raise DataError(f"{where}: expected an object with prices and news, was {type(cells).__name__}")
+    price = cells.get("prices")
+    if price is not None and (isinstance(price, bool) or not isinstance(price, (int, float))):
+        raise DataError(f"{where}: prices: expected a number or null, was {type(price).__name__}")
+    for name in _KINDS:
+        texts = cells.get(name) or []
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise DataError(f"{where}: {name}: expected a list of texts")
+    return (None if price is None else float(price)), cells
+
+
+def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Iterator[Document]:
+    hour, minute = map(int, venue.close.split(":"))
+    moment = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(venue.zone), hour=min(hour, 12), minute=0 if hour > 12 else minute)
+    for name, kind in _KINDS.items():
+        for text in cells.get(name) or []:
+            yield Document(moment, moment, "feed", kind, (code,), "", text)

@@ -1,0 +1,116 @@
+"""BUY, SELL or HOLD of each asset: what is a submission, and which orders it comes to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.harness import HarnessConfig, StanceForm
+from ktdeval.market import Instrument
+from ktdeval.masking import Lens, MaskConfig
+from ktdeval.trading import AccountConfig, MarketTape, Position
+from ktdeval.trading.account import open_account
+from ktdeval.trading.executor import settle
+from trading_market import make_market
+
+COIN = Instrument("crypto", "USD", "frictionless")
+MARKET = make_market(("AAA", "BBB"), [[10.0, 20.0]] * 4, instruments=(COIN, COIN))
+
+
+def form(hold: Any = "flat", shorts: bool = True, shown: tuple[int, ...] = (0,), held: int = 0) -> tuple[StanceForm, Lens]:
+    lens = Lens(MaskConfig("blinded"), 1, MARKET, 1)
+    made = StanceForm(HarnessConfig(), lens, 1.0, hold, shorts)
+    for asset in shown:
+        lens.asset_handle(asset)
+    made.today(shown, {0: Position(held)} if held else {})
+    return made, lens
+
+
+def said(*decisions: tuple[str, str], **more: Any) -> str:
+    items = [{"stock_id": stock, "decision": what, "confidence": 0.6, "reason": "because it fits"} for stock, what in decisions]
+    return json.dumps({"decisions": items, "overall_reason": "so", **more})
+
+
+@pytest.mark.parametrize(
+    ("decision", "hold", "shorts", "held", "order"),
+    [
+        ("BUY", "flat", True, 0, ("BUY", 1.0)),
+        ("BUY", "flat", True, 5, None),
+        ("BUY", "keep", True, -5, ("BUY", 1.0)),
+        ("SELL", "flat", True, 0, ("SELL", -1.0)),
+        ("SELL", "keep", True, 5, ("SELL", -1.0)),
+        ("SELL", "keep", True, -5, None),
+        ("SELL", "flat", False, 5, ("SELL", 0.0)),
+        ("SELL", "flat", False, 0, None),
+        ("HOLD", "flat", True, 5, ("SELL", 0.0)),
+        ("HOLD", "flat", True, -5, ("BUY", 0.0)),
+        ("HOLD", "flat", True, 0, None),
+        ("HOLD", "keep", True, 5, None),
+        ("HOLD", "keep", True, -5, None),
+    ],
+)
+def test_a_decision_trades_only_where_it_changes_the_side(
+    decision: str, hold: str, shorts: bool, held: int, order: tuple[str, float] | None
+) -> None:
+    made, lens = form(hold, shorts, held=held)
+    done = made.read(said((lens.asset_handle(0), decision))).submission
+    assert done.action is not None
+    assert [(one.asset, one.side, one.target_weight, one.confidence) for one in done.action] == (
+        [(0, order[0], pytest.approx(order[1], abs=2e-6), 0.6)] if order else []
+    )
+    assert done.overall_reason == "so"
+
+
+def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> None:
+    made, lens = form(shown=(0, 1))
+    first, second = lens.asset_handle(0), lens.asset_handle(1)
+    assert made.read(said((second, "SELL"), (first, "BUY"))).submission.action is not None
+    for decisions in ([(first, "BUY")], [(first, "BUY"), (first, "SELL")], [(first, "BUY"), ("asset_9999", "BUY")], []):
+        done = made.read(said(*decisions))
+        assert (done.submission.failure, done.submission.action) == ("schema", None)
+        assert "exactly one decision for each asset shown" in done.submission.feedback
+    assert made.read(said((first, "BUY"), ("AAA", "BUY"))).unmask_attempts == 1
+    for text in (said((first, "buy"), (second, "BUY")), said((first, "BUY"), (second, "HOLD"), orders=[]), "{}", "[]"):
+        assert made.read(text).submission.failure == "schema"
+    assert made.read("BUY").submission.failure == "bad_json"
+    assert made.tool.name == "submit_action"
+    assert "decisions" in str(made.tool.parameters)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    moves=st.lists(st.floats(0.8, 1.25), min_size=2, max_size=25),
+    decisions=st.lists(st.sampled_from(["BUY", "SELL", "HOLD"]), min_size=25, max_size=25),
+    hold=st.sampled_from(["keep", "flat"]),
+    start=st.floats(0.01, 90_000),
+)
+def test_without_costs_every_decision_is_filled_whole_and_the_nav_is_that_of_the_side(
+    moves: list[float], decisions: list[str], hold: str, start: float
+) -> None:
+    prices = [round(start, 6)]
+    for move in moves:
+        prices.append(round(prices[-1] * move, 6) or 1e-6)
+    market = make_market(("AAA",), [[price] for price in prices], instruments=(COIN,))
+    rules = AccountConfig(initial_cash=1_000_000, max_positions=1, max_weight=1.0).rules("test")
+    tape, lens = MarketTape.from_snapshot(market, rules), Lens(MaskConfig("bright"), 1, market, 0)
+    made = StanceForm(HarnessConfig(), lens, 1.0, hold, True)  # type: ignore[arg-type]
+    account, units, cash = open_account(rules), 0.0, 1_000_000.0  # the same by real numbers: units held, money beside them
+    lens.asset_handle(0)
+    for row, decision in enumerate(decisions[: len(moves)]):
+        made.today((0,), account.positions)
+        done = made.read(said(("AAA", decision))).submission
+        assert done.action is not None
+        day = settle(account, tape.day(row + 1), done.action, row)
+        assert [outcome.status for outcome in day.outcomes] == ["filled"] * len(done.action)
+        side = {"BUY": 1, "SELL": -1, "HOLD": 0 if hold == "flat" else int((units > 0) - (units < 0))}[decision]
+        if side * units <= 0 and (side or units):
+            nav = cash + units * prices[row]
+            units = side * nav / prices[row] * (1 - 1e-6 if units * side < 0 else 1)
+            cash = nav - units * prices[row]
+        account = day.after
+        assert day.nav_minor / 100 == pytest.approx(cash + units * prices[row + 1], rel=1e-6, abs=0.05)
+        if day.nav_minor < 100_000:  # a short that lost nearly all: margin calls begin
+            break

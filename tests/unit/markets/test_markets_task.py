@@ -193,7 +193,7 @@ def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() 
 
 def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_market_with_some() -> None:
     assert "intraday" not in task().describe()
-    assert sorted(task().describe()["prompts"]) == ["prompts/system.md", "prompts/user.md", "wording.yaml"]
+    assert sorted(task().describe()["prompts"]) == ["prompts/orders.md", "prompts/user.md", "wording.yaml"]
     assert "prompts/intraday.md" in task("market_minutes_blinded").describe()["prompts"]
     assert market_problem(task(), market()) is None
     assert market_problem(task("market_minutes_blinded"), with_minutes(market())) is None

@@ -123,7 +123,11 @@ def needs_market(task: Any) -> bool:
 
 
 def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
-    """Why a task can't be about a market, in words: it says `needs_a_shares` (and their index) or `needs_minutes` of itself."""
+    """Why a task can't be about a market, in words: it says `needs_a_shares` (and their index), `needs_minutes` or the
+    codes of `needs_assets` of itself.
+    """
+    if missing := [code for code in getattr(task, "needs_assets", ()) if code not in snapshot.asset_index]:
+        return f"{task.name} is about {missing[0]}, which {snapshot.meta.name} has not: import it, or choose other --data"
     if getattr(task, "needs_minutes", False) and not snapshot.minutes:
         return f"{task.name} shows bars within days; {snapshot.meta.name} has none: import some (--minutes), or choose other --data"
     if not getattr(task, "needs_a_shares", False):

@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
+from ktdeval.api import metric
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import FunctionMetric, MetricValue, RuleSet
-from ktdeval.stats.metric import metric
 from ktdeval.trading import Ledger
 
 _SOURCE = "InvestorBench §4.1"

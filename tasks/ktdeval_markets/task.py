@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
 from ktdeval.contracts import EpisodeSpec, HasForm, MaskedConfig, Window, windows_of
-from ktdeval.errors import ConfigError, DataError
+from ktdeval.errors import ConfigError
 from ktdeval.fields import option, to_mapping
 from ktdeval.harness import HoldRule, Observation, StanceForm
 from ktdeval.jsonio import JsonValue, sha256_hex
@@ -141,13 +141,6 @@ class MarketScene:
         """There are no research tools."""
 
 
-def _column(snapshot: MarketSnapshot, code: str) -> int:
-    column = snapshot.asset_index.get(code)
-    if column is None:
-        raise DataError(f"the task is about {code}, which market {snapshot.meta.name} has not; import it, or name another task")
-    return column
-
-
 class MarketTask:
     """One variant. Implements `ktdeval.api.Task`."""
 
@@ -161,7 +154,7 @@ class MarketTask:
         self.trading = config.trading.rules(name)
         self.windows: Mapping[str, Window] = windows_of(config)
         self.default_windows = config.default_windows
-        self.needs_minutes = bool(config.intraday)
+        self.needs_minutes, self.needs_assets = bool(config.intraday), config.assets
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
@@ -177,7 +170,7 @@ class MarketTask:
         rules, texts = MarketRules.of(snapshot, self.trading), TextMask(lens, snapshot)
         most = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", "intraday")}
         stage = Stage(
-            lens, snapshot, rules, self.trading, texts, only=frozenset(map(partial(_column, snapshot), config.assets)), **most
+            lens, snapshot, rules, self.trading, texts, only=frozenset(map(snapshot.asset_index.__getitem__, config.assets)), **most
         )
         venue = self.trading.venue
         names = sorted({snapshot.venues[asset] for asset in stage.only}) or snapshot.rules

@@ -24,6 +24,8 @@ from ktdeval.runner.plan import target_task_of
 from ktdeval.stats import MetricValue
 from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot
 from ktdeval.testing.ledgers import sample_ledgers, step_record
+from ktdeval_investorbench.params import TwinParams
+from ktdeval_investorbench.twin import make_twin
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,8 @@ def test_built_in_tasks_keep_the_contract(name: str) -> None:
     task = plugins.make_task(name)
     if is_scoring(task):
         testing.check_scoring_task(task, target_task_of(task, plugins))
+    elif name.startswith("investorbench"):
+        testing.check_task(task, make_twin(TwinParams()))
     else:
         testing.check_task(task)
 

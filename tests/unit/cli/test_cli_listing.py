@@ -139,8 +139,9 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
     trading += [f"blinded_rebased_{mode}" for mode in modes[1:]]
     probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind", "rebased"))]
     tool_use = [f"qfinzero_{suite}{way}" for suite in ("calling", "planning") for way in ("", "_text", "_live")]
+    single = [f"investorbench_{name}" for name in ("msft", "jnj", "uvv", "hon", "nflx", "btc", "eth", "msft_bright", "btc_bright")]
     assert [line.split()[0] for line in lines] == sorted(
-        [*trading, *probes, *tool_use, "market_blinded", "market_bright", "market_minutes_blinded", "market_news_blinded"]
+        [*trading, *probes, *tool_use, *single, "market_blinded", "market_bright", "market_minutes_blinded", "market_news_blinded"]
     )
     # Its informative cells give the memory premium of each mode and the ladder.
     core = {line.split()[0] for line in said("tasks", "ktdfin_core").splitlines()[1:]}

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from ktdeval.contracts import EpisodeSpec
+from ktdeval.contracts.scoring import market_problem
 from ktdeval.market import MarketSnapshot, with_id
 from ktdeval.registry import load_plugins
+from ktdeval.testing import random_snapshot
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 
@@ -70,3 +72,11 @@ def test_a_masked_prompt_names_neither_the_benchmark_nor_its_asset_nor_a_day(twi
         for word in ("investor", "bench", "msft", "microsoft", "btc", "crypto", "2020"):
             assert word not in text, word
         assert json.loads(shown.user.split("```json\n")[1].split("\n```")[0])["candidates"]["rows"][0][1] == "stock"
+
+
+def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot) -> None:
+    task = load_plugins().make_task("investorbench_msft")
+    assert market_problem(task, twin) is None
+    refused = market_problem(task, random_snapshot())
+    assert refused is not None
+    assert refused.startswith("investorbench_msft is about MSFT, which random-0 has not: import it, or choose other --data")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec import UNSET
@@ -166,7 +166,7 @@ def token_cost(episodes: Sequence[Finished], pooled: Sequence[Finished], price: 
     if price is None:
         return TokenCost(value=None, reason="no price of the model is known; give one with --price or --price-table")
     total = sum((_tokens(episode) for episode in episodes), Usage())
-    per_episode = aggregate(EpisodeMetric(value=dollars, n=1) for dollars in _dollars(pooled, price))
+    per_episode = aggregate(EpisodeMetric(value=episode_cost(episode, price), n=1) for episode in pooled)
     return TokenCost(value=Price(**asdict(price)).cost(total), currency="USD", price=price, per_episode=per_episode)
 
 
@@ -174,7 +174,7 @@ def trading_cost(episodes: Sequence[TradingEpisode], pooled: Sequence[TradingEpi
     """Token cost of a trading card, and what a dollar of it earned."""
     gains: Any = UNSET
     if price is not None:
-        gains = aggregate(map(_gain, pooled, _dollars(pooled, price)))
+        gains = aggregate(_gain(episode, episode_cost(episode, price)) for episode in pooled)
     return TradingCost(**asdict(token_cost(episodes, pooled, price)), return_per_usd=gains)
 
 
@@ -182,9 +182,9 @@ def _tokens(episode: Finished) -> Usage:
     return Usage(*(getattr(episode.usage, name) for name in USAGE_FIELDS))
 
 
-def _dollars(episodes: Iterable[Finished], price: PriceEntry) -> Iterator[float]:
-    rate = Price(**asdict(price))
-    return (rate.cost(_tokens(episode)) for episode in episodes)
+def episode_cost(episode: Finished, price: PriceEntry) -> float:
+    """US dollars of the tokens that an episode's replies took, whether paid now or cached."""
+    return Price(**asdict(price)).cost(_tokens(episode))
 
 
 def _gain(episode: TradingEpisode, dollars: float) -> EpisodeMetric:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import asdict
 
-from ktdeval.cards import EpisodeMetric, Line, PriceEntry, ScoreLine, ScoringCard, TradingCard, TradingEpisode, UsageCounts
+from ktdeval.cards import EpisodeMetric, Line, ScoreLine, ScoringCard, TradingCard, TradingEpisode, episode_cost
 from ktdeval.jsonio import JsonValue
 from ktdeval_board.entries import Card, Entry, given
 from ktdeval_board.ranking.daily import NO_SERIES, Cell, SeriesFacts, Vector
@@ -25,7 +25,6 @@ from ktdeval_board.ranking.describe import EXTRA, by_trust
 QUARTILES = "interquartile"
 _NO_EPISODE = "no finished episode"
 _DIGITS = 6
-_MILLION = 1e6
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,8 @@ def _extra(
             return own or _none("total_return is not on the card")
         return _none("the benchmark has no return over the window") if other is None else _some(own.value - other)
     if name == "cost_usd":
-        return episode_cost(episode.usage, given(card.cost.price))
+        price = given(card.cost.price)
+        return _none("no price of the model is known") if price is None else _some(episode_cost(episode, price))
     if name == "tokens":
         return _some(episode.usage.input_tokens + episode.usage.output_tokens)
     if name == "decided":
@@ -180,16 +180,6 @@ def _some(value: float, n: int = 1) -> EpisodeMetric:
 
 def _none(reason: str) -> EpisodeMetric:
     return EpisodeMetric(value=None, n=0, reason=reason)
-
-
-def episode_cost(usage: UsageCounts, price: PriceEntry | None) -> EpisodeMetric:
-    """US dollars of an episode's tokens at a card's price per million, as the card's own `cost` counts them."""
-    if price is None:
-        return _none("no price of the model is known")
-    read, write = usage.cache_read_tokens, usage.cache_write_tokens
-    read_rate, write_rate = (price.input if rate is None else rate for rate in (price.cache_read, price.cache_write))
-    dollars = (usage.input_tokens - read - write) * price.input + read * read_rate + write * write_rate
-    return _some((dollars + usage.output_tokens * price.output) / _MILLION)
 
 
 def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> Figures:

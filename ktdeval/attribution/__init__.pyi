@@ -1,6 +1,7 @@
 """Public names of attribution: exposures, cross-sectional regressions, decomposition of returns."""
 
 from ktdeval.attribution.decompose import (
+    TRADING_LINES as TRADING_LINES,
     Attribution as Attribution,
     attribute as attribute,
     attribution_problem as attribution_problem,

@@ -77,6 +77,9 @@ class Decomposition:
         return np.asarray(total / np.where(count > 0, count, np.nan)[..., None])
 
 
+TRADING_LINES = ("timing", "fees", "rounding")  #: Lines that come from trading, and not from what was held
+
+
 @dataclass(frozen=True)
 class Linked:
     """Contributions over the whole period (Carino), which add to `total_return`; None with a reason where they can't be linked."""
@@ -107,7 +110,7 @@ class Attribution(Decomposition):
     def line_names(self) -> tuple[str, ...]:
         """Names of the columns of `lines`."""
         industry = ("industry",) if self.industry_names else ()
-        return ("common", *self.factor_names, *industry, "selection", "timing", "fees", "rounding")
+        return ("common", *self.factor_names, *industry, "selection", *TRADING_LINES)
 
     @cached_property
     def lines(self) -> FloatArray:
@@ -119,6 +122,18 @@ class Attribution(Decomposition):
     def linked_lines(self) -> FloatArray:
         """[D, L] `lines` in fractions of the capital at the start (Carino); NaN throughout when the NAV falls to nothing."""
         return np.asarray(self.lines * linking_coefficients(self.returns)[:, None])
+
+    def parts(self, values: FloatArray) -> dict[str, FloatArray]:
+        """Common, style, industry where there is one, selection and trading, from [..., L] values of lines."""
+        groups: dict[str, tuple[str, ...]] = {
+            "common": ("common",),
+            "style": self.factor_names,
+            "industry": ("industry",) if self.industry_names else (),
+            "selection": ("selection",),
+            "trading": TRADING_LINES,
+        }
+        places = {part: [self.line_names.index(name) for name in members] for part, members in groups.items() if members}
+        return {part: values[..., columns].sum(axis=-1) for part, columns in places.items()}
 
     @cached_property
     def linked(self) -> Linked:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.attribution import Attribution, attribute, attribution_problem
+from ktdeval.attribution import attribute, attribution_problem
 from ktdeval.cards import TradingCard
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError
@@ -29,7 +29,6 @@ DIGITS = 6
 ENVELOPE = EnvelopeSettings()
 """Random traders beside each episode: the suite's own number and seed, so that anyone gets the same bands."""
 
-_TRADING = ("timing", "fees", "rounding")
 _PARTS = ("common", "industry", "style", "selection", "trading", "selection_daily", "exposures")
 _NO_PART: Mapping[str, JsonValue] = dict.fromkeys(_PARTS)
 
@@ -109,17 +108,9 @@ def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValu
     parts = attribute(ledger, snapshot)
     exposures = dict(zip(parts.factor_names, parts.mean_exposures().tolist(), strict=True))
     found: dict[str, JsonValue] = {**_NO_PART, "selection_daily": parts.selection.tolist(), "exposures": exposures}
-    reason = parts.linked.reason
-    return {**found, **(_linked(parts) if reason is None else {}), "attribution_reason": reason}
-
-
-def _linked(parts: Attribution) -> dict[str, JsonValue]:
-    columns: dict[str, FloatArray] = dict(zip(parts.line_names, np.cumsum(parts.linked_lines, axis=0).T, strict=True))
-    trading = sum(columns.pop(name) for name in _TRADING)
-    lines: dict[str, FloatArray] = {name: columns.pop(name) for name in ("common", "industry", "selection") if name in columns}
-    style = sum(columns.values(), start=np.zeros(len(lines["common"])))
-    lines |= {"style": style, "trading": np.asarray(trading)}
-    return {name: line.tolist() for name, line in lines.items()}
+    if parts.linked.reason is None:
+        found |= {name: line.tolist() for name, line in parts.parts(np.cumsum(parts.linked_lines, axis=0)).items()}
+    return {**found, "attribution_reason": parts.linked.reason}
 
 
 def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:

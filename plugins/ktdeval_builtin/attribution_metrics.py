@@ -15,6 +15,7 @@ from typing import Literal, cast, get_args
 
 from ktdeval.attribution import (
     FEW_ASSETS,
+    TRADING_LINES,
     Attribution,
     Fit,
     Scheme,
@@ -34,7 +35,6 @@ from ktdeval.trading import Ledger
 _SOURCE = "KTD-Fin §4.5; Carino 1999"
 _PAPER_FIT = "daily weighted least squares of returns on an intercept and nine style exposures of the day before"
 _FIT = f"{_PAPER_FIT}, with industries of weighted mean 0 (fewer than 5 names: pooled)"
-TRADING = ("timing", "fees", "rounding")
 _CALIBRATION = 60  # trading days
 _Lines = Callable[[Attribution], tuple[str, ...]]
 Better = Literal["higher", "lower", "neither"]
@@ -168,13 +168,13 @@ _LINES: Mapping[str, _Lines] = {
     "industry_return": lambda _: ("industry",),
     "style_return": _styles,
     "selection_alpha": lambda _: ("selection",),
-    "trading_effect": lambda _: TRADING,
+    "trading_effect": lambda _: TRADING_LINES,
 }
 _DETAILS: Mapping[str, _Detail] = {
     "common_return": lambda attributed: {"invested": float(attributed.by("strict").invested.mean())},
     "style_return": _lines_of("strict", _styles),
     "selection_alpha": _selection_detail,
-    "trading_effect": _lines_of("strict", lambda _: TRADING),
+    "trading_effect": _lines_of("strict", lambda _: TRADING_LINES),
     "paper_style_return": _lines_of("paper", _styles),
     "paper_selection_alpha": lambda attributed: {"daily": _daily(attributed.by("paper"))},
 }

@@ -12,7 +12,7 @@ from ktdeval.cards import count
 from ktdeval.trading import Ledger
 from ktdeval_report.canvas import SERIES, Plot, colour, quiet
 from ktdeval_report.render import clean, figure as number, percent
-from ktdeval_report.study import CardStudy, WindowStudy, parts_of
+from ktdeval_report.study import CardStudy, WindowStudy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -258,7 +258,7 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
     attribution = window.attribution
     if attribution is None or attribution.linked.lines is None:
         return None
-    parts = {name: 100.0 * np.cumsum(part) for name, part in parts_of(attribution, attribution.linked_lines).items()}
+    parts = {name: 100.0 * np.cumsum(part) for name, part in attribution.parts(attribution.linked_lines).items()}
     total = np.sum(list(parts.values()), axis=0)
 
     def draw(figure: FigureBase) -> None:

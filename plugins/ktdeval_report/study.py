@@ -18,8 +18,6 @@ from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.trading import Ledger, MarketTape, TradingConfig, trading_rules
 from ktdeval_report.inputs import Cell, Evaluation
 
-TRADING = ("timing", "fees", "rounding")  #: Lines of an attribution that come from trading, and not from what was held
-
 _NO_MARKET = "the market is not at hand"
 
 
@@ -168,21 +166,8 @@ def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
     if attribution.linked.lines is None:
         return {}
     linked = attribution.linked_lines
-    series = dict(zip(attribution.line_names, linked.T, strict=True)) | parts_of(attribution, linked)
+    series = dict(zip(attribution.line_names, linked.T, strict=True)) | attribution.parts(linked)
     return {name: stats.Bootstrap(values, seeded_by=attribution.returns).sum() for name, values in series.items()}
-
-
-def parts_of(attribution: Attribution, values: FloatArray) -> dict[str, FloatArray]:
-    """Common, style, industry where there is one, selection and trading, from [..., lines] values."""
-    names = attribution.line_names
-    groups = {
-        "common": ["common"],
-        "style": list(attribution.factor_names),
-        "industry": ["industry"] if "industry" in names else [],
-        "selection": ["selection"],
-        "trading": list(TRADING),
-    }
-    return {part: values[..., [names.index(name) for name in members]].sum(axis=-1) for part, members in groups.items() if members}
 
 
 def _selection_t(attribution: Attribution) -> float | None:

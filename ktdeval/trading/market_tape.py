@@ -36,6 +36,7 @@ PPM = 1_000_000
 FACTOR_JITTER = 1e-5
 MAX_PRICE = 100_000_000.0  #: Above this a price is an error of the source, and limit comparisons would leave 64-bit integers
 MAX_FACTOR_RATIO = 1e5
+_DAYS_AT_ONCE = 256  # so that what is computed on the way stays small
 
 
 class FactorEvent(NamedTuple):
@@ -139,11 +140,12 @@ class MarketTape:
         ticks = np.array([scale.ticks_per_unit for scale in rules.scales], dtype=np.int64)
         opens, closes = price_ticks(snapshot.open, ticks), price_ticks(snapshot.close, ticks)
         marks, references, events = _marks(closes, _settled_factor(snapshot.factor))
-        fills, tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
-        up, down = _at_limits(snapshot, rules.venues, config, np.where(tradable, fills, 0), references)
+        tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
+        up, down = _at_limits(snapshot, rules.venues, config, np.where(tradable, opens, 0), references)
+        np.copyto(opens, references, where=~tradable)
         return cls(
             rules=rules,
-            open_ticks=np.where(tradable, fills, references),
+            open_ticks=opens,
             close_ticks=marks,
             tradable=tradable,
             member=snapshot.member,
@@ -186,18 +188,16 @@ def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> tuple[Venue, ...
     return venues
 
 
-def _fills(
-    venues: Sequence[Venue], opens: IntArray, closes: IntArray, references: IntArray, volume: FloatArray
-) -> tuple[IntArray, BoolArray]:
-    """[T, N] price of fills in ticks, and whether the asset trades at it."""
+def _fills(venues: Sequence[Venue], opens: IntArray, closes: IntArray, references: IntArray, volume: FloatArray) -> BoolArray:
+    """[T, N] whether the asset trades; makes `opens` the price of its fills in ticks, in place."""
     known = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
     has_volume = (volume > 0) | (np.isnan(volume) & ~known)
     rules = np.array([venue.fill for venue in venues])
     decided = np.zeros_like(closes, dtype=np.bool_)
     decided[1:] = (closes > 0)[:-1] & has_volume[:-1]
-    fills = np.where(rules == "next_open", opens, np.where(rules == "next_close", closes, references))
-    trades = np.where(rules == "same_close", decided, (fills > 0) & has_volume)
-    return fills, np.asarray(trades & (fills > 0))
+    for rule, prices in (("next_close", closes), ("same_close", references)):
+        opens[:, rules == rule] = prices[:, rules == rule]
+    return np.asarray(np.where(rules == "same_close", decided, has_volume) & (opens > 0))
 
 
 def _at_limits(
@@ -207,10 +207,12 @@ def _at_limits(
     up, down = np.zeros(fills.shape, dtype=np.bool_), np.zeros(fills.shape, dtype=np.bool_)
     columns = [place for place, venue in enumerate(venues) if venue.has_boards]
     limits = np.array([limit_ppm(board_of(snapshot.codes[place]), config) for place in columns], dtype=np.int64)
-    price, reference = fills[:, columns], references[:, columns]
-    has_limit = (price > 0) & (reference > 0)
-    up[:, columns] = has_limit & (price * PPM >= reference * (PPM + limits))
-    down[:, columns] = has_limit & (price * PPM <= reference * (PPM - limits))
+    for start in range(0, len(fills), _DAYS_AT_ONCE):
+        rows = slice(start, start + _DAYS_AT_ONCE)
+        price, reference = fills[rows, columns], references[rows, columns]
+        has_limit = (price > 0) & (reference > 0)
+        up[rows, columns] = has_limit & (price * PPM >= reference * (PPM + limits))
+        down[rows, columns] = has_limit & (price * PPM <= reference * (PPM - limits))
     return up, down
 
 

@@ -101,10 +101,7 @@ def fill_amount(raw: RawMarket) -> tuple[RawMarket, int]:
 
 def _with_columns(raw: RawMarket, columns: Mapping[str, FloatArray]) -> RawMarket:
     """Replace columns, given in the sorted table's order."""
-    bars = raw.bars.copy(deep=False)
-    for name, values in columns.items():
-        bars[name] = raw.table.in_source(values)
-    return dataclasses.replace(raw, bars=bars)
+    return dataclasses.replace(raw, bars=raw.bars.assign(**{name: raw.table.in_source(columns[name]) for name in columns}))
 
 
 def resolve_overlaps(raw: RawMarket) -> tuple[RawMarket, int]:

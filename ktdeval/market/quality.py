@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ktdeval.errors import DataError
@@ -161,7 +160,7 @@ def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
 def _check_amount(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
     missing = table.judged(lambda part: part.traded & np.isnan(part["amount"]))
-    known = table.count(table.traded & ~missing)
+    known = np.bincount(table.column[table.traded & ~missing], minlength=len(table.codes))
     without = [code for code, count in zip(table.codes, known, strict=True) if count == 0]
     yield _finding("codes_without_amount", len(without), without)
     yield _bars_finding(raw, "missing_amount_rows", missing)
@@ -174,10 +173,10 @@ def _check_amount(raw: RawMarket) -> Iterator[Finding]:
 
 def _check_volume(raw: RawMarket) -> Iterator[Finding]:
     """Volumes of codes that are no whole shares, or that the import had to interpret."""
-    volume = raw.table["volume"]
-    told, whole = (raw.table.count(mask) for mask in in_wholes(volume))
+    volume, column = raw.table["volume"], raw.table.column
+    told, whole = (np.bincount(column[mask], minlength=len(raw.table.codes)) for mask in in_wholes(volume))
     coins = np.array([raw.instrument(code).kind == "crypto" for code in raw.table.codes], dtype=np.bool_)
-    no_counts = ((whole < MOSTLY_WHOLE * told) & ~coins)[raw.table.column]
+    no_counts = ((whole < MOSTLY_WHOLE * told) & ~coins)[column]
     yield _bars_finding(raw, "volume_not_whole", np.isfinite(volume) & (np.round(volume) != volume) & no_counts)
     yield _finding("import_notes", len(raw.notes), raw.notes)
 
@@ -209,26 +208,24 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
     limits = np.array([_limit(code) for code in table.codes])
     limits[~bounded] = np.inf
     splits = ~bounded & np.array([raw.instrument(code).kind != "crypto" for code in table.codes], dtype=np.bool_)
-    for kind, rule in (("implausible_returns", limits * 1.5), ("split_like_moves", splits)):
-        yield _bars_finding(raw, kind, table.judged(partial(_moved, rule=rule, has_factor=raw.has_factor)))
-
-
-def _moved(table: BarTable, rule: npt.NDArray[Any], has_factor: bool) -> BoolArray:
-    """[rows] adjusted closes that move too far, by a `rule` [codes]: a limit, or whether splits are looked for."""
-    places = np.flatnonzero(table.traded & (table["close"] > 0))
-    column = table.column[places]
-    adjusted = table["close"][places] * (table["factor"][places] if has_factor else 1.0)
-    same, later = column[1:] == column[:-1], column[1:]
-    with np.errstate(divide="ignore", invalid="ignore"):  # a factor of zero has a finding of its own
-        if rule.dtype == np.bool_:
+    masks: dict[str, list[BoolArray]] = {"implausible_returns": [], "split_like_moves": []}
+    for part in table.parts():
+        places = np.flatnonzero(part.traded & (part["close"] > 0))
+        column = part.column[places]
+        adjusted = part["close"][places] * (part["factor"][places] if raw.has_factor else 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a factor of zero has a finding of its own
+            move = np.abs(adjusted[1:] / adjusted[:-1] - 1)
             times = np.maximum(adjusted[1:] / adjusted[:-1], adjusted[:-1] / adjusted[1:])
-            found = rule[later] & (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
-        else:
-            age = np.arange(len(places)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
-            found = (age[1:] >= UNLIMITED_DAYS) & (np.abs(adjusted[1:] / adjusted[:-1] - 1) > rule[later])
-    mask = np.zeros(len(table.column), dtype=np.bool_)
-    mask[places[1:][same & found]] = True
-    return mask
+            whole = (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
+        age = np.arange(len(places)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
+        same, later = column[1:] == column[:-1], column[1:]
+        wild = (age[1:] >= UNLIMITED_DAYS) & (move > limits[later] * 1.5)
+        for kind, found in (("implausible_returns", wild), ("split_like_moves", splits[later] & whole)):
+            mask = np.zeros(len(part.row), dtype=np.bool_)
+            mask[places[1:][same & found]] = True
+            masks[kind].append(mask)
+    for kind, marked in masks.items():
+        yield _bars_finding(raw, kind, np.concatenate(marked))
 
 
 def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
@@ -261,7 +258,7 @@ def _check_intervals(raw: RawMarket) -> Iterator[Finding]:
 def _check_members(raw: RawMarket) -> Iterator[Finding]:
     table, days = raw.table, raw.table.days
     member = membership(raw.members, days, raw.codes)
-    priced = {table.codes[column] for column in np.flatnonzero(table.count(table.traded)).tolist()}
+    priced = {table.codes[column] for column in np.flatnonzero(np.bincount(table.column[table.traded])).tolist()}
     unpriced = np.array([code not in priced for code in raw.codes])
     lookback = LOOKBACK_DAYS if len(days) > LOOKBACK_DAYS else 0
     later = unpriced & member[lookback:].any(axis=0)

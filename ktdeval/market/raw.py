@@ -111,7 +111,7 @@ class RawMarket:
         """[codes of the table] has closes but never an open, high or low; A-shares are never such."""
         table = self.table
         priced = table.judged(lambda part: np.any([np.isfinite(part[name]) for name in ("open", "high", "low")], axis=0))
-        known = table.count(priced) > 0
+        known = np.bincount(table.column[priced], minlength=len(table.codes)) > 0
         return ~known & np.array([not self.venue(code).has_boards for code in table.codes], dtype=np.bool_)
 
     def calendar_days(self, calendar: str) -> DayArray:
@@ -173,8 +173,7 @@ class BarTable:
         del key
         self.column, self.row = code.codes[self.order], day_places.astype(np.int32)[self.order]
         self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])
-        self.suspended: BoolArray = np.zeros(len(self.row), dtype=np.bool_)
-        self.suspended = self.judged(BarTable._suspended)
+        self.suspended: BoolArray = self.judged(BarTable._suspended)
 
     def __getitem__(self, name: str) -> FloatArray:
         """[rows] values of a field."""
@@ -182,22 +181,17 @@ class BarTable:
 
     def parts(self) -> Iterator[BarTable]:
         """Some codes after others, as tables of about `_PART` rows that share `codes` and `days`."""
-        ends = np.append(np.flatnonzero(self.new_code), len(self.row))
-        cuts = np.unique(np.append(ends[np.searchsorted(ends, np.arange(0, len(self.row), _PART))], len(self.row)))
-        for start, stop in pairwise(cuts.tolist()):
+        starts = np.flatnonzero(self.new_code)
+        for start, stop in pairwise([*starts[np.unique(starts // _PART, return_index=True)[1]].tolist(), len(self.row)]):
             part, rows = copy(self), slice(start, stop)
             part.order = rows if isinstance(self.order, slice) else self.order[rows]
-            for name in ("column", "row", "new_code", "suspended"):
+            for name in {"column", "row", "new_code", "suspended"}.intersection(vars(self)):
                 setattr(part, name, getattr(self, name)[rows])
             yield part
 
     def judged(self, judge: Callable[[BarTable], BoolArray]) -> BoolArray:
         """[rows] a judgement of each bar, taken part by part, so that its intermediate arrays are small."""
         return np.concatenate([judge(part) for part in self.parts()])
-
-    def count(self, mask: BoolArray) -> npt.NDArray[np.int64]:
-        """[codes] bars of a mask."""
-        return np.bincount(self.column[mask], minlength=len(self.codes))
 
     def _suspended(self) -> BoolArray:
         prices = np.stack([self[name] for name in PRICE_FIELDS])
@@ -214,8 +208,7 @@ class BarTable:
 
     def duplicated(self) -> BoolArray:
         """[rows] the bar repeats code and day of the one before."""
-        same = (self.column[1:] == self.column[:-1]) & (self.row[1:] == self.row[:-1])
-        return np.concatenate([[False], same])
+        return np.append(False, ~self.new_code[1:] & (self.row[1:] == self.row[:-1]))
 
     def label(self, place: int) -> str:
         """`600519.SH 2024-01-02` of one bar, for messages."""
@@ -254,8 +247,7 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
     """Return a stored market as tables again, so that the same checks judge sources and snapshots."""
     recorded = (np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)).T  # by code, then day: sorted as they are checked
     bars: dict[str, Any] = {name: getattr(snapshot, name).T[recorded] for name in BAR_FIELDS}
-    places = np.repeat(np.arange(len(snapshot.codes), dtype=np.int32), recorded.sum(axis=1))
-    bars["code"] = pd.Categorical.from_codes(places, categories=pd.Index(snapshot.codes))
+    bars["code"] = pd.Categorical.from_codes(np.nonzero(recorded)[0], categories=pd.Index(snapshot.codes))
     bars["date"] = np.broadcast_to(snapshot.days, recorded.shape)[recorded]
     indices = [pd.DataFrame({"date": snapshot.days[:0], "code": [], "close": []})] * (not snapshot.indices) + [
         pd.DataFrame({"date": snapshot.days, "code": code, "close": levels}) for code, levels in sorted(snapshot.indices.items())

@@ -85,8 +85,7 @@ def wrong_units(raw: RawMarket) -> tuple[BoolArray, str] | None:
 def _fits(table: BarTable, key: str) -> BoolArray:
     """[rows] an average price that is inside its bar after a scale: a number, the factor or its inverse."""
     factor = np.where((table["factor"] > 0) & np.isfinite(table["factor"]), table["factor"], np.nan)
-    powers = {"factor": factor, "1 / factor": 1 / factor}
-    scale = powers[key] if key in powers else np.full(len(factor), float(key))
+    scale = factor if key == "factor" else 1 / factor if key == "1 / factor" else np.float64(key)
     return np.asarray(np.isfinite(scale) & ~outside_bar(table, average_price(table) / scale))
 
 

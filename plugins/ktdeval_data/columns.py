@@ -37,6 +37,7 @@ _TEXT_FIELDS = (
     "date", "time", "code", "in_date", "out_date", "name", "industry", "index_code", "traded", "code_then", "venue", "kind",
     "currency",
 )  # fmt: skip
+_ROWS = 2**20  # of a text file read at once
 _ENCODINGS = ("utf-8-sig", "gb18030")
 
 
@@ -80,16 +81,17 @@ def read_table(
         if absent:
             frame["code"] = pd.Categorical([stem(file)]).repeat(len(frame)) if "code" in repeated else stem(file)
         frames.append(frame)
-    names = dict.fromkeys(str(name) for frame in frames for name in frame)
-    return pd.DataFrame({name: _joined(frames, name) for name in names}, copy=False)
+    return _as_one(frames)
 
 
-def _joined(frames: Sequence[pd.DataFrame], name: str) -> pd.Series:
-    """Take a column out of all frames: so no large table is held twice."""
-    parts = [frame.pop(name) if name in frame else pd.Series(np.nan, frame.index) for frame in frames]
-    if all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
-        return pd.Series(union_categoricals(parts))
-    return pd.concat(parts, ignore_index=True)
+def _as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Put tables below each other, column by column, so that no large one is held twice."""
+    joined: dict[str, pd.Series] = {}
+    for name in dict.fromkeys(str(name) for frame in frames for name in frame):
+        parts = [frame.pop(name) if name in frame else pd.Series(np.nan, frame.index) for frame in frames]
+        texts = all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts)
+        joined[name] = pd.Series(union_categoricals(parts)) if texts else pd.concat(parts, ignore_index=True)
+    return pd.DataFrame(joined, copy=False)
 
 
 def read_events(path: str, key: str, value: str, mapping: Mapping[str, str], form: Callable[..., pd.Series]) -> pd.DataFrame:
@@ -126,8 +128,8 @@ def _header(file: Path) -> list[str]:
 def _read_csv(file: Path, **options: Any) -> pd.DataFrame:
     for encoding in _ENCODINGS:
         try:
-            frame: pd.DataFrame = pd.read_csv(file, encoding=encoding, **options)
-            return frame
+            read = pd.read_csv(file, encoding=encoding, **options)
+            return read if isinstance(read, pd.DataFrame) else _as_one([*read])
         except UnicodeDecodeError:
             continue
     raise ValueError(f"not text in any of {', '.join(_ENCODINGS)}")
@@ -137,22 +139,19 @@ def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str
     text = [field for field in columns if field in _TEXT_FIELDS]
     try:
         if file.suffix == ".parquet":
-            named = ((field, _read_column(file, column, field in repeated)) for field, column in columns.items())
+            texts = [columns[field] for field in text if field in repeated]
+            read = ((field, pq.read_table(file, columns=[own], read_dictionary=texts)) for field, own in columns.items())
+            named = ((field, one.to_pandas(ignore_metadata=True, date_as_object=False).iloc[:, 0].copy()) for field, one in read)
         else:
             dtypes = {columns[field]: "category" if field in repeated else str for field in text}
-            frame = _read_csv(file, usecols=[*dict.fromkeys(columns.values())], dtype=dtypes, thousands=",", low_memory=False)
+            wanted = [*dict.fromkeys(columns.values())]
+            frame = _read_csv(file, usecols=wanted, dtype=dtypes, thousands=",", low_memory=False, chunksize=_ROWS)
             named = ((field, frame[column]) for field, column in columns.items())
         kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
     pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, and would keep what a column shares with it
     return pd.DataFrame(kept, copy=False)
-
-
-def _read_column(file: Path, column: str, repeated: bool) -> pd.Series:
-    table = pq.read_table(file, columns=[column], read_dictionary=[column] if repeated else None)
-    series: pd.Series = table.to_pandas(ignore_metadata=True, date_as_object=False)[column].copy()
-    return series
 
 
 def to_numbers(series: pd.Series, file: Path | str) -> pd.Series:

@@ -43,6 +43,13 @@ PRINTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("first run, invariants at each tick .* ticks/s", "logs identical: True; folded state identical: True"),
     ),
     "bench_documents.py": (("--sizes", "300,600"), (r"^ +600 items: import .* peak MiB \d+", "^exponents: import ")),
+    "bench_growth.py": (
+        ("--sizes", "30,40", "--days", "3"),
+        tuple(
+            rf"^ +1,600 bars: {step} .* s, peak .* MiB; exponents: time .*, memory "
+            for step in ("import", "run builtin/momentum", "run builtin/random")
+        ),
+    ),
     "coverage_intervals.py": (("--samples", "2", "--days", "20"), (r"\A.*\nmean .*\nratio .*\ndrawdown ",)),
     "bench_calls.py": (
         CALLS,

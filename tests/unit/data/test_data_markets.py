@@ -74,7 +74,7 @@ def test_splits_make_the_factor(tmp_path: Path) -> None:
         ({"splits": SPLITS, "bars": BARS.replace("volume\n", "factor\n")}, "have a factor already"),
         ({"assets": "code,venue\nBTC-USD,nyse\n"}, r"industry.csv: venue 'nyse' is unknown"),
         ({"assets": "code,kind\nBTC-USD,a coin\n"}, r"industry.csv: BTC-USD: kind 'a coin' or currency 'USD' is no word"),
-        ({"venue": "moon"}, "venue 'moon' is unknown; known: a_share, crypto_spot"),
+        ({"venue": "moon"}, "venue 'moon' is unknown; known: a_share, "),
         ({"bars": BARS.replace("orly", "OR/LY")}, r"1 unknown_symbols \(first: 'OR/LY'\)"),
         ({"assets": "code,currency\nBTC-USD,EUR\n"}, "prices in EUR and USD"),
         ({"venue": "a_share", "assets": ""}, r"4 unknown_codes \(first: BTC-USD\), of another market: name it by --venue"),

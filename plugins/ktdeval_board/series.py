@@ -19,12 +19,9 @@ from ktdeval.runner import RunFolder
 from ktdeval.stats import EnvelopeSettings, benchmark_levels, envelope_problem, random_envelope
 from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig, trading_rules
 from ktdeval.typed import from_plain
-from ktdeval_board.documents import Decisions, Series
+from ktdeval_board.documents import Decisions, Series, rounded
 from ktdeval_board.market_document import Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
-
-DIGITS = 6
-"""Significant digits of all derived figures: a NAV to the hundredth of a basis point, and files of a third of the size."""
 
 ENVELOPE = EnvelopeSettings()
 """Random traders beside each episode: the suite's own number and seed, so that anyone gets the same bands."""
@@ -50,17 +47,6 @@ def episode_spec(run: RunFolder, episode_id: str) -> EpisodeSpec:
         if spec.id == episode_id:
             return spec
     raise StoreError(f"{run.path}: the run has no episode {episode_id}; its card is of another run")
-
-
-def rounded(value: JsonValue) -> JsonValue:
-    """A JSON value with each float to `DIGITS` significant digits; one that is not finite becomes null."""
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") + 0.0 if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: rounded(member) for name, member in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded(member) for member in value]
-    return value
 
 
 def _episode(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:

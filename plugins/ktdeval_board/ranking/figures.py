@@ -18,13 +18,13 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import EpisodeMetric, Line, ScoreLine, ScoringCard, TradingCard, TradingEpisode, episode_cost
 from ktdeval.jsonio import JsonValue
+from ktdeval_board.documents import DIGITS
 from ktdeval_board.entries import Card, Entry, given
 from ktdeval_board.ranking.daily import NO_SERIES, Cell, SeriesFacts, Vector
 from ktdeval_board.ranking.describe import EXTRA, by_trust
 
 QUARTILES = "interquartile"
 _NO_EPISODE = "no finished episode"
-_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def benchmark_of(entries: Sequence[Entry]) -> dict[str, dict[str, float]]:
 def six_digits(values: Vector) -> Vector:
     """Rounded to six significant digits, so that JSON shows no more; NaN and zero stay."""
     size = np.where((values == 0) | np.isnan(values), 1.0, np.abs(values))
-    places = _DIGITS - 1 - np.floor(np.log10(size)).astype(np.int64)
+    places = DIGITS - 1 - np.floor(np.log10(size)).astype(np.int64)
     # Powers of ten up to 22 are exact, so one rounding of a whole number and one division give the nearest decimal.
     scale = 10.0 ** np.clip(np.abs(places), 0, 22)
     rounded = np.where(places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale)

@@ -12,6 +12,7 @@ from ktdeval.cards import Line, TradingCard
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.stats import MASK_FACTORS, mask_contrasts, mean_with_interval, overlap_correlation
 from ktdeval.typed import to_plain
+from ktdeval_board.documents import rounded
 from ktdeval_board.entries import Board, Card, Entry, given, settings_of
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import ALPHA, system_labels
@@ -52,17 +53,17 @@ def _card(entry: Entry, label: str, row: Mapping[str, JsonValue] | None, ranked:
         "of": ranked.get(division or "", 0),
         "attribution": {name: _line(line) for name, line in (attribution.lines if attribution else {}).items()},
         "exposures": mean_exposures(card),
-        "cost": {"value": _six(card.cost.value), "reason": given(card.cost.reason)},
+        "cost": {"value": rounded(card.cost.value), "reason": given(card.cost.reason)},
         "decisions": to_plain(card.decisions),
         "failures": card.failures,
     }
 
 
-def _line(line: Line) -> dict[str, JsonValue]:
+def _line(line: Line) -> JsonValue:
     """A line of the attribution: the median over episodes of what it adds to the total return."""
     interval = given(line.interval)
     low, high = (None, None) if interval is None else (interval.low, interval.high)
-    return {"value": _six(line.value), "low": _six(low), "high": _six(high), "n": line.n}
+    return rounded({"value": line.value, "low": low, "high": high, "n": line.n})
 
 
 def mean_exposures(card: Card) -> dict[str, float]:
@@ -74,7 +75,7 @@ def mean_exposures(card: Card) -> dict[str, float]:
         for name, value in exposures.items() if isinstance(exposures, Mapping) else ():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 found[name].append(float(value))
-    return {name: float(f"{statistics.median(values):.6g}") for name, values in sorted(found.items())}
+    return {name: rounded(statistics.median(values)) for name, values in sorted(found.items())}
 
 
 def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
@@ -116,7 +117,7 @@ def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValu
     for place, (effect, contrast) in enumerate(mask_contrasts(values).items()):
         mean = mean_with_interval(contrast, correlation)
         detail = mean.detail or {}
-        figures = {"value": _six(mean.value), "low": _six(detail.get("low")), "high": _six(detail.get("high")), "n": len(contrast)}
+        figures = rounded({"value": mean.value, "low": detail.get("low"), "high": detail.get("high"), "n": len(contrast)})
         what = {"mode": first.task.mode, "agent": first.agent.name, "settings": settings_of(first), "metric": metric}
         reason = mean.reason or detail.get("reason")
         yield {**what, "effect": effect, "place": place, **figures, "left_out": left_out, "reason": reason}
@@ -134,10 +135,6 @@ def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Ve
         for mask, values in found.items()
     }
     return means, windows, len(cells) - len(whole)
-
-
-def _six(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
 
 
 Rankings = Mapping[str, Mapping[str, JsonValue]]  #: Division id -> scope -> table of `rank_division`

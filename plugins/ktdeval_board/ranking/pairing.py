@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ktdeval import stats
 from ktdeval.jsonio import JsonValue
+from ktdeval_board.documents import DIGITS, rounded
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import by_trust, division_kind
@@ -33,7 +34,6 @@ Row = list[JsonValue]  #: Values of `FIELDS`
 _PLACE = {name: place for place, name in enumerate(FIELDS)}
 _SEED = 0
 _MOST_BLOCKS = 12
-_DIGITS = 6
 _NOT_HERE = "windows share days, and some of them do not differ or have no figure: `ktdeval compare` works it out"
 
 
@@ -86,7 +86,7 @@ def pairs_index(windows: Windows, cards: Sequence[str]) -> dict[str, JsonValue]:
     return {
         "windows": [{"name": window.name, "first": window.first, "last": window.last} for window in windows.windows],
         "overlap": shared,
-        "effective_windows": round(stats.effective_count(windows.correlation), _DIGITS),
+        "effective_windows": round(stats.effective_count(windows.correlation), DIGITS),
         "cards": list(cards) if windows.windows else [],
         "fields": list(FIELDS),
     }
@@ -168,7 +168,7 @@ def _plain_tests(differences: Vector, windows: Windows) -> list[Row]:
     effect = (2.0 * positive - top) / top
     columns = np.column_stack((p[positive], effect, np.median(walsh, axis=1), *ends, flips))
     rows = nullable(columns)
-    smallest, confidence = _row(float(p[-1]), example.confidence)
+    smallest, confidence = rounded([float(p[-1]), example.confidence])
     blocks = sums.shape[1]
     return [
         [n, n, p_value, smallest, biserial, null.kind, None, value, low, high, confidence, example.reason, flip, blocks]
@@ -190,13 +190,6 @@ def _test(differences: Vector, windows: Windows) -> Row:
     tested = (ranks.p, ranks.smallest_p) if has_p else (None, None)
     ends = (shift.low, shift.high, shift.confidence, shift.reason) if has_interval else (None, None, None, _NOT_HERE)
     reason = ranks.reason if has_p else _NOT_HERE
-    return _row(
-        ranks.n, ranks.n_nonzero, *tested, ranks.rank_biserial, ranks.method, reason, shift.value, *ends, flips.p, flips.blocks
-    )
-
-
-def _row(*values: JsonValue) -> Row:
-    return [
-        (None if np.isnan(value) else float(f"{value:.{_DIGITS}g}") + 0.0) if isinstance(value, float) else value
-        for value in values
-    ]
+    numbers = (ranks.n, ranks.n_nonzero, *tested, ranks.rank_biserial)
+    row: Row = rounded([*numbers, ranks.method, reason, shift.value, *ends, flips.p, flips.blocks])
+    return row

@@ -22,8 +22,9 @@ from ktdeval.stats import random_envelope
 from ktdeval.trading import Ledger
 from ktdeval.trading.ledger import OrderRecord
 from ktdeval.typed import encode_canonical, from_plain, to_plain
+from ktdeval_board.documents import rounded
 from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule
-from ktdeval_board.series import asked, make_decisions, make_market, make_series, plain_line, regime, rounded, windows_of
+from ktdeval_board.series import asked, make_decisions, make_market, make_series, plain_line, regime, windows_of
 from metric_cases import order as order_dict
 from run_support import store_market
 

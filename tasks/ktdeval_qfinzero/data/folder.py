@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -16,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import file_sha256, sync_folder
+from ktdeval.jsonio import file_sha256, sync_folder, try_lock
 from ktdeval_qfinzero.data.bar_files import Block, content_of, write_block
 from ktdeval_qfinzero.data.blocks import STEP, Problems, block_problems, blocks_of, tables_of
 from ktdeval_qfinzero.data.layout import (
@@ -52,10 +51,8 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"{folder}: can't open the folder: {error.strerror or error}") from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StoreError(f"{folder}: another process writes this dataset; wait until it has ended") from error
+        if not try_lock(descriptor):
+            raise StoreError(f"{folder}: another process writes this dataset; wait until it has ended")
         yield
     finally:
         os.close(descriptor)

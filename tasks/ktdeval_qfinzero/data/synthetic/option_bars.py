@@ -71,9 +71,8 @@ def draw_trades(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades)
         opens, closes = stock.open_e4[first:end][pick], stock.close_e4[first:end][pick]
         spot[here] = (opens + (closes - opens) * within[here]) / 1e4
     left = grid.lengths[row] - minute - within
-    intrinsic, rest = value(part.terms.take(place), spot, part.years[place] + left / _MINUTES_A_YEAR)
     noise = np.exp(0.008 * rng.standard_normal(len(place)))
-    price = np.maximum(np.rint((intrinsic + rest * noise) * 100.0).astype(np.int64), 1) * 100
+    price = _e4(part.terms.take(place), spot, part.years[place] + left / _MINUTES_A_YEAR, noise)
     size = _sizes(rng, part)
     order = np.lexsort((within, minute, place))
     return Drawn(place[order], minute[order], price[order], size)
@@ -236,6 +235,7 @@ def _day_bars(rng: np.random.Generator, grid: Grid, days: Bars, traded: Trades) 
 
 
 def _e4(terms: Terms, spot: FloatArray, years: FloatArray, noise: FloatArray) -> IntArray:
+    """Prices of options to the cent, a cent at least."""
     intrinsic, rest = value(terms, spot, years)
     return np.maximum(np.rint((intrinsic + rest * noise) * 100.0).astype(np.int64), 1) * 100
 

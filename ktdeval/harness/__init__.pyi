@@ -26,6 +26,7 @@ from ktdeval.harness.messages import (
     ToolSpec as ToolSpec,
     Usage as Usage,
 )
+from ktdeval.harness.phases import decide_in_phases as decide_in_phases
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.stance import HoldRule as HoldRule, StanceForm as StanceForm
 from ktdeval.harness.tools import (

@@ -9,8 +9,8 @@ import pytest
 
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import Reply, ToolCall
+from ktdeval.harness.phases import NO_SUBMISSION, SUBMIT_NOW
 from ktdeval.registry import load_plugins
-from ktdeval_builtin.react import NO_SUBMISSION, SUBMIT_NOW
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 

@@ -1,0 +1,100 @@
+"""Two strict phases of a step, for any agent: research with free tool calls, then one forced submission (KTD-Fin §3.4)."""
+
+from __future__ import annotations
+
+from ktdeval.harness.agent import Decision, StepSession
+from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+
+SUBMIT_NOW = "The research phase is over. Submit your decision for this step now: call {tool} exactly once."
+NO_SUBMISSION = "That reply held no call of {tool}, so nothing was submitted. Call {tool} exactly once."
+WRONG_TOOL = "This tool is not available in the submission phase. Call {tool} exactly once."
+CONTRADICTORY = "Refused: that reply held {tool} calls that differ, so none of them counts. Call {tool} exactly once."
+
+
+def decide_in_phases(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
+    """Decide a step from the opening `messages`, which the conversation is appended to; a hold with provenance `fallback` where no
+    submission is valid. The decision carries `memory` as it is given. Raises ModelError: the model call failed.
+    """
+    if session.tools and session.tool_budget > 0:
+        _research(messages, session)
+        messages.append(Message("user", SUBMIT_NOW.format(tool=session.submit_tool.name)))
+    return _submit(messages, session, memory)
+
+
+def _research(messages: list[Message], session: StepSession) -> None:
+    """Extend `messages` by the research phase. Ends because every tool call, good or bad, costs budget."""
+    while session.tool_budget > 0:
+        reply = session.ask(ModelRequest(tuple(messages), tools=session.tools))
+        if not reply.tool_calls:
+            if _is_empty(reply):
+                session.count_failure("empty_reply")
+            else:
+                messages.append(Message("assistant", reply.content))
+            return
+        messages.append(Message("assistant", reply.content, reply.tool_calls))
+        for call in reply.tool_calls:
+            messages.append(Message("tool", session.call_tool(call).text, tool_call_id=call.id))
+
+
+def _submit(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
+    """Run the submission phase on the conversation so far."""
+    tool = session.submit_tool
+    for attempt in range(session.submission_attempts):
+        reply = session.ask(ModelRequest(tuple(messages), tools=(tool,), tool_choice=tool.name))
+        call = next((call for call in reply.tool_calls if call.name == tool.name), None)
+        if call is None:
+            _answer_without_submission(messages, reply, session)
+            continue
+        if len({_meaning(other.arguments) for other in reply.tool_calls if other.name == tool.name}) > 1:
+            session.count_failure("contradictory")
+            _answer_invalid_submission(messages, reply, call, CONTRADICTORY.format(tool=tool.name))
+            continue
+        submission = session.parse_submission(call.arguments)
+        if submission.action is not None:
+            return Decision(
+                action=submission.action,
+                provenance="model" if attempt == 0 else "model_after_retry",
+                overall_reason=submission.overall_reason,
+                stock_ids=submission.stock_ids,
+                memory=memory,
+            )
+        _answer_invalid_submission(messages, reply, call, submission.feedback)
+    return Decision(action=(), provenance="fallback", memory=memory)
+
+
+def _answer_without_submission(messages: list[Message], reply: Reply, session: StepSession) -> None:
+    """Say what was missing from a reply that did not call the submit tool, and count it under its kind."""
+    if reply.tool_calls:
+        session.count_failure("wrong_tool")
+        messages.append(Message("assistant", reply.content, reply.tool_calls))
+        wrong = WRONG_TOOL.format(tool=session.submit_tool.name)
+        messages.extend(Message("tool", wrong, tool_call_id=call.id) for call in reply.tool_calls)
+        return
+    if _is_empty(reply):
+        # An empty assistant turn is not re-sent: several providers refuse one.
+        session.count_failure("empty_reply")
+    else:
+        session.count_failure("no_submission")
+        messages.append(Message("assistant", reply.content))
+    messages.append(Message("user", NO_SUBMISSION.format(tool=session.submit_tool.name)))
+
+
+def _answer_invalid_submission(messages: list[Message], reply: Reply, submitted: ToolCall, feedback: str) -> None:
+    """Answer every call of the reply, as providers demand: the submitted one with what was wrong."""
+    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    for call in reply.tool_calls:
+        text = feedback if call.name == submitted.name else WRONG_TOOL.format(tool=submitted.name)
+        messages.append(Message("tool", text, tool_call_id=call.id))
+
+
+def _meaning(arguments: str) -> str:
+    """Return arguments so that the same JSON is the same text."""
+    try:
+        return dumps_canonical(loads_strict(arguments))
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _is_empty(reply: Reply) -> bool:
+    return not reply.content.strip()

@@ -1,4 +1,4 @@
-"""Manifest of InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings, and its figures."""
+"""Manifest of InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings, its figures, and FinMem."""
 
 from __future__ import annotations
 
@@ -49,6 +49,15 @@ def ktdeval_data() -> list[Spec]:
         Spec("investorbench", maker("ktdeval_investorbench.files:make_market"), summary, FileParams, extra={"read": read}),
         Spec("synthetic_investorbench", maker("ktdeval_investorbench.twin:make_twin"), told, TwinParams, extra=twin),
     ]
+
+
+@hookimpl
+def ktdeval_agents() -> list[Spec]:
+    """FinMem on any task."""
+    from ktdeval_investorbench.params import FinmemParams
+
+    summary = "FinMem: layered memory of documents and reasons, recalled by recency, importance and relevancy"
+    return [Spec("finmem", maker("ktdeval_investorbench.finmem:FinmemAgent"), summary, FinmemParams)]
 
 
 @hookimpl

@@ -1,8 +1,9 @@
-"""Parameters of the provider, apart so that listing them imports nothing else."""
+"""Parameters of the provider and the agent, apart so that listing them imports nothing else."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ktdeval.fields import option
 
@@ -31,3 +32,16 @@ class TwinParams:
 
     seed: int = option(7, help="seed of the generator; each seed is another market", minimum=0)
     effect: float = option(1.0, help="multiplies what follows the news that tell; 0: news that say nothing", minimum=0, maximum=5)
+
+
+@dataclass(frozen=True)
+class FinmemParams:
+    """How the agent `finmem` remembers."""
+
+    parameters: Literal["paper", "finmem", "investorbench"] = option("paper", help="parameter set of the memory")
+    character: Literal["seeking", "averse", "self_adaptive"] = option(
+        "self_adaptive", help="attitude to risk; self_adaptive: averse after a loss over `adaptive_days`, else seeking"
+    )
+    adaptive_days: int = option(3, help="days whose return the self-adaptive character goes by", minimum=1)
+    characters: int = option(400, help="most characters kept of a document or a reason", minimum=40)
+    seed: int = option(0, help="seed that initial importances are drawn from, with each text", minimum=0)

@@ -42,6 +42,10 @@ PRINTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("--symbols", "3", "--days", "2", "--orders", "20"),
         ("first run, invariants at each tick .* ticks/s", "logs identical: True; folded state identical: True"),
     ),
+    "bench_memory.py": (
+        ("--memories", "300", "--floats", "8", "--texts", "20", "--repeats", "1"),
+        (r"^retrieval over 300 memories of 8 floats: [\d.]+ ms\nmemory of 20 texts: ",),
+    ),
     "bench_documents.py": (("--sizes", "300,600"), (r"^ +600 items: import .* peak MiB \d+", "^exponents: import ")),
     "bench_growth.py": (
         ("--sizes", "30,40", "--days", "3"),

@@ -5,11 +5,13 @@ How slow and when to die comes from the environment, not from parameters: a para
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,6 +57,27 @@ class Mixed:
         return Reply(reply.content, reply.tool_calls, reply.finish_reason, usage)
 
 
+class Naming:
+    """`builtin/random` that rests each decision on the first two memories shown of FinMem, and says what day it is."""
+
+    def __init__(self) -> None:
+        from ktdeval_models.catalogue import make_builtin
+
+        self._random = make_builtin("random")
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer as the random model does, with ids."""
+        reply, shown = self._random.reply(request), request.messages[1].content
+        ids, step = re.findall(r"^- (M\d+): ", shown, re.MULTILINE)[:2], re.findall(r"\(step (\d+)\)", shown)[0]
+        calls = []
+        for call in reply.tool_calls:
+            arguments = json.loads(call.arguments)
+            if "overall_reason" in arguments:
+                arguments["overall_reason"] = f"Reason {step} [memory: {', '.join(ids) or 'none'}]"
+            calls.append(replace(call, arguments=json.dumps(arguments)))
+        return replace(reply, tool_calls=tuple(calls))
+
+
 @dataclass(frozen=True)
 class RememberingParams:
     """What `--agent-args` takes for `remembering`."""
@@ -73,8 +96,6 @@ class Remembering:
 
     def decide(self, observation: Any, session: Any, memory: Any) -> Any:
         """Decide one step."""
-        from dataclasses import replace
-
         from ktdeval.harness import Decision
 
         count = 0 if memory is None else memory["count"]
@@ -102,7 +123,8 @@ class DaysUp:
 
 @hookimpl
 def ktdeval_models() -> list[Spec]:
-    return [Spec("test/mixed", lambda name: Mixed(), "momentum and chaos by turns")]
+    naming = Spec("test/naming", lambda name: Naming(), "random, and names memories")
+    return [Spec("test/mixed", lambda name: Mixed(), "momentum and chaos by turns"), naming]
 
 
 @hookimpl

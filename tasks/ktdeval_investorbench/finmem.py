@@ -1,0 +1,208 @@
+"""Agent with FinMem's layered memory: documents and own reasons, the best of each layer recalled, credited by outcome."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ktdeval.harness import Decision, Message, Observation, StepSession, decide_in_phases
+from ktdeval.jsonio import JsonValue, loads_strict, sha256_hex
+from ktdeval.typed import from_plain, to_plain
+from ktdeval.yamlio import load_yaml
+from ktdeval_investorbench.embedding import Embedder, HashingEmbedder
+from ktdeval_investorbench.memory import Layer, LayeredMemory, Memory, parameter_set
+from ktdeval_investorbench.params import FinmemParams
+
+MOMENTUM_DAYS = 3
+_MOST_NAMED, _REASON_CHARACTERS = 10, 160
+_JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
+_NAMED = re.compile(r"\[memory:([^\]]*)\]", re.IGNORECASE)
+_LAST_WORD = re.compile(r"\w+$", re.ASCII)
+_ID = re.compile(r"M[1-9][0-9]*")
+
+
+class Pending(msgspec.Struct, forbid_unknown_fields=True):
+    """A decision whose outcome is not known yet."""
+
+    step: int
+    day: str
+    nav: float  #: of the account when it was made
+    ids: list[str]  #: memories that it named
+    reason: str
+
+
+class AgentState(msgspec.Struct, forbid_unknown_fields=True):
+    """Everything that the agent carries from step to step."""
+
+    memory: Any = None  #: as of `LayeredMemory.to_json`
+    step: int = -1  #: last step that it was part of
+    shown: list[str] = []  #: hashes of the documents shown at that step
+    navs: list[float] = []  #: the latest, the oldest first
+    returns: list[float] = []  #: log returns of the asset on the latest days, where there is one asset
+    pending: list[Pending] = []
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What an observation shows, as far as it is there: in a task without news there are no documents."""
+
+    day: str
+    nav: float | None
+    assets: tuple[str, ...]
+    log_return: float | None  #: of the last day, where exactly one asset is shown
+    documents: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of(cls, observation: Observation) -> Sight:
+        """Read the JSON block of the observation."""
+        blocks = _JSON_BLOCK.findall(observation.user)
+        state = _object(blocks[-1]) if blocks else {}
+        account, rows = _mapping(state.get("account")), _rows(state.get("candidates"))
+        change = _number(rows[0].get("return_1d_pct")) if len(rows) == 1 else None
+        return cls(
+            day=str(state.get("day", f"step {observation.step}")),
+            nav=_number(account.get("nav", account.get("nav_cny"))),
+            assets=tuple(str(row["stock_id"]) for row in rows if "stock_id" in row),
+            log_return=None if change is None or change <= -100 else math.log1p(change / 100),
+            documents=tuple(_rows(state.get("news"))),
+        )
+
+
+class FinmemAgent:
+    """Two strict phases, as `react` has them, with memory before the state of the day. Where no submission is valid it holds
+    (`fallback`), remembers no reason, and forgets as on any other day. Source: Yu et al. 2024 (FinMem), Li et al. 2025.
+    """
+
+    def __init__(self, params: FinmemParams | None = None, embedder: Embedder | None = None) -> None:
+        self._params = params or FinmemParams()
+        self._rules = parameter_set(self._params.parameters)
+        self._embed = embedder or HashingEmbedder()
+        self._words = _wordings()
+
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
+        """Decide one step. Raises ModelError: the model call failed; StoreError: `memory` is not this agent's."""
+        state = AgentState() if memory is None else from_plain(memory, AgentState, "memory of the agent finmem")
+        remembered = LayeredMemory(self._rules, state.memory, self._params.seed, self._embed)
+        if memory is not None:  # steps whose model call failed passed without it
+            remembered.end_step(max(0, observation.step - state.step - 1))
+        sight = Sight.of(observation)
+        self._observe(state, sight, remembered)
+        recalled = remembered.recall(self._words["query"].format(assets=self._assets(sight)))
+        messages = [
+            Message("system", f"{self._words['profile']}\n\n{observation.system}"),
+            Message("user", f"{self._prompt(state, recalled)}\n\n{observation.user}"),
+        ]
+        decision = decide_in_phases(messages, session, None)
+        self._settle(state, observation.step, sight, remembered)
+        if decision.provenance in ("model", "model_after_retry"):
+            self._reflect(state, observation.step, sight, remembered, (decision.overall_reason, recalled))
+        remembered.end_step()
+        state.memory, state.step = remembered.to_json(), observation.step
+        return replace(decision, memory=to_plain(state))
+
+    def _observe(self, state: AgentState, sight: Sight, remembered: LayeredMemory) -> None:
+        """Remember the documents that were not shown at the last step, and the figures of the day."""
+        hashes = []
+        for document in sight.documents:
+            fields = {name: str(document.get(name) or "") for name in ("day", "kind", "title", "text")}
+            text = self._line(self._words["document"].format(**fields))
+            hashes.append(sha256_hex(text)[:16])
+            if hashes[-1] not in state.shown:
+                remembered.add(self._words["kinds"].get(fields["kind"], "short"), text)
+        state.shown = hashes
+        if sight.nav is not None:
+            state.navs = [*state.navs, sight.nav][-self._params.adaptive_days - 1 :]
+        if sight.log_return is not None:
+            state.returns = [*state.returns, sight.log_return][-MOMENTUM_DAYS:]
+
+    def _prompt(self, state: AgentState, recalled: Mapping[Layer, Sequence[Memory]]) -> str:
+        """Character of the day, momentum, and the recalled memories of each layer."""
+        parts = [self._words[self._character(state)]]
+        if len(state.returns) == MOMENTUM_DAYS:
+            parts.append(self._words["momentum"].format(days=MOMENTUM_DAYS, percent=100 * math.fsum(state.returns)))
+        parts.append(self._words["memory"])
+        for layer, memories in recalled.items():
+            lines = [f"- {memory.id}: {memory.text}" for memory in memories] or [self._words["nothing"]]
+            parts.append("\n".join([f"## {self._words['layers'][layer]}", "", *lines]))
+        return "\n\n".join(parts)
+
+    def _character(self, state: AgentState) -> str:
+        """Return the risk character of the day: the self-adaptive one avoids risk after a loss over its days."""
+        if self._params.character != "self_adaptive":
+            return self._params.character
+        return "averse" if state.navs and state.navs[-1] < state.navs[0] else "seeking"
+
+    def _settle(self, state: AgentState, step: int, sight: Sight, remembered: LayeredMemory) -> None:
+        """Credit the memories of decisions whose outcome is known now, and remember that outcome."""
+        if sight.nav is None:
+            return
+        look_back = self._rules.feedback.look_back
+        for done in [one for one in state.pending if step - one.step >= look_back]:
+            state.pending.remove(done)
+            remembered.credit(done.ids, (sight.nav > done.nav) - (sight.nav < done.nav))
+            made = 100 * (sight.nav / done.nav - 1) if done.nav else 0.0
+            said = {"day": sight.day, "then": done.day, "percent": made, "reason": done.reason}
+            remembered.add_reflection(self._line(self._words["extended"].format(**said)))
+
+    def _reflect(
+        self,
+        state: AgentState,
+        step: int,
+        sight: Sight,
+        remembered: LayeredMemory,
+        said: tuple[str, Mapping[Layer, Sequence[Memory]]],
+    ) -> None:
+        """Remember the reason of a decision, and which recalled memories it names."""
+        reason = _NAMED.sub("", said[0]).strip()
+        shown = {memory.id for memories in said[1].values() for memory in memories}
+        named = dict.fromkeys(id_ for ids in _NAMED.findall(said[0]) for id_ in _ID.findall(ids) if id_ in shown)
+        if reason:
+            remembered.add_reflection(self._line(self._words["immediate"].format(day=sight.day, reason=reason)))
+        if sight.nav is not None:
+            brief = _cut(reason, _REASON_CHARACTERS)
+            state.pending.append(Pending(step, sight.day, sight.nav, list(named), brief))
+
+    def _assets(self, sight: Sight) -> str:
+        return ", ".join(sight.assets[:_MOST_NAMED]) or str(self._words["anything"])
+
+    def _line(self, text: str) -> str:
+        """One line without a fence, so that no memory can be taken for the state of the day."""
+        return _cut(" ".join(text.replace("```", "'''").split()), self._params.characters)
+
+
+@cache
+def _wordings() -> dict[str, Any]:
+    return load_yaml(Path(__file__).with_name("finmem.yaml"))
+
+
+def _cut(text: str, characters: int) -> str:
+    """Shorten a text between words: half a word or number could read as something that the mask hides."""
+    return text if len(text) <= characters else _LAST_WORD.sub("", text[:characters]) + "…"
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        return _mapping(loads_strict(text))
+    except ValueError:
+        return {}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _rows(value: Any) -> list[Mapping[str, Any]]:
+    """Return the rows of a table as mappings; none when `value` is no table."""
+    found = _mapping(value)
+    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]] if {"columns", "rows"} <= found.keys() else []
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

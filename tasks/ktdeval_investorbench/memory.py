@@ -1,0 +1,222 @@
+"""Layered memory of FinMem (Yu et al. 2024; Li et al. 2025, appendix A): what is remembered, how well, and what of it is recalled.
+
+A memory scores recency e^(−age/Q) + importance (capped at 100, /100) + cosine to the query. After every step it is a step older and
+its importance decays; it is purged below a recency of 0.05 or an importance of 5, and moves between layers by its importance.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from ktdeval.errors import ConfigError, StoreError
+from ktdeval.jsonio import JsonValue
+from ktdeval.seeds import derive_seed
+from ktdeval.typed import Value, from_plain, to_plain
+from ktdeval.yamlio import load_yaml
+from ktdeval_investorbench.embedding import Embedder, HashingEmbedder, Vectors
+
+Layer = Literal["short", "mid", "long", "reflection"]
+
+LEAST_RECENCY, LEAST_IMPORTANCE, MOST_IMPORTANCE = 0.05, 5.0, 100.0
+NEAR_EQUAL = 0.95  #: cosine from which a reflection says nothing new
+ORDER: tuple[Layer, ...] = ("short", "mid", "long")  #: layers that memories move between, the shallowest first
+_DIGITS = 5  # of a score: sums of float32 differ beyond them from machine to machine
+
+
+class LayerRule(Value):
+    """Rules of a layer."""
+
+    stability: float  #: Q of the recency, steps
+    decay: float  #: factor of the importance at each step
+    importance: tuple[tuple[float, float], ...]  #: what a new memory starts with, and its probability
+    promote: float = math.inf  #: importance from which a memory moves a layer deeper
+    demote: float = 0.0  #: importance below which it moves a layer back
+
+
+class FeedbackRule(Value):
+    """Credit of the memories that a decision named."""
+
+    kind: Literal["gain", "count", "sign"]
+    points: float
+    look_back: int  #: steps after which the outcome of a decision counts as known
+
+
+class ParameterSet(Value):
+    """One source's parameters."""
+
+    layers: dict[Layer, LayerRule]  #: without `reflection`, reflections go to `long`
+    feedback: FeedbackRule
+    top: int  #: memories recalled from each layer
+
+
+class Memory(msgspec.Struct, forbid_unknown_fields=True):
+    """One thing remembered."""
+
+    id: str
+    text: str
+    importance: float
+    age: int = 0  #: steps since it was made, or promoted
+    count: int = 0  #: gains less losses of decisions that named it
+
+
+class MemoryState(msgspec.Struct, forbid_unknown_fields=True):
+    """All that is remembered, as it is written between steps; vectors are made from the texts again."""
+
+    layers: dict[Layer, list[Memory]]
+    made: int = 0  #: memories made so far; ids count them
+    counts: dict[str, int] = {}  #: what happened so far: added, near_equal, credited, purged, promoted, demoted
+
+
+@cache
+def parameter_set(name: str) -> ParameterSet:
+    """Return a parameter set of `parameter_sets.yaml` by name. Raises ConfigError: there is none of that name."""
+    path = Path(__file__).with_name("parameter_sets.yaml")
+    known = load_yaml(path)
+    if name not in known:
+        raise ConfigError(f"FinMem: there is no parameter set {name!r}; choose one of {', '.join(known)}")
+    return from_plain(known[name], ParameterSet, f"{path.name}: {name}")
+
+
+def recency(age: int, stability: float) -> float:
+    """Return e^(−age/Q), both in steps."""
+    return math.exp(-age / stability)
+
+
+def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float) -> Vectors:
+    """Return [memories] scores from ages in steps, importances and cosines to the query, [memories] each."""
+    total = np.exp(-ages / np.float32(stability)) + np.minimum(importances, MOST_IMPORTANCE) / MOST_IMPORTANCE + relevancies
+    rounded: Vectors = np.round(total, _DIGITS).astype(np.float32)
+    return rounded
+
+
+def best(values: Vectors, count: int) -> list[int]:
+    """Return places of the `count` largest, the largest first; of equal ones the earlier place."""
+    count = min(count, len(values))
+    if not count:
+        return []
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    places = np.flatnonzero(values >= least)
+    return [int(place) for place in places[np.lexsort((places, -values[places]))][:count]]
+
+
+class LayeredMemory:
+    """Memory under one parameter set. A step: `add` and `add_reflection`, `recall`, `credit`, `end_step`. Equal calls give equal
+    states: what is drawn comes from `seed` and the text.
+    """
+
+    def __init__(self, rules: ParameterSet, state: JsonValue = None, seed: int = 0, embedder: Embedder | None = None) -> None:
+        """Take up `state`, as `to_json` gave it; None: nothing is remembered. Raises StoreError for what is no such state."""
+        self.rules = rules
+        self._seed = seed
+        self._embed = embedder or HashingEmbedder()
+        empty = MemoryState({layer: [] for layer in rules.layers})
+        self.state = empty if state is None else from_plain(state, MemoryState, "memory of the agent finmem")
+        if self.state.layers.keys() != rules.layers.keys():
+            raise StoreError(
+                f"memory of the agent finmem: layers: expected {', '.join(rules.layers)}, was {', '.join(self.state.layers)}"
+            )
+
+    def to_json(self) -> JsonValue:
+        """Return the state as plain JSON."""
+        return to_plain(self.state)
+
+    def add(self, layer: Layer, text: str) -> str:
+        """Remember a text; returns its id."""
+        self.state.made += 1
+        drawn = derive_seed("importance", self._seed, layer, self.state.made, text, bits=53) / 2**53
+        initial = self.rules.layers[layer].importance
+        place = bisect.bisect_right(list(itertools.accumulate(chance for _, chance in initial)), drawn)
+        importance, _ = initial[min(place, len(initial) - 1)]
+        self.state.layers[layer].append(Memory(f"M{self.state.made}", text, importance))
+        self._count("added")
+        return f"M{self.state.made}"
+
+    def add_reflection(self, text: str) -> str | None:
+        """Remember a reflection; None where one of its layer says nearly the same (cosine of at least 0.95)."""
+        layer: Layer = "reflection" if "reflection" in self.rules.layers else "long"
+        known = self._vectors(self.state.layers[layer])
+        if len(known) and float(np.max(known @ self._embed([text])[0])) >= NEAR_EQUAL:
+            self._count("near_equal")
+            return None
+        return self.add(layer, text)
+
+    def recall(self, query: str) -> dict[Layer, list[Memory]]:
+        """Return the best memories of each layer for a query, the best first."""
+        vector = self._embed([query])[0]
+        recalled = {}
+        for layer, rule in self.rules.layers.items():
+            memories = self.state.layers[layer]
+            ages = np.array([memory.age for memory in memories], np.float32)
+            importances = np.array([memory.importance for memory in memories], np.float32)
+            values = scores(ages, importances, self._vectors(memories) @ vector, rule.stability)
+            recalled[layer] = [memories[place] for place in best(values, self.rules.top)]
+        return recalled
+
+    def credit(self, ids: Sequence[str], sign: int) -> None:
+        """Feed back the outcome (1 a gain, −1 a loss, 0 neither) to memories that a decision named, if still remembered."""
+        rule, named = self.rules.feedback, frozenset(ids)
+        if not sign or (rule.kind == "gain" and sign < 0):
+            return
+        for memory in itertools.chain(*self.state.layers.values()):
+            if memory.id in named:
+                memory.count += sign
+                memory.importance += rule.points * (memory.count if rule.kind == "count" else sign)
+                self._count("credited")
+
+    def end_step(self, steps: int = 1) -> None:
+        """Decay, purge and flow, so many times."""
+        for _ in range(steps):
+            self._decay()
+            self._purge()
+            for _ in range(2):
+                self._flow()
+
+    def _decay(self) -> None:
+        for rule, memory in self._ruled():
+            memory.age += 1
+            memory.importance *= rule.decay
+
+    def _purge(self) -> None:
+        for layer, rule in self.rules.layers.items():
+            memories = self.state.layers[layer]
+            kept = [
+                memory
+                for memory in memories
+                if recency(memory.age, rule.stability) >= LEAST_RECENCY and memory.importance >= LEAST_IMPORTANCE
+            ]
+            self._count("purged", len(memories) - len(kept))
+            self.state.layers[layer] = kept
+
+    def _flow(self) -> None:
+        """One pass over the layers, the shallowest first. Only a promotion makes a memory new again."""
+        for place, layer in enumerate(ORDER):
+            rule, kept = self.rules.layers[layer], []
+            for memory in self.state.layers[layer]:
+                if memory.importance >= rule.promote:
+                    memory.age = 0
+                    self.state.layers[ORDER[place + 1]].append(memory)
+                    self._count("promoted")
+                elif memory.importance < rule.demote:
+                    self.state.layers[ORDER[place - 1]].append(memory)
+                    self._count("demoted")
+                else:
+                    kept.append(memory)
+            self.state.layers[layer] = kept
+
+    def _ruled(self) -> Iterator[tuple[LayerRule, Memory]]:
+        return ((rule, memory) for layer, rule in self.rules.layers.items() for memory in self.state.layers[layer])
+
+    def _vectors(self, memories: Sequence[Memory]) -> Vectors:
+        return self._embed([memory.text for memory in memories])
+
+    def _count(self, what: str, number: int = 1) -> None:
+        self.state.counts[what] = self.state.counts.get(what, 0) + number

@@ -1,0 +1,59 @@
+"""The agent `finmem` in whole runs: killed and resumed, traced over 200 steps, verified, and on tasks of other kinds."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
+
+STEPS, DIES_AFTER = 214, 201
+AGENT = ("--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", *SAME_MASK)
+
+
+def words(parameters: str, task: str, data: str, out: Path, *more: str) -> tuple[Any, ...]:
+    return (*AGENT, "--agent-args", f"parameters={parameters}", "--tasks", task, "--data", data, "--out", out, *more)
+
+
+@pytest.mark.parametrize("parameters", ["paper", "finmem", "investorbench"])
+def test_killed_after_200_steps_and_resumed_it_equals_an_uninterrupted_run(parameters: str, tmp_path: Path) -> None:
+    told = (parameters, "investorbench_btc", "synthetic_investorbench")
+    assert ktdeval(*words(*told, tmp_path / "whole"), cwd=tmp_path).code == 0
+    died = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": str(DIES_AFTER)})
+    assert died.code == -signal.SIGKILL
+    trace = traced(tmp_path / "run")
+    done = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path)
+    assert done.code == 0, done
+    assert f"resuming after {DIES_AFTER + 1} of {STEPS} steps" in done.err
+    assert records(tmp_path / "run") == records(tmp_path / "whole")
+    assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+
+    counts = trace[-1]["counts"]
+    print(parameters, counts, {layer: len(held) for layer, held in trace[-1]["layers"].items()})
+    assert len(trace) == DIES_AFTER + 1
+    assert min(counts[what] for what in ("purged", "promoted", "demoted", "credited")) > 0
+    assert counts["added"] - counts["purged"] == sum(len(held) for held in trace[-1]["layers"].values())
+    for before, after in zip(trace, trace[1:], strict=False):  # noqa: RUF007
+        assert all(after["counts"][what] >= count for what, count in before["counts"].items())
+
+
+def traced(run: Path) -> list[Any]:
+    """Memory after each step, from the journal of a run that was killed."""
+    (episode,) = episodes(run)
+    return [json.loads(line)["memory"]["memory"] for line in (episode / "journal.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("task", "data"),
+    [("blinded_memory_only,blinded_open_research", "synthetic"), ("market_news_blinded", "synthetic_us")],
+)
+def test_it_runs_tasks_of_other_kinds(task: str, data: str, tmp_path: Path) -> None:
+    done = ktdeval(*words("finmem", task, data, tmp_path / "run", "--limit", "12"), cwd=tmp_path)
+    assert done.code == 0, done
+    assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+    for path in (tmp_path / "run" / "cards").glob("*.json"):
+        assert json.loads(path.read_text())["decisions"]["model"] == 12

@@ -1,0 +1,182 @@
+"""FinMem's memory: every formula against figures worked out by hand, for each parameter set."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import ConfigError, StoreError
+from ktdeval_investorbench.embedding import HashingEmbedder
+from ktdeval_investorbench.memory import LayeredMemory, Memory, best, parameter_set, recency, scores
+
+SETS = ("paper", "finmem", "investorbench")
+
+
+def memory(name: str, **layers: list[Memory]) -> LayeredMemory:
+    """A memory that holds what is given."""
+    made = LayeredMemory(parameter_set(name))
+    for layer, memories in layers.items():
+        made.state.layers[layer].extend(memories)  # type: ignore[index]
+    return made
+
+
+def one(importance: float, age: int = 0, count: int = 0, text: str = "x") -> Memory:
+    return Memory("M1", text, importance, age, count)
+
+
+def where(held: LayeredMemory) -> dict[str, tuple[float, int]]:
+    """Importance and age of what is left, by layer."""
+    return {layer: (round(found.importance, 3), found.age) for layer, memories in held.state.layers.items() for found in memories}
+
+
+def test_recency_halves_as_worked_out() -> None:
+    table = [(1, 14, 0.931063), (42, 14, 0.049787), (1, 3, 0.716531), (9, 3, 0.049787), (90, 90, 0.367879), (365, 365, 0.367879)]
+    for age, stability, expected in table:
+        assert recency(age, stability) == pytest.approx(expected, abs=5e-7)
+
+
+def test_a_score_is_recency_and_capped_importance_and_cosine() -> None:
+    ages, importances = np.array([0, 7, 14], np.float32), np.array([40, 100, 250], np.float32)
+    found = scores(ages, importances, np.array([0.25, -0.5, 1.0], np.float32), 14)
+    assert found == pytest.approx([1 + 0.4 + 0.25, 0.606531 + 1 - 0.5, 0.367879 + 1 + 1], abs=1.1e-5)
+    assert best(found, 2) == [2, 0]
+    assert best(np.array([1, 2, 2, 0, 2], np.float32), 2) == [1, 2]  # of equal ones the earlier
+    assert best(np.zeros(0, np.float32), 5) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "before", "after"),
+    [  # a step with neither promotion nor demotion: importance × decay, a step older
+        ("paper", "short", 40, 36.0), ("paper", "mid", 70, 67.69), ("paper", "long", 90, 88.92),
+        ("finmem", "short", 50, 46.0), ("finmem", "mid", 70, 67.69), ("finmem", "long", 90, 88.92),
+        ("finmem", "reflection", 80, 79.04),
+        ("investorbench", "short", 50, 46.0), ("investorbench", "mid", 60, 57.6), ("investorbench", "long", 90, 86.4),
+        ("investorbench", "reflection", 80, 78.4),
+    ],
+)  # fmt: skip
+def test_a_step_decays(name: str, layer: str, before: float, after: float) -> None:
+    held = memory(name, **{layer: [one(before, age=2)]})
+    held.end_step()
+    assert where(held) == {layer: (after, 3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "importance", "age", "expected"),
+    [  # importance before the decay of the step; two passes, so that two layers can be passed
+        ("paper", "short", 66.7, 4, {"mid": (60.03, 0)}),
+        ("paper", "short", 66.6, 4, {"short": (59.94, 5)}),
+        ("paper", "short", 90.0, 4, {"long": (81.0, 0)}),
+        ("paper", "mid", 62.0, 4, {"short": (59.954, 5)}),
+        ("paper", "mid", 82.8, 4, {"long": (80.068, 0)}),
+        ("paper", "long", 60.0, 4, {"short": (59.28, 5)}),
+        ("finmem", "short", 65.3, 4, {"mid": (60.076, 0)}),
+        ("finmem", "long", 80.0, 4, {"mid": (79.04, 5)}),
+        ("finmem", "reflection", 95.0, 4, {"reflection": (93.86, 5)}),
+        ("investorbench", "short", 59.8, 4, {"mid": (55.016, 0)}),
+        ("investorbench", "mid", 57.2, 4, {"short": (54.912, 5)}),
+        ("investorbench", "mid", 88.6, 4, {"long": (85.056, 0)}),
+        ("investorbench", "long", 88.5, 4, {"mid": (84.96, 5)}),
+    ],
+)
+def test_memories_flow_between_layers(name: str, layer: str, importance: float, age: int, expected: dict[str, Any]) -> None:
+    held = memory(name, **{layer: [one(importance, age)]})
+    held.end_step()
+    assert where(held) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "importance", "age", "kept"),
+    [
+        ("paper", "short", 50, 40, True), ("paper", "short", 50, 41, False),  # e^(−41/14) = .0535, e^(−42/14) = .0498
+        ("finmem", "short", 50, 7, True), ("finmem", "short", 50, 8, False),  # e^(−8/3) = .0695, e^(−9/3) = .0498
+        ("paper", "short", 5.6, 0, True), ("paper", "short", 5.5, 0, False),  # × .9 = 5.04, 4.95
+        ("investorbench", "reflection", 5.11, 0, True), ("investorbench", "reflection", 5.10, 0, False),  # × .98 = 5.008, 4.998
+    ],
+)  # fmt: skip
+def test_what_is_old_or_unimportant_is_purged(name: str, layer: str, importance: float, age: int, kept: bool) -> None:
+    held = memory(name, **{layer: [one(importance, age)]})
+    held.end_step()
+    assert bool(where(held)) is kept
+    assert held.state.counts.get("purged", 0) == (not kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "signs", "expected"),
+    [
+        ("paper", (1, 1, -1, 0), 60.0),  # +5 +5
+        ("finmem", (1, 1, -1, 0), 70.0),  # counts 1, 2, 1: +5 +10 +5
+        ("finmem", (-1, -1), 35.0),  # counts −1, −2: −5 −10
+        ("investorbench", (1, 1, -1, 0), 68.0),  # +18 +18 −18
+    ],
+)
+def test_named_memories_are_credited(name: str, signs: tuple[int, ...], expected: float) -> None:
+    held = memory(name, short=[one(50.0)], mid=[Memory("M2", "y", 70.0)])
+    for sign in signs:
+        held.credit(["M1", "M99"], sign)
+    assert where(held) == {"short": (expected, 0), "mid": (70.0, 0)}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_initial_importances_are_drawn_as_the_set_says(name: str) -> None:
+    held = LayeredMemory(parameter_set(name))
+    for number in range(3000):
+        held.add("short", f"text {number}")
+    drawn = Counter(found.importance for found in held.state.layers["short"])
+    wanted = {"paper": {40: 0.8, 60: 0.15, 80: 0.05}, "finmem": {50: 0.5, 70: 0.45, 90: 0.05}, "investorbench": {50: 1.0}}[name]
+    for value, chance in wanted.items():
+        assert drawn[value] / 3000 == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / 3000) + 1e-12)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_recall_gives_the_best_of_each_layer_and_near_equal_reflections_are_dropped(name: str) -> None:
+    held = LayeredMemory(parameter_set(name))
+    for number in range(20):
+        held.add("mid", f"weather report {number}")
+    held.add("mid", "alpha raised its outlook")
+    recalled = held.recall("alpha raised its outlook")
+    assert len(recalled["mid"]) == {"paper": 5, "finmem": 3, "investorbench": 5}[name]
+    if name == "investorbench":  # where all have one importance, what is meant comes first
+        assert recalled["mid"][0].text == "alpha raised its outlook"
+    assert held.add_reflection("the price rose because the outlook did") is not None
+    assert held.add_reflection("The price rose, because the outlook did!") is None
+    assert held.add_reflection("the price fell") is not None
+    layer = "long" if name == "paper" else "reflection"
+    assert len(held.state.layers[layer]) == 2  # type: ignore[index]
+
+
+def test_the_state_resumes_from_json_and_equal_steps_give_equal_states() -> None:
+    def played(break_at: int | None) -> Any:
+        held = LayeredMemory(parameter_set("finmem"), seed=3)
+        for step in range(30):
+            if step == break_at:
+                held = LayeredMemory(parameter_set("finmem"), json.loads(json.dumps(held.to_json())), seed=3)
+            for number in range(4):
+                held.add(("short", "mid", "long", "short")[number], f"item {step} {number}")
+            held.credit([found.id for found in held.recall("item 3")["short"][:1]], 1)
+            held.end_step()
+        return held.to_json()
+
+    assert played(None) == played(11) == played(29)
+    assert played(None)["counts"].keys() == {"added", "credited", "purged", "promoted", "demoted"}
+
+
+def test_vectors_have_unit_length_and_do_not_depend_on_what_else_is_embedded() -> None:
+    vectors = HashingEmbedder()(["one two three", "", "one two three four"])
+    assert vectors.shape == (3, 256)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1], abs=1e-6)
+    assert (HashingEmbedder()(["one two three"])[0] == vectors[0]).all()
+    assert float(vectors[0] @ vectors[2]) == pytest.approx(5 / math.sqrt(5 * 7), abs=0.2)  # but for collisions
+
+
+@pytest.mark.parametrize("state", [[], {"layers": {}}, {"layers": {"short": [{"id": 3}]}}, {"layers": {"deep": []}}])
+def test_what_is_no_state_is_refused(state: Any) -> None:
+    with pytest.raises(StoreError, match=r"^memory of the agent finmem: "):
+        LayeredMemory(parameter_set("paper"), state)
+    with pytest.raises(ConfigError, match="no parameter set 'x'; choose one of paper, finmem, investorbench"):
+        parameter_set("x")

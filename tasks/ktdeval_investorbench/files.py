@@ -1,7 +1,7 @@
 """Reader of the public files: an asset each, a JSON object of days with `prices`, `news` and, of stocks, `10k` and `10q`.
 
-Prices are adjusted closes. Texts of a day are known at its close, where the paper's agents are shown them. A day without a price is
-left out: the price before and the next one make one return. Source: felis33/INVESTOR-BENCH.
+Prices are adjusted closes. Texts of a day are known at its close, where the paper's agents are shown them. On a day without a price
+nothing trades: the price before and the next one make one return. Source: felis33/INVESTOR-BENCH.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ktdeval.market import (
     Venue,
     assemble,
     read_entities,
+    sessions,
 )
 from ktdeval.task_files import venue_specs
 from ktdeval.yamlio import load_yaml
@@ -66,8 +67,14 @@ def market_of(
     venues: Mapping[str, Venue] = {spec.name: spec.make() for spec in venue_specs(_HERE / "venues.yaml")}
     zone_of = {code: venues[known[code]["venue"]] for code in days}
     rows = [(day, code, price) for code, found in days.items() for day, price, _ in found if price is not None]
-    bars = pd.DataFrame(rows, columns=["date", "code", "close"]).astype({"date": "datetime64[s]"})
-    lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
+    priced = pd.DataFrame(rows, columns=["date", "code", "close"]).astype({"date": "datetime64[s]"})
+    lives = priced.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index().set_axis(["code", "first", "last"], axis=1)
+    # A session without a price is a day of the market, too: windows begin on the paper's day, whatever a file lacks.
+    spans = [
+        (code, sessions(str(first.date()), str(last.date()), zone_of[code].calendar)) for code, first, last in lives.to_numpy()
+    ]
+    every = pd.concat([pd.DataFrame({"date": days.astype("datetime64[s]"), "code": code}) for code, days in spans])
+    bars = every.merge(priced, how="outer", on=["date", "code"])
     latest = max(zone_of.values(), key=lambda venue: (venue.close, venue.zone))
     items = [item for code, found in days.items() for day, _, texts in found for item in _items(code, day, texts, zone_of[code])]
     named = [Entity(row["code"], row["kind"], row["text"]) for row in csv_rows(_HERE / "entities.csv")]  # type: ignore[arg-type]
@@ -79,7 +86,7 @@ def market_of(
         benchmark="",
         bars=bars.assign(**absent),
         indices=pd.DataFrame({"date": bars["date"][:0], "code": [], "close": []}),
-        members=lives.set_axis(["code", "first", "last"], axis=1),
+        members=lives,
         assets=pd.DataFrame([{"code": code, "name": known[code]["name"], "industry": "unknown"} for code in days]),
         has_factor=False,
         notes=(EVERY_ASSET, NO_INDEX, "prices are adjusted closes"),

@@ -58,6 +58,23 @@ def test_buy_and_hold_gives_the_rows_of_the_paper(symbol: str, market: Path, tmp
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"investorbench_{symbol}.json")]) == 0
 
 
+def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(files: Path, tmp_path: Path) -> None:
+    days = json.loads((files / "msft.json").read_text(encoding="utf-8"))
+    lacking = {day: cells for day, cells in days.items() if day not in ("2020-10-01", "2020-11-12", "2021-05-05")}
+    lacking["2021-01-13"]["prices"] = None
+    (tmp_path / "msft.json").write_text(json.dumps(lacking), encoding="utf-8")
+    assert main(["data", "import", "investorbench", "--folder", str(tmp_path), "--out", str(tmp_path / "market")]) == 0
+    card = run(tmp_path / "market", tmp_path / "run", "investorbench_msft", "builtin/buy_and_hold")
+    known = [cells["prices"] for day, cells in sorted(lacking.items()) if "2020-10-01" <= day <= "2021-05-05" and cells["prices"]]
+    returns = np.diff(np.log(known))
+    volatility = float(np.std(returns, ddof=1)) * math.sqrt(252)
+    found = {name: card["metrics"][name]["value"] for name in FIGURES}
+    assert found["ib_cumulative_return"] == pytest.approx(returns.sum(), rel=1e-9)
+    assert found["ib_volatility"] == pytest.approx(volatility, rel=1e-9)
+    assert found["ib_sharpe"] == pytest.approx(returns.sum() / (len(known) / 252) / volatility, rel=1e-9)
+    assert card["metrics"]["total_return"]["value"] == pytest.approx(math.expm1(returns.sum()), rel=1e-6)
+
+
 @pytest.mark.parametrize(("symbol", "first", "last"), [("jnj", "2020-10-01", "2021-05-05"), ("btc", "2023-04-05", "2023-11-05")])
 def test_figures_and_fills_of_random_decisions_follow_from_the_file(
     symbol: str, first: str, last: str, files: Path, market: Path, tmp_path: Path

@@ -16,6 +16,7 @@ from ktdeval.trading.market_tape import (
     TradingDay as TradingDay,
     limit_ppm as limit_ppm,
 )
+from ktdeval.trading.terms import target_steps as target_steps
 from ktdeval.trading.types import (
     Account as Account,
     AccountConfig as AccountConfig,

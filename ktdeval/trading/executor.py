@@ -38,7 +38,7 @@ from pathlib import Path
 from ktdeval.jsonio import csv_rows
 from ktdeval.trading.account import Settlement, check_step, holdings_minor, margin_minor, nav_minor, open_day
 from ktdeval.trading.market_tape import TradingDay
-from ktdeval.trading.terms import PPB, RATE_SCALE, Terms, cost
+from ktdeval.trading.terms import PPB, RATE_SCALE, Terms, cost, in_lots, worth_steps
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position
 
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))
@@ -123,10 +123,10 @@ class _Book:
             return _REJECTED["price_limit"]
         held, price, wanted = position[0], day.open_ticks[asset], order.shares
         if wanted is None:
-            target = self._target_shares(order, price, terms)
+            target = worth_steps(order.target_weight or 0.0, self.nav, price, terms.unit)
             if target >= held:
                 return _REJECTED["target"]
-            wanted = held - _in_lots(target, terms.lot)
+            wanted = held - in_lots(target, terms.lot)
         if terms.margin is None or 0 < wanted <= held:
             return self._fill_sell(asset, wanted, position, price, terms)
         if wanted <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
@@ -190,11 +190,11 @@ class _Book:
             return _REJECTED["position_limit"]
         terms, price, wanted = self.terms[asset], day.open_ticks[asset], order.shares
         if wanted is None:
-            target = self._target_shares(order, price, terms)
+            target = worth_steps(order.target_weight or 0.0, self.nav, price, terms.unit)
             if target <= held:
                 return _REJECTED["target"]
             lot = terms.lot
-            wanted = max(0, target // lot * lot - held) // lot * lot if held >= 0 else _in_lots(target, lot) - held
+            wanted = max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
         if held < 0:
             return self._buy_back(asset, wanted, held, price)
         if (held + wanted) * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
@@ -246,16 +246,6 @@ class _Book:
         if shares == wanted:
             return Outcome("filled", None, "", shares, price, notional, fee)
         return Outcome("partially_filled", "cash", _CUT["cash"], shares, price, notional, fee)
-
-    def _target_shares(self, order: Order, price: int, terms: Terms) -> int:
-        """Shares worth the order's target weight at `price`, rounded towards zero to a share."""
-        worth = round((order.target_weight or 0.0) * PPB) * self.nav * terms.unit
-        return worth // (PPB * price) if worth >= 0 else -(-worth // (PPB * price))
-
-
-def _in_lots(shares: int, lot: int) -> int:
-    """Shares rounded towards zero to whole lots."""
-    return shares // lot * lot if shares >= 0 else -(-shares // lot * lot)
 
 
 def _affordable(cash: int, price: int, terms: Terms) -> int:

@@ -110,6 +110,22 @@ def _margin(venue: Venue) -> Margin | None:
     return Margin(*(scaled_int(per_cent, _PER_CENT) for per_cent in percents))
 
 
+def in_lots(steps: int, lot: int) -> int:
+    """Steps rounded towards zero to whole lots."""
+    return steps // lot * lot if steps >= 0 else -(-steps // lot * lot)
+
+
+def worth_steps(weight: float, nav_minor: int, price: int, unit: int) -> int:
+    """Steps worth `weight` of the NAV at `price` (ticks), rounded towards zero; `unit` as of `Terms`."""
+    worth = round(weight * PPB) * nav_minor * unit
+    return worth // (PPB * price) if worth >= 0 else -(-worth // (PPB * price))
+
+
+def target_steps(weight: float, nav_minor: int, price: int, terms: Terms) -> int:
+    """Steps that an order to a target weight leads to where nothing stops it: whole lots, below 0 for a short."""
+    return in_lots(worth_steps(weight, nav_minor, price, terms.unit), terms.lot)
+
+
 def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]:
     """Notional and fee of a fill of so many steps at a price in ticks, both in minor units."""
     unit, rate = terms.unit, terms.sell_rate if selling else terms.buy_rate

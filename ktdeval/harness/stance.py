@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from jsonschema import Draft202012Validator
 
@@ -16,7 +16,7 @@ from ktdeval.harness.action import MAX_PROBLEMS, SUBMIT_TOOL, Reading, not_of_sc
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.masking.lens import Lens
-from ktdeval.trading.types import Order, Position
+from ktdeval.trading.types import Order, Position, Side
 
 HoldRule = Literal["keep", "flat"]  #: What HOLD means: the position stays, or there is none
 _REVERSED = (
@@ -25,10 +25,22 @@ _REVERSED = (
 _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision for each asset."
 
 
+class Target(NamedTuple):
+    """What an asset comes to in a portfolio that is rebuilt."""
+
+    weight: float  #: share of NAV, below 0 a short
+    steps: int  #: the position that it leads to, in steps of the venue
+
+
+Rebuild = Callable[[Mapping[int, int]], Mapping[int, Target]]
+"""Sides decided on by asset (+1, -1, 0) -> targets by asset; one without a target is not traded."""
+
+
 class StanceForm:
     """Reads decisions under one mask; `today` says what they are about. BUY is a holding of `weight` of the NAV, SELL a short of it
     (where there are no short sales: nothing), HOLD as of its rule. A position that is already on the side decided on stays as it
-    is, whatever its weight: only a change of side trades.
+    is, whatever its weight: only a change of side trades. Where `today` gives a `Rebuild`, the decisions are sides of a portfolio
+    whose weights are its own: every position trades to its target, sells before buys and sells of holdings before short sales.
     """
 
     def __init__(self, config: HarnessConfig, lens: Lens, weight: float, hold: HoldRule, shorts: bool) -> None:
@@ -39,15 +51,17 @@ class StanceForm:
         self._validator = Draft202012Validator(schema)
         self._assets: frozenset[int] = frozenset()
         self._held: dict[int, int] = {}
+        self._rebuild: Rebuild | None = None
         shown = copy.deepcopy(schema)
         del shown["$schema"]
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, shown)
         """The tool that a model submits with."""
 
-    def today(self, assets: Sequence[int], positions: Mapping[int, Position]) -> None:
-        """Say which assets (columns) are shown at this step, and what is held."""
+    def today(self, assets: Sequence[int], positions: Mapping[int, Position], rebuild: Rebuild | None = None) -> None:
+        """Say which assets (columns) are shown at this step, what is held, and what rebuilds the portfolio, if anything."""
         self._assets = frozenset(assets)
         self._held = {asset: held.shares for asset, held in positions.items()}
+        self._rebuild = rebuild
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
@@ -66,19 +80,38 @@ class StanceForm:
         )
         if Counter(assets) != Counter(self._assets):
             return Reading(problem("schema", "decisions", "must have exactly one decision for each asset shown"), hidden)
-        orders = [self._order(asset, item) for asset, item in zip(assets, items, strict=True) if asset is not None]
-        given = tuple(order for order in orders if order is not None)
+        said = {asset: item for asset, item in zip(assets, items, strict=True) if asset is not None}
+        trades = self._trades({asset: self._side(asset, item["decision"]) for asset, item in said.items()})
+        given = tuple(
+            Order(asset, side, float(said[asset]["confidence"]), encodable(said[asset]["reason"]), weight, None)
+            for asset, side, weight in trades
+        )
         return Reading(Submission(given, encodable(value["overall_reason"]), ("",) * len(given)), hidden)
 
-    def _order(self, asset: int, item: Mapping[str, Any]) -> Order | None:
-        """Return the order that a decision comes to; None where the position is already that."""
-        now = self._held.get(asset, 0)
-        if item["decision"] == "HOLD":
-            wanted = 0 if self._hold == "flat" else now
-        else:
-            wanted = 1 if item["decision"] == "BUY" else -1 if self._shorts else 0
-        if (wanted > 0) == (now > 0) and (wanted < 0) == (now < 0):
-            return None
-        side: Literal["BUY", "SELL"] = "BUY" if wanted > 0 or (wanted == 0 and now < 0) else "SELL"
-        weight = wanted * self._weight * (_REVERSED if wanted * now < 0 else 1.0)
-        return Order(asset, side, float(item["confidence"]), encodable(item["reason"]), weight, None)
+    def _side(self, asset: int, decision: str) -> int:
+        """Return the side that a decision ends on: +1, -1, or 0 for no position."""
+        if decision == "HOLD":
+            return 0 if self._hold == "flat" else _sign(self._held.get(asset, 0))
+        return 1 if decision == "BUY" else -1 if self._shorts else 0
+
+    def _trades(self, sides: Mapping[int, int]) -> list[tuple[int, Side, float]]:
+        """Return asset, side and target weight of what has to be traded for the sides decided on."""
+        if self._rebuild is not None:
+            targets = self._rebuild(sides)
+            moves = [(asset, targets[asset].steps - self._held.get(asset, 0)) for asset in sides if asset in targets]
+            trades = [(asset, _direction(move), targets[asset].weight) for asset, move in moves if move]
+            return sorted(trades, key=lambda trade: trade[2] < 0.0)
+        changes = [(asset, side, _sign(self._held.get(asset, 0))) for asset, side in sides.items()]
+        return [
+            (asset, _direction(side - now), side * self._weight * (_REVERSED if side * now < 0 else 1.0))
+            for asset, side, now in changes
+            if side != now
+        ]
+
+
+def _sign(steps: int) -> int:
+    return (steps > 0) - (steps < 0)
+
+
+def _direction(move: int) -> Side:
+    return "BUY" if move > 0 else "SELL"

@@ -107,8 +107,12 @@ class BuyAndHold(Hold):
     """Buys what the prompt shows, in equal parts, and sells nothing."""
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Buy what is not held, at the most that the task allows; where the prompt shows no market, nothing."""
+        """Buy what is not held, at the most that the task allows; where the prompt shows no market, nothing. In a portfolio that
+        the task rebuilds from decisions, say BUY of everything.
+        """
         rows, state = conversation.rows(conversation.state.get("candidates")), conversation.state
+        if "weights" in state["constraints"]:
+            return [Intent(row["stock_id"], "BUY", 1.0 / len(rows), 0.5, "bought to be held") for row in rows]
         held = {row["stock_id"] for row in conversation.rows(state["positions"])}
         if not rows or len(held) >= int(state["constraints"]["max_positions"]):
             return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,17 +12,18 @@ from typing import Any, Literal
 from ktdeval.contracts import EpisodeSpec, HasForm, MaskedConfig, Window, windows_of
 from ktdeval.errors import ConfigError
 from ktdeval.fields import option, to_mapping
-from ktdeval.harness import HoldRule, Observation, StanceForm
+from ktdeval.harness import HoldRule, Observation, Rebuild, StanceForm
 from ktdeval.jsonio import JsonValue, sha256_hex
 from ktdeval.market import MarketSnapshot, MarketView, Venue
 from ktdeval.masking import DayRef, Payload, TextMask
 from ktdeval.trading import Account, AccountConfig, MarketRules, StepRecord
 from ktdeval.yamlio import load_yaml
 from ktdeval_markets import state
+from ktdeval_markets.portfolio import PortfolioRebuild, WeightRule
 from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
-_TEXTS, _INTRADAY = ("prompts/user.md", "wording.yaml"), "prompts/intraday.md"
+_TEXTS, _INTRADAY, _WEIGHTS = ("prompts/user.md", "wording.yaml"), "prompts/intraday.md", "weights.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,11 @@ class MarketConfig(MaskedConfig):
         "orders", help="what is submitted: orders, or BUY, SELL or HOLD for each asset shown (`ktdeval.harness.StanceForm`)"
     )
     hold: HoldRule = option("keep", help="of stances: HOLD keeps the position, or there is none while it is said (flat)")
+    weights: WeightRule | None = option(
+        None,
+        help="of stances: weights of a portfolio rebuilt at every close (`ktdeval_markets.portfolio`); null: max_weight each",
+        leave_out_null=True,
+    )
     trading: AccountConfig = option(AccountConfig(), help="account, limits, and what replaces rules of the venues")
 
     def check(self, where: str) -> None:
@@ -46,6 +52,14 @@ class MarketConfig(MaskedConfig):
         self.trading.rules(f"{where}: trading")
         if self.intraday and self.noise_pct:
             raise ConfigError(f"{where}: noise_pct is one for all bars of a day and hides no intraday shape; leave out one")
+        if self.weights and (self.answers != "stances" or self.trading.max_weight < 1.0):
+            raise ConfigError(f"{where}: weights: those of decisions, which sum to 1; set answers: stances, trading.max_weight: 1")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Names of the files that prompts are made of, the system prompt's first."""
+        own = ("prompts/portfolio.md", _WEIGHTS) if self.weights else (f"prompts/{self.answers}.md",)
+        return (*own, *_TEXTS, *(_INTRADAY,) * bool(self.intraday))
 
 
 @cache
@@ -101,13 +115,17 @@ class MarketScene:
             weight = stage.trading.max_weight
             self.form = StanceForm(config.harness, stage.lens, weight, config.hold, stage.rules.shorts)
             self._limits["hold"] = config.hold
-        self._system = Template(_text(f"prompts/{config.answers}.md")).substitute(
+        self._rule = config.weights
+        if config.weights:
+            self._limits["weights"] = config.weights
+        self._system = Template(_text(config.texts[0])).substitute(
             currency=stage.rules.currency,
             initial_cash=f"{stage.trading.initial_cash:,}",
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
             shorts=words["shorts" if stage.rules.shorts else "long_only"],
             news=(words["news"] if stage.news else "") + (_text(_INTRADAY).rstrip("\n") if stage.intraday else ""),
             hold=words["hold"][config.hold],
+            weights=load_yaml(_FOLDER / _WEIGHTS)[config.weights] if config.weights else "",
             sell=words["sell_short" if stage.rules.shorts else "sell_out"],
             venues="\n".join(map(venue_line, venues.values())),
             max_positions=stage.trading.max_positions,
@@ -121,7 +139,7 @@ class MarketScene:
         self.lens.move_to(view.day)
         listed = state.listed(stage, view, last, stage.shown)
         if isinstance(self, HasForm):
-            self.form.today(listed, account.positions)
+            self.form.today(listed, account.positions, self._rebuild(step, view, last, listed))
         shown = {
             "day": DayRef(view.day),
             "account": state.account(stage, last),
@@ -136,6 +154,14 @@ class MarketScene:
             shown["intraday"] = state.intraday(stage, view, last)
         texts = {"date_label": self.lens.day_handle(view.day), "step": step, "state": self.lens.render_text(shown)}
         return Observation(step, self._system, Template(_text("prompts/user.md")).substitute(texts))
+
+    def _rebuild(self, step: int, view: MarketView, last: StepRecord | None, listed: Sequence[int]) -> Rebuild | None:
+        """Return what rebuilds the portfolio at this close, where the task has one."""
+        if self._rule is None:
+            return None
+        rules = self._stage.rules
+        nav = self._stage.trading.initial_cash * rules.minor_per_unit if last is None else last.nav_minor
+        return PortfolioRebuild(view, step, listed, nav, rules, self._rule)
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> None:
         """There are no research tools."""
@@ -160,8 +186,7 @@ class MarketTask:
     def describe(self) -> Mapping[str, JsonValue]:
         """Return the whole config, the rules of the venue that it names, and the hashes of the texts."""
         rules = None if self.trading.venue is None else to_mapping(self.trading.venue)
-        used = (*_TEXTS, f"prompts/{self._config.answers}.md", *(_INTRADAY,) * self.needs_minutes)
-        texts = {name: sha256_hex(_text(name)) for name in used}
+        texts = {name: sha256_hex(_text(name)) for name in self._config.texts}
         return {"name": self.name, "mode": self.mode, **to_mapping(self._config), "venue_rules": rules, "prompts": texts}
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> MarketScene:

@@ -1,0 +1,114 @@
+"""Weights of a portfolio that is rebuilt at every close from BUY, SELL or HOLD of each asset.
+
+    maximise  mean'w - w'covariance w      0 <= w_i <= 1 of BUY, -1 <= w_i <= 0 of SELL, w_i = 0 of HOLD
+    then      w / sum|w|
+
+The sum is scaled after the maximum and is no constraint of it: sum|w| = 1, or nothing is held where every expected return is
+against the side decided on. Both moments are of simple daily returns and shrunk by `SHRINKAGE`: each mean towards the mean of all,
+the covariance (ddof 1) towards their average variance times the unit matrix. They are those of all assets shown, HOLD or not, over
+the closes from the seventh before the first decision on. With fewer than `LEAST_PRICES` closes the sides decided on weigh the same.
+Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py, portfolio.py), which the paper does not describe; it rounds
+solutions to 1e-4 before they are scaled, and holds nothing before there are that many closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.harness import Target
+from ktdeval.market import FloatArray, MarketView
+from ktdeval.trading import MarketRules, target_steps
+
+WeightRule = Literal["optimised", "equal"]
+IntArray = npt.NDArray[np.int64]
+
+SHRINKAGE, LEAST_PRICES = 0.1, 7
+_BEFORE = 7  # closes before the first decision
+_PARTS = 1_000_000  # weights are whole millionths: the same on every machine
+_NEGLIGIBLE = 1e-7  # a solution below it is 0
+_SPARE = 1 - 1e-6  # of each weight is ordered, so that no rounding to a cent leaves a buy without cash
+
+
+def moments(closes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return shrunk means [N] and covariance [N, N] of the simple returns of `closes`, [T, N] without gaps, T >= 3."""
+    returns = closes[1:] / closes[:-1] - 1.0
+    means, sample = returns.mean(axis=0), np.atleast_2d(np.cov(returns, rowvar=False))
+    target = np.eye(len(means)) * (np.trace(sample) / len(means))
+    return (1 - SHRINKAGE) * means + SHRINKAGE * means.mean(), (1 - SHRINKAGE) * sample + SHRINKAGE * target
+
+
+def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> FloatArray:
+    """Return the [N] maximiser of means'w - w'covariance w in the boxes of `sides`, [N] of +1, -1 or 0; `covariance` is positive
+    definite, or negligible against the means.
+
+    With u = |w| it is a least-squares problem in bounds, |R u - b|^2 where R'R = covariance and 2 R'b = means, each with the signs
+    of the sides, which an active-set method solves exactly.
+    """
+    from scipy.optimize import lsq_linear  # noqa: PLC0415 - only where weights are optimised
+
+    chosen = np.flatnonzero(sides)
+    weights = np.zeros(len(sides))
+    if not len(chosen):
+        return weights
+    signs = sides[chosen]
+    gains, risks = signs * means[chosen], np.outer(signs, signs) * covariance[np.ix_(chosen, chosen)]
+    size = float(np.trace(risks)) / len(chosen)
+    if size <= 1e-12 * np.abs(gains).max():
+        weights[chosen] = signs * (gains > 0)
+        return weights
+    root = np.linalg.cholesky(risks / size)
+    wanted = np.linalg.solve(root, gains / size) / 2.0
+    found = lsq_linear(root.T, wanted, (0.0, 1.0), method="bvls", tol=1e-15, max_iter=100 * len(chosen))
+    weights[chosen] = signs * np.clip(found.x, 0.0, 1.0)
+    return weights
+
+
+def scaled(raw: FloatArray) -> FloatArray:
+    """Return [N] weights in proportion to `raw` whose sizes sum to 1 in whole millionths, the largest taking the remainder; zeros
+    where all are negligible.
+    """
+    sizes = np.where(np.abs(raw) < _NEGLIGIBLE, 0.0, np.abs(raw))
+    if not sizes.any():
+        return sizes
+    parts = np.rint(sizes / sizes.sum() * _PARTS).astype(np.int64)
+    parts[parts.argmax()] += _PARTS - parts.sum()
+    return np.where(parts > 0, np.sign(raw) * parts / _PARTS, 0.0)
+
+
+def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray:
+    """Return the [N] weights, shares of NAV, of the sides decided on ([N] of +1, -1 or 0) after `closes` ([T, N]; days on which an
+    asset has none are left out).
+    """
+    known = closes[np.isfinite(closes).all(axis=1)]
+    if rule == "equal" or len(known) < LEAST_PRICES:
+        return scaled(sides.astype(np.float64))
+    return scaled(box_optimum(*moments(known), sides))
+
+
+@dataclass(frozen=True)
+class PortfolioRebuild:
+    """What decisions at one close come to. Implements `ktdeval.harness.Rebuild`."""
+
+    view: MarketView
+    step: int  #: of the episode, whose first decision was so many days before
+    assets: Sequence[int]  #: columns of those shown
+    nav_minor: int  #: at this close
+    rules: MarketRules
+    rule: WeightRule
+
+    def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
+        """Return the targets of the sides; an asset without a close has none."""
+        columns = sorted(self.assets)  # not in the order shown, so that a mask changes no rounding
+        closes = self.view.adjusted_close[max(0, self.view.day - self.step - _BEFORE) :, columns]
+        found = weights(closes, np.array([sides.get(column, 0) for column in columns]), self.rule)
+        targets = {}
+        for column, weight in zip(columns, found.tolist(), strict=True):
+            if np.isfinite(close := float(self.view.close[self.view.day, column])):
+                price, wanted = int(np.floor(close * self.rules.scales[column].ticks_per_unit + 0.5)), round(weight * _SPARE, 9)
+                targets[column] = Target(wanted, target_steps(wanted, self.nav_minor, price, self.rules.terms[column]))
+        return targets

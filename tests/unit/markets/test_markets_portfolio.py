@@ -1,0 +1,158 @@
+"""Weights of a portfolio: worked by hand, against other solvers, and as orders that are all filled."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.optimize import minimize
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness import HarnessConfig, StanceForm
+from ktdeval.market import Instrument
+from ktdeval.masking import Lens, MaskConfig
+from ktdeval.registry import load_plugins
+from ktdeval.trading import AccountConfig, MarketRules, MarketTape
+from ktdeval.trading.account import open_account
+from ktdeval.trading.executor import settle
+from ktdeval_markets.portfolio import PortfolioRebuild, WeightRule, box_optimum, moments, scaled, weights
+from ktdeval_markets.task import MarketTask
+from trading_market import make_market
+
+COIN = Instrument("crypto", "USD", "frictionless")
+MEANS, COVARIANCE = np.array([0.03, 0.01]), np.array([[0.02, 0.01], [0.01, 0.03]])
+
+
+@pytest.mark.parametrize(
+    ("sides", "times", "optimum", "weighed"),
+    [
+        ((1, -1), 1, (0.8, -0.1), (0.888889, -0.111111)),  # both inside: half the inverse covariance times the means
+        ((1, 1), 1, (0.75, 0), (1, 0)),  # the second is against its side, and the first alone is m / 2s
+        ((-1, 1), 1, (0, 1 / 6), (0, 1)),
+        ((0, 1), 1, (0, 1 / 6), (0, 1)),
+        ((-1, -1), 1, (0, 0), (0, 0)),  # both are against their sides
+        ((0, 0), 1, (0, 0), (0, 0)),
+        ((1, 1), 10, (1, 1), (0.5, 0.5)),  # (8, -1) without bounds; with the first at 1 the second is 4/3
+        ((1, 1), 4, (1, 1 / 3), (0.75, 0.25)),
+    ],
+)
+def test_optima_of_two_assets_worked_by_hand(sides: Any, times: float, optimum: Any, weighed: Any) -> None:
+    found = box_optimum(times * MEANS, COVARIANCE, np.array(sides))
+    assert found == pytest.approx(optimum, abs=1e-12)
+    assert scaled(found).tolist() == list(weighed)
+
+
+def test_moments_are_shrunk_towards_the_mean_of_all_and_their_average_variance() -> None:
+    means, covariance = moments(np.array([[100.0, 100.0], [110.0, 90.0], [121.0, 99.0]]))  # returns .1, .1 and -.1, .1
+    assert means == pytest.approx([0.095, 0.005], abs=1e-14)
+    assert covariance == pytest.approx(np.array([[0.001, 0.0], [0.0, 0.019]]), abs=1e-14)
+    assert weights(np.cumprod(np.full((9, 1), 1.01), axis=0), np.array([1]), "optimised").tolist() == [1.0]  # no variance
+
+
+def prices(chance: np.random.Generator, days: int, n: int) -> Any:
+    common = np.eye(n) + chance.uniform(-0.3, 0.6, (n, n))
+    moves = chance.standard_normal((days, n)) @ common * chance.uniform(0.002, 0.04, n) + chance.normal(0, 0.004, n)
+    return 100.0 * np.exp(np.cumsum(moves, axis=0))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    n = 1 + seed % 5
+    closes, sides = prices(chance, 8 + seed, n), chance.choice([-1, 0, 1, 1, -1], n)
+    means, covariance = moments(closes)
+    found = box_optimum(means, covariance, sides)
+
+    def worth(some: Any) -> Any:
+        return some @ means - ((some @ covariance) * some).sum(axis=-1)
+
+    boxes = [(min(side, 0), max(side, 0)) for side in sides.tolist()]
+    other = minimize(
+        lambda w: -1e3 * worth(w), found * 0.0, jac=lambda w: -1e3 * (means - 2 * covariance @ w), bounds=boxes, method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )  # fmt: skip
+    assert other.x == pytest.approx(found, abs=2e-4)
+    grid = np.array(list(itertools.product(*(np.linspace(low, high, 11 if low != high else 1) for low, high in boxes))))
+    assert max(worth(other.x), worth(grid).max()) <= worth(found) + 1e-12
+    slope = sides * (means - 2 * covariance @ found)  # in the direction of the side
+    for size, side, gain in zip(np.abs(found), sides, slope / np.abs(means).max(), strict=True):
+        assert 0 <= size <= abs(side)
+        assert not side or (gain <= 1e-12 if size < 1e-9 else gain >= -1e-12 if size > 1 - 1e-9 else abs(gain) <= 1e-12)
+    whole = weights(closes, sides, "optimised")
+    assert np.rint(np.abs(whole) * 1e6).sum() == (1_000_000 if (np.abs(found) > 1e-7).any() else 0)
+    assert (whole * sides >= 0).all()
+    order = chance.permutation(n)  # neither rounding nor the order of assets shows
+    again = weights((closes * (1 + 1e-13 * chance.standard_normal(closes.shape)))[:, order], sides[order], "optimised")
+    assert again == pytest.approx(whole[order], abs=1.1e-6)
+    assert weights(closes * (1 + 1e-13), sides, "optimised").tolist() == whole.tolist()
+
+
+def test_equal_weights_and_fewer_than_seven_closes() -> None:
+    closes, sides = prices(np.random.default_rng(1), 7, 4), np.array([1, -1, 0, 1])
+    equal = [0.333334, -0.333333, 0.0, 0.333333]
+    assert weights(closes, sides, "equal").tolist() == equal
+    assert weights(closes[1:], sides, "optimised").tolist() == equal
+    optimised = weights(closes, sides, "optimised").tolist()
+    assert optimised != equal
+    gaps = np.insert(closes, 3, [np.nan, 1.0, 1.0, 1.0], axis=0)  # a day on which one has no close
+    assert weights(gaps, sides, "optimised").tolist() == optimised
+    assert weights(gaps[1:], sides, "optimised").tolist() == equal
+    assert weights(closes, sides * 0, "equal").tolist() == [0.0] * 4
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    rule=st.sampled_from(["optimised", "equal"]),
+    hold=st.sampled_from(["flat", "keep"]),
+    start=st.floats(0.01, 50_000),
+)
+def test_every_order_is_filled_whole_and_leaves_the_weights_of_the_day(
+    seed: int, rule: WeightRule, hold: Any, start: float
+) -> None:
+    chance = np.random.default_rng(seed)
+    closes = np.round(start * np.cumprod(chance.uniform(0.85, 1.18, (20, 4)), axis=0), 6)
+    names = ("AAA", "BBB", "CCC", "DDD")
+    market = make_market(names, closes.tolist(), instruments=(COIN,) * 4)
+    config = AccountConfig(initial_cash=1_000_000, max_positions=4, max_weight=1.0).rules("test")
+    tape, rules = MarketTape.from_snapshot(market, config), MarketRules.of(market, config)
+    form = StanceForm(HarnessConfig(), Lens(MaskConfig("bright"), 1, market, 0), 1.0, hold, True)
+    account, nav, decided = open_account(config), 1_000_000_00, [0] * 4
+    for row in range(9, 19):
+        view = market.as_of(row)
+        form.today(range(4), account.positions, PortfolioRebuild(view, row - 9, (2, 0, 3, 1), nav, rules, rule))
+        said = chance.choice(["BUY", "SELL", "HOLD"], 4).tolist()
+        items = [
+            {"stock_id": name, "decision": what, "confidence": 0.6, "reason": "because it fits"} for name, what in zip(names, said)
+        ]
+        done = form.read(json.dumps({"decisions": items, "overall_reason": "so"})).submission
+        assert done.action is not None
+        day = settle(account, tape.day(row + 1), done.action, row)
+        assert [outcome.status for outcome in day.outcomes] == ["filled"] * len(done.action)
+        held = {asset: int(np.sign(position.shares)) for asset, position in account.positions.items()}
+        kept = [held.get(asset, 0) if hold == "keep" else 0 for asset in range(4)]
+        decided = [{"BUY": 1, "SELL": -1, "HOLD": kept[asset]}[what] for asset, what in enumerate(said)]
+        wanted = weights(closes[2 : row + 1], np.array(decided), rule)
+        units = [day.after.positions[asset].shares / 1e8 if asset in day.after.positions else 0.0 for asset in range(4)]
+        assert np.array(units) * closes[row] / (nav / 100) == pytest.approx(wanted, abs=3e-6)
+        account, nav = day.after, day.nav_minor
+        if nav < 10_000_000:
+            break
+
+
+def test_a_rebuilt_portfolio_wants_decisions_and_the_whole_nav() -> None:
+    made = load_plugins().make_task("investorbench_portfolio")
+    assert isinstance(made, MarketTask)
+    config = made._config
+    with pytest.raises(
+        ConfigError, match=r"weights: those of decisions, which sum to 1; set answers: stances, trading.max_weight: 1"
+    ):
+        dataclasses.replace(config, answers="orders").check("x")
+    with pytest.raises(ConfigError, match="max_weight"):
+        dataclasses.replace(config, trading=dataclasses.replace(config.trading, max_weight=0.5)).check("x")
+    assert list(made.describe()["prompts"]) == ["prompts/portfolio.md", "weights.yaml", "prompts/user.md", "wording.yaml"]  # type: ignore[call-overload]

@@ -3,7 +3,8 @@
 `paper`: r_t = side_t · ln(p_t / p_t-1), side_t = +1 for a holding, −1 for a short, 0 for none, over the asset's days with a price;
 a missing one is skipped. CR = Σ r; AV = sd(r) · √(days a year), the venue's; SR = (CR / (N / 252)) / AV with N prices, 252 for
 coins too; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t / NAV_t-1), N returns and the
-venue's days a year throughout, MDD of the NAV. Fractions, not per cent.
+venue's days a year throughout, MDD of the NAV. Where several assets were held, `paper` takes ln(NAV_t / NAV_t-1) too, with its
+own years and path; a portfolio that held one asset alone has the figures of that asset. Fractions, not per cent.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ def _returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tuple[Fl
     if not ledger.steps:
         return "no steps"
     codes = {position.code for step in ledger.steps for position in step.positions}
-    if len(codes) > 1:
-        return "several assets were held; the figure is of one"
-    asset = market.asset_index[codes.pop()] if codes else None
-    days = market.days_a_year if asset is None else market.rules[market.venues[asset]].days_a_year
-    if rules == "strict":
+    assets = [market.asset_index[code] for code in codes]
+    years = {market.rules[market.venues[asset]].days_a_year for asset in assets}
+    days = years.pop() if len(years) == 1 else market.days_a_year
+    if rules == "strict" or len(assets) > 1:
         nav = np.array([ledger.initial_cash_minor, *(step.nav_minor for step in ledger.steps)], dtype=np.float64)
         return (np.diff(np.log(nav)), days) if (nav > 0).all() else "the NAV is not positive on a step"
-    if asset is None:
+    if not assets:
         return np.zeros(len(ledger.steps)), days
+    (asset,) = assets
     first = market.day_index(ledger.steps[0].decided_on)
     closes = market.close[first : first + len(ledger.steps) + 1, asset]
     sides = [0.0, *(float(np.sign(sum(position.shares for position in step.positions))) for step in ledger.steps)]
@@ -78,7 +79,7 @@ def _made(name: str, formula: str, unit: str, better: str, source: str = _SOURCE
 _FIGURES = {
     one.name: one
     for one in (
-        _made("ib_cumulative_return", "sum of side*ln(p_t/p_t-1); strict: of ln(NAV_t/NAV_t-1)", "fraction", "higher"),
+        _made("ib_cumulative_return", "sum of side*ln(p_t/p_t-1); strict, several assets: ln(NAV_t/NAV_t-1)", "fraction", "higher"),
         _made("ib_sharpe", "(CR/years)/AV, paper: years = prices/252; strict: returns/days a year", "ratio", "higher"),
         _made("ib_volatility", "sd of the log returns, ddof 1, * sqrt(days a year)", "fraction", "lower"),
         _made("ib_max_drawdown", "max(1 - V/running peak), paper: V = prod(1 + r); strict: V = NAV", "fraction", "lower"),

@@ -83,13 +83,26 @@ def test_what_has_no_value_says_why() -> None:
     none = values(ledger(snapshot, (0, 0)), snapshot)
     assert [none[name].value for name in NAMES] == [0.0, None, 0.0, 0.0]
     assert none["ib_sharpe"].reason == "the returns do not vary"
-    first, second = ledger(snapshot, (1, 1)).steps[0], ledger(snapshot, (1, 1), code="BBB").steps[1]
-    both = values(dataclasses.replace(ledger(snapshot, (1, 1)), steps=(first, second)), snapshot)
-    assert {one.reason for one in both.values()} == {"several assets were held; the figure is of one"}
     steady = values(ledger(snapshot, (1, 1)), snapshot)  # 10 % twice: equal but for rounding
     assert steady["ib_sharpe"].reason == "the returns do not vary"
     lost = values(ledger(snapshot, (1, 1), (100, 0)), snapshot, "strict")
     assert {one.reason for one in lost.values()} == {"the NAV is not positive on a step"}
+
+
+def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper() -> None:
+    snapshot = market(100.0, 110.0, 121.0, instrument=STOCK)
+    navs = (1_100_000, 1_050_000)
+    first, second = ledger(snapshot, (1, 1), navs).steps[0], ledger(snapshot, (1, -1), navs, code="BBB").steps[1]
+    both = dataclasses.replace(ledger(snapshot, (1, 1)), steps=(first, second))
+    found, strict = values(both, snapshot), values(both, snapshot, "strict")
+    up, down = math.log(1.1), math.log(1.05 / 1.1)
+    volatility = abs(up - down) / math.sqrt(2) * math.sqrt(252)
+    assert [found[name].value for name in NAMES] == [
+        pytest.approx(value, rel=1e-12)
+        for value in (math.log(1.05), math.log(1.05) / (3 / 252) / volatility, volatility, -down)  # N is prices: 3
+    ]
+    assert strict["ib_sharpe"].value == pytest.approx(math.log(1.05) / (2 / 252) / volatility, rel=1e-12)
+    assert strict["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
 
 
 @given(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=30))

@@ -1,6 +1,7 @@
 """Where a portfolio's return came from: common, style, industry, selection, and what trading added or cost.
 
-With the weights w held at the previous close (shares of the NAV) and the returns r of the day,
+With the weights w held at the previous close (shares of the NAV, after what was filled at that very close) and the returns r of the
+day,
 
     sum w r  =  common + style + industry + selection           sum w f_0,  sum_k (sum w X_k) f_k,  …,  sum w u
     NAV return  =  sum w r + timing + fees + rounding
@@ -205,16 +206,32 @@ class _Holdings:
 
     @classmethod
     def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:
-        held = [step.positions for step in ledger.steps[:-1]]
-        day = np.repeat(np.arange(1, len(ledger.steps)), [len(positions) for positions in held])
+        before = [[], *([(position.code, position.value_minor) for position in step.positions] for step in ledger.steps[:-1])]
+        held = [_after_fills(pairs, step, ledger) for pairs, step in zip(before, ledger.steps, strict=True)]
+        day = np.repeat(np.arange(len(held)), list(map(len, held)))
         try:
-            asset = np.array([columns[position.code] for positions in held for position in positions], dtype=np.intp)
+            asset = np.array([columns[code] for pairs in held for code, _ in pairs], dtype=np.intp)
         except KeyError as unknown:
             raise DataError(
                 f"attribution: {unknown.args[0]} is held, but is no asset of this snapshot; give the snapshot of the run"
             ) from None
-        value = np.array([position.value_minor for positions in held for position in positions], dtype=np.float64)
+        value = np.array([value for pairs in held for _, value in pairs], dtype=np.float64)
         return cls(day, asset, value / (ledger.nav[day] * float(ledger.minor_per_unit)))
+
+
+def _after_fills(held: list[tuple[str, int]], step: StepRecord, ledger: Ledger) -> list[tuple[str, int]]:
+    """Codes and values in minor units at the close before a step, after those of its fills that are at that close."""
+    fills = [fill for fill in _fills(step) if _is_at_the_close_before(ledger, fill[0])] if ledger.scales else []
+    if not fills:
+        return held
+    values = dict(held)
+    for code, _, notional, is_buy in fills:
+        values[code] = values.get(code, 0) + (notional if is_buy else -notional)
+    return [(code, value) for code, value in values.items() if value]
+
+
+def _is_at_the_close_before(ledger: Ledger, code: str) -> bool:
+    return ledger.fill(code) == "same_close"
 
 
 def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
@@ -260,6 +277,7 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
         (day, code, shares if buy else -shares, -notional if buy else notional)
         for day, step in enumerate(ledger.steps)
         for code, shares, notional, buy in _fills(step)
+        if not _is_at_the_close_before(ledger, code)  # held over the whole day
     ]
     paid = np.array([step.costs_minor for step in ledger.steps], dtype=np.float64)
     if not fills:

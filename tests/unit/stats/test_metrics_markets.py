@@ -157,6 +157,30 @@ def half_in_the_first(snapshot: MarketSnapshot, gain: float) -> Ledger:
     return of(snapshot, ledger_of(steps))
 
 
+def test_what_is_filled_at_the_close_that_was_decided_on_is_held_over_the_whole_day() -> None:
+    # All of the NAV is moved from the second coin to the first at the close before the last day, on which they make 10 and -20 %.
+    snapshot, last = coins((0.1, -0.2)), len(M) + 1
+    first, second = snapshot.codes
+    worth = 100_000_000
+    position = {"code": second, "shares": 1, "locked": 0, "price_ticks": 1, "value_minor": worth}
+    bought = {"notional_minor": worth, "filled": 100, "fee_minor": 0}
+    orders = [order(second, "SELL", **bought), order(first, "BUY", **bought)]
+    steps = [
+        step_record(snapshot, 0, last - 1, positions=[position], cash_minor=0, holdings_minor=worth),
+        step_record(snapshot, 1, last, orders=orders, nav_minor=round(worth * 1.1)),
+    ]
+    made = of(snapshot, ledger_of(steps))
+    filled = dataclasses.replace(made, scales=dict.fromkeys(snapshot.codes, Scale(fill="same_close")))
+    found = attribute(filled, snapshot)
+    np.testing.assert_allclose([found.timing[1], found.returns[1], found.invested[1]], [0.0, 0.1, 1.0], atol=1e-12)
+    np.testing.assert_allclose(found.lines[1].sum(), 0.1, atol=1e-12)
+    np.testing.assert_allclose(found.rounding[1], 0.0, atol=1e-12)
+    # The market made -5 % and the coin moves 1.5 times as much; the rest is selection.
+    np.testing.assert_allclose(found.lines[1][:2], [1.5 * -0.05, 0.1 + 0.075], atol=1e-9)
+    assert panel_metric("total_return").compute(filled, snapshot, "strict").value == pytest.approx(0.1)
+    assert attribution_metric("trading_effect").compute(filled, snapshot, "strict").value == pytest.approx(0.0, abs=1e-12)
+
+
 @pytest.mark.parametrize(
     ("index", "common", "selection"),
     [

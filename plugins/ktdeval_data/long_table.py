@@ -66,6 +66,7 @@ def read_long(params: LongParams) -> RawMarket:
     bars = _clip(bars, params)
     universe = () if params.members else (EVERY_ASSET,)
     known = {code: listing.of(code) for code in {*bars["code"].unique(), *members["code"]}}
+    minutes, left_out = _minutes(params, mappings["minutes"], listing, names, bars)
     raw = RawMarket(
         name=params.name or stem(Path(params.bars)),
         source=params.source or "; ".join((f"long tables {', '.join(files)}", *universe)),
@@ -75,12 +76,12 @@ def read_long(params: LongParams) -> RawMarket:
         members=members,
         assets=listing.assets,
         has_factor=has_factor,
-        notes=(*universe, *notes, *split, *(() if benchmark_code else (NO_INDEX,))),
+        notes=(*universe, *notes, *split, *left_out, *(() if benchmark_code else (NO_INDEX,))),
         names=names,
         instruments=known if set(known.values()) != {Instrument()} else {},
         rules=listing.rules,
         documents=documents_of(params),
-        minutes=_minutes(params, mappings["minutes"], listing, names, bars),
+        minutes=minutes,
     )
     return raw if params.fx is None and params.currency is None else convert(raw, params, mappings["fx"])
 
@@ -104,10 +105,12 @@ def _clip(bars: pd.DataFrame, params: LongParams) -> pd.DataFrame:
     return bars if keep.all() else bars[keep].reset_index(drop=True)
 
 
-def _minutes(params: LongParams, mapping: dict[str, str], listing: Listing, names: pd.DataFrame, bars: pd.DataFrame) -> MinuteBars:
-    """Bars within days of the codes of `bars`, from their first day to their last."""
+def _minutes(
+    params: LongParams, mapping: dict[str, str], listing: Listing, names: pd.DataFrame, bars: pd.DataFrame
+) -> tuple[MinuteBars, tuple[str, ...]]:
+    """Bars within days of the codes of `bars`, from their first day to their last, and a note on what else the file has."""
     if params.minutes is None:
-        return NO_MINUTES
+        return NO_MINUTES, ()
     table = read_minutes(Path(params.minutes), mapping, params.minutes_zone)
     table["code"], table["volume"] = listing.codes(table["code"]), table["volume"] * _VOLUME_UNITS[params.volume_unit]
     table["ends_at"] += np.timedelta64(params.minutes_length, "m")
@@ -116,7 +119,8 @@ def _minutes(params: LongParams, mapping: dict[str, str], listing: Listing, name
     keep = table["code"].isin(bars["code"].unique()) & (days >= bars["date"].min()) & (days <= bars["date"].max())
     if not keep.any():
         raise DataError(f"{params.minutes}: no row is of a code and day of {params.bars}; check its codes and times")
-    return MinuteBars.of(table[keep])
+    left_out = (f"{int((~keep).sum())} of {len(keep)} bars within days are of other codes or days, and left out",)
+    return MinuteBars.of(table[keep]), () if keep.all() else left_out
 
 
 def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing) -> pd.DataFrame:

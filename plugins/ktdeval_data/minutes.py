@@ -26,7 +26,10 @@ def read_minutes(path: Path, mapping: Mapping[str, str], zone: str | None) -> pd
     moments = pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
     faults = {"is no time of a whole minute": moments.isna(), "has no time zone": naive}
     if zone is not None:
-        Close.parse(f"00:00 {zone}")  # refuses an unknown zone
+        try:
+            Close.parse(f"00:00 {zone}")
+        except DataError as error:
+            raise DataError(f"--minutes-zone {zone!r} is no time zone; write one such as America/New_York") from error
         local = moments.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT").dt.tz_convert(None)
         moments = moments.where(~naive, local)
         faults |= {"has no time zone": naive & False, f"is twice or never in {zone} as clocks change": moments.isna()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterator
@@ -56,7 +57,7 @@ def long(desk: Path) -> Path:
     steps = [replace(records.steps[day % DAYS_IN_WINDOW], step=day) for day in range(LONG)]
     talks = [records.talks[day % DAYS_IN_WINDOW] for day in range(LONG)]
     text = make_episode_page(
-        EpisodeRecords(spec, "finished", replace(records.ledger, steps=steps), talks), Surroundings(), Redactor(SECRETS)
+        EpisodeRecords(spec, "finished", dataclasses.replace(records.ledger, steps=steps), talks), Surroundings(), Redactor(SECRETS)
     )
     path = desk / "long.html"
     path.write_text(text)

@@ -87,12 +87,9 @@ class ActionForm:
 
     def read(self, text: str) -> Reading:
         """Like `parse`, with counts."""
-        value = read_json(text)
-        if isinstance(value, Submission):
-            return Reading(value)
-        errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
-        if errors:
-            return Reading(not_of_schema(errors), sum(map(self._is_attempt, _offered_ids(value))))
+        value, feedback = read_valid(text, self._validator)
+        if feedback is not None:
+            return Reading(feedback, sum(map(self._is_attempt, _offered_ids(value))))
         return self._read_orders(value)
 
     def _read_orders(self, value: Mapping[str, Any]) -> Reading:
@@ -139,20 +136,20 @@ def _offered_ids(value: JsonValue) -> list[str]:
     return [str(item) for item in offered if isinstance(item, (str, int)) and not isinstance(item, bool)]
 
 
-def read_json(text: str) -> JsonValue | Submission:
-    """Return what the text holds, or the feedback to what is no JSON, or gives one field two values."""
+def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submission | None]:
+    """Return what the text holds, and None where it follows the schema, else the feedback to what is no JSON (it then holds None),
+    gives one field two values, or breaks the schema.
+    """
     try:
-        return cast(JsonValue, json.loads(text, object_pairs_hook=unique_fields, parse_constant=reject_constant))
+        value = json.loads(text, object_pairs_hook=unique_fields, parse_constant=reject_constant)
     except DoubledFieldError:
         rule = "must have each field once in an object"
     except (ValueError, RecursionError):
         rule = "must be one JSON object, without NaN or Infinity"
-    return problem("bad_json", "(whole)", rule)
-
-
-def not_of_schema(errors: list[ValidationError]) -> Submission:
-    """Return the feedback to a JSON value that breaks its schema: place and rule of each error."""
-    return _invalid("schema", _problems(errors))
+    else:
+        errors = list(islice(validator.iter_errors(value), MAX_PROBLEMS))
+        return value, _invalid("schema", _problems(errors)) if errors else None
+    return None, problem("bad_json", "(whole)", rule)
 
 
 def breaking(breaches: Sequence[Breach]) -> Submission:

@@ -7,21 +7,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
-from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.action import MAX_PROBLEMS, SUBMIT_TOOL, Reading, not_of_schema, problem, read_json
+from ktdeval.harness.action import SUBMIT_TOOL, Reading, problem, read_valid
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.masking.lens import Lens
 from ktdeval.trading.types import Order, Position, Side
 
 HoldRule = Literal["keep", "flat"]  #: What HOLD means: the position stays, or there is none
-_REVERSED = (
-    1 - 1e-6
-)  # of the weight, after the other side: what is owed is rounded up, and a reversal is filled whole or not at all
+# Of the weight, after the other side: what is owed is rounded up, and a reversal is filled whole or not at all.
+_REVERSED = 1 - 1e-6
 _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision for each asset."
 
 
@@ -65,12 +63,8 @@ class StanceForm:
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
-        value = read_json(text)
-        if isinstance(value, Submission):
-            return Reading(value)
-        if errors := list(islice(self._validator.iter_errors(value), MAX_PROBLEMS)):
-            return Reading(not_of_schema(errors))
-        return self._read(value)
+        value, feedback = read_valid(text, self._validator)
+        return self._read(value) if feedback is None else Reading(feedback)
 
     def _read(self, value: Mapping[str, Any]) -> Reading:
         items = value["decisions"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
@@ -13,7 +12,7 @@ from ktdeval.contracts.events import SampleFinished
 from ktdeval.contracts.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.fields import build
-from ktdeval.harness.action import MAX_PROBLEMS, Reading, not_of_schema, read_json
+from ktdeval.harness.action import Reading, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.messages import CallParams, Model, ToolSpec
 from ktdeval.harness.session import GuardedSession, SessionParts
@@ -33,11 +32,8 @@ class AnswerForm:
 
     def read(self, text: str) -> Reading:
         """Return a submission without orders when `text` is an answer, else feedback."""
-        value = read_json(text)
-        if isinstance(value, Submission):
-            return Reading(value)
-        errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
-        return Reading(not_of_schema(errors) if errors else Submission(()))
+        _, feedback = read_valid(text, self._validator)
+        return Reading(feedback or Submission(()))
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,8 @@ def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -
     day, order = view.day, stage.lens.order
     held = {stage.snapshot.asset_index[position.code] for position in (last.positions if last else ())}
     found = [asset for asset in order if (not stage.only or asset in stage.only) and (view.member[day, asset] or asset in held)]
+    if len(found) <= most:
+        return found
     window = slice(max(0, day + 1 - LIQUIDITY_DAYS), day + 1)
     traded = np.nan_to_num(view.volume[window] * view.close[window]).sum(axis=0)
     chosen = set(sorted(found, key=lambda asset: (asset not in held, -traded[asset]))[:most])

@@ -19,7 +19,6 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
-from ktdeval_data.fetch import answers
 from ktdeval_data.fetch.libraries import _Socket
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
@@ -34,14 +33,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with vendor_server() as running:
         yield running
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that were waited; nothing really waits."""
-    seconds: list[float] = []
-    monkeypatch.setattr(answers.time, "sleep", seconds.append)
-    return seconds
 
 
 @pytest.fixture(params=["baostock", "akshare"])

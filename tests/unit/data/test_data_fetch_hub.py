@@ -11,7 +11,6 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot
-from ktdeval_data.fetch import answers
 from ktdeval_data.fetch.hub import _fits
 from vendor_answers import DAYS
 from vendor_hub import COMMITS, TOKEN, HubServer, hub_server
@@ -27,13 +26,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
     with hub_server() as running:
         running.edit = lambda api, params, reply: ()
         yield running
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    seconds: list[float] = []
-    monkeypatch.setattr(answers.time, "sleep", seconds.append)
-    return seconds
 
 
 def fetch(out: Path, server: HubServer, *more: str, name: str = "org/bars") -> list[str]:

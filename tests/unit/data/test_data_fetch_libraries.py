@@ -16,7 +16,6 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot
-from ktdeval_data.fetch import answers
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
 from vendor_answers import COIN_DAYS, DAYS, FIRST, LAST, VendorServer
@@ -31,13 +30,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
     with market_server() as running:
         monkeypatch.setenv("VENDOR_SERVER", running.endpoint)
         yield running
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    seconds: list[float] = []
-    monkeypatch.setattr(answers.time, "sleep", seconds.append)
-    return seconds
 
 
 def forget(name: str) -> None:

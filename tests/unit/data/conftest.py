@@ -1,0 +1,15 @@
+"""What tests of fetching share."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktdeval_data.fetch import answers
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that were waited between requests; nothing really waits."""
+    seconds: list[float] = []
+    monkeypatch.setattr(answers.time, "sleep", seconds.append)
+    return seconds

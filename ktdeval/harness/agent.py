@@ -81,6 +81,9 @@ class StepSession(Protocol):
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
 
+    def keep(self, memory: JsonValue) -> None:
+        """Set the memory that comes back at the next step should a model call of this one fail; the last one counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:

@@ -89,15 +89,17 @@ class GuardedSession:
         self._calls = 0
         self._previous: tuple[Message, ...] = ()
         self._accepted: list[tuple[str, Submission]] = []
+        self._kept: JsonValue = None
         self.counts = StepCounts()  #: of this step so far
         self.exchanges: list[dict[str, JsonValue]] = []  #: conversation of this step so far, as in `TranscriptEntry`
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
         """Let an agent decide this step; where its model call failed, the engine holds. Raises PluginError for no decision."""
+        self._kept = memory
         try:
             decision = agent.decide(observation, self, memory)
         except ModelError:  # counted in `ask` under its kind
-            decision = Decision((), "error", memory=memory)
+            decision = Decision((), "error", memory=self._kept)
         if not isinstance(decision, Decision) or decision.provenance not in PROVENANCES:
             shown = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
             raise PluginError(
@@ -210,6 +212,10 @@ class GuardedSession:
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
         self.counts.fail(kind)
+
+    def keep(self, memory: JsonValue) -> None:
+        """Set the memory that the engine holds with where a model call of this step fails; else that of before the step."""
+        self._kept = memory
 
     def accepted_text(self, decision: Decision) -> str | None:
         """Arguments of the submission that the decision took as it was; None for a hold, or where an agent changed any."""

@@ -5,7 +5,7 @@ import pytest
 
 from ktdeval.errors import LeakError, ModelError
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.agent import Decision, HarnessConfig, StepSession
+from ktdeval.harness.agent import Decision, HarnessConfig, Observation, StepSession
 from ktdeval.harness.arguments import AssetArg
 from ktdeval.harness.messages import (
     MAX_REPLY_CHARS,
@@ -179,6 +179,22 @@ def test_usage_finish_reasons_failed_calls_and_forced_submissions_are_counted():
     assert session.counts.submissions == 3
     assert session.exchanges[-1]["error"] == "timeout"
     assert "reply" not in session.exchanges[-1]
+
+
+@pytest.mark.parametrize(("kept", "expected"), [((), {"day": 1}), (({"day": 2}, {"day": 3}), {"day": 3}), ((None,), None)])
+@pytest.mark.parametrize("fails", [True, False])
+def test_memory_that_was_kept_stands_where_the_model_call_fails(kept, expected, fails):
+    session, _ = desk_of(ModelError("timeout", "no answer in 120 s") if fails else Reply("hm"))
+
+    class Keeping:
+        def decide(self, observation, session, memory):
+            for each in kept:
+                session.keep(each)
+            session.ask(ModelRequest(HELLO))
+            return Decision((), "fallback", memory="decided")
+
+    decision = session.decide(Keeping(), Observation(0, "s", "u"), {"day": 1}).decision
+    assert (decision.provenance, decision.memory) == (("error", expected) if fails else ("fallback", "decided"))
 
 
 def test_the_transcript_holds_each_message_once_as_it_was_sent():

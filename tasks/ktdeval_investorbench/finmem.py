@@ -85,18 +85,21 @@ class FinmemAgent:
         self._rules = parameter_set(self._params.parameters)
         self._embed = embedder or HashingEmbedder()
         self._words = _wordings()
+        self._profile = "stream_profile" if self._rules.one_score else "profile"
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: the model call failed; StoreError: `memory` is not this agent's."""
         state = AgentState() if memory is None else from_plain(memory, AgentState, "memory of the agent finmem")
         remembered = LayeredMemory(self._rules, state.memory, self._params.seed, self._embed)
-        if memory is not None:  # steps whose model call failed passed without it
+        if memory is not None:  # a step whose model call failed passed without it
             remembered.end_step(max(0, observation.step - state.step - 1))
         sight = Sight.of(observation)
         self._observe(state, sight, remembered)
+        state.memory, state.step = remembered.to_json(), observation.step - 1  # should the model call fail, this step is aged next
+        session.keep(to_plain(state))
         recalled = remembered.recall(self._words["query"].format(assets=self._assets(sight)))
         messages = [
-            Message("system", f"{self._words['profile']}\n\n{observation.system}"),
+            Message("system", f"{self._words[self._profile]}\n\n{observation.system}"),
             Message("user", f"{self._prompt(state, recalled)}\n\n{observation.user}"),
         ]
         decision = decide_in_phases(messages, session, None)

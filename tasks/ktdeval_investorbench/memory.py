@@ -2,6 +2,9 @@
 
 A memory scores recency e^(−age/Q) + importance (capped at 100, /100) + cosine to the query. After every step it is a step older and
 its importance decays; it is purged below a recency of 0.05 or an importance of 5, and moves between layers by its importance.
+
+The set `generative_agents` is the ablation of the layers (Park et al. 2023): one stream, in which recency since the last recall,
+importance and cosine are each scaled to [0, 1] over all memories and added; nothing decays, is purged or credited.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from ktdeval.typed import Value, from_plain, to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_investorbench.embedding import Embedder, HashingEmbedder, Vectors
 
-Layer = Literal["short", "mid", "long", "reflection"]
+Layer = Literal["short", "mid", "long", "reflection", "stream"]
 
 LEAST_RECENCY, LEAST_IMPORTANCE, MOST_IMPORTANCE = 0.05, 5.0, 100.0
 NEAR_EQUAL = 0.95  #: cosine from which a reflection says nothing new
@@ -32,12 +35,15 @@ ORDER: tuple[Layer, ...] = ("short", "mid", "long")  #: layers that memories mov
 _DIGITS = 5  # of a score: sums of float32 differ beyond them from machine to machine
 
 
+Draws = tuple[tuple[float, float], ...]  # importances that a new memory starts with, and their probabilities
+
+
 class LayerRule(Value):
     """Rules of a layer."""
 
     stability: float  #: Q of the recency, steps
     decay: float  #: factor of the importance at each step
-    importance: tuple[tuple[float, float], ...]  #: what a new memory starts with, and its probability
+    importance: Draws = ()  #: none where the set has them by what a memory is
     promote: float = math.inf  #: importance from which a memory moves a layer deeper
     demote: float = 0.0  #: importance below which it moves a layer back
 
@@ -45,7 +51,7 @@ class LayerRule(Value):
 class FeedbackRule(Value):
     """Credit of the memories that a decision named."""
 
-    kind: Literal["gain", "count", "sign"]
+    kind: Literal["gain", "count", "sign", "none"]
     points: float
     look_back: int  #: steps after which the outcome of a decision counts as known
 
@@ -53,9 +59,12 @@ class FeedbackRule(Value):
 class ParameterSet(Value):
     """One source's parameters."""
 
-    layers: dict[Layer, LayerRule]  #: without `reflection`, reflections go to `long`
+    layers: dict[Layer, LayerRule]  #: without `reflection`, reflections go to `long`; other layers that are not here, to the last
     feedback: FeedbackRule
     top: int  #: memories recalled from each layer
+    one_score: bool = False  #: scored by `scaled_scores`; a recall makes a memory new again, and nothing is purged
+    #: by the layer that a memory would go to, where that is not here
+    importance: dict[Layer, Draws] = msgspec.field(default_factory=dict)
 
 
 class Memory(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,7 +73,7 @@ class Memory(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     text: str
     importance: float
-    age: int = 0  #: steps since it was made, or promoted
+    age: int = 0  #: steps since it was made, or promoted; in a set with `one_score` since it was made or recalled
     count: int = 0  #: gains less losses of decisions that named it
 
 
@@ -94,6 +103,16 @@ def recency(age: int, stability: float) -> float:
 def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float) -> Vectors:
     """Return [memories] scores from ages in steps, importances and cosines to the query, [memories] each."""
     total = np.exp(-ages / np.float32(stability)) + np.minimum(importances, MOST_IMPORTANCE) / MOST_IMPORTANCE + relevancies
+    rounded: Vectors = np.round(total, _DIGITS).astype(np.float32)
+    return rounded
+
+
+def scaled_scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float) -> Vectors:
+    """Return [memories] sums of recency, importance and cosine, each scaled to [0, 1] over the memories (all 0 where equal)."""
+    total = np.zeros(len(ages), np.float32)
+    for part in (np.exp(-ages / np.float32(stability)), importances, np.round(relevancies, _DIGITS)):
+        least, most = (float(part.min()), float(part.max())) if len(part) else (0.0, 0.0)
+        total += (part - np.float32(least)) / np.float32(most - least) if most > least else 0
     rounded: Vectors = np.round(total, _DIGITS).astype(np.float32)
     return rounded
 
@@ -130,41 +149,44 @@ class LayeredMemory:
         return to_plain(self.state)
 
     def add(self, layer: Layer, text: str) -> str:
-        """Remember a text; returns its id."""
+        """Remember a text in a layer, or in the last one of a set without that layer; returns its id."""
         self.state.made += 1
+        home = self._home(layer)
         drawn = derive_seed("importance", self._seed, layer, self.state.made, text, bits=53) / 2**53
-        initial = self.rules.layers[layer].importance
+        initial = self.rules.importance.get(layer, self.rules.layers[home].importance)
         place = bisect.bisect_right(list(itertools.accumulate(chance for _, chance in initial)), drawn)
         importance, _ = initial[min(place, len(initial) - 1)]
-        self.state.layers[layer].append(Memory(f"M{self.state.made}", text, importance))
+        self.state.layers[home].append(Memory(f"M{self.state.made}", text, importance))
         self._count("added")
         return f"M{self.state.made}"
 
     def add_reflection(self, text: str) -> str | None:
         """Remember a reflection; None where one of its layer says nearly the same (cosine of at least 0.95)."""
         layer: Layer = "reflection" if "reflection" in self.rules.layers else "long"
-        known = self._vectors(self.state.layers[layer])
+        known = self._vectors(self.state.layers[self._home(layer)])
         if len(known) and float(np.max(known @ self._embed([text])[0])) >= NEAR_EQUAL:
             self._count("near_equal")
             return None
         return self.add(layer, text)
 
     def recall(self, query: str) -> dict[Layer, list[Memory]]:
-        """Return the best memories of each layer for a query, the best first."""
-        vector = self._embed([query])[0]
+        """Return the best memories of each layer for a query, the best first. Under `one_score` this makes them new again."""
+        vector, scored = self._embed([query])[0], scaled_scores if self.rules.one_score else scores
         recalled = {}
         for layer, rule in self.rules.layers.items():
             memories = self.state.layers[layer]
             ages = np.array([memory.age for memory in memories], np.float32)
             importances = np.array([memory.importance for memory in memories], np.float32)
-            values = scores(ages, importances, self._vectors(memories) @ vector, rule.stability)
+            values = scored(ages, importances, self._vectors(memories) @ vector, rule.stability)
             recalled[layer] = [memories[place] for place in best(values, self.rules.top)]
+            for memory in recalled[layer] if self.rules.one_score else ():
+                memory.age = 0
         return recalled
 
     def credit(self, ids: Sequence[str], sign: int) -> None:
         """Feed back the outcome (1 a gain, −1 a loss, 0 neither) to memories that a decision named, if still remembered."""
         rule, named = self.rules.feedback, frozenset(ids)
-        if not sign or (rule.kind == "gain" and sign < 0):
+        if not sign or rule.kind == "none" or (rule.kind == "gain" and sign < 0):
             return
         for memory in itertools.chain(*self.state.layers.values()):
             if memory.id in named:
@@ -186,6 +208,8 @@ class LayeredMemory:
             memory.importance *= rule.decay
 
     def _purge(self) -> None:
+        if self.rules.one_score:
+            return
         for layer, rule in self.rules.layers.items():
             memories = self.state.layers[layer]
             kept = [
@@ -198,7 +222,7 @@ class LayeredMemory:
 
     def _flow(self) -> None:
         """One pass over the layers, the shallowest first. Only a promotion makes a memory new again."""
-        for place, layer in enumerate(ORDER):
+        for place, layer in enumerate(() if self.rules.one_score else ORDER):
             rule, kept = self.rules.layers[layer], []
             for memory in self.state.layers[layer]:
                 if memory.importance >= rule.promote:
@@ -214,6 +238,9 @@ class LayeredMemory:
 
     def _ruled(self) -> Iterator[tuple[LayerRule, Memory]]:
         return ((rule, memory) for layer, rule in self.rules.layers.items() for memory in self.state.layers[layer])
+
+    def _home(self, layer: Layer) -> Layer:
+        return layer if layer in self.rules.layers else list(self.rules.layers)[-1]
 
     def _vectors(self, memories: Sequence[Memory]) -> Vectors:
         return self._embed([memory.text for memory in memories])

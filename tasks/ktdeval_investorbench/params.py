@@ -38,7 +38,9 @@ class TwinParams:
 class FinmemParams:
     """How the agent `finmem` remembers."""
 
-    parameters: Literal["paper", "finmem", "investorbench"] = option("paper", help="parameter set of the memory")
+    parameters: Literal["paper", "finmem", "investorbench", "generative_agents"] = option(
+        "paper", help="parameter set of the memory; generative_agents: one stream under one score, without layers"
+    )
     character: Literal["seeking", "averse", "self_adaptive"] = option(
         "self_adaptive", help="attitude to risk; self_adaptive: averse after a loss over `adaptive_days`, else seeking"
     )

@@ -19,7 +19,7 @@ def words(parameters: str, task: str, data: str, out: Path, *more: str) -> tuple
     return (*AGENT, "--agent-args", f"parameters={parameters}", "--tasks", task, "--data", data, "--out", out, *more)
 
 
-@pytest.mark.parametrize("parameters", ["paper", "finmem", "investorbench"])
+@pytest.mark.parametrize("parameters", ["paper", "finmem", "investorbench", "generative_agents"])
 def test_killed_after_200_steps_and_resumed_it_equals_an_uninterrupted_run(parameters: str, tmp_path: Path) -> None:
     told = (parameters, "investorbench_btc", "synthetic_investorbench")
     assert ktdeval(*words(*told, tmp_path / "whole"), cwd=tmp_path).code == 0
@@ -35,8 +35,11 @@ def test_killed_after_200_steps_and_resumed_it_equals_an_uninterrupted_run(param
     counts = trace[-1]["counts"]
     print(parameters, counts, {layer: len(held) for layer, held in trace[-1]["layers"].items()})
     assert len(trace) == DIES_AFTER + 1
-    assert min(counts[what] for what in ("purged", "promoted", "demoted", "credited")) > 0
-    assert counts["added"] - counts["purged"] == sum(len(held) for held in trace[-1]["layers"].values())
+    if parameters == "generative_agents":
+        assert counts.keys() <= {"added", "near_equal"}
+    else:
+        assert min(counts[what] for what in ("purged", "promoted", "demoted", "credited")) > 0
+    assert counts["added"] - counts.get("purged", 0) == sum(len(held) for held in trace[-1]["layers"].values())
     for before, after in zip(trace, trace[1:], strict=False):  # noqa: RUF007
         assert all(after["counts"][what] >= count for what, count in before["counts"].items())
 

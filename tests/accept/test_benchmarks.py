@@ -44,7 +44,7 @@ PRINTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "bench_memory.py": (
         ("--memories", "300", "--floats", "8", "--texts", "20", "--repeats", "1"),
-        (r"^retrieval over 300 memories of 8 floats: [\d.]+ ms\nmemory of 20 texts: ",),
+        (r"^retrieval over 300 memories of 8 floats: [\d.]+ ms, by one score [\d.]+ ms\nmemory of 20 texts: ",),
     ),
     "bench_documents.py": (("--sizes", "300,600"), (r"^ +600 items: import .* peak MiB \d+", "^exponents: import ")),
     "bench_growth.py": (

@@ -44,6 +44,9 @@ class Session:
     def count_failure(self, kind: str) -> None:
         """Nothing is counted here."""
 
+    def keep(self, memory: Any) -> None:
+        self.kept = memory
+
 
 def observation(step: int, *news: tuple[str, str], nav: float = 100.0, change: float = 1.0) -> Observation:
     """A day's observation with documents (kind, text)."""
@@ -62,7 +65,8 @@ def play(*days: tuple[Observation, str | None], agent: FinmemAgent = AGENT) -> t
             decision = agent.decide(seen, session, memory)  # type: ignore[arg-type]
             memory = json.loads(json.dumps(decision.memory))
             ends.append(decision.provenance)
-        except ModelError:  # the engine keeps the memory of before
+        except ModelError:
+            memory = json.loads(json.dumps(session.kept))
             ends.append("error")
         prompts.append(session.asked[0].messages[1].content)
     return prompts, ends, memory
@@ -83,6 +87,18 @@ def test_what_is_remembered_is_in_the_next_prompt_by_layer_with_ids() -> None:
     assert [one["ids"] for one in memory["pending"]] == [["M1"], ["M3"]]  # what was not shown gets no credit
     without, *_ = play((observation(0), "I buy for the rain"), (observation(1), "again"))
     assert without[1] != prompts[1]
+
+
+def test_one_stream_shows_its_memories_in_one_part() -> None:
+    agent = FinmemAgent(FinmemParams(parameters="generative_agents"))
+    first = observation(0, ("news", "It rained."), ("annual report", "A good year."))
+    prompts, ends, memory = play((first, "rain [memory: M2]"), (observation(1), None), (observation(2), "again"), agent=agent)
+    assert ends == ["model", "error", "model"]
+    assert prompts[2].count("## ") == 1
+    part = prompts[2].partition("## Memories\n\n")[2].partition("\n\n")[0]
+    assert sorted(line.partition(":")[0] for line in part.splitlines()) == ["- M1", "- M2", "- M3"]
+    assert [one["age"] for one in held(memory, "stream")] == [1, 1, 1, 1, 1]
+    assert memory["memory"]["counts"] == {"added": 5}  # two documents, two reasons and an outcome
 
 
 def test_the_state_of_the_day_stays_readable_whatever_a_memory_holds() -> None:
@@ -109,11 +125,16 @@ def test_named_memories_are_credited_by_the_outcome_after_the_look_back(nav: flo
 
 
 def test_no_decision_is_invented_and_memory_goes_on_over_failures() -> None:
-    days = [(observation(0, ("news", "It rained.")), ""), (observation(1), None), (observation(2), "sun")]
-    _, ends, memory = play(*days)
-    assert ends == ["fallback", "error", "model"]
-    assert held(memory, "short")[0]["importance"] == pytest.approx(50 * 0.92**3)  # also the failed step passed
-    assert [one["text"] for one in held(memory, "reflection")] == ["day_+2, reflection: sun"]
+    failed = (observation(1, ("news", "It snowed."), nav=90), None), (observation(2), None)
+    days = [(observation(0, ("news", "It rained.")), ""), *failed, (observation(3), "sun")]
+    prompts, ends, memory = play(*days)
+    assert ends == ["fallback", "error", "error", "model"]
+    assert [(one["text"], one["importance"], one["age"]) for one in held(memory, "short")] == [
+        ("day_+0, news: It rained.", pytest.approx(50 * 0.92**4), 4),  # failed steps passed too
+        ("day_+1, news: It snowed.", pytest.approx(50 * 0.92**3), 3),  # and what they showed is remembered
+    ]
+    assert "It snowed." in prompts[3]
+    assert [one["text"] for one in held(memory, "reflection")] == ["day_+3, reflection: sun"]
     assert len(memory["pending"]) == 1
 
 

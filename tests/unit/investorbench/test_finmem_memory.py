@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval_investorbench.embedding import HashingEmbedder
-from ktdeval_investorbench.memory import LayeredMemory, Memory, best, parameter_set, recency, scores
+from ktdeval_investorbench.memory import LayeredMemory, Memory, best, parameter_set, recency, scaled_scores, scores
 
 SETS = ("paper", "finmem", "investorbench")
 
@@ -47,6 +47,38 @@ def test_a_score_is_recency_and_capped_importance_and_cosine() -> None:
     assert best(found, 2) == [2, 0]
     assert best(np.array([1, 2, 2, 0, 2], np.float32), 2) == [1, 2]  # of equal ones the earlier
     assert best(np.zeros(0, np.float32), 5) == []
+
+
+def test_one_score_scales_each_part_over_all_memories() -> None:
+    # recency .995^age: 1, .9511, .9046; scaled 1, .4875, 0. Importance 4, 8, 6: 0, 1, .5. Cosine .2, .2, .7: 0, 0, 1
+    ages, importances = np.array([0, 10, 20], np.float32), np.array([4, 8, 6], np.float32)
+    rule = parameter_set("generative_agents").layers["stream"]
+    found = scaled_scores(ages, importances, np.array([0.2, 0.2, 0.7], np.float32), rule.stability)
+    assert found == pytest.approx([1.0, 1.48747, 1.5], abs=2e-5)
+    assert recency(1, rule.stability) == pytest.approx(0.995, abs=1e-12)
+    assert recency(20, rule.stability) == pytest.approx(0.904610, abs=5e-7)
+    assert list(scaled_scores(ages[:1], importances[:1], importances[:1], 1)) == [0.0]  # nothing to tell them apart
+    assert scaled_scores(ages[:0], importances[:0], importances[:0], 1).shape == (0,)
+
+
+def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -> None:
+    held, layered = LayeredMemory(parameter_set("generative_agents"), seed=5), LayeredMemory(parameter_set("paper"), seed=5)
+    for number in range(20):
+        for either in (held, layered):
+            either.add(("short", "mid", "long")[number % 3], f"weather report {number}")  # type: ignore[arg-type]
+    drawn = {found.id: found.importance for memories in layered.state.layers.values() for found in memories}
+    assert {found.id: found.importance * 10 for found in held.state.layers["stream"]} == drawn
+    held.end_step(700)  # .995^700 = .03
+    assert [found.age for found in held.state.layers["stream"]] == [700] * 20
+    recalled = held.recall("weather report 19")["stream"]
+    assert len(recalled) == 15
+    held.credit([found.id for found in recalled], 1)
+    held.end_step()
+    ages = {found.id: found.age for found in held.state.layers["stream"]}
+    assert [ages[found.id] for found in recalled] == [1] * 15
+    assert sorted(ages.values()) == [1] * 15 + [701] * 5
+    assert held.add_reflection("what came of it") is not None
+    assert held.state.counts == {"added": 21}
 
 
 @pytest.mark.parametrize(
@@ -178,5 +210,5 @@ def test_vectors_have_unit_length_and_do_not_depend_on_what_else_is_embedded() -
 def test_what_is_no_state_is_refused(state: Any) -> None:
     with pytest.raises(StoreError, match=r"^memory of the agent finmem: "):
         LayeredMemory(parameter_set("paper"), state)
-    with pytest.raises(ConfigError, match="no parameter set 'x'; choose one of paper, finmem, investorbench"):
+    with pytest.raises(ConfigError, match="no parameter set 'x'; choose one of paper, finmem, investorbench, generative_agents"):
         parameter_set("x")

@@ -23,6 +23,7 @@ ORDER_COLUMNS = ("stock_id", "side", "target_weight", "shares", "status", "rule"
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *_PARTS, "volume")
 SESSION_BARS, SESSION_DAYS = 20, 10  #: Most bars of a session, and how many days back its last one is looked for
+HISTORY_COLUMNS = ("stock_id", "day", *_PARTS, "volume")
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
 
 
@@ -39,6 +40,7 @@ class Stage:
     news: int  #: most documents shown; 0: none, and no word of them
     news_days: int  #: days that they may be old
     intraday: int = 0  #: most assets whose last session is shown; 0: none, and no word of it
+    history: int = 0  #: most bars shown of each asset; 0: none, and no word of them
     only: frozenset[int] = frozenset()  #: columns of the assets that the task is about; empty: all
 
     def money(self, minor: int) -> Payload:
@@ -156,6 +158,22 @@ def _session(asset: int, day: int, bars: Any) -> Iterator[Sequence[Payload]]:
         shown = (Price(asset, float(value), day, name) for name, value in prices)
         gone = figure((ends[part[-1]] - start) / (ends[-1] - start) * 100.0, 3)
         yield (AssetRef(asset), DayRef(day), gone, *shown, None if volume is None else Shares(asset, volume, day))
+
+
+def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
+    """Last bars of each asset shown, the oldest first, days without trade left out. Prices and volumes count in shares of the
+    decision's day, so that a split makes no jump and the last bar is that of the assets' table.
+    """
+    rows = list[Sequence[Payload]]()
+    for asset in shown:
+        traded = np.isfinite(view.close[:, asset]) & (view.volume[:, asset] != 0)
+        factors = view.factor[:, asset] / view.factor[view.day, asset]
+        for day in np.flatnonzero(traded)[-stage.history :].tolist():
+            values = ((part, float(getattr(view, part)[day, asset] * factors[day])) for part in _PARTS)
+            prices = (Price(asset, value, day, part) if value == value else None for part, value in values)
+            volume = figure(view.volume[day, asset] / factors[day])
+            rows.append((AssetRef(asset), DayRef(day), *prices, None if volume is None else Shares(asset, volume, day)))
+    return table(HISTORY_COLUMNS, rows)
 
 
 def news(stage: Stage, view: MarketView) -> Payload:

@@ -23,7 +23,8 @@ from ktdeval_markets.portfolio import PortfolioRebuild, WeightRule
 from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
-_TEXTS, _INTRADAY, _WEIGHTS = ("prompts/user.md", "wording.yaml"), "prompts/intraday.md", "weights.yaml"
+_TEXTS, _WEIGHTS = ("prompts/user.md", "wording.yaml"), "weights.yaml"
+_TABLES = {name: f"prompts/{name}.md" for name in ("intraday", "history")}  # tables that an option adds, and their descriptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,13 @@ class MarketConfig(MaskedConfig):
     news: int = option(0, help="most documents shown in a step, the newest ones; 0: none", minimum=0, maximum=200)
     news_days: int = option(5, help="days of the market that a document shown may be old", minimum=1)
     intraday: int | None = option(None, help="most assets whose last session is shown; null: none", minimum=1, leave_out_null=True)
+    history: int | None = option(
+        None,
+        help="most bars shown of each asset, the last ones up to the decision; null: none",
+        minimum=1,
+        maximum=500,
+        leave_out_null=True,
+    )
     assets: tuple[str, ...] = option((), help="codes of the only assets shown and traded; none: all members")
     answers: Literal["orders", "stances"] = option(
         "orders", help="what is submitted: orders, or BUY, SELL or HOLD for each asset shown (`ktdeval.harness.StanceForm`)"
@@ -59,7 +67,7 @@ class MarketConfig(MaskedConfig):
     def texts(self) -> tuple[str, ...]:
         """Names of the files that prompts are made of, the system prompt's first."""
         own = ("prompts/portfolio.md", _WEIGHTS) if self.weights else (f"prompts/{self.answers}.md",)
-        return (*own, *_TEXTS, *(_INTRADAY,) * bool(self.intraday))
+        return (*own, *_TEXTS, *(text for name, text in _TABLES.items() if getattr(self, name)))
 
 
 @cache
@@ -123,7 +131,8 @@ class MarketScene:
             initial_cash=f"{stage.trading.initial_cash:,}",
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
             shorts=words["shorts" if stage.rules.shorts else "long_only"],
-            news=(words["news"] if stage.news else "") + (_text(_INTRADAY).rstrip("\n") if stage.intraday else ""),
+            news=(words["news"] if stage.news else "")
+            + "".join(_text(name).rstrip("\n") for name in _TABLES.values() if name in config.texts),
             hold=words["hold"][config.hold],
             weights=load_yaml(_FOLDER / _WEIGHTS)[config.weights] if config.weights else "",
             sell=words["sell_short" if stage.rules.shorts else "sell_out"],
@@ -152,6 +161,8 @@ class MarketScene:
             shown["news"] = state.news(stage, view)
         if stage.intraday:
             shown["intraday"] = state.intraday(stage, view, last)
+        if stage.history:
+            shown["history"] = state.history(stage, view, listed)
         texts = {"date_label": self.lens.day_handle(view.day), "step": step, "state": self.lens.render_text(shown)}
         return Observation(step, self._system, Template(_text("prompts/user.md")).substitute(texts))
 
@@ -193,7 +204,7 @@ class MarketTask:
         """Open one episode; DataError where the window lies outside the snapshot."""
         config, lens = self._config, self._config.lens(spec, snapshot)
         rules, texts = MarketRules.of(snapshot, self.trading), TextMask(lens, snapshot)
-        most = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", "intraday")}
+        most = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", *_TABLES)}
         stage = Stage(
             lens, snapshot, rules, self.trading, texts, only=frozenset(map(snapshot.asset_index.__getitem__, config.assets)), **most
         )

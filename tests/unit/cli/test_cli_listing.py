@@ -140,6 +140,7 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
     probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind", "rebased"))]
     tool_use = [f"qfinzero_{suite}{way}" for suite in ("calling", "planning") for way in ("", "_text", "_live")]
     single = [f"investorbench_{name}" for name in ("msft", "jnj", "uvv", "hon", "nflx", "btc", "eth", "msft_bright", "btc_bright")]
+    single += [f"{name}_history" for name in single[:7]] + ["investorbench_msft_history_bright"]
     single += ["investorbench_portfolio", "investorbench_portfolio_equal"]
     assert [line.split()[0] for line in lines] == sorted(
         [*trading, *probes, *tool_use, *single, "market_blinded", "market_bright", "market_minutes_blinded", "market_news_blinded"]

@@ -18,6 +18,7 @@ from board_browser import (
     Reader,
     axe_violations,
     changed_site,
+    keep_drawing,
     needs_browser,
     open_browser,
     read_data,
@@ -99,8 +100,8 @@ def draw_all(tab: Any) -> None:
             break
         assert time.monotonic() < deadline, f"never drawn: {waits}"
         time.sleep(0.03)
-        if turn % 100 == 0:  # a browser without a screen may rest: a picture of the page makes it draw a frame
-            tab.context.new_cdp_session(tab).send("Page.captureScreenshot")
+        if turn % 100 == 0:
+            keep_drawing(tab)
     tab.evaluate("scrollTo(0, 0)")
 
 

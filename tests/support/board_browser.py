@@ -36,6 +36,7 @@ PAGES = ("index.html", "task.html", "market.html", "history.html", "about.html")
 """Pages that show something without being told what."""
 
 _READY = "document.getElementById('content')?.childElementCount && !document.getElementById('content').hasAttribute('aria-busy')"
+_DRAWS = "() => new Promise(done => { requestAnimationFrame(() => done(true)); setTimeout(() => done(false), 5000); })"
 _SERIOUS = ("serious", "critical")
 
 needs_browser = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium")
@@ -61,6 +62,7 @@ class Reader:
         self._watch(tab, root)
         tab.goto(root + page)
         wait_until(tab, _READY)
+        keep_drawing(tab)
         return tab
 
     def close(self) -> None:
@@ -140,6 +142,18 @@ def wait_until(tab: Any, condition: str) -> None:
     while not tab.evaluate(f"(() => {{ try {{ return Boolean({condition}) }} catch {{ return false }} }})()"):
         assert time.monotonic() < deadline, f"never true: {condition}"
         time.sleep(0.02)
+
+
+def keep_drawing(tab: Any) -> None:
+    """Load a page again that gets no frames: a browser without a screen now and then leaves a new page without any for good.
+
+    Such a page can't be photographed either, and no script can wake it. What a page shows is in its address, so nothing is lost.
+    """
+    deadline = time.monotonic() + 240
+    while not tab.evaluate(_DRAWS):
+        assert time.monotonic() < deadline, "the browser draws no frame"
+        tab.reload()
+        wait_until(tab, _READY)
 
 
 def read_data(site: Path, name: str) -> Any:

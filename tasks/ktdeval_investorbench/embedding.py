@@ -16,7 +16,7 @@ Vectors = NDArray[np.float32]
 
 _WORD = re.compile(r"\w+")
 _SIZE = 256
-_CACHED = 1 << 15
+CACHED = 1 << 15  #: vectors kept by text
 
 
 class Embedder(Protocol):
@@ -30,7 +30,7 @@ class HashingEmbedder:
     """Signed hashing of words and pairs of words to 256 floats of unit length. The latest vectors are kept, by text."""
 
     def __init__(self) -> None:
-        self._vector = lru_cache(_CACHED)(_hashed)
+        self._vector = lru_cache(CACHED)(_hashed)
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """Return [texts, 256] unit vectors."""

@@ -16,7 +16,8 @@ from ktdeval.harness import Decision, Message, Observation, StepSession, decide_
 from ktdeval.jsonio import JsonValue, loads_strict, sha256_hex
 from ktdeval.typed import from_plain, to_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_investorbench.embedding import Embedder, HashingEmbedder
+from ktdeval_investorbench.embedders import make_embedder
+from ktdeval_investorbench.embedding import Embedder
 from ktdeval_investorbench.memory import Layer, LayeredMemory, Memory, parameter_set
 from ktdeval_investorbench.params import FinmemParams
 
@@ -83,7 +84,7 @@ class FinmemAgent:
     def __init__(self, params: FinmemParams | None = None, embedder: Embedder | None = None) -> None:
         self._params = params or FinmemParams()
         self._rules = parameter_set(self._params.parameters)
-        self._embed = embedder or HashingEmbedder()
+        self._embed = embedder or make_embedder(self._params.embedding, self._params.weights)
         self._words = _wordings()
         self._profile = "stream_profile" if self._rules.one_score else "profile"
 

@@ -46,4 +46,9 @@ class FinmemParams:
     )
     adaptive_days: int = option(3, help="days whose return the self-adaptive character goes by", minimum=1)
     characters: int = option(400, help="most characters kept of a document or a reason", minimum=40)
+    embedding: str = option(
+        "hashing",
+        help="vectors of texts: hashing, or sentence:NAME, a local sentence-transformers model (extra sentence-transformers)",
+    )
+    weights: str = option("", help="hash of that model's files; the error without it names it")
     seed: int = option(0, help="seed that initial importances are drawn from, with each text", minimum=0)

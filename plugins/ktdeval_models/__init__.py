@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import maker
-from ktdeval_models.params import (
-    CalendarParams,
-    ChaosParams,
-    EqualWeightParams,
-    LinearFactorParams,
-    MemoryParams,
-    RandomParams,
-    RankParams,
-)
+from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, MemoryParams, RandomParams, RankParams
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams
 
 if TYPE_CHECKING:
@@ -26,7 +18,7 @@ if TYPE_CHECKING:
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Built-in models need no key, no network and no download; each provider says which extra installs its SDK."""
-    from ktdeval_models.params import rules
+    from ktdeval_models.params import CalendarParams, rules
     from ktdeval_models.remote.params import presets
 
     def provider(name: str, make: Callable[..., Model], summary: str, key: str, params: type) -> Spec:

@@ -91,9 +91,7 @@ class RandomParams:
 class CalendarParams:
     """Parameters of `builtin/turn_of_month`."""
 
-    calendar: str | None = option(
-        None, help="exchange whose sessions make up a month, such as XNYS; null: 24/7 for coins, XNYS for all else"
-    )
+    calendar: str | None = option(None, help="exchange whose sessions make up a month; null: 24/7 for coins, XNYS for all else")
 
 
 @dataclass(frozen=True)

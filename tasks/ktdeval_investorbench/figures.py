@@ -24,8 +24,8 @@ _SOURCE = "InvestorBench §4.1"
 _TRADING_DAYS = 252
 
 
-def _returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tuple[FloatArray, int] | str:
-    """[days] log returns and the days a year of what was traded, or why there are none."""
+def daily_returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tuple[FloatArray, int] | str:
+    """[days] log returns of what was traded, NaN on a day without a price, and the days a year; or why there are none."""
     if not ledger.steps:
         return "no steps"
     codes = {position.code for step in ledger.steps for position in step.positions}
@@ -42,7 +42,9 @@ def _returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tuple[Fl
     closes = market.close[first : first + len(ledger.steps) + 1, asset]
     sides = [0.0, *(float(np.sign(sum(position.shares for position in step.positions))) for step in ledger.steps)]
     known = np.isfinite(closes)
-    return np.array(sides)[known][1:] * np.diff(np.log(closes[known])), days
+    returns = np.full(len(ledger.steps), np.nan)
+    returns[np.flatnonzero(known)[1:] - 1] = np.array(sides)[known][1:] * np.diff(np.log(closes[known]))
+    return returns, days
 
 
 def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet) -> float | str:
@@ -66,11 +68,11 @@ def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet) -> float 
 
 def _made(name: str, formula: str, unit: str, better: str, source: str = _SOURCE) -> FunctionMetric:
     def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        found = _returns(ledger, market, rules)
+        found = daily_returns(ledger, market, rules)
         if isinstance(found, str):
             return MetricValue(None, len(ledger.steps), found)
-        value = _figure(name, *found, rules)
-        n = len(found[0])
+        known = found[0][np.isfinite(found[0])]
+        value, n = _figure(name, known, found[1], rules), len(known)
         return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
     return metric(name, formula=f"{name}/1: {formula}", unit=unit, better=better, source=source)(compute)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import maker
+from ktdeval.lazy import later, maker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,3 +64,9 @@ def ktdeval_agents() -> list[Spec]:
 def ktdeval_metrics() -> list[Spec]:
     """Figures of the paper's tables."""
     return [Spec(name, maker("ktdeval_investorbench.figures:figure", name), summary) for name, summary in FIGURES.items()]
+
+
+@hookimpl
+def ktdeval_commands() -> list[Spec]:
+    """Tables of the paper."""
+    return [Spec("investorbench", later("ktdeval_investorbench.command:investorbench"), "Tables of InvestorBench, of your cards.")]

@@ -53,12 +53,13 @@ def _episode(template: Any, card: Any, windows: Any, cell: tuple[str, int], valu
     window, seed = cell
     first, last = windows[window]
     entry = {"value": None, "n": 5, "reason": "no steps"} if value is None else {"value": value, "n": 5}
-    episode |= {"window": window, "seed": seed, "first_day": first, "last_day": last, "id": _spec(card, windows, cell).id}
+    episode |= {"window": window, "seed": seed, "first_day": first, "last_day": last, "id": card_spec(card, windows, cell).id}
     episode["metrics"]["total_return"] = entry
     return episode
 
 
-def _spec(card: Any, windows: Any, cell: tuple[str, int]) -> EpisodeSpec:
+def card_spec(card: Any, windows: Any, cell: tuple[str, int]) -> EpisodeSpec:
+    """Spec of an episode of a card, whose hash is the episode's id."""
     task = card["task"]
     return EpisodeSpec(
         task=task["name"], task_version=task["version"], task_hash=task["hash"], snapshot=card["snapshot"]["id"],

@@ -1,0 +1,106 @@
+"""Epochs of models: finished episodes of cards by task, window and model, of which InvestorBench's tables are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+from ktdeval.cards import TradingCard, TradingEpisode, load_card, with_args
+from ktdeval.errors import CardError, UsageError
+from ktdeval.stats import RuleSet
+from ktdeval.typed import encode_canonical
+
+FIGURES = ("ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown")
+Median = Literal["trajectory", "figures"]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A finished episode and the card that it stands on."""
+
+    path: Path
+    card: TradingCard
+    episode: TradingEpisode
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """All epochs of a model with its agent and parameters on one task and window, by seed."""
+
+    task: str
+    window: str
+    kind: str  #: model, agent and parameters, as canonical JSON
+    members: tuple[Epoch, ...]
+    label: str = ""  #: what tables call it
+
+    def shown(self, rule: Median) -> tuple[Epoch, ...]:
+        """Epochs that figures rest on: all, or of `trajectory` the one with the median Sharpe ratio; of an even number the lower of
+        the two in the middle, of equal ones that of the lowest seed. Where no epoch has one, cumulative returns are ranked instead.
+        """
+        for name in ("ib_sharpe", "ib_cumulative_return") if rule == "trajectory" else ():
+            if known := sorted(value for epoch in self.members if (value := epoch.episode.metrics[name].value) is not None):
+                middle = known[(len(known) - 1) // 2]
+                return (next(epoch for epoch in self.members if epoch.episode.metrics[name].value == middle),)
+        return self.members
+
+    def figure(self, name: str, rule: Median) -> float | str:
+        """Median of a figure over the epochs shown that have one, or why none has one."""
+        found = [epoch.episode.metrics[name] for epoch in self.shown(rule)]
+        known = [one.value for one in found if one.value is not None]
+        return float(median(known)) if known else "; ".join(sorted({str(one.reason) for one in found}))
+
+
+def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[Epochs]:
+    """Return the epochs on the cards of files and run folders (`RUN/cards/*.json`), whatever their order. `rules`: of cards by it.
+    Raises UsageError, CardError: there is none; cards are by two rule sets; those of one task and window differ in task, market or
+    days, or hold a seed twice; models differ in nothing that could name them.
+    """
+    cards = [(path, card) for path, card in _cards(paths) if rules in (None, card.rules) and card.episodes]
+    if not cards:
+        raise UsageError(f"{paths[0]}: has no finished episode with InvestorBench's figures by {rules or 'any'} rules")
+    if len({card.rules for _, card in cards}) > 1:
+        raise CardError("cards are by both strict and paper rules; choose with --rules")
+    groups: dict[tuple[str, str, str], dict[int, Epoch]] = {}
+    for path, card in sorted(cards, key=lambda found: str(found[0])):
+        kind = encode_canonical([card.model, card.agent, card.call])
+        for episode in card.episodes:
+            epochs = groups.setdefault((card.task.name, episode.window, kind), {})
+            if other := epochs.get(episode.seed):
+                raise CardError(f"{path} and {other.path}: seed {episode.seed} of {card.model.name} stands on both; give one")
+            epochs[episode.seed] = Epoch(path, card, episode)
+    made = [Epochs(*key, tuple(epochs[seed] for seed in sorted(epochs))) for key, epochs in groups.items()]
+    _check_same(made)
+    return sorted(_labelled(made), key=lambda one: (one.task, one.window, one.label))
+
+
+def _cards(paths: Iterable[Path]) -> Iterator[tuple[Path, TradingCard]]:
+    """Trading cards with the figures, each file once; a folder may hold others, a file may not."""
+    files = {file.resolve(): (file, path) for path in paths for file in (path.glob("cards/*.json") if path.is_dir() else [path])}
+    for file, path in files.values():
+        card = load_card(file, None if path.is_dir() else "trading")
+        if isinstance(card, TradingCard) and all(name in card.metrics for name in FIGURES):
+            yield file, card
+        elif file == path:
+            raise UsageError(f"{file}: lacks InvestorBench's figures; `ktdeval score RUN --metrics {','.join(FIGURES)}` adds them")
+
+
+def _check_same(groups: Sequence[Epochs]) -> None:
+    first: dict[tuple[str, str], tuple[Path, str]] = {}
+    for group in groups:
+        for path, card, episode in ((one.path, one.card, one.episode) for one in group.members):
+            days = f"{episode.first_day} … {episode.last_day}"
+            facts = f"config {card.task.hash[:12]} of version {card.task.version}, market {card.snapshot.id[:12]}, {days}"
+            other, theirs = first.setdefault((group.task, group.window), (path, facts))
+            if facts != theirs:
+                raise CardError(f"{path} and {other} can't stand in one table of {group.task}: {facts}; {theirs}")
+
+
+def _labelled(groups: Sequence[Epochs]) -> list[Epochs]:
+    for name in (lambda card: card.model.name, lambda card: f"{with_args(card.model)} {with_args(card.agent)}"):
+        named = [replace(one, label=name(one.members[0].card)) for one in groups]
+        if len({(one.label, one.kind) for one in named}) == len({one.label for one in named}):
+            return named
+    raise CardError("cards of one model and agent differ in parameters of calls alone, such as the temperature; give those of one")

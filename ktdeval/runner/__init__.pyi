@@ -24,4 +24,9 @@ from ktdeval.runner.score import (
 )
 from ktdeval.runner.store import RunFolder as RunFolder, run_of as run_of
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
-from ktdeval.runner.verify import Verification as Verification, verify_card as verify_card, verify_records as verify_records
+from ktdeval.runner.verify import (
+    Verification as Verification,
+    retrace_memories as retrace_memories,
+    verify_card as verify_card,
+    verify_records as verify_records,
+)

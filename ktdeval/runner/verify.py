@@ -19,7 +19,7 @@ from ktdeval.cards.compare import card_difference, first_difference, steps_diffe
 from ktdeval.contracts.scoring import is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
-from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError
+from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError, VerificationError
 from ktdeval.fields import build
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.session import TranscriptEntry
@@ -59,6 +59,25 @@ def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callabl
     for step in range(min(episode.total_steps, len(transcript))):
         model.exchanges = deque(transcript[step].exchanges)
         yield episode.run_step(step)
+
+
+def retrace_memories(folder: RunFolder, spec: EpisodeSpec, plugins: Plugins, snapshot: MarketSnapshot | None) -> list[JsonValue]:
+    """Return the agent's memory after each step of a complete trading episode, by running it once more on the recorded replies.
+
+    Raises KtdevalError where it can't be run; VerificationError: it gives another step than the ledger has.
+    """
+    open_task_files(folder.path, plugins)
+    opener = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, snapshot)
+    memories: list[JsonValue] = []
+    retraced = retrace_episode(folder.load_transcript(spec), lambda model: opener.open(spec, model))
+    for recorded in folder.load_ledger(spec).steps:
+        found = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at false replies
+        given = {} if found is None else to_plain(found.step)
+        if found is None or (difference := value_difference(to_plain(recorded), given)):
+            differs = "the transcript ends before it" if found is None else difference
+            raise VerificationError(f"step {recorded.step}: the replies on record do not give it: {differs}")
+        memories.append(found.memory)
+    return memories
 
 
 @dataclass(frozen=True)

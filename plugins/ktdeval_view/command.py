@@ -20,7 +20,7 @@ from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.jsonio import JsonValue, make_folder, write_atomic
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.runner import RunFolder, recorded_market, retrace_memories
 from ktdeval.trading import Ledger, MarketRules
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import Names, find_names
@@ -38,6 +38,7 @@ _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 @click.option("--episode", metavar="TEXT", help="only episodes with these words in task, window, seed (`seed-1`) or id")
 @click.option("--day", metavar="DAY", help="the day to begin at: its number, `day_+17`, or the date of the decision")
 @click.option("--open", "is_opened", is_flag=True, help="open the index in the browser, or the page where it is one")
+@click.option("--memory", is_flag=True, help="show the agent's memory at each day; it is run again on the recorded replies")
 @click.option("--data", metavar="DATA", help="the market, where it has moved since the run: a snapshot folder or data provider")
 @plugin_option
 def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_opened: bool, **sources: Any) -> None:
@@ -52,7 +53,7 @@ def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_o
     plugins = open_plugins(sources["extra"])
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
     market = recorded_market(folder, plugins, sources["data"], _NO_MARKET) if has_days else ""
-    show = RunView(folder, plugins, market, Redactor(os.environ))
+    show = RunView(folder, plugins, market, Redactor(os.environ), has_memory=sources["memory"])
     written = show.write(out or run / "view", chosen, _tell)
     for problem in written.problems:
         warn(problem)
@@ -89,10 +90,14 @@ class Written:
 
 
 class RunView:
-    """Writes the pages of one run, of which it only reads; its market is a snapshot, or why it is not at hand."""
+    """Writes the pages of one run, of which it only reads; its market is a snapshot, or why it is not at hand. `has_memory`: with
+    what the agent remembered.
+    """
 
-    def __init__(self, run: RunFolder, plugins: Plugins, market: MarketSnapshot | str, redactor: Redactor) -> None:
-        self._run, self._plugins, self._redactor = run, plugins, redactor
+    def __init__(
+        self, run: RunFolder, plugins: Plugins, market: MarketSnapshot | str, redactor: Redactor, *, has_memory: bool = False
+    ) -> None:
+        self._run, self._plugins, self._redactor, self._has_memory = run, plugins, redactor, has_memory
         self._market = None if isinstance(market, str) else market
         self._no_market = market if isinstance(market, str) else ""
         self._days = set() if self._market is None else {str(day) for day in self._market.days}
@@ -151,9 +156,24 @@ class RunView:
     def _page(self, records: EpisodeRecords | SampleRecords, out: Path, chosen: Sequence[EpisodeSpec]) -> str:
         if isinstance(records, SampleRecords):
             return make_samples_page(records, self._redactor)
+        records = self._with_memory(records)
         names = Names() if self._market is None else find_names(records, self._plugins, self._market)
         around = Surroundings(self._market, self._no_market, names, self._neighbours(records.spec, out, chosen))
         return make_episode_page(records, around, self._redactor)
+
+    def _with_memory(self, records: EpisodeRecords) -> EpisodeRecords:
+        """Return the records with what the agent remembered after each day, where it is asked for, or word why it is not known."""
+        if not self._has_memory:
+            return replace(records, memories=())
+        problem, memories = "", records.memories
+        if records.state == "finished":
+            try:
+                memories = retrace_memories(self._run, records.spec, self._plugins, self._market)
+            except KtdevalError as error:
+                problem = f"What the agent remembered is not shown: {error}"
+        if not problem and all(memory is None for memory in memories):
+            problem = f"The agent {records.spec.agent} carries no memory from day to day"
+        return replace(records, memories=() if problem else memories, problem=". ".join(filter(None, (records.problem, problem))))
 
     def _neighbours(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> Mapping[str, tuple[str, str]]:
         """Return the nearest episodes before and after in the plan that have a page, or are about to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +17,13 @@ from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.market_facts import Names, benchmark_levels, close_series, order_facts
+from ktdeval_view.memory import memory_panels
 from ktdeval_view.records import EpisodeRecords, episode_label, submitted_handles
 from ktdeval_view.units import step_in_units
 
 _SCRIPTS = (
-    "base.js", "json.js", "names.js", "chart.js", "days.js", "pieces.js", "talk.js", "orders.js", "stock.js", "day.js", "main.js",
+    "base.js", "json.js", "names.js", "chart.js", "days.js", "pieces.js", "talk.js", "orders.js", "stock.js", "memory.js",
+    "day.js", "main.js",
 )  # fmt: skip
 _ROW_FIELDS = ("decided_on", "filled_on", "provenance", "failures", "unmask_attempts")
 _SPARK_POINTS = 60
@@ -111,8 +114,10 @@ def _rows(records: EpisodeRecords) -> list[JsonValue]:
 
 def _days(records: EpisodeRecords, market: MarketSnapshot | None, texts: dict[str, int]) -> Iterator[dict[str, JsonValue]]:
     """Everything of each day: its step as booked, what was said, and what became of the prices of its orders."""
-    for step, talk in zip(records.steps, records.talks, strict=True):
+    panels = memory_panels(records.memories, records.talks, texts) if records.memories else itertools.repeat(None)
+    for step, talk, panel in zip(records.steps, records.talks, panels, strict=False):
         yield {
+            "memory": panel,
             "step": step_in_units(records.ledger, step),
             "handles": submitted_handles(talk, len(step.orders)),
             "talk": {"submission": talk.submission, "exchanges": with_shared(talk, texts)},

@@ -12,7 +12,7 @@ from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.harness import TranscriptEntry
-from ktdeval.jsonio import loads_strict
+from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.runner import JournalEntry, RunFolder, read_journal
 from ktdeval.trading import Ledger, StepRecord
 
@@ -26,6 +26,7 @@ class EpisodeRecords:
     ledger: Ledger = field(default_factory=lambda: Ledger({}, 0, ()))  # without a step where there is none
     talks: Sequence[TranscriptEntry] = ()  # what was said at each of these steps
     problem: str = ""  # what a reader must know of the records, in a sentence; empty when they are whole
+    memories: Sequence[JsonValue] = ()  # what the agent remembered after each of these steps; empty where it is not known
 
     @property
     def steps(self) -> Sequence[StepRecord]:
@@ -123,5 +124,6 @@ def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
     if not entries:
         return EpisodeRecords(spec, "unreadable" if problem else "not begun", problem=problem)
     steps, talks = [entry.step for entry in entries], [entry.transcript for entry in entries]
+    memories = [entry.memory for entry in entries]
     # Before the first fill everything is cash, and its NAV at these opens is the initial cash.
-    return EpisodeRecords(spec, "unfinished", Ledger(spec.to_json(), steps[0].open_nav_minor, steps), talks, problem)
+    return EpisodeRecords(spec, "unfinished", Ledger(spec.to_json(), steps[0].open_nav_minor, steps), talks, problem, memories)

@@ -34,6 +34,7 @@ class DayPanel {
   constructor(view) {
     this.view = view;
     this.orders = new Orders(view);
+    this.memory = new MemoryPanel(view);
   }
 
   heading(day) {
@@ -52,7 +53,8 @@ class DayPanel {
     replace(byId("day-body"), this.summary(day, data.step),
       make("section", {id: "part-decision", "aria-label": "Decision"}, this.decision(day, data)),
       make("section", {id: "part-talk", "aria-label": "What was said"}, make("h3", {}, "What was said"), talk),
-      make("section", {id: "part-portfolio", "aria-label": "Portfolio"}, this.portfolio(day, data.step)));
+      make("section", {id: "part-portfolio", "aria-label": "Portfolio"}, this.portfolio(day, data.step)),
+      data.memory ? make("section", {id: "part-memory", "aria-label": "Memory of the agent"}, this.memory.show(data.memory)) : null);
   }
 
   summary(day, step) {

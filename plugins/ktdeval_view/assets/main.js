@@ -80,7 +80,7 @@ class EpisodeView {
   /** Scroll to a part of the day; where it is can be told only once everything before it is laid out. */
   jump(id) {
     byId("day-body").classList.add("laid-out");
-    byId(id).scrollIntoView();
+    byId(id)?.scrollIntoView();
   }
 
   announce(day) {
@@ -169,7 +169,7 @@ function listenKeys(view) {
   const keys = {
     ArrowLeft: () => step(-1), ArrowRight: () => step(1), k: () => step(-1), j: () => step(1),
     Home: () => view.choose(view.list.visible[0] ?? null), End: () => view.choose(view.list.visible.pop() ?? null),
-    d: jump("decision"), s: jump("talk"), p: jump("portfolio"), "/": () => { openDays(); byId("search").focus(); },
+    d: jump("decision"), s: jump("talk"), p: jump("portfolio"), m: jump("memory"), "/": () => { openDays(); byId("search").focus(); },
     t: () => view.toggleNames(), v: () => view.toggle("verbatim"), u: () => view.toggle("unfolded"),
     "?": () => byId("help").showModal(),
   };

@@ -1,0 +1,77 @@
+"""Memory of an agent as its page shows it: layers of memories with what became of each that day, or any JSON as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import JsonValue, dumps_canonical
+
+_DIGITS = 4
+_NAMED = ("id", "text")
+_ORDER = ("short", "mid", "long")  # other layers follow, in the order of the file
+Held = Mapping[str, tuple[str, Mapping[str, Any]]]  # id -> layer and memory
+
+
+def memory_panels(memories: Sequence[JsonValue], talks: Sequence[TranscriptEntry], texts: dict[str, int]) -> Iterator[JsonValue]:
+    """Yield each day's panel: None without a memory, else `rest`, what is no layer, as JSON text; of a memory with layers also
+    `layers` (names), `fields` (names) and `rows`: layer and text by place (texts in `texts`), id, whether the text stands in the
+    prompt of the day, what happened to it, and the fields.
+    """
+    before: Held = {}
+    for memory, talk in zip(memories, talks, strict=False):
+        found = _layers(memory)
+        if memory is None or found is None:
+            yield None if memory is None else {"rest": dumps_canonical(memory)}
+            continue
+        layers, rest = found
+        held = {str(one["id"]): (name, one) for name, ones in layers.items() for one in ones}
+        gone = [(id_, *was) for id_, was in before.items() if id_ not in held]
+        listed = [(id_, *now) for id_, now in held.items()]
+        fields = list(dict.fromkeys(name for _, _, one in listed + gone for name in one if name not in _NAMED))
+        prompt = "\n".join(str(message["content"]) for exchange in talk.exchanges for message in exchange["sent"])
+        names = list(dict.fromkeys([*(name for name in _ORDER if name in layers), *layers, *(layer for _, layer, _ in gone)]))
+        rows = []
+        for id_, layer, one in listed + gone:
+            text, note = str(one["text"]), "gone" if id_ not in held else _note(before.get(id_), layer, one)
+            values = [_value(one.get(name)) for name in fields]
+            rows.append([names.index(layer), texts.setdefault(text, len(texts)), id_, text in prompt, note, *values])
+        yield {"layers": names, "fields": fields, "rows": rows, "rest": dumps_canonical(rest)}
+        before = held
+
+
+def _layers(memory: JsonValue) -> tuple[Mapping[str, list[dict[str, Any]]], JsonValue] | None:
+    """Return `layers` of a memory, or of an object in it, and all else of it; None where there are none."""
+    if not isinstance(memory, Mapping):
+        return None
+    if _are_layers(memory.get("layers")):
+        return memory["layers"], {name: value for name, value in memory.items() if name != "layers"}
+    for name, value in memory.items():
+        if isinstance(value, Mapping) and _are_layers(value.get("layers")):
+            return value["layers"], {**memory, name: {key: part for key, part in value.items() if key != "layers"}}
+    return None
+
+
+def _are_layers(layers: Any) -> bool:
+    """Whether a value is lists, by name, of objects with id and text."""
+    lists = list(layers.values()) if isinstance(layers, Mapping) else [None]
+    return all(
+        isinstance(ones, list) and all(isinstance(one, Mapping) and {*_NAMED} <= one.keys() for one in ones) for ones in lists
+    )
+
+
+def _note(was: tuple[str, Mapping[str, Any]] | None, layer: str, one: Mapping[str, Any]) -> str:
+    """What happened to a memory since the day before: made, moved, credited."""
+    if was is None:
+        return "new"
+    old, new = was[1].get("count"), one.get("count")
+    credit = new - old if isinstance(old, int) and isinstance(new, int) else 0
+    return ", ".join(filter(None, (f"credited {credit:+d}" if credit else "", f"{was[0]} → {layer}" if was[0] != layer else "")))
+
+
+def _value(value: Any) -> JsonValue:
+    """A field's value: figures rounded, whatever is no figure as JSON text."""
+    if value is None or isinstance(value, int | str):
+        return value
+    return round(value, _DIGITS) if isinstance(value, float) else dumps_canonical(value)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Built-in models need no key, no network and no download; each provider says which extra installs its SDK."""
+    from ktdeval_models.params import CalendarParams, rules
     from ktdeval_models.remote.params import presets
 
     def provider(name: str, make: Callable[..., Model], summary: str, key: str, params: type) -> Spec:
@@ -26,6 +27,7 @@ def ktdeval_models() -> Sequence[Spec]:
 
     builtin = maker("ktdeval_models.catalogue:make_builtin")
     openai, anthropic = maker("ktdeval_models.remote.openai:make_openai"), maker("ktdeval_models.remote.anthropic:AnthropicModel")
+    rule, needed = maker("ktdeval_models.rules:RuleModel"), {"turn_of_month": CalendarParams}
     google = maker("ktdeval_models.remote.google:GoogleModel")
     return [
         Spec("builtin/hold", builtin, "Looks at the market and never trades"),
@@ -42,6 +44,7 @@ def ktdeval_models() -> Sequence[Spec]:
             "Remembers the market where codes or days show: what masks are for",
             MemoryParams,
         ),
+        *(Spec(f"builtin/{name}", rule, told["summary"], needed.get(name)) for name, told in rules().items()),
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
         Spec("replay", maker("ktdeval_models.replay:make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
         provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", OpenAIParams),

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from ktdeval.fields import option
+from ktdeval.yamlio import load_yaml
+
+
+@cache
+def rules() -> Mapping[str, Any]:
+    """Summary, numbers and source of each rule of technical analysis, by name."""
+    return load_yaml(Path(__file__).with_name("technical.yaml"))
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,13 @@ class RandomParams:
         maximum=1.0,
         leave_out_null=True,
     )
+
+
+@dataclass(frozen=True)
+class CalendarParams:
+    """Parameters of `builtin/turn_of_month`."""
+
+    calendar: str | None = option(None, help="exchange whose sessions make up a month; null: 24/7 for coins, XNYS for all else")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class Intent(NamedTuple):
     """An order before it is written: a stock, a side, a target weight and why."""
 
     stock_id: str
-    side: Literal["BUY", "SELL"]
+    side: Literal["BUY", "SELL", "HOLD"]  # HOLD where a task asks for one
     target_weight: float
     confidence: float
     reason: str

@@ -36,11 +36,7 @@ class MarketConfig(MaskedConfig):
     news_days: int = option(5, help="days of the market that a document shown may be old", minimum=1)
     intraday: int | None = option(None, help="most assets whose last session is shown; null: none", minimum=1, leave_out_null=True)
     history: int | None = option(
-        None,
-        help="most bars shown of each asset, the last ones up to the decision; null: none",
-        minimum=1,
-        maximum=500,
-        leave_out_null=True,
+        None, help="last bars shown of each asset; null: none", minimum=1, maximum=500, leave_out_null=True
     )
     assets: tuple[str, ...] = option((), help="codes of the only assets shown and traded; none: all members")
     answers: Literal["orders", "stances"] = option(

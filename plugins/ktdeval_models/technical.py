@@ -1,0 +1,172 @@
+"""Rules of technical analysis as pure functions of bars, one bar after the other: what comes later changes no signal.
+
+A rule takes `Bars` of T bars and its numbers (`technical.yaml`). Differences below a billionth of the close count as none, for
+shown prices are rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.market import DayArray, FloatArray, sessions
+
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+_ROUNDING = 1e-9
+
+
+class Bars(NamedTuple):
+    """[T] prices of one asset, oldest first, all finite; where a market has closes alone, they are highs and lows too."""
+
+    close: FloatArray
+    high: FloatArray
+    low: FloatArray
+
+
+class Signals(NamedTuple):
+    """What a rule says after each bar, T in all."""
+
+    sides: IntArray  #: [T] +1 buy, -1 sell, 0 neither
+    figures: Mapping[str, FloatArray]  #: name -> [T] that the sides follow from, NaN until there are bars enough
+
+
+def windows(values: FloatArray, days: int) -> FloatArray:
+    """Return [T, days]: the last values up to each, NaN before the first."""
+    return np.lib.stride_tricks.sliding_window_view(np.concatenate([np.full(days - 1, np.nan), values]), days)
+
+
+def smoothed(values: FloatArray, days: int, weight: float) -> FloatArray:
+    """Return [T]: s = s + weight (x - s), from the simple mean of the first `days` finite values on; NaN before it. `values` may
+    have NaN at its start alone. Weight 2 / (days + 1): the exponential moving average; 1 / days: Wilder's.
+    """
+    found = np.full(len(values), np.nan)
+    first = int(np.isnan(values).sum()) + days - 1
+    if first < len(values):
+        start = float(values[first + 1 - days : first + 1].mean())
+        found[first:] = [*accumulate(values[first + 1 :].tolist(), lambda last, new: last + weight * (new - last), initial=start)]
+    return found
+
+
+def stochastic(bars: Bars, days: int) -> FloatArray:
+    """Return [T]: place of the close between the lowest low (0) and the highest high (100) of `days`; 50 where they are one."""
+    high, low = windows(bars.high, days).max(axis=1), windows(bars.low, days).min(axis=1)
+    return 50.0 + _share(bars.close - (high + low) / 2.0, high - low, bars.close) * 100.0
+
+
+def rsi(close: FloatArray, days: int) -> FloatArray:
+    """Return Wilder's [T] relative strength index; 50 where no close differs."""
+    moves = np.diff(close, prepend=np.nan)
+    gain, loss = (smoothed(np.maximum(sign * moves, 0.0), days, 1.0 / days) for sign in (1, -1))
+    return 50.0 + _share((gain - loss) / 2.0, gain + loss, close) * 100.0
+
+
+def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return [T] sides of a stop-and-reverse path, and the highest and lowest value since its last turn ([T] each, NaN where
+    `distance` is NaN): it turns up at more than the distance above the lowest, and down at more than it below the highest.
+    """
+    sides, extremes = np.zeros(len(values), np.int64), np.full((2, len(values)), np.nan)
+    side, high, low = 0, -np.inf, np.inf
+    for row in np.flatnonzero(np.isfinite(distance)).tolist():
+        value, far = values[row], distance[row]
+        high, low = max(high, value), min(low, value)
+        if side <= 0 and value - low > far:
+            side, high = 1, value
+        elif side >= 0 and high - value > far:
+            side, low = -1, value
+        sides[row], extremes[:, row] = side, (high, low)
+    return sides, extremes[0], extremes[1]
+
+
+def macd(bars: Bars, fast: int, slow: int, signal: int) -> Signals:
+    """Moving averages' convergence and divergence against its own average."""
+    line = smoothed(bars.close, fast, 2 / (fast + 1)) - smoothed(bars.close, slow, 2 / (slow + 1))
+    average = smoothed(line, signal, 2 / (signal + 1))
+    return Signals(_sign(line - average, bars.close), {"macd": line, "signal": average})
+
+
+def kdj_rsi(bars: Bars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float) -> Signals:
+    """Stochastic oscillator with an RSI that keeps it from buying what is dear and selling what is cheap."""
+    raw, strength = stochastic(bars, days), rsi(bars.close, rsi_days)
+    k, d = np.full((2, len(raw)), np.nan)
+    known = np.isfinite(raw)
+    k[known] = smoothed(np.append(50.0, raw[known]), 1, 1 / smooth)[1:]
+    d[known] = smoothed(np.append(50.0, k[known]), 1, 1 / smooth)[1:]
+    buy, sell = (k - d > _ROUNDING) & (strength <= overbought), (d - k > _ROUNDING) & (strength >= oversold)
+    return Signals(_sides(buy, sell), {"k": k, "d": d, "j": 3.0 * k - 2.0 * d, "rsi": strength})
+
+
+def bollinger(bars: Bars, days: int, sigmas: float, levels: Mapping[str, float]) -> Signals:
+    """Close beyond a Bollinger band where a slow stochastic is beyond its level, too."""
+    known = windows(bars.close, days)
+    middle, reach = known.mean(axis=1), sigmas * known.std(axis=1)
+    slow = windows(stochastic(bars, int(levels["days"])), int(levels["smooth"])).mean(axis=1)
+    under, over = _sign(bars.close - middle + reach, bars.close), _sign(bars.close - middle - reach, bars.close)
+    sides = _sides((under < 0) & (slow < levels["oversold"]), (over > 0) & (slow > levels["overbought"]))
+    return Signals(sides, {"lower": middle - reach, "upper": middle + reach, "stochastic": slow})
+
+
+def sma_cross(bars: Bars, fast: int, slow: int) -> Signals:
+    """Two simple moving averages."""
+    short, long = (windows(bars.close, days).mean(axis=1) for days in (fast, slow))
+    return Signals(_sign(short - long, bars.close), {f"sma_{fast}": short, f"sma_{slow}": long})
+
+
+def mean_reversion(bars: Bars, days: int, entry: float) -> Signals:
+    """Distance of the close from its mean in standard deviations; 0 where no close differs."""
+    known = windows(bars.close, days)
+    z = _share(bars.close - known.mean(axis=1), known.std(axis=1), bars.close)
+    return Signals(_sides(z <= -entry, z >= entry), {"z": z})
+
+
+def atr(bars: Bars, days: int, multiple: float) -> Signals:
+    """Wilder's stop and reverse on closes; the distance is of the bar before."""
+    before = np.append(np.nan, bars.close[:-1])
+    true_range = np.maximum(bars.high, before) - np.minimum(bars.low, before)
+    far = multiple * np.append(np.nan, smoothed(true_range, days, 1 / days)[:-1])
+    sides, high, low = swings(bars.close, far)
+    return Signals(sides, {"highest": high, "lowest": low, "distance": far})
+
+
+def zigzag(bars: Bars, reversal_pct: float) -> Signals:
+    """Turns of the close by a share of it, as known once they are confirmed; downwards by the same factor as upwards."""
+    sides, high, low = swings(np.log(bars.close), np.full(len(bars.close), np.log1p(reversal_pct / 100.0)))
+    return Signals(sides, {"highest": np.exp(high), "lowest": np.exp(low)})
+
+
+def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> Signals:
+    """+1 from the close of the month's `before`-last session until that of session `after` of the next, when what is held is sold.
+    Raises DataError: the calendar does not cover the days.
+    """
+    listed = [_month(day, calendar) for day in days.astype("M8[M]")]
+    passed = np.array([np.searchsorted(month, day, side="right") for month, day in zip(listed, days, strict=True)], np.float64)
+    left = np.array([len(month) for month in listed]) - passed
+    return Signals(_sides((left < before) | (passed < after), passed < 0), {"session": passed, "sessions_left": left})
+
+
+@cache
+def _month(month: np.datetime64, calendar: str) -> DayArray:
+    return sessions(month.astype("M8[D]"), (month + 1).astype("M8[D]") - 1, calendar)
+
+
+def _share(part: FloatArray, whole: FloatArray, level: FloatArray) -> FloatArray:
+    """Return `part / whole`, 0 where the whole is nothing against the level of prices."""
+    return np.where(whole <= _ROUNDING * level, 0.0, part / np.where(whole == 0.0, 1.0, whole))
+
+
+def _sign(difference: FloatArray, level: FloatArray) -> IntArray:
+    return _sides(difference > _ROUNDING * level, difference < -_ROUNDING * level)
+
+
+def _sides(buy: BoolArray, sell: BoolArray) -> IntArray:
+    return buy.astype(np.int64) - sell.astype(np.int64)
+
+
+RULES: Mapping[str, Callable[..., Signals]] = {
+    rule.__name__: rule for rule in (macd, kdj_rsi, bollinger, sma_cross, mean_reversion, atr, zigzag, turn_of_month)
+}

@@ -1,0 +1,87 @@
+"""The rule-based baselines of InvestorBench in whole runs: on the twin, and on the public files against pandas."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ktdeval
+from ktdeval.cli.main import main
+from ktdeval.runner.store import RunFolder
+from ktdeval_investorbench.params import TwinParams
+from ktdeval_investorbench.twin import make_twin
+from ktdeval_models.params import rules
+from ktdeval_models.technical import RULES, Bars, turn_of_month
+
+SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}
+
+
+def decisions(run: Path) -> pd.Series:
+    """Side of each day that was decided on, of the one asset."""
+    store = RunFolder.load(run)
+    (spec,) = store.manifest.specs
+    entries = zip(store.load_ledger(spec).steps, store.load_transcript(spec), strict=True)
+    said = {step.decided_on: json.loads(entry.submission or "")["decisions"] for step, entry in entries}
+    assert {len(items) for items in said.values()} == {1}
+    return pd.Series({day: SIDES[items[0]["decision"]] for day, items in said.items()})
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(name: str, tmp_path: Path) -> None:
+    task = "investorbench_msft_history" + ("_bright" if name == "turn_of_month" else "")
+    out = tmp_path / "run"
+    (card,) = ktdeval.evaluate(f"builtin/{name}", task, data="synthetic_investorbench", out=str(out), quiet=True).cards
+    found = decisions(out)
+    assert len(found) == card.plain["decisions"]["model"] == card.plain["coverage"]["steps_planned"]
+    market = make_twin(TwinParams())
+    closes = pd.Series(market.close[:, market.asset_index["MSFT"]], index=market.days.astype(str)).dropna()
+    closes = closes.map(lambda price: float(f"{price:.6g}"))  # as shown
+    for day, side in found.items():
+        shown = closes[:day][-60:].to_numpy()
+        if name == "turn_of_month":
+            expected = turn_of_month(np.array([day], "M8[D]"), "XNYS", **rules()[name]["numbers"])
+        else:
+            expected = RULES[name](Bars(shown, shown, shown), **rules()[name]["numbers"])
+        assert expected.sides[-1] == side, day
+    assert len(set(found)) > 1
+    assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0
+
+
+@pytest.mark.parametrize(("symbol", "first", "last"), [
+    ("msft", "2020-10-01", "2021-05-05"), ("jnj", "2020-10-01", "2021-05-05"), ("btc", "2023-04-05", "2023-11-05"),
+])  # fmt: skip
+def test_decisions_and_return_of_moving_averages_follow_from_the_file(
+    symbol: str, first: str, last: str, shared_data: Path, tmp_path: Path
+) -> None:
+    files, market, out = shared_data / "investorbench", tmp_path / "market", tmp_path / "run"
+    told = ["--folder", str(files), "--symbols", symbol, "--out", str(market)]
+    assert main(["data", "import", "investorbench", *told]) == 0
+    task = f"investorbench_{symbol}_history"
+    (card,) = ktdeval.evaluate("builtin/sma_cross", task, data=str(market), out=str(out), rules="paper", quiet=True).cards
+    days = json.loads((files / f"{symbol}.json").read_text(encoding="utf-8"))
+    closes = pd.Series({day: cells["prices"] for day, cells in sorted(days.items())})
+    short, long = closes.rolling(10).mean(), closes.rolling(20).mean()
+    expected = np.sign(short - long)[first:last].iloc[:-1]
+    assert (abs(short - long)[first:last] > 1e-5 * closes[first:last]).all(), "no tie but for the digits shown"
+    found = decisions(out)
+    pd.testing.assert_series_equal(found, expected.astype("int64"), check_names=False)
+    moves = np.log(closes[first:last]).diff().iloc[1:].to_numpy()
+    value = card.plain["metrics"]["ib_cumulative_return"]["value"]
+    assert value == pytest.approx(float(found.to_numpy() @ moves), rel=1e-9)
+    assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0
+    print(symbol, Counter(found.tolist()), f"CR {100 * value:.3f} % against {100 * moves.sum():.3f} % of Buy & Hold")
+
+
+@pytest.mark.parametrize("task", ["investorbench_portfolio", "investorbench_portfolio_equal"])
+def test_equal_weight_says_buy_of_everything_in_a_rebuilt_portfolio(task: str, tmp_path: Path) -> None:
+    ktdeval.evaluate("builtin/equal_weight", task, data="synthetic_investorbench", out=str(tmp_path / "run"), limit=40, quiet=True)
+    store = RunFolder.load(tmp_path / "run")
+    (spec,) = store.manifest.specs
+    said = [json.loads(entry.submission or "")["decisions"] for entry in store.load_transcript(spec)]
+    assert {len(items) for items in said} == {5}
+    assert {item["decision"] for items in said for item in items} == {"BUY"}

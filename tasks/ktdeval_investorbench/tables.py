@@ -74,7 +74,7 @@ def _class_row(name: str, own: Sequence[Row], held: Mapping[tuple[str, str], Row
     for figure in FIGURES:
         pairs = [(one[figure], held.get((one["task"], one["window"]), {}).get(figure)) for one in own]
         whole = [pair for pair in pairs if None not in pair]
-        value, hold = (sum(column) / len(own) for column in zip((0.0, 0.0), *whole, strict=True))
+        value, hold = (float(np.sum(column)) / len(own) for column in zip((0.0, 0.0), *whole, strict=True))
         if len(whole) < len(own):
             reasons.append(f"{figure} is not defined: {len(own) - len(whole)} of {len(own)} rows lack it or Buy & Hold's")
         elif hold <= LEAST:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from finmem_slow import compare_trace
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
 
 STEPS, DIES_AFTER = 214, 201
@@ -25,15 +26,17 @@ def test_killed_after_200_steps_and_resumed_it_equals_an_uninterrupted_run(param
     assert ktdeval(*words(*told, tmp_path / "whole"), cwd=tmp_path).code == 0
     died = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": str(DIES_AFTER)})
     assert died.code == -signal.SIGKILL
-    trace = traced(tmp_path / "run")
+    entries = journal(tmp_path / "run")
+    trace = [entry["memory"]["memory"] for entry in entries]
     done = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path)
     assert done.code == 0, done
     assert f"resuming after {DIES_AFTER + 1} of {STEPS} steps" in done.err
     assert records(tmp_path / "run") == records(tmp_path / "whole")
     assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
 
+    compare_trace(parameters, entries)  # every memory at every step, against plain loops
     counts = trace[-1]["counts"]
-    print(parameters, counts, {layer: len(held) for layer, held in trace[-1]["layers"].items()})
+    print(parameters, len(trace), "steps:", counts, {layer: len(held) for layer, held in trace[-1]["layers"].items()})
     assert len(trace) == DIES_AFTER + 1
     if parameters == "generative_agents":
         assert counts.keys() <= {"added", "near_equal"}
@@ -44,10 +47,20 @@ def test_killed_after_200_steps_and_resumed_it_equals_an_uninterrupted_run(param
         assert all(after["counts"][what] >= count for what, count in before["counts"].items())
 
 
-def traced(run: Path) -> list[Any]:
-    """Memory after each step, from the journal of a run that was killed."""
+@pytest.mark.parametrize("parameters", ["paper", "investorbench"])
+def test_filings_go_through_the_deep_layers_as_in_plain_loops(parameters: str, tmp_path: Path) -> None:
+    told = words(parameters, "investorbench_msft", "synthetic_investorbench", tmp_path / "run")
+    assert ktdeval(*told, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "140"}).code == -signal.SIGKILL
+    entries = journal(tmp_path / "run")
+    slow = compare_trace(parameters, entries)
+    print(parameters, "with filings", len(entries), "steps:", dict(slow.counts))
+    assert any(entry["memory"]["memory"]["layers"]["mid"] for entry in entries)
+
+
+def journal(run: Path) -> list[Any]:
+    """Entries of the journal of a run that was killed."""
     (episode,) = episodes(run)
-    return [json.loads(line)["memory"]["memory"] for line in (episode / "journal.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (episode / "journal.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,13 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.phases import decide_in_phases as decide_in_phases
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
-from ktdeval.harness.stance import HoldRule as HoldRule, Rebuild as Rebuild, StanceForm as StanceForm, Target as Target
+from ktdeval.harness.stance import (
+    HoldRule as HoldRule,
+    Rebuild as Rebuild,
+    StanceForm as StanceForm,
+    StanceRule as StanceRule,
+    Target as Target,
+)
 from ktdeval.harness.tools import (
     Refusal as Refusal,
     Tool as Tool,

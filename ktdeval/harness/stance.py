@@ -34,10 +34,31 @@ Rebuild = Callable[[Mapping[int, int]], Mapping[int, Target]]
 """Sides decided on by asset (+1, -1, 0) -> targets by asset; one without a target is not traded."""
 
 
+class StanceRule(NamedTuple):
+    """What BUY, SELL and HOLD mean as positions of an asset: BUY is a holding of `weight` of the NAV, SELL a short of it (where there
+    are no short sales: nothing), HOLD as of its rule. Sides are +1, -1, or 0 for no position.
+    """
+
+    weight: float  #: share of NAV
+    hold: HoldRule
+    shorts: bool  #: whether the account may hold shorts
+
+    def side(self, decision: str, now: int) -> int:
+        """Return the side that a decision ends on, from the side that is held now."""
+        if decision == "HOLD":
+            return 0 if self.hold == "flat" else now
+        return 1 if decision == "BUY" else -1 if self.shorts else 0
+
+    def trade(self, side: int, now: int) -> tuple[Side, float] | None:
+        """Return direction and target weight of the order that changes sides; None where there is nothing to change."""
+        if side == now:
+            return None
+        return _direction(side - now), side * self.weight * (_REVERSED if side * now < 0 else 1.0)
+
+
 class StanceForm:
-    """Reads decisions under one mask; `today` says what they are about. BUY is a holding of `weight` of the NAV, SELL a short of it
-    (where there are no short sales: nothing), HOLD as of its rule. A position that is already on the side decided on stays as it
-    is, whatever its weight: only a change of side trades. Where `today` gives a `Rebuild`, the decisions are sides of a portfolio
+    """Reads decisions under one mask; `today` says what they are about, `StanceRule` what they mean. A position that is already on the
+    side decided on stays as it is, whatever its weight: only a change of side trades. Where `today` gives a `Rebuild`, the decisions are sides of a portfolio
     whose weights are its own: every position trades to its target, sells before buys and sells of holdings before short sales.
     """
 
@@ -45,7 +66,7 @@ class StanceForm:
         text = resources.files("ktdeval.harness").joinpath("stance_schema.json").read_text("utf-8")
         schema: dict[str, Any] = json.loads(text)
         schema["properties"]["decisions"]["items"]["properties"]["reason"]["minLength"] = config.min_reason_chars
-        self._lens, self._weight, self._hold, self._shorts = lens, weight, hold, shorts
+        self._lens, self._rule = lens, StanceRule(weight, hold, shorts)
         self._validator = Draft202012Validator(schema)
         self._assets: frozenset[int] = frozenset()
         self._held: dict[int, int] = {}
@@ -75,18 +96,15 @@ class StanceForm:
         if Counter(assets) != Counter(self._assets):
             return Reading(problem("schema", "decisions", "must have exactly one decision for each asset shown"), hidden)
         said = {asset: item for asset, item in zip(assets, items, strict=True) if asset is not None}
-        trades = self._trades({asset: self._side(asset, item["decision"]) for asset, item in said.items()})
+        trades = self._trades({asset: self._rule.side(item["decision"], self._side(asset)) for asset, item in said.items()})
         given = tuple(
             Order(asset, side, float(said[asset]["confidence"]), encodable(said[asset]["reason"]), weight, None)
             for asset, side, weight in trades
         )
         return Reading(Submission(given, encodable(value["overall_reason"]), ("",) * len(given)), hidden)
 
-    def _side(self, asset: int, decision: str) -> int:
-        """Return the side that a decision ends on: +1, -1, or 0 for no position."""
-        if decision == "HOLD":
-            return 0 if self._hold == "flat" else _sign(self._held.get(asset, 0))
-        return 1 if decision == "BUY" else -1 if self._shorts else 0
+    def _side(self, asset: int) -> int:
+        return _sign(self._held.get(asset, 0))
 
     def _trades(self, sides: Mapping[int, int]) -> list[tuple[int, Side, float]]:
         """Return asset, side and target weight of what has to be traded for the sides decided on."""
@@ -95,12 +113,8 @@ class StanceForm:
             moves = [(asset, targets[asset].steps - self._held.get(asset, 0)) for asset in sides if asset in targets]
             trades = [(asset, _direction(move), targets[asset].weight) for asset, move in moves if move]
             return sorted(trades, key=lambda trade: trade[2] < 0.0)
-        changes = [(asset, side, _sign(self._held.get(asset, 0))) for asset, side in sides.items()]
-        return [
-            (asset, _direction(side - now), side * self._weight * (_REVERSED if side * now < 0 else 1.0))
-            for asset, side, now in changes
-            if side != now
-        ]
+        changes = [(asset, self._rule.trade(side, self._side(asset))) for asset, side in sides.items()]
+        return [(asset, *change) for asset, change in changes if change is not None]
 
 
 def _sign(steps: int) -> int:

@@ -19,6 +19,7 @@ from ktdeval.contracts.scoring import (
     ScoringTask as ScoringTask,
     TargetTask as TargetTask,
     is_scoring as is_scoring,
+    market_problem as market_problem,
     needs_market as needs_market,
 )
 from ktdeval.contracts.spec import (

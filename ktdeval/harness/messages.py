@@ -188,7 +188,9 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
 
 class Model(Protocol):
     """Turns messages and tools into a reply; raises `ModelError` when the call itself failed. One that calls nobody says so by
-    `is_free = True`; one that asks a network is a `RemoteModel`; of any other the cost is not known.
+    `is_free = True`; one that asks a network is a `RemoteModel`; of any other the cost is not known. One that depends on a file
+    has `recorded_args`: further parameters that pin it, recorded with each run. One that was trained has
+    `window_problem(window)`: why it can't be evaluated on a window, in words, or None.
     """
 
     def reply(self, request: ModelRequest) -> Reply:

@@ -35,8 +35,8 @@ Rebuild = Callable[[Mapping[int, int]], Mapping[int, Target]]
 
 
 class StanceRule(NamedTuple):
-    """What BUY, SELL and HOLD mean as positions of an asset: BUY is a holding of `weight` of the NAV, SELL a short of it (where there
-    are no short sales: nothing), HOLD as of its rule. Sides are +1, -1, or 0 for no position.
+    """What BUY, SELL and HOLD mean as positions of an asset: BUY is a holding of `weight` of the NAV, SELL a short of it (where
+    there are no short sales: nothing), HOLD as of its rule. Sides are +1, -1, or 0 for no position.
     """
 
     weight: float  #: share of NAV
@@ -57,9 +57,10 @@ class StanceRule(NamedTuple):
 
 
 class StanceForm:
-    """Reads decisions under one mask; `today` says what they are about, `StanceRule` what they mean. A position that is already on the
-    side decided on stays as it is, whatever its weight: only a change of side trades. Where `today` gives a `Rebuild`, the decisions are sides of a portfolio
-    whose weights are its own: every position trades to its target, sells before buys and sells of holdings before short sales.
+    """Reads decisions under one mask; `today` says what they are about, `StanceRule` what they mean. A position that is already on
+    the side decided on stays as it is, whatever its weight: only a change of side trades. Where `today` gives a `Rebuild`, the
+    decisions are sides of a portfolio whose weights are its own: every position trades to its target, sells before buys and sells
+    of holdings before short sales.
     """
 
     def __init__(self, config: HarnessConfig, lens: Lens, weight: float, hold: HoldRule, shorts: bool) -> None:

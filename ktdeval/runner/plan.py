@@ -64,14 +64,16 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
     if not config.tasks:
         raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
     tasks: dict[str, Task] = {name: plugins.make_task(name, config.items) for name in plugins.resolve_tasks(config.tasks)}
-    plugins.make_model(config.model, config.model_args)
+    window_problem = getattr(plugins.make_model(config.model, config.model_args), "window_problem", None)
     plugins.make_agent(config.agent, config.agent_args)
     plugins.make_runner(config.runner)
     trading = [task for task in tasks.values() if not is_scoring(task)]
     for name in dict.fromkeys((*(name for task in trading for name in task.metrics), *config.metrics)):
         plugins.make_metric(name)
     for task in tasks.values():
-        choose_windows(task, config.windows)
+        for window in choose_windows(task, config.windows):
+            if window is not None and window_problem is not None and (problem := window_problem(window)):
+                raise UsageError(problem)
     refuse_market(tasks.values(), config, RunConfig(config.model, config.tasks))
     return tasks
 

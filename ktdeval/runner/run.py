@@ -155,8 +155,9 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
 
 
 def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` among its model's parameters, and with the settings that the replies of a model belong to
-    (its `recorded_settings(tasks)`) where it leaves them at their defaults. Raises UsageError where it has no address, or two.
+    """Return the config with `--base-url` and what pins the model (its `recorded_args`) among its parameters, and with the settings
+    that the replies of a model belong to (its `recorded_settings(tasks)`) where it leaves them at their defaults. Raises
+    UsageError where it has no address, or two.
     """
     if config.base_url is not None:
         spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])
@@ -165,7 +166,9 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
         if config.model_args.get("base_url", config.base_url) != config.base_url:
             raise UsageError("--base-url and --model-args base_url=… name two addresses; give one of them")
         config = replace(config, model_args={**config.model_args, "base_url": config.base_url})
-    recorded = getattr(plugins.make_model(config.model, config.model_args), "recorded_settings", None)
+    model = plugins.make_model(config.model, config.model_args)
+    config = replace(config, model_args={**config.model_args, **getattr(model, "recorded_args", {})})
+    recorded = getattr(model, "recorded_settings", None)
     if recorded is not None:
         unset, known = RunConfig(model=config.model, tasks=config.tasks), recorded(tuple(choose_tasks(config, plugins)))
         config = replace(config, **{name: value for name, value in known.items() if getattr(config, name) == getattr(unset, name)})

@@ -1,18 +1,25 @@
-"""Manifest of the models: keyless built-in ones, replies of an earlier run, and every provider reached over a network."""
+"""Manifest of the models: keyless built-in ones, trained policies, replies of an earlier run, remote providers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import maker
+from ktdeval.lazy import later, maker
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, MemoryParams, RandomParams, RankParams
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams
+from ktdeval_models.rl import PolicyParams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ktdeval.harness import Model
+
+
+@hookimpl
+def ktdeval_commands() -> list[Spec]:
+    """Return the command that trains policies."""
+    return [Spec("rl", later("ktdeval_models.rl.command:rl"), "Train a policy by reinforcement learning, for the model rl/policy.")]
 
 
 @hookimpl
@@ -46,6 +53,7 @@ def ktdeval_models() -> Sequence[Spec]:
         ),
         *(Spec(f"builtin/{name}", rule, told["summary"], needed.get(name)) for name, told in rules().items()),
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
+        Spec("rl/policy", maker("ktdeval_models.rl.model:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
         Spec("replay", maker("ktdeval_models.replay:make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
         provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", OpenAIParams),
         provider("anthropic", anthropic, "Anthropic (Claude)", "a key in ANTHROPIC_API_KEY", AnthropicParams),

@@ -65,6 +65,14 @@ PRINTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3", reason="needs stable-baselines3 and gymnasium: pip install 'ktdeval[rl]'")
+    printed = run("planted_signal.py", "1", "100", cwd=tmp_path)
+    assert re.findall(r"^noise +(\d+)%  (\w+) +-?[\d.]+% ", printed, re.MULTILINE) == [
+        (noise, algorithm) for noise in ("0", "20") for algorithm in ("a2c", "ppo", "dqn")
+    ]
+
+
 @pytest.mark.parametrize("script", PRINTED)
 def test_a_benchmark_prints_its_figures(script: str, tmp_path: Path) -> None:
     arguments, patterns = PRINTED[script]

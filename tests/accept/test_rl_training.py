@@ -1,0 +1,71 @@
+"""Training of policies: Gymnasium's checks, a planted signal, equal bytes from a seed, NumPy's decisions those of torch. Skips
+where the extra `rl` is not installed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+EXTRA = "needs stable-baselines3 and gymnasium: pip install 'ktdeval[rl]'"
+pytest.importorskip("gymnasium", reason=EXTRA)
+pytest.importorskip("stable_baselines3", reason=EXTRA)
+
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+from planted_signal import share, simulation_of  # noqa: E402
+
+from ktdeval.cli.main import main  # noqa: E402
+from ktdeval.typed import encode_canonical  # noqa: E402
+from ktdeval_models.rl.policy import Algorithm, read_policy  # noqa: E402
+from ktdeval_models.rl.train import TradingEnv, learn, policy_file  # noqa: E402
+
+pytestmark = pytest.mark.slow
+TASK, DATA = "investorbench_msft_history", "synthetic_investorbench"
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_environment_is_one_of_gymnasium() -> None:
+    env = TradingEnv(simulation_of(0.2, 3, (11, 60)))
+    check_env(env, skip_render_check=True)
+    _, _ = env.reset(seed=1)
+    ends = [env.step(env.action_space.sample())[2:4] for _ in range(50)]
+    assert ends == [(False, False)] * 49 + [(False, True)]
+
+
+@pytest.mark.parametrize("algorithm", get_args(Algorithm))
+def test_numpy_decides_as_torch_does(algorithm: Algorithm, tmp_path: Path) -> None:
+    simulation = simulation_of(0.2, 3, (11, 120))
+    learner = learn(simulation, algorithm, 500, 3)
+    path = tmp_path / "p.json"
+    path.write_text(encode_canonical(policy_file(simulation, learner)))
+    vectors = np.random.default_rng(0).normal(size=(20_000, 11)).astype(np.float32) * 2
+    vectors[:, -1] = np.sign(vectors[:, -1])
+    values = read_policy(path).values(vectors)
+    expected = learner.predict(vectors, deterministic=True)[0]
+    first, second = np.sort(values, axis=1)[:, -1], np.sort(values, axis=1)[:, -2]
+    clear = first - second > 1e-5  # nearer than that the order of a float32 sum decides
+    assert clear.mean() > 0.99
+    np.testing.assert_array_equal(values.argmax(axis=1)[clear], expected[clear])
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo"])
+def test_a_planted_signal_is_found_in_10_000_steps(algorithm: Algorithm) -> None:
+    assert share(algorithm, noise=0.0, seed=0) >= 0.95
+
+
+def test_the_same_command_gives_the_same_policy_and_a_run_of_it_verifies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, seed in (("a", "0"), ("b", "0"), ("c", "1")):
+        words = ["--task", TASK, "--data", DATA, "--train", "2020-04-01:2020-09-30", "--steps", "1000", "--seed", seed]
+        assert main(["rl", "train", *words, "--output", str(tmp_path / name)]) == 0
+    assert "(1,000 steps on 2020-04-01:2020-09-30)" in capsys.readouterr().out
+    first, again, other = ((tmp_path / name).read_bytes() for name in "abc")
+    assert first == again != other
+    run = tmp_path / "run"
+    given = ["--model", "rl/policy", "--model-args", f"policy={tmp_path / 'a'}", "--tasks", TASK, "--data", DATA, "--out", str(run)]
+    assert main([*given, "--limit", "5", "--quiet"]) == 0
+    assert main(["card", "verify", str(run / "cards" / f"{TASK}.json")]) == 0

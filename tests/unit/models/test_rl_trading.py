@@ -1,0 +1,181 @@
+"""Environment, command and model of trained policies, without the libraries that train them."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval.config import RunConfig
+from ktdeval.contracts import Window
+from ktdeval.errors import DataError, KtdevalError, UsageError
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval.market import MarketSnapshot, save_snapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, evaluate
+from ktdeval_investorbench.params import TwinParams
+from ktdeval_investorbench.twin import make_twin
+from ktdeval_models.rl import model as model_module
+from ktdeval_models.rl.environment import TradingSimulation
+from ktdeval_models.rl.policy import DECISIONS, read_policy
+from rl_policies import drawn_policy
+
+TASK = "investorbench_msft_history"
+STEPS = 25
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapshot]:
+    folder = tmp_path_factory.mktemp("market") / "twin"
+    return folder, save_snapshot(make_twin(TwinParams()), folder)
+
+
+def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
+    market: tuple[Path, MarketSnapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prompt is masked and rounds prices, the simulation reads the market; decisions, fills and NAV are the same."""
+    path = drawn_policy(tmp_path / "p.json")
+    policy, seen = read_policy(path), []
+
+    def watched(*given: Any) -> Any:
+        seen.append(model_features(*given))
+        return seen[-1]
+
+    model_features = model_module.features
+    monkeypatch.setattr(model_module, "features", watched)
+    config = RunConfig(
+        model="rl/policy",
+        model_args={"policy": str(path)},
+        tasks=(TASK,),
+        data=str(market[0]),
+        limit=STEPS,
+        out=str(tmp_path / "run"),
+    )
+    evaluate(config, load_plugins())
+    folder = RunFolder.load(tmp_path / "run")
+    (spec,) = folder.manifest.specs
+    assert spec.model_args == {"policy": str(path), "sha256": policy.sha256, "trained": "2020-04-01:2020-09-30"}
+    card = json.loads((tmp_path / "run" / "cards" / f"{TASK}.json").read_text())
+    assert card["model"]["args"] == spec.model_args
+    steps = folder.load_ledger(spec).steps
+
+    task = load_plugins().make_task(TASK)
+    simulation = TradingSimulation(task, market[1], task.windows["stock"], 5, scale=0.01)
+    navs, taken, vectors = [1e8], set(), []
+    for _ in range(STEPS):
+        vectors.append(simulation.observation())
+        action = int(policy.values(vectors[-1]).argmax())
+        taken.add(DECISIONS[action])
+        navs.append(navs[-1] * math.exp(simulation.step(action)[1]))
+    assert taken == set(DECISIONS)
+    np.testing.assert_allclose(seen, vectors, atol=1e-3)
+    np.testing.assert_allclose([step.nav_minor for step in steps], navs[1:], rtol=1e-9)
+
+
+def test_the_simulation_rewards_what_was_held_and_begins_again(market: tuple[Path, MarketSnapshot]) -> None:
+    task = load_plugins().make_task(TASK)
+    days = market[1].days[np.isfinite(market[1].close[:, market[1].asset_index["MSFT"]])]
+    closes = market[1].close[:, market[1].asset_index["MSFT"]]
+    closes = closes[np.isfinite(closes)]
+    span = Window("train", str(days[20]), str(days[23]))
+    simulation = TradingSimulation(task, market[1], span, 4)
+    moves = np.diff(np.log(closes))
+    assert simulation.scale == pytest.approx(float(np.std(moves[19:23])))
+    first = simulation.reset()
+    np.testing.assert_allclose(first[:-1] * simulation.scale, moves[15:19], atol=1e-6)
+    told = [simulation.step(action) for action in (2, 1, 0, 0)]  # filled at the close decided on
+    assert [side for *_, side in (vector for vector, *_ in told)] == [1, 0, -1, -1]
+    # A short of the whole NAV gains what the price falls; the second day it counts from a NAV that has moved.
+    expected = [moves[19], 0.0, math.log(2 - math.exp(moves[21]))]
+    np.testing.assert_allclose([reward for _, reward, *_ in told][:3], expected, atol=2e-6)
+    assert [ended for *_, ended in told] == [False, False, False, True]
+    assert not any(ruined for *_, ruined, _ in told)
+    np.testing.assert_array_equal(simulation.reset(), first)
+
+
+@pytest.mark.parametrize(
+    ("task", "span", "error", "told"),
+    [
+        ("investorbench_portfolio", ("2020-04-01", "2020-09-30"), UsageError, "does not ask for BUY, SELL or HOLD of one asset"),
+        ("blinded_memory_only", ("2020-04-01", "2020-09-30"), UsageError, "does not ask for BUY, SELL or HOLD of one asset"),
+        (TASK, ("2020-03-16", "2020-09-30"), DataError, "closes are known, and 10 returns need 11"),
+        (TASK, ("2019-03-16", "2020-09-30"), DataError, "2019-03-16"),
+        (TASK, ("2022-11-30", "2022-12-30"), DataError, "the price does not move from 2022-11-30 to 2022-12-30"),
+    ],
+)  # fmt: skip
+def test_what_can_t_be_trained_on_is_refused(
+    task: str, span: tuple[str, str], error: type[KtdevalError], told: str, market: tuple[Path, MarketSnapshot]
+) -> None:
+    with pytest.raises(error, match=told):
+        TradingSimulation(load_plugins().make_task(task), market[1], Window("train", *span), 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--train", "2020-04-01:2020-10-02"], "--train: window stock (2020-10-02:2021-05-05) does not lie after the days of"),
+        (["--train", "2020-04-01:2020-10-02", "--windows", "2021-01-04:2021-03-01"], "pip install 'ktdeval[rl]'"),
+        (["--train", "soon"], "has no window 'soon'"),
+        (["--train", "2020-04-01:2020-09-30", "--lookback", "60"], "shows no history of 61 bars; choose one as"),
+        (["--train", "2020-04-01:2020-09-30", "--task", "investorbench_msft"], "shows no history of 11 bars"),
+        (["--train", "2020-04-01:2020-09-30", "--task", "qfinzero_calling"], "shows no history of 11 bars"),
+        (["--train", "2020-04-01:2020-09-30"], "training needs gymnasium, which is not installed: pip install"),
+    ],
+)  # fmt: skip
+def test_the_command_refuses_in_one_line(
+    words: list[str], told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.delitem(sys.modules, "ktdeval_models.rl.train", raising=False)
+    for package in ("stable_baselines3", "gymnasium", "torch"):
+        monkeypatch.setitem(sys.modules, package, None)
+    task = [] if "--task" in words else ["--task", TASK]
+    assert main(["rl", "train", *task, "--data", str(market[0]), "--output", str(tmp_path / "p.json"), *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert not (tmp_path / "p.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("policy={}", "rl/policy: window stock (2020-10-02:2021-05-05) does not lie after the days of training, 2020-04-01"),
+        ("policy={},sha256=00", "sha256 is "),
+        ("policy={},trained=2020-01-01:2020-02-01", "trained is 2020-04-01:2020-12-31, not 2020-01-01:2020-02-01"),
+        ("policy=none.json", "policy none.json: can't be read: No such file"),
+        ("seed=1", "policy"),
+    ],
+)  # fmt: skip
+def test_a_run_is_refused_before_its_first_step(
+    words: str, told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = drawn_policy(tmp_path / "p.json", last="2020-12-31")
+    out = tmp_path / "run"
+    given = ["--model-args", words.format(path), "--tasks", TASK, "--data", str(market[0]), "--out", str(out)]
+    for command in (["run"], ["plan"]):
+        assert main([*command, "--model", "rl/policy", *given]) == 2
+        assert told in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("task", "changes"), [("investorbench_msft", {}), (TASK, {"hold": "keep"}), (TASK, {"lookback": 60})])
+def test_a_task_that_the_policy_can_t_decide_on_stops_the_run(
+    task: str, changes: dict[str, Any], market: tuple[Path, MarketSnapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = drawn_policy(tmp_path / "p.json", **changes)
+    given = ["--tasks", task, "--data", str(market[0]), "--out", str(tmp_path / "run"), "--quiet", "--limit", "1"]
+    assert main(["--model", "rl/policy", "--model-args", f"policy={path}", *given]) != 0
+    printed = capsys.readouterr().err
+    assert "rl/policy: decides on one asset by" in printed
+    assert f"`hold` is {changes.get('hold', 'flat')}" in printed
+
+
+def test_research_is_declined(tmp_path: Path) -> None:
+    model = load_plugins().make_model("rl/policy", {"policy": str(drawn_policy(tmp_path / "p.json"))})
+    assert model.reply(ModelRequest(())) == Reply("No research.")

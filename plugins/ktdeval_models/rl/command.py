@@ -9,7 +9,7 @@ import click
 
 from ktdeval.cli import config_option, open_plugins
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import write_atomic
+from ktdeval.jsonio import make_folder, write_atomic
 from ktdeval.lazy import later
 from ktdeval.runner import choose_windows, open_snapshot
 from ktdeval.typed import encode_canonical
@@ -29,7 +29,9 @@ def rl() -> None:
 @click.option("--lookback", type=click.IntRange(1, 499), default=10, show_default=True, help="daily returns that a policy sees")
 @click.option("--steps", type=click.IntRange(1, 10**8), default=10_000, show_default=True, help="decisions to train on")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="of all chance in training")
-@click.option("--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="policy to write, JSON")
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="policy to write, JSON"
+)
 @config_option("data", "data_args", "windows", "plugin")
 def train(name: str, days: str, output: Path, **given: Any) -> None:
     """Train a policy on days before those that it is evaluated on.
@@ -50,6 +52,7 @@ def train(name: str, days: str, output: Path, **given: Any) -> None:
         learn, policy_file = (later(f"ktdeval_models.rl.train:{function}")() for function in ("learn", "policy_file"))
     except ImportError as error:
         raise UsageError(f"training needs {error.name}, which is not installed: pip install 'ktdeval[rl]'") from error
+    make_folder(output.parent, "choose another --output")
     snapshot = open_snapshot(plugins, given["data"] or "synthetic", given["data_args"] or {})
     simulation = TradingSimulation(task, snapshot, span, given["lookback"])
     content = policy_file(simulation, learn(simulation, given["algorithm"], given["steps"], given["seed"]))

@@ -121,6 +121,7 @@ def test_what_can_t_be_trained_on_is_refused(
     [
         (["--train", "2020-04-01:2020-10-02"], "--train: window stock (2020-10-02:2021-05-05) does not lie after the days of"),
         (["--train", "2020-04-01:2020-10-02", "--windows", "2021-01-04:2021-03-01"], "pip install 'ktdeval[rl]'"),
+        (["--train", "2020-04-01:2020-09-30", "--output", "."], "'--output': File '.' is a directory"),
         (["--train", "soon"], "has no window 'soon'"),
         (["--train", "2020-04-01:2020-09-30", "--lookback", "60"], "shows no history of 61 bars; choose one as"),
         (["--train", "2020-04-01:2020-09-30", "--task", "investorbench_msft"], "shows no history of 11 bars"),

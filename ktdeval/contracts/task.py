@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
@@ -10,7 +10,7 @@ from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import ConfigError
 from ktdeval.fields import build, near_matches, option
 from ktdeval.harness.action import SubmissionForm
-from ktdeval.harness.agent import HarnessConfig, Observation
+from ktdeval.harness.agent import HarnessConfig, Lesson, Observation
 from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import parse_day, window_rows
@@ -114,6 +114,14 @@ class HasForm(Protocol):
     """A scene whose submissions have a form of their own, made into orders by it."""
 
     form: SubmissionForm
+
+
+@runtime_checkable
+class HasLessons(Protocol):
+    """A scene with a warm-up: days before the first step, shown with what came after them to agents that learn."""
+
+    def lessons(self, view: MarketView) -> Iterable[Lesson]:
+        """Return them, oldest first; `view` is that of the first step, and nothing after its day is shown."""
 
 
 class TaskVariant(Protocol):

@@ -4,6 +4,7 @@ from ktdeval.harness.agent import (
     Agent as Agent,
     Decision as Decision,
     HarnessConfig as HarnessConfig,
+    Lesson as Lesson,
     Observation as Observation,
     StepCounts as StepCounts,
     StepSession as StepSession,
@@ -27,6 +28,7 @@ from ktdeval.harness.messages import (
     Usage as Usage,
 )
 from ktdeval.harness.phases import decide_in_phases as decide_in_phases
+from ktdeval.harness.reading import json_object as json_object, shown_state as shown_state, table_rows as table_rows
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.stance import (
     HoldRule as HoldRule,

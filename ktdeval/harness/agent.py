@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,6 +30,14 @@ class Observation:
     step: int
     system: str
     user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A day before an episode's first step, with what came after it: already masked, already text."""
+
+    day: str  #: as the mask shows it
+    text: str  #: the question about it, with a JSON block as observations have one
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,12 @@ class StepSession(Protocol):
     @property
     def submission_attempts(self) -> int:
         """Return how often the model may be asked to submit in this step: 1 + retries."""
+
+    @property
+    def lessons(self) -> Sequence[Lesson]:
+        """Return the days of the task's warm-up, for agents that learn before they decide: oldest first; empty in tasks without
+        one, and at every step but the first.
+        """
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model. Raises ModelError when the call failed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
@@ -11,7 +11,7 @@ from typing import Any
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
 from ktdeval.harness.action import SubmissionForm, breaking
-from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Observation, StepCounts, Submission, ToolResult
+from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Lesson, Observation, StepCounts, Submission, ToolResult
 from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, sound
 from ktdeval.harness.tools import Tool, call
 from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_shallow, loads_strict
@@ -75,12 +75,18 @@ class GuardedSession:
     the step fails with LeakError. What the model wrote is sent back to it with hidden identities withheld; the agent, too, gets a
     reply's text in that form, so that it can quote it anywhere. Tool calls reach the agent as written, for their arguments must be
     read as written. `breaches` names the orders of an action that break a rule as known now: such a submission is answered with it.
+    `teach` gives the lessons of a warm-up.
     """
 
     def __init__(
-        self, parts: SessionParts, step: int, context: Any, breaches: Callable[[Action], Sequence[Breach]] | None = None
+        self,
+        parts: SessionParts,
+        step: int,
+        context: Any,
+        breaches: Callable[[Action], Sequence[Breach]] | None = None,
+        teach: Callable[[], Iterable[Lesson]] | None = None,
     ) -> None:
-        self._parts, self._step, self._context, self._breaches = parts, step, context, breaches
+        self._parts, self._step, self._context, self._breaches, self._teach = parts, step, context, breaches, teach
         self._tools = {tool.name: tool for tool in parts.tools}
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
@@ -128,6 +134,11 @@ class GuardedSession:
     def submission_attempts(self) -> int:
         """Return how often the model may be asked to submit in this step: 1 + retries."""
         return 1 + self._parts.harness.schema_retries
+
+    @cached_property
+    def lessons(self) -> Sequence[Lesson]:
+        """Days of the task's warm-up at the first step; they are put into words only when an agent asks for them."""
+        return () if self._teach is None else tuple(self._teach())
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model with the run's parameters. Raises ModelError (counted), or LeakError before anything is sent."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from msgspec import UNSET
 
 from ktdeval.contracts.events import StepFinished
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.contracts.task import HasForm, Scene, Task
+from ktdeval.contracts.task import HasForm, HasLessons, Scene, Task
 from ktdeval.errors import StoreError
 from ktdeval.fields import build
 from ktdeval.harness.action import ActionForm
@@ -183,6 +184,7 @@ class TradingEpisode:
     """A trading episode; from step to step go its books and the agent's memory. Members as of `Episode`."""
 
     entry_type: type[Entry] = JournalEntry[StepRecord]
+    has_warm_up = True  #: whether the first step begins with the task's lessons, where it has any
 
     def __init__(self, spec: EpisodeSpec, parts: EpisodeParts) -> None:
         start, stop = window_rows(parts.snapshot.days, spec.span.first, spec.span.last)
@@ -223,7 +225,9 @@ class TradingEpisode:
         books, view = self._books, self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, books.account, books.last)
         context = self._scene.tool_context(step, view, books.account)
-        session = GuardedSession(self._session_parts, step, context, books.breaches)
+        scene, is_first = self._scene, step == 0 and self.has_warm_up
+        teach = partial(scene.lessons, view) if is_first and isinstance(scene, HasLessons) else None
+        session = GuardedSession(self._session_parts, step, context, books.breaches, teach)
         outcome = session.decide(self._parts.agent, observation, self._memory)
         record = books.book(step, outcome.decision, outcome.counts)
         self._memory = loads_strict(dumps_canonical(outcome.decision.memory))  # so that a resumed agent is given the very same

@@ -16,6 +16,7 @@ from ktdeval.config import RunConfig
 from ktdeval.contracts.task import Task
 from ktdeval.harness.messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.session import TranscriptEntry
+from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import run_price
 from ktdeval.runner.data_source import open_market
@@ -29,6 +30,7 @@ from ktdeval.runner.measure import (
     StepRate,
     assumed_rates,
     measure_cases,
+    measure_warm_up,
     observed_rates,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
@@ -107,6 +109,8 @@ class _TaskPart:
     finished: Finished
     rates: Mapping[str, StepRate]
     is_observed: bool
+    warm_up: Mapping[str, StepRate]  #: what comes before the first step of an episode
+    fresh: Sequence[bool]  #: by episode, whether that is to come
 
 
 class _Estimator:
@@ -139,7 +143,7 @@ class _Estimator:
         specs = self.plan.specs_of(task.name)
         steps: list[CountsRecord] = []
         transcript: list[TranscriptEntry] = []
-        steps_left, planned = [], 0
+        steps_left, fresh, planned = list[int](), list[bool](), 0
         for spec in specs:
             total = self.factory.open(spec, MeasuringModel(LOW, 0)).total_steps
             done, entries = ((), ()) if self.folder is None else self.folder.load_recorded(spec)
@@ -147,25 +151,37 @@ class _Estimator:
             steps += done
             planned += total
             steps_left.append(max(total - len(done), 0))
+            fresh.append(not done)
         sizes = measure_cases(specs[0], task, self.factory)
-        is_observed = len(steps) >= LEAST_OBSERVED
-        rates = observed_rates(steps, transcript, sizes, self.limits) if is_observed else assumed_rates(sizes, self.limits)
+        before = call_foreign(measure_warm_up, f"task {task.name}: its warm-up can't be measured", specs[0], self.factory)
+        warm_up = assumed_rates(dict.fromkeys(CASES, before), self.limits)
+        later = [pair for pair in zip(steps, transcript, strict=True) if pair[1].step or not before.requests]
+        is_observed = len(later) >= LEAST_OBSERVED
+        if is_observed:
+            rates = observed_rates([step for step, _ in later], [entry for _, entry in later], sizes, self.limits)
+        else:
+            rates = assumed_rates(sizes, self.limits)
         usage = Usage(*(sum(getattr(step, name) for step in steps) for name in USAGE_FIELDS))
         cost_usd = None if self.price is None else self.price.cost(usage)
         calls = sum(len(entry.exchanges) for entry in transcript)
         finished = Finished(steps=len(steps), calls=calls, **usage.to_json(), cost_usd=cost_usd)
-        return _TaskPart(task, steps_left, planned, finished, rates, is_observed)
+        return _TaskPart(task, steps_left, planned, finished, rates, is_observed, warm_up, fresh)
 
     def left(self, parts: Sequence[_TaskPart]) -> dict[str, Amount]:
         """By case, what is left of some tasks together."""
         amounts = {}
         for case in CASES:
-            loads = [(part.rates[case], steps) for part in parts for steps in part.steps_left]
+            loads = [
+                (part.rates[case], steps, part.warm_up[case], fresh)
+                for part in parts
+                for steps, fresh in zip(part.steps_left, part.fresh, strict=True)
+            ]
             calls, reads, writes = (
-                round(math.fsum(getattr(rate, name) * steps for rate, steps in loads))
+                round(math.fsum(getattr(rate, name) * steps + getattr(first, name) * fresh for rate, steps, first, fresh in loads))
                 for name in ("calls", "input_tokens", "output_tokens")
             )
-            seconds = _makespan_s((rate.seconds * steps for rate, steps in loads), self.config.concurrency)
+            durations = (rate.seconds * steps + first.seconds * fresh for rate, steps, first, fresh in loads)
+            seconds = _makespan_s(durations, self.config.concurrency)
             if self.remote is not None:
                 seconds = max(seconds, calls * self.config.call_gap_s)
             cost = None if self.price is None else self.price.cost(Usage(reads, writes))
@@ -228,6 +244,8 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
                 f"{part.task.name}: typical is the mean of its {part.finished.steps:,} finished steps, "
                 "low and high are their 10th and 90th percentiles"
             )
+        if questions := round(part.warm_up[CASES[0]].calls):
+            yield f"{part.task.name}: {questions} questions of a warm-up come before the first step of an episode"
     limits, cases = run.limits, ASSUMED.values()
     if limits is None:
         yield "a model of this machine: it is taken to count no tokens and to answer at once; hours are those of agent and tools"

@@ -16,12 +16,13 @@ from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.harness.reading import shown_state, table_rows
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market.calendar import window_rows
 from ktdeval.plugin_import import call_foreign
-from ktdeval.runner.episode import EpisodeParts
-from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
@@ -82,17 +83,25 @@ class MeasuringModel:
         described = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in request.tools)
         self.prose_bytes += sum(len(text.encode()) for text in described)
         if request.response_schema is not None:
-            return Reply(dumps_canonical(self._written(request.response_schema)))
+            return Reply(dumps_canonical(self._written(request.response_schema, request)))
         forced = next((spec for spec in request.tools if spec.name == request.tool_choice), None)
         calls: tuple[ToolCall, ...]
         if forced is not None:
-            calls = (self._call(forced.name, self._written(forced.parameters)),)
+            calls = (self._call(forced.name, self._written(forced.parameters, request)),)
         else:
             calls = tuple(self._research(request.tools))
         return Reply(_text(self._behaviour.remark_bytes), calls, "tool_calls" if calls else "stop")
 
-    def _written(self, schema: Mapping[str, JsonValue]) -> JsonValue:
-        return example(schema, _text(200)) if self._behaviour.valid else {}
+    def _written(self, schema: Mapping[str, JsonValue], request: ModelRequest) -> JsonValue:
+        if not self._behaviour.valid:
+            return {}
+        written = example(schema, _text(200))
+        if "decisions" in schema.get("properties", ()):  # one for each asset shown
+            prompt = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
+            one = example(schema["properties"]["decisions"]["items"], _text(80))
+            shown = table_rows(shown_state(prompt).get("candidates"))
+            written = {**written, "decisions": [{**one, "stock_id": row["stock_id"]} for row in shown]}
+        return written
 
     def _research(self, tools: tuple[ToolSpec, ...]) -> Iterator[ToolCall]:
         known = [(spec.name, arguments) for spec in tools if (arguments := example(spec.parameters)) is not None]
@@ -133,11 +142,13 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
 
 
 def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviour: Behaviour) -> StepSize:
-    """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first."""
+    """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first, in
+    both cases without a warm-up.
+    """
     research_calls = _research_calls(task, behaviour)
     first = MeasuringModel(behaviour, research_calls)
     whole = replace(spec, limit=None)
-    episode = opener.open(whole, first)
+    episode = _opened(opener, whole, first, has_warm_up=False)
     began = time.perf_counter()
     entry = episode.run_step(0)
     if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
@@ -150,6 +161,28 @@ def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviou
     began = time.perf_counter()
     entry = later.run_step(1)
     return _size(model, entry, time.perf_counter() - began)
+
+
+def measure_warm_up(spec: EpisodeSpec, opener: EpisodeFactory) -> StepSize:
+    """Size of what comes before the first step of an episode: the lessons of its task, if it has some and its agent learns."""
+    sizes = []
+    for has_warm_up in (True, False):
+        model = MeasuringModel(LOW, 0)
+        episode = _opened(opener, spec, model, has_warm_up)
+        began = time.perf_counter()
+        sizes.append(_size(model, episode.run_step(0), time.perf_counter() - began))
+    whole, step = sizes
+    seconds = max(0.0, whole.seconds - step.seconds)
+    return StepSize(
+        whole.requests - step.requests, whole.prose_bytes - step.prose_bytes, max(0, whole.data_bytes - step.data_bytes), seconds, 0
+    )
+
+
+def _opened(opener: EpisodeFactory, spec: EpisodeSpec, model: MeasuringModel, has_warm_up: bool) -> Episode:
+    episode = opener.open(spec, model)
+    if isinstance(episode, TradingEpisode):
+        episode.has_warm_up = has_warm_up
+    return episode
 
 
 def _research_calls(task: Any, behaviour: Behaviour) -> int:

@@ -52,6 +52,11 @@ def ktdeval_models() -> Sequence[Spec]:
             MemoryParams,
         ),
         *(Spec(f"builtin/{name}", rule, told["summary"], needed.get(name)) for name, told in rules().items()),
+        Spec(
+            "builtin/recall",
+            maker("ktdeval_models.recall:make_recall"),
+            "Learns from the memories in its prompt what came of news: for agents with a memory",
+        ),
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
         Spec("rl/policy", maker("ktdeval_models.rl.model:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
         Spec("replay", maker("ktdeval_models.replay:make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),

@@ -45,7 +45,7 @@ class KeylessModel:
         if conversation.is_submission:
             intents = self._checked(conversation) if conversation.is_readable else []
             orders = [intent.order(conversation) for intent in intents]
-            return conversation.submit(orders, conversation.reason(self.summary(intents)))
+            return conversation.submit(orders, conversation.reason(self.explained(conversation, intents)))
         calls = [call for call in self._next_calls(conversation) if call[0] in conversation.offered]
         return conversation.call(calls) if calls else Reply(self.closing)
 
@@ -71,8 +71,12 @@ class KeylessModel:
         """Return the orders that follow from the conversation so far; none when it holds no data to decide on."""
         raise NotImplementedError
 
-    def summary(self, intents: Sequence[Intent]) -> str:
+    def explained(self, conversation: Conversation, intents: Sequence[Intent]) -> str:  # noqa: ARG002 - whatever is shown
         """Return the overall reason."""
+        return self.summary(intents)
+
+    def summary(self, intents: Sequence[Intent]) -> str:
+        """Return the overall reason of orders by rule."""
         buys = sum(intent.side == "BUY" for intent in intents)
         return f"{buys} buys and {len(intents) - buys} sells by rule." if intents else "Nothing to change by rule."
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ktdeval.harness import ModelRequest, Reply, ToolCall
-from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.harness import ModelRequest, Reply, ToolCall, json_object, shown_state, table_rows
+from ktdeval.jsonio import JsonValue
 
 SUBMIT = "submit_action"
-_JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
 
 Call = tuple[str, Mapping[str, JsonValue]]  # a tool's name and its arguments
 Row = Mapping[str, Any]  # one row of a table, by column name
@@ -30,8 +28,7 @@ class Conversation:
     def state(self) -> Mapping[str, Any]:
         """JSON block of the latest user message that holds one; empty when there is none."""
         for message in reversed(self.request.messages):
-            blocks = _JSON_BLOCK.findall(message.content) if message.role == "user" else ()
-            if blocks and (value := _object(blocks[-1])):
+            if message.role == "user" and (value := shown_state(message.content)):
                 return value
         return {}
 
@@ -55,13 +52,12 @@ class Conversation:
         names = {call.id: call.name for message in self.request.messages for call in message.tool_calls}
         for message in reversed(self.request.messages):
             if message.role == "tool" and names.get(message.tool_call_id or "") == name:
-                return _object(message.content)
+                return json_object(message.content)
         return {}
 
     def rows(self, source: Any) -> list[Row]:
         """Return the rows of a table as mappings; empty when `source` is no table."""
-        is_table = isinstance(source, Mapping) and "columns" in source and "rows" in source
-        return [dict(zip(source["columns"], row, strict=True)) for row in source["rows"]] if is_table else []
+        return table_rows(source)
 
     def call(self, calls: Sequence[Call]) -> Reply:
         """Return a reply that calls tools."""
@@ -98,11 +94,3 @@ class Conversation:
         """`text`, made as long as the task's shortest reason."""
         shortest = int(self.state.get("constraints", {}).get("min_reason_chars", 0))
         return text if len(text) >= shortest else (text + " " + text * (shortest // len(text)))[: max(shortest, len(text))]
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        value = loads_strict(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -12,8 +12,18 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.harness import Decision, Message, Observation, StepSession, decide_in_phases
-from ktdeval.jsonio import JsonValue, loads_strict, sha256_hex
+from ktdeval.errors import ModelError
+from ktdeval.harness import (
+    Decision,
+    Message,
+    ModelRequest,
+    Observation,
+    StepSession,
+    decide_in_phases,
+    shown_state,
+    table_rows,
+)
+from ktdeval.jsonio import JsonValue, sha256_hex
 from ktdeval.typed import from_plain, to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_investorbench.embedders import make_embedder
@@ -23,10 +33,10 @@ from ktdeval_investorbench.params import FinmemParams
 
 MOMENTUM_DAYS = 3
 _MOST_NAMED, _REASON_CHARACTERS = 10, 160
-_JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
 _NAMED = re.compile(r"\[memory:([^\]]*)\]", re.IGNORECASE)
 _LAST_WORD = re.compile(r"\w+$", re.ASCII)
 _ID = re.compile(r"M[1-9][0-9]*")
+_SIDES = {"BUY": 1, "SELL": -1}
 
 
 class Pending(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,28 +62,38 @@ class AgentState(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Sight:
-    """What an observation shows, as far as it is there: in a task without news there are no documents."""
+    """What a prompt shows, as far as it is there: in a task without news there are no documents."""
 
     day: str
     nav: float | None
-    assets: tuple[str, ...]
-    log_return: float | None  #: of the last day, where exactly one asset is shown
+    changes: Mapping[str, float | None]  #: of the prices since the last day, by asset, in per cent
     documents: tuple[Mapping[str, Any], ...]
+    outcomes: Mapping[str, Mapping[str, Any]]  #: of a lesson: what came after the day, by asset
 
     @classmethod
-    def of(cls, observation: Observation) -> Sight:
-        """Read the JSON block of the observation."""
-        blocks = _JSON_BLOCK.findall(observation.user)
-        state = _object(blocks[-1]) if blocks else {}
-        account, rows = _mapping(state.get("account")), _rows(state.get("candidates"))
-        change = _number(rows[0].get("return_1d_pct")) if len(rows) == 1 else None
+    def of(cls, text: str, day: str) -> Sight:
+        """Read the JSON block of a prompt; `day` names a day that it does not name."""
+        state = shown_state(text)
+        account = _mapping(state.get("account"))
+        rows = {str(row["stock_id"]): row for row in table_rows(state.get("candidates")) if "stock_id" in row}
         return cls(
-            day=str(state.get("day", f"step {observation.step}")),
+            day=str(state.get("day", day)),
             nav=_number(account.get("nav", account.get("nav_cny"))),
-            assets=tuple(str(row["stock_id"]) for row in rows if "stock_id" in row),
-            log_return=None if change is None or change <= -100 else math.log1p(change / 100),
-            documents=tuple(_rows(state.get("news"))),
+            changes={asset: _number(row.get("return_1d_pct")) for asset, row in rows.items()},
+            documents=tuple(table_rows(state.get("news"))),
+            outcomes={str(row["stock_id"]): row for row in table_rows(state.get("outcomes")) if "stock_id" in row},
         )
+
+    @property
+    def log_return(self) -> float | None:
+        """Of the last day, where exactly one asset is shown."""
+        return _log_return(next(iter(self.changes.values()))) if len(self.changes) == 1 else None
+
+    def growth_along(self, before: Sight | None) -> float:
+        """Factor of an account that took the side of each label of a lesson since then, in equal parts."""
+        sides = {} if before is None else {asset: _SIDES.get(str(row.get("label")), 0) for asset, row in before.outcomes.items()}
+        moves = {asset: _log_return(self.changes.get(asset)) or 0.0 for asset in sides}
+        return math.exp(math.fsum(side * moves[asset] / len(sides) for asset, side in sides.items()))
 
 
 class FinmemAgent:
@@ -94,7 +114,9 @@ class FinmemAgent:
         remembered = LayeredMemory(self._rules, state.memory, self._params.seed, self._embed)
         if memory is not None:  # a step whose model call failed passed without it
             remembered.end_step(max(0, observation.step - state.step - 1))
-        sight = Sight.of(observation)
+        sight = Sight.of(observation.user, f"step {observation.step}")
+        if memory is None:
+            self._warm_up(state, session, sight, remembered)
         self._observe(state, sight, remembered)
         state.memory, state.step = remembered.to_json(), observation.step - 1  # should the model call fail, this step is aged next
         session.keep(to_plain(state))
@@ -110,6 +132,30 @@ class FinmemAgent:
         remembered.end_step()
         state.memory, state.step = remembered.to_json(), observation.step
         return replace(decision, memory=to_plain(state))
+
+    def _warm_up(self, state: AgentState, session: StepSession, first: Sight, remembered: LayeredMemory) -> None:
+        """Learn from the task's lessons: remember their documents and why the model says that the price moved so, and credit what
+        it names as if an account had followed the labels. A lesson without an answer leaves its documents, and no reason.
+        """
+        lessons, before, value = session.lessons, None, 1.0
+        for step, lesson in enumerate(lessons, start=-len(lessons)):
+            sight = Sight.of(lesson.text, lesson.day)
+            value *= sight.growth_along(before)
+            before = sight
+            self._observe(state, sight, remembered)
+            recalled = remembered.recall(self._words["query"].format(assets=self._assets(sight)))
+            shown = Message("user", f"{self._prompt(state, recalled)}\n\n{lesson.text}\n{self._words['explain']}")
+            try:
+                reason = session.ask(ModelRequest((Message("system", self._words[self._profile]), shown))).content
+            except ModelError:  # counted under its kind
+                reason = ""
+            booked = replace(sight, nav=value)
+            self._settle(state, step, booked, remembered)
+            if reason.strip():
+                self._reflect(state, step, booked, remembered, (reason, recalled))
+            remembered.end_step()
+        for open_ in state.pending:  # the account of the task takes over
+            open_.nav *= (first.nav or 0.0) / (value * first.growth_along(before))
 
     def _observe(self, state: AgentState, sight: Sight, remembered: LayeredMemory) -> None:
         """Remember the documents that were not shown at the last step, and the figures of the day."""
@@ -153,7 +199,7 @@ class FinmemAgent:
             remembered.credit(done.ids, (sight.nav > done.nav) - (sight.nav < done.nav))
             made = 100 * (sight.nav / done.nav - 1) if done.nav else 0.0
             said = {"day": sight.day, "then": done.day, "percent": made, "reason": done.reason}
-            remembered.add_reflection(self._line(self._words["extended"].format(**said)))
+            remembered.add_reflection(self._line(self._words["followed" if done.step < 0 else "extended"].format(**said)))
 
     def _reflect(
         self,
@@ -168,13 +214,15 @@ class FinmemAgent:
         shown = {memory.id for memories in said[1].values() for memory in memories}
         named = dict.fromkeys(id_ for ids in _NAMED.findall(said[0]) for id_ in _ID.findall(ids) if id_ in shown)
         if reason:
-            remembered.add_reflection(self._line(self._words["immediate"].format(day=sight.day, reason=reason)))
+            moved = "; ".join(self._words["moved"].format(asset=asset, **row) for asset, row in sight.outcomes.items())
+            said_as = self._words["lesson" if moved else "immediate"]
+            remembered.add_reflection(self._line(said_as.format(day=sight.day, moved=moved, reason=reason)))
         if sight.nav is not None:
             brief = _cut(reason, _REASON_CHARACTERS)
             state.pending.append(Pending(step, sight.day, sight.nav, list(named), brief))
 
     def _assets(self, sight: Sight) -> str:
-        return ", ".join(sight.assets[:_MOST_NAMED]) or str(self._words["anything"])
+        return ", ".join([*sight.changes][:_MOST_NAMED]) or str(self._words["anything"])
 
     def _line(self, text: str) -> str:
         """One line without a fence, so that no memory can be taken for the state of the day."""
@@ -191,21 +239,12 @@ def _cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else _LAST_WORD.sub("", text[:characters]) + "…"
 
 
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        return _mapping(loads_strict(text))
-    except ValueError:
-        return {}
+def _log_return(change_pct: float | None) -> float | None:
+    return None if change_pct is None or change_pct <= -100 else math.log1p(change_pct / 100)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _rows(value: Any) -> list[Mapping[str, Any]]:
-    """Return the rows of a table as mappings; none when `value` is no table."""
-    found = _mapping(value)
-    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]] if {"columns", "rows"} <= found.keys() else []
 
 
 def _number(value: Any) -> float | None:

@@ -22,7 +22,7 @@ class FileParams:
     repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
 
 
-TWIN_VERSION = 1
+TWIN_VERSION = 2
 """Part of the twin's source line: a change of what the same parameters give changes it."""
 
 

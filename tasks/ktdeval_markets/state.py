@@ -24,6 +24,7 @@ NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *_PARTS, "volume")
 SESSION_BARS, SESSION_DAYS = 20, 10  #: Most bars of a session, and how many days back its last one is looked for
 HISTORY_COLUMNS = ("stock_id", "day", *_PARTS, "volume")
+OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
 
 
@@ -190,6 +191,23 @@ def news(stage: Stage, view: MarketView) -> Payload:
         day, (text, _) = DayRef(view.documents.day_of(row)), document.text.first(MOST_CHARACTERS)
         rows.append((day, document.source, document.kind, list(document.assets), document.title, text))
     return {**table(NEWS_COLUMNS, rows), "withheld": withheld}
+
+
+def outcomes(view: MarketView, day: int, shown: Sequence[int], inverted: bool) -> list[Sequence[Payload]]:
+    """Change of each price from its close on an earlier day to its next one up to now, and the action that it called for."""
+    rows = list[Sequence[Payload]]()
+    for asset in shown:
+        path = view.adjusted_close[day:, asset]
+        known = np.flatnonzero(np.isfinite(path[1:])) + 1
+        if not np.isfinite(path[0]) or not len(known):
+            continue
+        later = int(known[0])
+        since, until = (later, 0) if inverted else (0, later)
+        change, ref = float(path[until] / path[since] - 1.0), AssetRef(asset)
+        label = "BUY" if change > 0 else "SELL" if change < 0 else "HOLD"
+        shown_change = ref.change_pct(figure(change * 100.0) or 0.0, day + until, day + since)
+        rows.append((ref, DayRef(day + later), shown_change, label))
+    return rows
 
 
 def _closes(view: MarketView) -> FloatArray:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
+import numpy as np
+
 from ktdeval.contracts import EpisodeSpec, HasForm, MaskedConfig, Window, windows_of
-from ktdeval.errors import ConfigError
-from ktdeval.fields import option, to_mapping
-from ktdeval.harness import HoldRule, Observation, Rebuild, StanceForm
+from ktdeval.errors import ConfigError, DataError
+from ktdeval.fields import near_matches, option, to_mapping
+from ktdeval.harness import HoldRule, Lesson, Observation, Rebuild, StanceForm
 from ktdeval.jsonio import JsonValue, sha256_hex
-from ktdeval.market import MarketSnapshot, MarketView, Venue
-from ktdeval.masking import DayRef, Payload, TextMask
+from ktdeval.market import MarketSnapshot, MarketView, Venue, parse_day
+from ktdeval.masking import DayRef, Payload, TextMask, table
 from ktdeval.trading import Account, AccountConfig, MarketRules, StepRecord
 from ktdeval.yamlio import load_yaml
 from ktdeval_markets import state
@@ -23,7 +25,7 @@ from ktdeval_markets.portfolio import PortfolioRebuild, WeightRule
 from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
-_TEXTS, _WEIGHTS = ("prompts/user.md", "wording.yaml"), "weights.yaml"
+_TEXTS, _WEIGHTS, _LESSON = ("prompts/user.md", "wording.yaml"), "weights.yaml", "prompts/lesson.md"
 _TABLES = {name: f"prompts/{name}.md" for name in ("intraday", "history")}  # tables that an option adds, and their descriptions
 
 
@@ -48,6 +50,16 @@ class MarketConfig(MaskedConfig):
         help="of stances: weights of a portfolio rebuilt at every close (`ktdeval_markets.portfolio`); null: max_weight each",
         leave_out_null=True,
     )
+    warm_up: dict[str, str] | None = option(
+        None,
+        help="by window: first day of a warm-up before it, whose days are shown with what came after them to agents that learn",
+        leave_out_null=True,
+    )
+    labels: Literal["inverted"] | None = option(
+        None,
+        help="of a warm-up: inverted shows the opposite of each change, as the public code of InvestorBench does; null: right ones",
+        leave_out_null=True,
+    )
     trading: AccountConfig = option(AccountConfig(), help="account, limits, and what replaces rules of the venues")
 
     def check(self, where: str) -> None:
@@ -56,6 +68,15 @@ class MarketConfig(MaskedConfig):
         self.trading.rules(f"{where}: trading")
         if self.intraday and self.noise_pct:
             raise ConfigError(f"{where}: noise_pct is one for all bars of a day and hides no intraday shape; leave out one")
+        for name, first in (self.warm_up or {}).items():
+            if name not in self.windows:
+                raise ConfigError(f"{where}: warm_up: no window {name!r}{near_matches(name, self.windows)}")
+            if parse_day(first, f"{where}: warm_up.{name}: ", ConfigError) >= parse_day(self.windows[name].first):
+                raise ConfigError(
+                    f"{where}: warm_up.{name}: {first} is not before the window, which begins {self.windows[name].first}"
+                )
+        if self.labels and not self.warm_up:
+            raise ConfigError(f"{where}: labels: inverted is said of a warm-up, and there is none; set warm_up")
         if self.weights and (self.answers != "stances" or self.trading.max_weight < 1.0):
             raise ConfigError(f"{where}: weights: those of decisions, which sum to 1; set answers: stances, trading.max_weight: 1")
 
@@ -63,7 +84,8 @@ class MarketConfig(MaskedConfig):
     def texts(self) -> tuple[str, ...]:
         """Names of the files that prompts are made of, the system prompt's first."""
         own = ("prompts/portfolio.md", _WEIGHTS) if self.weights else (f"prompts/{self.answers}.md",)
-        return (*own, *_TEXTS, *(text for name, text in _TABLES.items() if getattr(self, name)))
+        more = [text for name, text in _TABLES.items() if getattr(self, name)]
+        return (*own, *_TEXTS, *more, *(_LESSON,) * bool(self.warm_up))
 
 
 @cache
@@ -105,9 +127,10 @@ def venue_line(venue: Venue) -> str:
 class MarketScene:
     """One episode. Implements `ktdeval.contracts.Scene`."""
 
-    def __init__(self, config: MarketConfig, stage: Stage, venues: Mapping[str, Venue]) -> None:
+    def __init__(self, config: MarketConfig, stage: Stage, venues: Mapping[str, Venue], warm_up: str | None) -> None:
         self.lens = stage.lens
         self._stage = stage
+        self._warm_up, self._inverted = warm_up, config.labels == "inverted"
         self._limits: dict[str, Payload] = {
             "max_positions": stage.trading.max_positions,
             "max_weight": stage.trading.max_weight,
@@ -162,6 +185,33 @@ class MarketScene:
         texts = {"date_label": self.lens.day_handle(view.day), "step": step, "state": self.lens.render_text(shown)}
         return Observation(step, self._system, Template(_text("prompts/user.md")).substitute(texts))
 
+    def lessons(self, view: MarketView) -> Iterator[Lesson]:
+        """Yield the days of the window's warm-up, each with the next price of its assets. Where one has no price, it has no part in
+        the day, and a day without any is no lesson. The last price shown is that of the day of `view`. Raises DataError: the
+        market begins after the first day of the warm-up.
+        """
+        if self._warm_up is None:
+            return
+        stage, days = self._stage, self._stage.snapshot.days
+        first = int(np.searchsorted(days, parse_day(self._warm_up)))
+        if days[0] > parse_day(self._warm_up):
+            raise DataError(f"the warm-up begins {self._warm_up}, {stage.snapshot.meta.name} on {days[0]}; import earlier days")
+        for row in range(first, view.day):
+            then = stage.snapshot.as_of(row)
+            listed = state.listed(stage, then, None, stage.shown)
+            outcomes = state.outcomes(view, row, listed, self._inverted)
+            if not outcomes:
+                continue
+            self.lens.move_to(row)
+            shown = {"day": DayRef(row), "candidates": state.assets(stage, then, listed)}
+            if stage.news:
+                shown["news"] = state.news(stage, then)
+            shown["outcomes"] = table(state.OUTCOME_COLUMNS, outcomes)
+            day = self.lens.day_handle(row)
+            texts = {"date_label": day, "state": self.lens.render_text(shown)}
+            yield Lesson(day, Template(_text(_LESSON)).substitute(texts))
+        self.lens.move_to(view.day)
+
     def _rebuild(self, step: int, view: MarketView, last: StepRecord | None, listed: Sequence[int]) -> Rebuild | None:
         """Return what rebuilds the portfolio at this close, where the task has one."""
         if self._rule is None:
@@ -207,4 +257,5 @@ class MarketTask:
         venue = self.trading.venue
         names = sorted({snapshot.venues[asset] for asset in stage.only}) or snapshot.rules
         venues = {name: snapshot.rules[name] for name in names} if venue is None else {venue.name: venue}
-        return MarketScene(config, stage, venues)
+        named = "" if spec.window is None else spec.window.name
+        return MarketScene(config, stage, venues, (config.warm_up or {}).get(named))

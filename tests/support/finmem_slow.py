@@ -75,10 +75,33 @@ class SlowMemory:
         self.shown: set[str] = set()
 
     def step(self, entry: dict[str, Any]) -> None:
-        """Go through one step of a journal, and compare the memories that its prompt shows."""
-        number, sent = entry["step"]["step"], entry["transcript"]["exchanges"][0]["sent"]
-        user = next(message["content"] for message in sent if message["role"] == "user")
-        state = json.loads(re.findall(r"```json\n(.*?)\n```", user, re.DOTALL)[-1])
+        """Go through one step of a journal, its warm-up first, and compare the memories that its prompts show."""
+        prompts = [
+            next(message["content"] for message in exchange["sent"] if message["role"] == "user")
+            for exchange in entry["transcript"]["exchanges"]
+        ]
+        states = [json.loads(re.findall(r"```json\n(.*?)\n```", user, re.DOTALL)[-1]) for user in prompts]
+        lessons = [place for place, state in enumerate(states) if "outcomes" in state]
+        value = 1.0  # of an account that follows the labels of one asset
+        for place in lessons:
+            state, said = states[place], entry["transcript"]["exchanges"][place]["reply"]["content"]
+            outcome = dict(zip(state["outcomes"]["columns"], state["outcomes"]["rows"][0], strict=True))
+            state["account"] = {"nav": value}
+            moved = f"{outcome['stock_id']} then changed by {outcome['change_pct']} %, which called for {outcome['label']}"
+            self.day(place - len(lessons), prompts[place], state, ("warm-up; " + moved, said))
+            later = states[place + 1]["candidates"]
+            change = 1 + later["rows"][0][later["columns"].index("return_1d_pct")] / 100
+            value *= {"BUY": change, "SELL": 1 / change}.get(outcome["label"], 1.0)
+        state = states[len(lessons)]
+        if lessons:
+            now = state["account"]["nav"]
+            self.pending = [(step, day, nav * now / value, ids, reason) for step, day, nav, ids, reason in self.pending]
+        own = entry["step"]["provenance"] in ("model", "model_after_retry")
+        said = ("reflection", entry["step"]["overall_reason"]) if own else None
+        self.day(entry["step"]["step"], prompts[len(lessons)], state, said)
+
+    def day(self, number: int, user: str, state: dict[str, Any], said: tuple[str, str] | None) -> None:
+        """Go through one day: what it shows, and the model's reason with what is said before it."""
         documents = [dict(zip(state["news"]["columns"], row, strict=True)) for row in state["news"]["rows"]]
         texts = [f"{each['day']}, {each['kind']}: {each['title'] or ''} {each['text']}" for each in documents]
         texts = [" ".join(text.split()) for text in texts]
@@ -91,9 +114,9 @@ class SlowMemory:
         prompted = re.findall(r"^- (M\d+): ", user, re.MULTILINE)
         self.compare_recall(query, prompted)
         self.settle(number, state)
-        if entry["step"]["provenance"] in ("model", "model_after_retry"):
-            reason, _, named = entry["step"]["overall_reason"].partition(" [memory: ")
-            self.reflect(f"{state['day']}, reflection: {reason}")
+        if said is not None:
+            reason, _, named = said[1].partition(" [memory: ")
+            self.reflect(f"{state['day']}, {said[0]}: {reason}")
             ids = [id_ for id_ in named.rstrip("]").split(", ") if id_ in prompted]
             self.pending.append((number, state["day"], state["account"]["nav"], ids, reason))
         self.end()
@@ -150,7 +173,8 @@ class SlowMemory:
             for one in self.held:
                 if one["id"] in ids:
                     self.counts["credited"] += credit(self.name, one, (now > nav) - (now < nav))
-            told = f"since the decision of {day} the account has made {100 * (now / nav - 1):+.2f} %. The reason had been: {reason}"
+            who = f"who followed the label of {day} has made" if step < 0 else f"since the decision of {day} the account has made"
+            told = f"{who} {100 * (now / nav - 1):+.2f} %. The reason had been: {reason}"
             self.reflect(f"{state['day']}, outcome: {told}")
 
     def reflect(self, text: str) -> None:

@@ -68,12 +68,15 @@ class Naming:
     def reply(self, request: ModelRequest) -> Reply:
         """Answer as the random model does, with ids."""
         reply, shown = self._random.reply(request), request.messages[1].content
-        ids, step = re.findall(r"^- (M\d+): ", shown, re.MULTILINE)[:2], re.findall(r"\(step (\d+)\)", shown)[0]
+        ids = re.findall(r"^- (M\d+): ", shown, re.MULTILINE)[:2]
+        if not (step := re.findall(r"\(step (\d+)\)", shown)):
+            day = re.findall(r"^Day (\S+) is a day of a warm-up", shown, re.MULTILINE)[0]
+            return replace(reply, content=f"Lesson of {day} [memory: {', '.join(ids) or 'none'}]")
         calls = []
         for call in reply.tool_calls:
             arguments = json.loads(call.arguments)
             if "overall_reason" in arguments:
-                arguments["overall_reason"] = f"Reason {step} [memory: {', '.join(ids) or 'none'}]"
+                arguments["overall_reason"] = f"Reason {step[0]} [memory: {', '.join(ids) or 'none'}]"
             calls.append(replace(call, arguments=json.dumps(arguments)))
         return replace(reply, tool_calls=tuple(calls))
 

@@ -161,6 +161,25 @@ def test_nobody_is_asked_and_no_key_is_needed(plugins: Plugins) -> None:
     assert not Path("run").exists()
 
 
+def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
+    plugins, days = load_plugins(), 148
+    of = {
+        "model": "openai/gpt-4o-mini",
+        "tasks": ("investorbench_msft",),
+        "windows": (),
+        "data": "synthetic_investorbench",
+        "seeds": 2,
+    }
+    react, learns = plan(plugins, **of), plan(plugins, **of, agent="finmem")
+    for case, calls in (("low", 1), ("typical", 1), ("high", 4)):
+        assert react.left[case].calls == 2 * days * calls
+        assert learns.left[case].calls == 2 * (days * calls + 64)
+    assert "investorbench_msft: 64 questions of a warm-up come before the first step of an episode" in learns.assumptions
+    assert not any("warm-up" in line for line in react.assumptions)
+    assert learns.left["typical"].input_tokens > react.left["typical"].input_tokens + 2 * 64 * 500
+    assert learns.left["typical"].hours > react.left["typical"].hours
+
+
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
     made = plan(plugins)
     typical = made.left["typical"]

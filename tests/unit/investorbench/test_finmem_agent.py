@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError, ModelError, StoreError
-from ktdeval.harness import Observation, Submission, ToolSpec
+from ktdeval.harness import Lesson, Observation, Submission, ToolSpec
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.registry import load_plugins
 from ktdeval_investorbench.finmem import FinmemAgent
@@ -27,8 +27,9 @@ class Session:
     tool_budget = 0
     submission_attempts = 2
 
-    def __init__(self, reason: str | None) -> None:
-        self.reason = reason
+    def __init__(self, reason: str | None, lessons: tuple[Lesson, ...] = ()) -> None:
+        self.reason, self.lessons = reason, lessons
+        self.kept: Any = None
         self.asked: list[ModelRequest] = []
 
     def ask(self, request: ModelRequest) -> Reply:
@@ -41,11 +42,11 @@ class Session:
     def parse_submission(self, text: str) -> Submission:
         return Submission((), json.loads(text)["overall_reason"])
 
+    def keep(self, memory: Any) -> None:
+        self.kept = json.loads(json.dumps(memory))
+
     def count_failure(self, kind: str) -> None:
         """Nothing is counted here."""
-
-    def keep(self, memory: Any) -> None:
-        self.kept = memory
 
 
 def observation(step: int, *news: tuple[str, str], nav: float = 100.0, change: float = 1.0) -> Observation:
@@ -56,17 +57,20 @@ def observation(step: int, *news: tuple[str, str], nav: float = 100.0, change: f
     return Observation(step, "You trade.", f"Day {step}.\n\n```json\n{json.dumps(state)}\n```\n\nDecide.\n")
 
 
-def play(*days: tuple[Observation, str | None], agent: FinmemAgent = AGENT) -> tuple[list[str], list[str], Any]:
+def play(
+    *days: tuple[Observation, str | None], agent: FinmemAgent = AGENT, lessons: tuple[Lesson, ...] = ()
+) -> tuple[list[str], list[str], Any]:
     """Prompts, provenances and the last memory; between steps the memory goes through JSON, as in a journal."""
     memory, prompts, ends = None, [], []
     for seen, reason in days:
-        session = Session(reason)
+        session = Session(reason, lessons)
+        lessons = ()
         try:
             decision = agent.decide(seen, session, memory)  # type: ignore[arg-type]
             memory = json.loads(json.dumps(decision.memory))
             ends.append(decision.provenance)
         except ModelError:
-            memory = json.loads(json.dumps(session.kept))
+            memory = session.kept
             ends.append("error")
         prompts.append(session.asked[0].messages[1].content)
     return prompts, ends, memory
@@ -176,3 +180,90 @@ def test_parameters_and_memories_that_are_not_its_own_are_refused() -> None:
         plugins.make_agent("finmem", {"parameters": "papers"})
     with pytest.raises(StoreError, match=r"^memory of the agent finmem: "):
         AGENT.decide(observation(0), Session("x"), {"count": 3})  # type: ignore[arg-type]
+
+
+# -- a warm-up
+
+
+def lesson(place: int, news: str, change: float, outcome: float) -> Lesson:
+    """A day of a warm-up: news, the change to its close, and the change after it."""
+    seen = json.loads(observation(place, ("news", news), change=change).user.partition("```json")[2].partition("```")[0])
+    label = "BUY" if outcome > 0 else "SELL"
+    seen["outcomes"] = {"columns": ["stock_id", "next_day", "change_pct", "label"], "rows": [["asset_1", "next", outcome, label]]}
+    del seen["account"]
+    return Lesson(f"day_{place}", f"A day.\n\n```json\n{json.dumps(seen | {'day': f'day_{place}'})}\n```\n\nWhy?\n")
+
+
+class Learner(Session):
+    """Explains a lesson by the words given, None for a failed call; then decides."""
+
+    def __init__(self, words: tuple[str | None, ...], lessons: tuple[Lesson, ...], decides: str | None = "go") -> None:
+        super().__init__(decides, lessons)
+        self.words = list(words)
+
+    def ask(self, request: ModelRequest) -> Reply:
+        if not self.words:
+            return super().ask(request)
+        self.asked.append(request)
+        if (word := self.words.pop(0)) is None:
+            raise ModelError("timeout", "no reply")
+        return Reply(word)
+
+
+RIGHT = (lesson(-3, "rain", 0.0, 10.0), lesson(-2, "sun", 10.0, -10.0), lesson(-1, "wind", -10.0, 10.0))
+INVERTED = (lesson(-3, "rain", 0.0, -10.0), lesson(-2, "sun", 10.0, 10.0), lesson(-1, "wind", -10.0, -10.0))
+
+
+def learn(lessons: tuple[Lesson, ...], words: tuple[str | None, ...], parameters: Any = "paper") -> tuple[Any, Any]:
+    """The prompt of the first step, and the memory after it; its own price has risen by 10 % again."""
+    session = Learner(words, lessons)
+    agent = FinmemAgent(FinmemParams(parameters=parameters))
+    memory = agent.decide(observation(0, nav=500.0, change=10.0), session, None).memory  # type: ignore[arg-type]
+    return session.asked, memory
+
+
+def test_a_warm_up_leaves_its_documents_and_reasons_with_what_came_after() -> None:
+    asked, _ = learn(RIGHT, ("wet [memory: M1]", None, " "))
+    assert len(asked) == 4
+    assert asked[1].messages[1].content.count("- M") == 3  # rain, its reason and sun
+    first = asked[-1].messages[1].content
+    assert "day_-3, warm-up; asset_1 then changed by 10.0 %, which called for BUY: wet" in first
+    assert all(f"news:  {word}" in first or f"news: {word}" in first for word in ("rain", "sun", "wind"))
+    assert first.count("warm-up; ") == 1  # nothing is made up of a failed call, or of an empty reply
+    assert "End with the ids" in asked[0].messages[1].content
+    assert "End with the ids" not in first
+
+
+@pytest.mark.parametrize(
+    ("lessons", "credited", "made"), [(RIGHT, 3, ("+10.00", "+11.11", "+10.00")), (INVERTED, 0, ("-9.09", "-10.00", "-9.09"))]
+)
+def test_named_memories_are_credited_as_if_the_labels_had_been_followed(
+    lessons: tuple[Lesson, ...], credited: int, made: tuple[str, ...]
+) -> None:
+    _, memory = learn(lessons, tuple(f"because {place} [memory: M{place}]" for place in (1, 2, 4)))
+    assert memory["memory"]["counts"].get("credited", 0) == credited  # `paper` gives after a gain, and takes nothing
+    told = json.dumps(memory["memory"]["layers"])
+    for day, then, percent in zip(("day_-2", "day_-1", "day_+0"), ("day_-3", "day_-2", "day_-1"), made, strict=True):
+        assert f"{day}, outcome: who followed the label of {then} has made {percent} %. The reason had been: because" in told
+
+
+def test_a_failed_first_decision_keeps_what_the_warm_up_taught() -> None:
+    session = Learner(("wet", "dry", "cold"), RIGHT, decides=None)
+    with pytest.raises(ModelError):
+        AGENT.decide(observation(0), session, None)  # type: ignore[arg-type]
+    later = Session("go")
+    memory = AGENT.decide(observation(1), later, session.kept).memory  # type: ignore[arg-type]
+    assert "which called for BUY: wet" in later.asked[0].messages[1].content
+    assert memory["step"] == 1  # type: ignore[index,call-overload]
+
+
+def test_the_account_takes_over_where_the_labels_end() -> None:
+    agent = FinmemAgent(FinmemParams(parameters="investorbench"))  # looks back over three steps
+    session = Learner(("a", "b", "c [memory: M5]"), RIGHT)
+    memory: Any = agent.decide(observation(0, nav=500.0, change=10.0), session, None).memory  # type: ignore[arg-type]
+    assert [round(one["nav"], 6) for one in memory["pending"]] == [409.090909, 454.545455, 500.0]  # 500 at 1.1 / 0.9 × 1.1 × 1.1
+    for step in (1, 2):
+        memory = agent.decide(observation(step, nav=600.0), Session("x"), memory).memory  # type: ignore[arg-type]
+    # 600 of 500 / 1.1: what was named on the last day of the warm-up is credited with a gain
+    told = [one["text"] for one in memory["memory"]["layers"]["reflection"] if "label of day_-1" in one["text"]]
+    assert told == ["day_+2, outcome: who followed the label of day_-1 has made +32.00 %. The reason had been: c"]

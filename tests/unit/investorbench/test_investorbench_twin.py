@@ -15,7 +15,7 @@ from ktdeval.testing import random_snapshot
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 
-GOOD, BAD = ("raised", "rose", "cleared"), ("cut its", "left", "opened a case")
+GOOD, BAD = ("raised", "rose", "cleared"), ("cut its", "customer left", "opened a case")
 
 
 def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:

@@ -155,4 +155,10 @@ def test_a_rebuilt_portfolio_wants_decisions_and_the_whole_nav() -> None:
         dataclasses.replace(config, answers="orders").check("x")
     with pytest.raises(ConfigError, match="max_weight"):
         dataclasses.replace(config, trading=dataclasses.replace(config.trading, max_weight=0.5)).check("x")
-    assert list(made.describe()["prompts"]) == ["prompts/portfolio.md", "weights.yaml", "prompts/user.md", "wording.yaml"]  # type: ignore[call-overload]
+    assert list(made.describe()["prompts"]) == [
+        "prompts/portfolio.md",
+        "weights.yaml",
+        "prompts/user.md",
+        "wording.yaml",
+        "prompts/lesson.md",
+    ]  # type: ignore[call-overload]

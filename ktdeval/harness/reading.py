@@ -1,0 +1,32 @@
+"""Reading of what a prompt shows, for models and agents that go by its figures: the JSON block, and the tables in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ktdeval.jsonio import loads_strict
+
+_JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
+
+
+def shown_state(text: str) -> Mapping[str, Any]:
+    """Return the last JSON block of a prompt; empty where there is none, or where it is no object."""
+    blocks = _JSON_BLOCK.findall(text)
+    return json_object(blocks[-1]) if blocks else {}
+
+
+def json_object(text: str) -> Mapping[str, Any]:
+    """Return a text as a JSON object; empty where it is none."""
+    try:
+        value = loads_strict(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def table_rows(value: Any) -> list[Mapping[str, Any]]:
+    """Return the rows of a table as mappings; none where `value` is no table."""
+    is_table = isinstance(value, Mapping) and {"columns", "rows"} <= value.keys()
+    return [dict(zip(value["columns"], row, strict=True)) for row in value["rows"]] if is_table else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -98,6 +98,9 @@ class StepSession(Protocol):
 
     def keep(self, memory: JsonValue) -> None:
         """Set the memory that comes back at the next step should a model call of this one fail; the last one counts."""
+
+    def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
+        """Return a vector, as text, for each text: by `ask`, or the recorded ones. Raises ModelError; LeakError before it asks."""
 
 
 @dataclass(frozen=True, slots=True)

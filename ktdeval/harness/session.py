@@ -8,13 +8,15 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
 from ktdeval.harness.action import SubmissionForm, breaking
 from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Lesson, Observation, StepCounts, Submission, ToolResult
 from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, sound
 from ktdeval.harness.tools import Tool, call
-from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_shallow, loads_strict
+from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_shallow, loads_strict, sha256_hex
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
@@ -37,6 +39,8 @@ class TranscriptEntry(Value):
     #: (kind of ModelError).
     exchanges: tuple[dict[str, JsonValue], ...]
     submission: str | None  #: arguments of the submit tool that the decision took as they were; None where there are none
+    #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or `error`; absent without one
+    embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class GuardedSession:
         self._previous: tuple[Message, ...] = ()
         self._accepted: list[tuple[str, Submission]] = []
         self._kept: JsonValue = None
+        self._embedded: list[dict[str, JsonValue]] = []
         self.counts = StepCounts()  #: of this step so far
         self.exchanges: list[dict[str, JsonValue]] = []  #: conversation of this step so far, as in `TranscriptEntry`
 
@@ -112,7 +117,8 @@ class GuardedSession:
                 f"agent {type(agent).__name__}: decide() must return a Decision with a provenance of {', '.join(PROVENANCES)}, "
                 f"was {shown!r}"
             )
-        transcript = TranscriptEntry(step=self._step, exchanges=tuple(self.exchanges), submission=self.accepted_text(decision))
+        text, embedded = self.accepted_text(decision), tuple(self._embedded) or UNSET
+        transcript = TranscriptEntry(step=self._step, exchanges=tuple(self.exchanges), submission=text, embedded=embedded)
         return StepOutcome(decision, self.counts.record(), transcript)
 
     @property
@@ -223,6 +229,21 @@ class GuardedSession:
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
         self.counts.fail(kind)
+
+    def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
+        """Return vectors by `ask`, or those that the record of the step has. The texts pass the leak guard first."""
+        for text in texts:
+            self._parts.guard.check(text, "a text to embed")
+        record: dict[str, JsonValue] = {"texts": [sha256_hex(text) for text in texts]}
+        self._embedded.append(record)
+        try:
+            vectors = list(getattr(self._parts.model, "recorded_vectors", ask)(texts))
+        except ModelError as error:
+            record["error"] = error.kind
+            self.counts.fail(f"model_{error.kind}")
+            raise
+        record["vectors"] = [*vectors]
+        return vectors
 
     def keep(self, memory: JsonValue) -> None:
         """Set the memory that the engine holds with where a model call of this step fails; else that of before the step."""

@@ -1,8 +1,8 @@
 """Verification: every number of a card from its records once more, and every record from what the model replied.
 
-Nothing is believed but the model's replies: they go through the agent, the tools and the mask again, which gives prompts, tool
-results, counts, provenance and orders; the orders are executed again on the snapshot; the metrics are computed again from what
-that gives. The first line that differs is named for each file.
+Nothing is believed but the model's replies, and vectors where an agent had them from a server: they go through the agent, the
+tools and the mask again, which gives prompts, tool results, counts, provenance and orders; the orders are executed again on the
+snapshot; the metrics are computed again from what that gives. The first line that differs is named for each file.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class RecordedModel:
 
     def __init__(self) -> None:
         self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: of the step that is run
+        self.embedded: deque[Mapping[str, JsonValue]] = deque()  #: likewise
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
         """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError: there is no further one."""
@@ -51,13 +52,22 @@ class RecordedModel:
             raise ModelError(str(exchange["error"]), "recorded")
         return build(Reply, exchange.get("reply", {}), "reply")
 
+    def recorded_vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
+        """Return the next recorded vectors; errors as of `reply`."""
+        if not self.embedded:
+            raise StoreError("the agent asks for vectors once more than the transcript has them")
+        record = self.embedded.popleft()
+        if "error" in record:
+            raise ModelError(str(record["error"]), "recorded")
+        return list(map(str, record.get("vectors", ())))
+
 
 def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]) -> Iterator[Entry]:
     """Run an episode once more with the recorded replies, and yield each step's entry. Raises KtdevalError for false ones."""
     model = RecordedModel()
     episode = open_episode(model)
     for step in range(min(episode.total_steps, len(transcript))):
-        model.exchanges = deque(transcript[step].exchanges)
+        model.exchanges, model.embedded = deque(transcript[step].exchanges), deque(transcript[step].embedded or ())
         yield episode.run_step(step)
 
 
@@ -72,10 +82,8 @@ def retrace_memories(folder: RunFolder, spec: EpisodeSpec, plugins: Plugins, sna
     retraced = retrace_episode(folder.load_transcript(spec), lambda model: opener.open(spec, model))
     for recorded in folder.load_ledger(spec).steps:
         found = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at false replies
-        given = {} if found is None else to_plain(found.step)
-        if found is None or (difference := value_difference(to_plain(recorded), given)):
-            differs = "the transcript ends before it" if found is None else difference
-            raise VerificationError(f"step {recorded.step}: the replies on record do not give it: {differs}")
+        if difference := value_difference(to_plain(recorded), to_plain(found and found.step)):
+            raise VerificationError(f"step {recorded.step}: the replies on record do not give it: {difference}")
         memories.append(found.memory)
     return memories
 

@@ -8,10 +8,9 @@ from typing import Any
 from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue, dumps_canonical
 
-_DIGITS = 4
+_DIGITS, _LONGEST_WORD = 4, 300  # characters without a space
 _NAMED = ("id", "text")
 _ORDER = ("short", "mid", "long")  # other layers follow, in the order of the file
-Held = Mapping[str, tuple[str, Mapping[str, Any]]]  # id -> layer and memory
 
 
 def memory_panels(memories: Sequence[JsonValue], talks: Sequence[TranscriptEntry], texts: dict[str, int]) -> Iterator[JsonValue]:
@@ -19,13 +18,11 @@ def memory_panels(memories: Sequence[JsonValue], talks: Sequence[TranscriptEntry
     `layers` (names), `fields` (names) and `rows`: layer and text by place (texts in `texts`), id, whether the text stands in the
     prompt of the day, what happened to it, and the fields.
     """
-    before: Held = {}
+    before: Mapping[str, tuple[str, Mapping[str, Any]]] = {}  # id -> layer and memory
     for memory, talk in zip(memories, talks, strict=False):
-        found = _layers(memory)
-        if memory is None or found is None:
-            yield None if memory is None else {"rest": dumps_canonical(memory)}
+        if (layers := _layers(memory)) is None:
+            yield None if memory is None else {"rest": dumps_canonical(_rest(memory))}
             continue
-        layers, rest = found
         held = {str(one["id"]): (name, one) for name, ones in layers.items() for one in ones}
         gone = [(id_, *was) for id_, was in before.items() if id_ not in held]
         listed = [(id_, *now) for id_, now in held.items()]
@@ -37,20 +34,14 @@ def memory_panels(memories: Sequence[JsonValue], talks: Sequence[TranscriptEntry
             text, note = str(one["text"]), "gone" if id_ not in held else _note(before.get(id_), layer, one)
             values = [_value(one.get(name)) for name in fields]
             rows.append([names.index(layer), texts.setdefault(text, len(texts)), id_, text in prompt, note, *values])
-        yield {"layers": names, "fields": fields, "rows": rows, "rest": dumps_canonical(rest)}
+        yield {"layers": names, "fields": fields, "rows": rows, "rest": dumps_canonical(_rest(memory))}
         before = held
 
 
-def _layers(memory: JsonValue) -> tuple[Mapping[str, list[dict[str, Any]]], JsonValue] | None:
-    """Return `layers` of a memory, or of an object in it, and all else of it; None where there are none."""
-    if not isinstance(memory, Mapping):
-        return None
-    if _are_layers(memory.get("layers")):
-        return memory["layers"], {name: value for name, value in memory.items() if name != "layers"}
-    for name, value in memory.items():
-        if isinstance(value, Mapping) and _are_layers(value.get("layers")):
-            return value["layers"], {**memory, name: {key: part for key, part in value.items() if key != "layers"}}
-    return None
+def _layers(memory: JsonValue) -> Mapping[str, list[dict[str, Any]]] | None:
+    """Return `layers` of a memory, or of an object in it; None where there are none."""
+    holders = [memory, *memory.values()] if isinstance(memory, Mapping) else []
+    return next((one["layers"] for one in holders if isinstance(one, Mapping) and _are_layers(one.get("layers"))), None)
 
 
 def _are_layers(layers: Any) -> bool:
@@ -68,6 +59,16 @@ def _note(was: tuple[str, Mapping[str, Any]] | None, layer: str, one: Mapping[st
     old, new = was[1].get("count"), one.get("count")
     credit = new - old if isinstance(old, int) and isinstance(new, int) else 0
     return ", ".join(filter(None, (f"credited {credit:+d}" if credit else "", f"{was[0]} → {layer}" if was[0] != layer else "")))
+
+
+def _rest(value: JsonValue) -> JsonValue:
+    """A memory without its layers, and with packed data, such as vectors, told by their length: they would fill the page."""
+    if isinstance(value, Mapping):
+        return {name: _rest(item) for name, item in value.items() if name != "layers" or not _are_layers(item)}
+    if isinstance(value, list):
+        return list(map(_rest, value))
+    is_packed = isinstance(value, str) and len(value) > _LONGEST_WORD and not any(map(str.isspace, value))
+    return f"({len(value):,} characters of packed data)" if is_packed else value
 
 
 def _value(value: Any) -> JsonValue:

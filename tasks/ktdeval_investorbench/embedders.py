@@ -7,7 +7,6 @@ import re
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ import numpy as np
 
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import content_hash, file_sha256
-from ktdeval_investorbench.embedding import CACHED, Embedder, HashingEmbedder, Vectors
-
-FOLDER_VARIABLE = "KTDEVAL_EMBEDDINGS"
-INSTALL = "the package sentence-transformers is not installed: pip install 'ktdeval[sentence-transformers]'"
+from ktdeval_investorbench.embedding import CACHED, Embedder, HashingEmbedder, Vectors, unit
+from ktdeval_investorbench.params import FinmemParams
+from ktdeval_investorbench.remote_embedding import RemoteEmbedding
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 _DIGITS = 32
@@ -27,39 +25,41 @@ _PICKLED = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 _ENCODING = threading.Lock()  # episodes run in threads, and tokenizers take one text at a time
 
 
-def make_embedder(embedding: str, weights: str) -> Embedder:
-    """Return the embedder of the agent's arguments: `hashing`, or `sentence:NAME` with the hash of its files. Raises UsageError."""
-    kind, _, name = embedding.partition(":")
-    if kind == "sentence" and name:
-        return SentenceEmbedder(name, weights)
-    if embedding != "hashing" or weights:
-        raise UsageError(f"embedding={embedding[:80]!r}: give hashing, or sentence:NAME with weights=HASH")
+def make_embedder(params: FinmemParams) -> Embedder | RemoteEmbedding:
+    """Return the embedder of the agent's arguments, or the server to make one with in each step. Raises UsageError."""
+    kind, _, name = params.embedding.partition(":")
+    is_remote = bool(params.embedding_url or params.embedding_floats)
+    if kind == "openai" and name and not params.weights:
+        return RemoteEmbedding(params)
+    if kind == "sentence" and name and not is_remote:
+        return SentenceEmbedder(name, params.weights)
+    if params.embedding != "hashing" or params.weights or is_remote:
+        told = "hashing, sentence:NAME with weights=HASH, or openai:NAME with embedding_url, embedding_floats"
+        raise UsageError(f"embedding={params.embedding[:80]!r}: give {told}")
     return HashingEmbedder()
 
 
 class SentenceEmbedder:
     """A sentence-transformers model on the CPU. Each text is encoded alone, so that its vector does not depend on the others.
 
-    `name`: a folder of `$KTDEVAL_EMBEDDINGS`, or a model in Hugging Face's local cache; nothing is downloaded. `weights`: hash of
-    its files, which the error for a missing or other one names. Raises UsageError: package or model are missing, or not these.
+    `name`: a folder of `$KTDEVAL_EMBEDDINGS`; nothing is downloaded. `weights`: hash of its files, which the error for a missing or
+    other one names. Raises UsageError: package or model are missing, or not these.
     """
 
     def __init__(self, name: str, weights: str) -> None:
         self._model = _loaded(name, weights)
         self._vector = lru_cache(CACHED)(self._encoded)
-        self._floats = len(self._vector(""))
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """Return [texts, floats] unit vectors."""
-        return np.stack([self._vector(text) for text in texts]) if texts else np.zeros((0, self._floats), np.float32)
+        return np.stack([self._vector(text) for text in texts]) if texts else np.zeros((0, 1), np.float32)
 
     def _encoded(self, text: str) -> Vectors:
         with _ENCODING:
             vector = np.asarray(self._model.encode([text], show_progress_bar=False), np.float64).reshape(-1)
-        length = float(np.linalg.norm(vector))
-        if not np.isfinite(length):
+        if not np.isfinite(vector).all():
             raise UsageError("embedding: the sentence-transformers model gives a vector that is not finite")
-        return (vector / length if length else vector).astype(np.float32)
+        return unit(vector)
 
 
 @lru_cache(2)  # agents are made for each episode
@@ -69,8 +69,12 @@ def _loaded(name: str, weights: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an optional package
     except ImportError:
-        raise UsageError(f"embedding=sentence:{name}: {INSTALL}") from None
-    folder = _folder(name)
+        told = "the package sentence-transformers is not installed: pip install 'ktdeval[sentence-transformers]'"
+        raise UsageError(f"embedding=sentence:{name}: {told}") from None
+    folder = Path(os.environ.get("KTDEVAL_EMBEDDINGS", ".")) / name
+    if not (folder / "modules.json").is_file():
+        told = "the model is not here, and without it what the agent recalled can't be had again"
+        raise UsageError(f"embedding=sentence:{name}: {told}; put its files into the folder {name} of $KTDEVAL_EMBEDDINGS")
     found = weights_hash(folder)
     if weights != found:
         asked = f"the run asks for weights={weights[:_DIGITS]}" if weights else "the model must be named by its weights"
@@ -83,32 +87,11 @@ def _loaded(name: str, weights: str) -> Any:
         raise UsageError(f"embedding=sentence:{name}: {folder} can't be loaded: {first[:300]}") from error
 
 
-def _folder(name: str) -> Path:
-    """Return the folder of a model's files."""
-    home = os.environ.get(FOLDER_VARIABLE)
-    if home and (Path(home) / name / "modules.json").is_file():
-        return Path(home) / name
-    try:
-        folder = Path(import_module("huggingface_hub").snapshot_download(name, local_files_only=True))
-    except (ImportError, OSError, ValueError):
-        folder = Path()
-    if not folder.parts or not (folder / "modules.json").is_file():
-        raise UsageError(
-            f"embedding=sentence:{name}: the model is not here, and without it what the agent recalled can't be had again; put its "
-            f"files into the folder {name} of ${FOLDER_VARIABLE}, or get it with `hf download {name}`"
-        )
-    return folder
-
-
 def weights_hash(folder: Path) -> str:
     """Return the hash of a model's files, 32 hex digits. Raises UsageError: some weights are pickled: reading them runs code."""
     files = sorted(path for path in folder.rglob("*") if not any(part.startswith(".") for part in path.relative_to(folder).parts))
     for path in files:
-        if path.suffix in _PICKLED and path.parent.name not in ("onnx", "openvino") and not _has_safe(path.parent):
+        if path.suffix in _PICKLED and path.parent.name not in ("onnx", "openvino") and not any(path.parent.glob("*.safetensors")):
             raise UsageError(f"embedding: {path}: pickled weights are not read; the folder needs them as .safetensors")
     read = [path for path in files if path.suffix in _READ and path.is_file()]
     return content_hash({path.relative_to(folder).as_posix(): file_sha256(path) for path in read})[:_DIGITS]
-
-
-def _has_safe(folder: Path) -> bool:
-    return any(folder.glob("*.safetensors"))

@@ -43,5 +43,10 @@ def _hashed(text: str) -> Vectors:
     hashes = np.array([zlib.crc32(gram.encode("utf-8", "replace")) for gram in grams], np.uint32)
     signs = np.where(hashes >> np.uint32(31), np.float32(1), np.float32(-1))
     sums = np.bincount(hashes % _SIZE, signs, _SIZE)  # whole numbers: the same in any order
-    length = float(np.sqrt(np.sum(sums**2)))
-    return (sums / length if length else sums).astype(np.float32)
+    return unit(np.asarray(sums, np.float64))
+
+
+def unit(vector: NDArray[np.float64]) -> Vectors:
+    """Return a vector at unit length, float32; 0 stays 0."""
+    length = float(np.sqrt(np.sum(vector**2)))
+    return (vector / length if length else vector).astype(np.float32)

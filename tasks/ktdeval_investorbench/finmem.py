@@ -30,6 +30,7 @@ from ktdeval_investorbench.embedders import make_embedder
 from ktdeval_investorbench.embedding import Embedder
 from ktdeval_investorbench.memory import Layer, LayeredMemory, Memory, parameter_set
 from ktdeval_investorbench.params import FinmemParams
+from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbedder
 
 MOMENTUM_DAYS = 3
 _MOST_NAMED, _REASON_CHARACTERS = 10, 160
@@ -58,6 +59,7 @@ class AgentState(msgspec.Struct, forbid_unknown_fields=True):
     navs: list[float] = []  #: the latest, the oldest first
     returns: list[float] = []  #: log returns of the asset on the latest days, where there is one asset
     pending: list[Pending] = []
+    vectors: dict[str, str] = {}  #: of texts remembered, by their hash, where a server gives them
 
 
 @dataclass(frozen=True)
@@ -104,14 +106,15 @@ class FinmemAgent:
     def __init__(self, params: FinmemParams | None = None, embedder: Embedder | None = None) -> None:
         self._params = params or FinmemParams()
         self._rules = parameter_set(self._params.parameters)
-        self._embed = embedder or make_embedder(self._params.embedding, self._params.weights)
+        self._embed = embedder or make_embedder(self._params)
         self._words = _wordings()
         self._profile = "stream_profile" if self._rules.one_score else "profile"
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: the model call failed; StoreError: `memory` is not this agent's."""
         state = AgentState() if memory is None else from_plain(memory, AgentState, "memory of the agent finmem")
-        remembered = LayeredMemory(self._rules, state.memory, self._params.seed, self._embed)
+        embed = SessionEmbedder(self._embed, session, state.vectors) if isinstance(self._embed, RemoteEmbedding) else self._embed
+        remembered = LayeredMemory(self._rules, state.memory, self._params.seed, embed)
         if memory is not None:  # a step whose model call failed passed without it
             remembered.end_step(max(0, observation.step - state.step - 1))
         sight = Sight.of(observation.user, f"step {observation.step}")
@@ -131,6 +134,7 @@ class FinmemAgent:
             self._reflect(state, observation.step, sight, remembered, (decision.overall_reason, recalled))
         remembered.end_step()
         state.memory, state.step = remembered.to_json(), observation.step
+        state.vectors = embed.used if isinstance(embed, SessionEmbedder) else {}
         return replace(decision, memory=to_plain(state))
 
     def _warm_up(self, state: AgentState, session: StepSession, first: Sight, remembered: LayeredMemory) -> None:

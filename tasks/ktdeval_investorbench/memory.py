@@ -177,7 +177,8 @@ class LayeredMemory:
             memories = self.state.layers[layer]
             ages = np.array([memory.age for memory in memories], np.float32)
             importances = np.array([memory.importance for memory in memories], np.float32)
-            values = scored(ages, importances, self._vectors(memories) @ vector, rule.stability)
+            near = self._vectors(memories) @ vector if memories else np.zeros(0, np.float32)
+            values = scored(ages, importances, near, rule.stability)
             recalled[layer] = [memories[place] for place in best(values, self.rules.top)]
             for memory in recalled[layer] if self.rules.one_score else ():
                 memory.age = 0

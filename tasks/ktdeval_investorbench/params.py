@@ -46,9 +46,8 @@ class FinmemParams:
     )
     adaptive_days: int = option(3, help="days whose return the self-adaptive character goes by", minimum=1)
     characters: int = option(400, help="most characters kept of a document or a reason", minimum=40)
-    embedding: str = option(
-        "hashing",
-        help="vectors of texts: hashing, or sentence:NAME, a local sentence-transformers model (extra sentence-transformers)",
-    )
+    embedding: str = option("hashing", help="vectors of texts: hashing, sentence:NAME (a local model) or openai:NAME (of a server)")
     weights: str = option("", help="hash of that model's files; the error without it names it")
+    embedding_url: str | None = option(None, help="address of a server that speaks OpenAI's /embeddings; default: OpenAI's")
+    embedding_floats: int = option(0, help="length of its vectors, where the model has several; 0: its own", minimum=0)
     seed: int = option(0, help="seed that initial importances are drawn from, with each text", minimum=0)

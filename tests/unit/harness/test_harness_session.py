@@ -197,6 +197,33 @@ def test_memory_that_was_kept_stands_where_the_model_call_fails(kept, expected, 
     assert (decision.provenance, decision.memory) == (("error", expected) if fails else ("fallback", "decided"))
 
 
+def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors():
+    session, _ = desk_of()
+    asked = []
+
+    def ask(texts):
+        asked.append(list(texts))
+        if texts[0] == "fail":
+            raise ModelError("timeout", "no answer")
+        return ["AAAA"] * len(texts)
+
+    with pytest.raises(LeakError, match="a text to embed holds a security code"):
+        session.embed(["fine", f"see {CODES[0]}"], ask)
+    assert asked == []
+    assert session.embed(["rain", "sun"], ask) == ["AAAA", "AAAA"]
+    with pytest.raises(ModelError):
+        session.embed(["fail"], ask)
+    assert session.counts.failures == {"model_timeout": 1}
+
+    class Silent:
+        def decide(self, observation, session, memory):
+            return Decision((), "fallback")
+
+    first, second = session.decide(Silent(), Observation(0, "s", "u"), None).transcript.embedded
+    assert (len(first["texts"]), first["vectors"]) == (2, ["AAAA", "AAAA"])
+    assert {name: value for name, value in second.items() if name != "texts"} == {"error": "timeout"}
+
+
 def test_the_transcript_holds_each_message_once_as_it_was_sent():
     session, _ = desk_of(Reply("hm 600519"), Reply("yes"), Reply("other"))
     first = session.ask(ModelRequest(HELLO, session.tools))

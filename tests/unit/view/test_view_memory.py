@@ -66,6 +66,11 @@ def test_any_other_memory_is_a_tree(memory: Any) -> None:
     assert rest == memory or {**rest, "layers": {}} == memory
 
 
+def test_packed_data_are_told_by_their_length() -> None:
+    (panel,) = memory_panels([{"a": ["x" * 301, "y " * 301], "b": "z" * 300}], [said("")], {})
+    assert loads_strict(panel["rest"]) == {"a": ["(301 characters of packed data)", "y " * 301], "b": "z" * 300}
+
+
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of an agent with memory, and one that was killed."""

@@ -1,0 +1,185 @@
+"""Embeddings of a server: what is sent, what is refused in one line without the key, and runs that verify without it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adapter_server import Prepared, prepared
+from embedding_server import EmbeddingServer, embedding_server
+from ktdeval.errors import KtdevalError, ModelError, ProviderError, UsageError
+from ktdeval.jsonio import sha256_hex
+from ktdeval.runner import pack_lines
+from ktdeval.runner.journal import unpack_lines
+from ktdeval_investorbench.embedders import make_embedder
+from ktdeval_investorbench.params import FinmemParams
+from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbedder, unit_vector
+from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
+
+KEY = "sk-stub-c0ffee-0123456789"
+
+
+def packed(*floats: float) -> str:
+    return base64.b64encode(np.array(floats, "<f4").tobytes()).decode()
+
+
+def remote(url: str | None, floats: int = 0) -> RemoteEmbedding:
+    return RemoteEmbedding(FinmemParams(embedding="openai:small", embedding_url=url, embedding_floats=floats))
+
+
+def answer(*rows: tuple[int, Any]) -> Prepared:
+    return Prepared({"data": [{"index": index, "embedding": vector} for index, vector in rows]})
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
+def test_what_is_sent_and_in_what_order_vectors_come_back() -> None:
+    with prepared(Prepared({}, 503), answer((1, [0, 2]), (0, [3, 4]))) as server:
+        assert remote(server.address, 2).ask(["a", "é"]) == [packed(3, 4), packed(0, 2)]
+        assert server.paths == ["/embeddings"] * 2  # once again after a 503
+        assert server.bodies[1] == {"model": "small", "input": ["a", "é"], "encoding_format": "float", "dimensions": 2}
+        assert server.headers[1]["authorization"] == f"Bearer {KEY}"
+        remote(f"{server.address}/").ask(["a", "b"])
+        assert "dimensions" not in server.bodies[2]
+    assert unit_vector(packed(3, 4)) == pytest.approx([0.6, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("prepared_answer", "kind", "told"),
+    [
+        (answer((0, [1])), "bad_response", "not a vector for each text"),
+        (answer((0, [1]), (0, [2])), "bad_response", "not a vector for each text"),
+        (answer((0, [1]), (1, ["x"])), "bad_response", "not a vector for each text"),
+        (answer((0, [1]), (1, [])), "bad_response", "not of finite numbers"),
+        (Prepared(b'{"data": [{"index": 0, "embedding": [NaN]}]}'), "bad_response", "no JSON object"),
+        (Prepared({"data": 3}), "bad_response", "not a vector for each text"),
+        (Prepared(b"<html>"), "bad_response", "an HTML page"),
+        (Prepared({"error": {"message": f"no key {KEY}"}}, 401), None, "key"),
+        (Prepared({}, 302, {"Location": "http://127.0.0.1:9/"}), None, "302"),
+        (Prepared({}, 500), "server", "500"),
+    ],
+)  # fmt: skip
+def test_answers_that_are_none_are_typed_errors_without_the_key(prepared_answer: Prepared, kind: str | None, told: str) -> None:
+    with prepared(prepared_answer) as server, pytest.raises(KtdevalError, match=told) as caught:
+        remote(server.address).ask(["a", "b"])
+    assert isinstance(caught.value, ModelError if kind else ProviderError)
+    assert getattr(caught.value, "kind", None) == kind
+    assert "\n" not in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+def test_no_server_and_no_key_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match="can't be reached"):
+        remote("http://127.0.0.1:9").ask(["a"])
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ProviderError, match="set the environment variable OPENAI_API_KEY"):
+        remote(None).ask(["a"])
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"embedding": "openai:x", "embedding_url": "ftp://a"}, "embedding_url: give a bare http"),
+        ({"embedding": "openai:x", "embedding_url": "http://u:secret@a"}, "embedding_url: give a bare http"),
+        ({"embedding": "openai:"}, "give hashing"),
+        ({"embedding": "openai:x", "weights": "a"}, "give hashing"),
+        ({"embedding_url": "http://a"}, "give hashing"),
+    ],
+)
+def test_parameters_that_are_not_usable_are_refused(args: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told) as caught:
+        make_embedder(FinmemParams(**args))
+    assert KEY not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_known_vectors_are_not_asked_for_and_lengths_must_agree() -> None:
+    class Session:
+        asked: list[list[str]] = []  # noqa: RUF012
+
+        def embed(self, texts: list[str], ask: Any) -> list[str]:
+            self.asked.append(texts)
+            return [packed(len(text), 1) for text in texts][: 0 if "odd" in texts else None]
+
+    session, known = Session(), {sha256_hex("old")[:24]: packed(0, 5)}
+    embed = SessionEmbedder(remote("http://a"), session, known)  # type: ignore[arg-type]
+    vectors = embed(["new", "old", "new"])
+    assert session.asked == [["new"]]
+    assert (vectors[0] == vectors[2]).all()
+    assert list(vectors[1]) == [0, 1]
+    assert len(embed.used) == 2
+    embed([f"text {number}" for number in range(70)])
+    assert [len(texts) for texts in session.asked] == [1, 70]
+    assert embed([]).shape[0] == 0
+    with pytest.raises(ModelError, match="not one vector of one length"):
+        embed(["odd"])
+    embed._known[sha256_hex("long")[:24]] = packed(1, 2, 3)
+    with pytest.raises(ModelError, match="not one vector of one length"):
+        embed(["new", "long"])
+    with pytest.raises(ModelError, match="not of finite numbers"):
+        unit_vector(packed(math.nan))
+
+
+# ---- whole runs
+
+
+def words(server: EmbeddingServer, out: Path) -> tuple[Any, ...]:
+    args = f"parameters=investorbench,embedding=openai:small,embedding_url={server.address}"
+    return (
+        "--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", "--agent-args", args, *SAME_MASK, "--limit", "12",
+        "--tasks", "investorbench_msft", "--data", "synthetic_investorbench", "--out", out, "--quiet",
+    )  # fmt: skip
+
+
+def verify(run: Path) -> Any:
+    return ktdeval("card", "verify", run, "--plugin", PLUGIN, cwd=run.parent)
+
+
+def test_a_run_resumes_and_verifies_by_the_vectors_on_record(tmp_path: Path) -> None:
+    environment = {"OPENAI_COMPATIBLE_API_KEY": KEY}
+    with embedding_server() as server:
+        assert ktdeval(*words(server, tmp_path / "whole"), cwd=tmp_path, environment=environment).code == 0
+        once = list(server.texts)
+        dying = {**environment, "RUN_PLUGIN_DIE_AFTER_STEP": "6"}
+        assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=dying).code == -signal.SIGKILL
+        assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=environment).code == 0
+        assert server.keys == {f"Bearer {KEY}"}
+        assert server.texts == once * 2  # nothing is asked again after the resume
+    assert records(tmp_path / "run") == records(tmp_path / "whole")
+    assert verify(tmp_path / "run").code == 0  # the server is gone, and the key is not set
+    assert once
+    assert len(set(once)) == len(once)
+    for told in ("MSFT", "Microsoft", "2020-", "2021-"):
+        assert told not in "\n".join(once)  # what the mask hides does not leave
+    for path in (tmp_path / "run").rglob("*"):
+        assert path.is_dir() or KEY.encode() not in path.read_bytes()
+
+
+def test_other_vectors_than_those_of_the_run_are_found(tmp_path: Path) -> None:
+    with embedding_server() as server:
+        assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment={"OPENAI_COMPATIBLE_API_KEY": KEY}).code == 0
+    (episode,) = episodes(tmp_path / "run")
+    path = episode / "transcript.jsonl.zst"
+    lines = unpack_lines(path, dict[str, Any], "transcript")
+    at = next(place for place, line in enumerate(lines) if place and line.get("embedded"))
+    before = json.dumps(lines)
+    lines[at]["embedded"][0]["vectors"] = [packed(*range(1, 257))] * len(lines[at]["embedded"][0]["texts"])
+    assert json.dumps(lines) != before
+    path.write_bytes(pack_lines(lines))
+    assert verify(tmp_path / "run").code == 1
+    del lines[at]["embedded"]
+    path.write_bytes(pack_lines(lines))
+    done = verify(tmp_path / "run")
+    assert done.code == 1
+    assert "asks for vectors once more than the transcript has them" in done.out + done.err

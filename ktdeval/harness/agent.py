@@ -100,7 +100,9 @@ class StepSession(Protocol):
         """Set the memory that comes back at the next step should a model call of this one fail; the last one counts."""
 
     def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
-        """Return a vector, as text, for each text: by `ask`, or the recorded ones. Raises ModelError; LeakError before it asks."""
+        """Return the vector of each text, as base64 of little-endian float32: by `ask`, or the recorded ones; for a plan, made up.
+        Raises ModelError; LeakError before it asks.
+        """
 
 
 @dataclass(frozen=True, slots=True)

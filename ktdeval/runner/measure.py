@@ -5,6 +5,7 @@ From that, or from finished steps, follows what one step of a run takes.
 
 from __future__ import annotations
 
+import base64
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
 
+_VECTOR = base64.b64encode(b"\0\0\x80\x3f" + bytes(4 * 255)).decode()  # a 1 and 255 zeros
 _REMARK = "A remark that stands for what a model writes beside its calls. "
 
 
@@ -91,6 +93,10 @@ class MeasuringModel:
         else:
             calls = tuple(self._research(request.tools))
         return Reply(_text(self._behaviour.remark_bytes), calls, "tool_calls" if calls else "stop")
+
+    def recorded_vectors(self, texts: Sequence[str]) -> list[str]:
+        """Return a vector for each text, so that no service is asked for a plan."""
+        return [_VECTOR] * len(texts)
 
     def _written(self, schema: Mapping[str, JsonValue], request: ModelRequest) -> JsonValue:
         if not self._behaviour.valid:

@@ -120,7 +120,7 @@ class FinmemAgent:
         sight = Sight.of(observation.user, f"step {observation.step}")
         if memory is None:
             self._warm_up(state, session, sight, remembered)
-        self._observe(state, sight, remembered)
+        self._observe(state, sight, remembered, session)
         state.memory, state.step = remembered.to_json(), observation.step - 1  # should the model call fail, this step is aged next
         session.keep(to_plain(state))
         recalled = remembered.recall(self._words["query"].format(assets=self._assets(sight)))
@@ -146,7 +146,7 @@ class FinmemAgent:
             sight = Sight.of(lesson.text, lesson.day)
             value *= sight.growth_along(before)
             before = sight
-            self._observe(state, sight, remembered)
+            self._observe(state, sight, remembered, session)
             recalled = remembered.recall(self._words["query"].format(assets=self._assets(sight)))
             shown = Message("user", f"{self._prompt(state, recalled)}\n\n{lesson.text}\n{self._words['explain']}")
             try:
@@ -158,18 +158,19 @@ class FinmemAgent:
             if reason.strip():
                 self._reflect(state, step, booked, remembered, (reason, recalled))
             remembered.end_step()
+            state.memory = remembered.to_json()
+            session.keep(to_plain(msgspec.structs.replace(state, pending=[])))  # should vectors not be had at a later lesson
         for open_ in state.pending:  # the account of the task takes over
             open_.nav *= (first.nav or 0.0) / (value * first.growth_along(before))
 
-    def _observe(self, state: AgentState, sight: Sight, remembered: LayeredMemory) -> None:
+    def _observe(self, state: AgentState, sight: Sight, remembered: LayeredMemory, session: StepSession) -> None:
         """Remember the documents that were not shown at the last step, and the figures of the day."""
         hashes = []
         for document in sight.documents:
-            fields = {name: str(document.get(name) or "") for name in ("day", "kind", "title", "text")}
-            text = self._line(self._words["document"].format(**fields))
-            hashes.append(sha256_hex(text)[:16])
+            hashes.append(sha256_hex(self._told(document))[:16])
             if hashes[-1] not in state.shown:
-                remembered.add(self._words["kinds"].get(fields["kind"], "short"), text)
+                layer = self._words["kinds"].get(str(document.get("kind") or ""), "short")
+                remembered.add(layer, self._told(self._summarised(document, session)))
         state.shown = hashes
         if sight.nav is not None:
             state.navs = [*state.navs, sight.nav][-self._params.adaptive_days - 1 :]
@@ -224,6 +225,22 @@ class FinmemAgent:
         if sight.nav is not None:
             brief = _cut(reason, _REASON_CHARACTERS)
             state.pending.append(Pending(step, sight.day, sight.nav, list(named), brief))
+
+    def _summarised(self, document: Mapping[str, Any], session: StepSession) -> Mapping[str, Any]:
+        """Return a document whose text is the model's summary, where it is wanted, too long, and answered."""
+        text, most = str(document.get("text") or ""), self._params.characters
+        if not self._params.summarise or len(text) <= most:
+            return document
+        asked = self._words["summarise"].format(kind=document.get("kind") or "text", characters=most)
+        try:
+            summary = session.ask(ModelRequest((Message("system", asked), Message("user", text)))).content
+        except ModelError:  # counted under its kind; the text is cut
+            summary = ""
+        return {**document, "text": summary} if summary.strip() else document
+
+    def _told(self, document: Mapping[str, Any]) -> str:
+        fields = {name: str(document.get(name) or "") for name in ("day", "kind", "title", "text")}
+        return self._line(self._words["document"].format(**fields))
 
     def _assets(self, sight: Sight) -> str:
         return ", ".join([*sight.changes][:_MOST_NAMED]) or str(self._words["anything"])

@@ -46,6 +46,9 @@ class FinmemParams:
     )
     adaptive_days: int = option(3, help="days whose return the self-adaptive character goes by", minimum=1)
     characters: int = option(400, help="most characters kept of a document or a reason", minimum=40)
+    summarise: bool = option(
+        False, help="ask the model for a summary of each document that is longer than `characters`; otherwise it is cut"
+    )
     embedding: str = option("hashing", help="vectors of texts: hashing, sentence:NAME (a local model) or openai:NAME (of a server)")
     weights: str = option("", help="hash of that model's files; the error without it names it")
     embedding_url: str | None = option(None, help="address of a server that speaks OpenAI's /embeddings; default: OpenAI's")

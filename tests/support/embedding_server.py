@@ -15,11 +15,12 @@ from ktdeval_investorbench.embedding import HashingEmbedder
 
 @dataclass
 class EmbeddingServer:
-    """Where it listens, and the texts and keys that it was sent; the next `failures` calls get a 503."""
+    """Where it listens, and the texts and keys that it was sent; after the next `first` calls, `failures` get a 503."""
 
     address: str
     texts: list[str] = field(default_factory=list)
     keys: set[str | None] = field(default_factory=set)
+    first: int = 0
     failures: int = 0
 
 
@@ -34,7 +35,8 @@ def embedding_server() -> Iterator[EmbeddingServer]:
             with lock:
                 asked.texts += body["input"]
                 asked.keys.add(self.headers["Authorization"])
-                failing, asked.failures = asked.failures > 0, asked.failures - 1
+                failing = asked.first <= 0 < asked.failures
+                asked.first, asked.failures = asked.first - 1, asked.failures - failing
                 rows = [{"index": place, "embedding": vector.tolist()} for place, vector in enumerate(embed(body["input"]))]
             payload = b"{}" if failing else json.dumps({"object": "list", "data": rows[::-1]}).encode()
             self.send_response(503 if failing else 200)

@@ -142,7 +142,7 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
     single = [f"investorbench_{name}" for name in ("msft", "jnj", "uvv", "hon", "nflx", "btc", "eth", "msft_bright", "btc_bright")]
     single += [f"{name}_history" for name in single[:7]] + ["investorbench_msft_history_bright"]
     single += [f"{name}_inverted_labels" for name in single[:6]]
-    single += [f"investorbench_{name}" for name in ("tsla", "aapl", "nio", "etf")]
+    single += [f"investorbench_{name}" for name in ("tsla", "aapl", "nio", "etf", "msft_stock_blind", "msft_date_blind")]
     single += ["investorbench_portfolio", "investorbench_portfolio_equal"]
     assert [line.split()[0] for line in lines] == sorted(
         [*trading, *probes, *tool_use, *single, "market_blinded", "market_bright", "market_minutes_blinded", "market_news_blinded"]

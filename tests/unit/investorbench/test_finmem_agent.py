@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,6 +181,22 @@ def test_parameters_and_memories_that_are_not_its_own_are_refused() -> None:
         plugins.make_agent("finmem", {"parameters": "papers"})
     with pytest.raises(StoreError, match=r"^memory of the agent finmem: "):
         AGENT.decide(observation(0), Session("x"), {"count": 3})  # type: ignore[arg-type]
+
+
+def test_long_documents_are_summarised_by_the_model_where_that_is_wanted() -> None:
+    agent = FinmemAgent(FinmemParams(summarise=True, characters=40))
+    seen = observation(0, ("news", "word " * 20), ("annual report", "short"), ("news", "letter " * 20))
+    session = Learner((" In brief:\nit rains. ", None), ())
+    memory: Any = agent.decide(seen, session, None).memory  # type: ignore[arg-type]
+    assert [asked.messages[1].content[:6] for asked in session.asked[:2]] == ["word w", "letter"]
+    assert session.asked[0].messages[0].content.startswith("Summarise this news in at most 40 characters")
+    texts = [one["text"] for layer in memory["memory"]["layers"].values() for one in layer]
+    assert "day_+0, news: In brief: it rains." in texts
+    assert "day_+0, annual report: short" in texts
+    assert "day_+0, news: letter letter letter …" in texts  # the call failed, and nothing is made up
+    later = Learner((), ())
+    agent.decide(replace(seen, step=1), later, memory)  # type: ignore[arg-type]
+    assert len(later.asked) == 1  # once a document
 
 
 # -- a warm-up

@@ -14,6 +14,7 @@ import pytest
 
 from adapter_server import Prepared, prepared
 from embedding_server import EmbeddingServer, embedding_server
+from ktdeval import evaluate
 from ktdeval.errors import KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.jsonio import sha256_hex
 from ktdeval.runner import pack_lines
@@ -164,6 +165,23 @@ def test_a_run_resumes_and_verifies_by_the_vectors_on_record(tmp_path: Path) -> 
         assert told not in "\n".join(once)  # what the mask hides does not leave
     for path in (tmp_path / "run").rglob("*"):
         assert path.is_dir() or KEY.encode() not in path.read_bytes()
+
+
+def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_kept(tmp_path: Path) -> None:
+    with embedding_server() as server:
+        planned = ktdeval("plan", *words(server, tmp_path / "run")[:-1], cwd=tmp_path)
+        assert (planned.code, server.texts) == (0, [])
+        server.first, server.failures = 40, 7
+        args = {"embedding": "openai:small", "embedding_url": server.address}
+        evaluate(
+            "builtin/recall", "investorbench_msft", agent="finmem", agent_args=args, data="synthetic_investorbench",
+            out=str(tmp_path / "run"), limit=2, quiet=True,
+        )  # fmt: skip
+    (episode,) = episodes(tmp_path / "run")
+    first, second = unpack_lines(episode / "transcript.jsonl.zst", dict[str, Any], "transcript")[:2]
+    assert first["embedded"][-1]["error"] == "overloaded"
+    assert "warm-up; " in second["exchanges"][0]["sent"][-1]["content"].partition("```json")[0]
+    assert verify(tmp_path / "run").code == 0
 
 
 def test_other_vectors_than_those_of_the_run_are_found(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later, maker
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, MemoryParams, RandomParams, RankParams
-from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams
+from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams, RemoteParams
 from ktdeval_models.rl import PolicyParams
 
 if TYPE_CHECKING:
@@ -60,6 +60,12 @@ def ktdeval_models() -> Sequence[Spec]:
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
         Spec("rl/policy", maker("ktdeval_models.rl.model:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
         Spec("replay", maker("ktdeval_models.replay:make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
+        Spec(
+            "trading_action",
+            maker("ktdeval_models.remote.trading_action:TradingActionModel"),
+            "A trading agent of anybody's behind HTTP, as Agent Market Arena asks it, at --base-url; needs the extra openai",
+            RemoteParams,
+        ),
         provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", OpenAIParams),
         provider("anthropic", anthropic, "Anthropic (Claude)", "a key in ANTHROPIC_API_KEY", AnthropicParams),
         provider("google", google, "Google (Gemini)", "a key in GEMINI_API_KEY or GOOGLE_API_KEY", GoogleParams),

@@ -1,0 +1,89 @@
+"""An agent in another language's plain server takes part; when it is slow, wrong or dead that is counted, and never a HOLD."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import ktdeval
+from ktdeval.cli.main import main
+from ktdeval.harness import shown_state, table_rows
+from ktdeval.runner.store import RunFolder
+
+PERL = shutil.which("perl")
+FAULTS = ("server", "bad_response", "bad_response", "bad_response", "connection", "bad_response", "timeout")
+
+needs_perl = pytest.mark.skipif(
+    PERL is None or subprocess.run([PERL, "-MJSON::PP", "-e", "1"], capture_output=True).returncode != 0,
+    reason="needs perl with its core modules",
+)
+
+
+@contextmanager
+def agent() -> Iterator[str]:
+    """The address of a running agent."""
+    assert PERL is not None
+    program = Path(__file__).parents[1] / "support" / "trading_agent.pl"
+    with subprocess.Popen([PERL, str(program)], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        server.kill()
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with agent() as found:
+        yield found
+
+
+@needs_perl
+def test_a_strangers_agent_takes_part_and_its_faults_are_failures(address: str, tmp_path: Path) -> None:
+    steps = 2 * len(FAULTS)
+    options = {"limit": steps, "max_retries": 0, "max_failures": 100, "timeout_s": 20.0, "canary": 0, "quiet": True}
+    (card,) = ktdeval.evaluate(
+        "trading_action/any", "investorbench_btc_history", base_url=f"{address}/trading_action/", data="synthetic_investorbench",
+        out=str(tmp_path / "run"), **options,
+    ).cards  # fmt: skip
+    folder = RunFolder.load(tmp_path / "run")
+    (spec,) = folder.manifest.specs
+    records, talks = folder.load_ledger(spec).steps, folder.load_transcript(spec)
+    held = None
+    for record, talk in zip(records, talks, strict=True):
+        state = shown_state(talk.exchanges[0]["sent"][-1]["content"])  # type: ignore[index,call-overload]
+        closes = [bar["close"] for bar in table_rows(state["history"])]
+        if record.step % 2 == 0:
+            side = 1 if closes[-1] > closes[-2] else -1
+            assert record.provenance == "model"
+            assert (record.positions[0].shares > 0) == (side > 0)
+        else:  # nothing is traded, and the position stays
+            kind = FAULTS[record.step // 2]
+            assert (record.provenance, record.orders) == ("error", ())
+            assert record.failures == {f"model_{kind}": 1}, record.step
+            assert [one.shares for one in record.positions] == held
+        held = [one.shares for one in record.positions]
+    assert card.plain["decisions"]["error"] == len(FAULTS)
+
+
+@needs_perl
+def test_its_card_verifies_when_it_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with agent() as address:
+        words = ["--model", "trading_action/any", "--base-url", address, "--tasks", "investorbench_msft_history", "--limit", "1"]
+        assert main([*words, "--data", "synthetic_investorbench", "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    assert main(["card", "verify", str(tmp_path / "run")]) == 0
+    assert "verified" in capsys.readouterr().out
+
+
+def test_an_agent_that_is_not_there_ends_the_run_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--model", "trading_action/any", "--tasks", "investorbench_msft", "--data", "synthetic_investorbench"]
+    out = ["--out", str(tmp_path / "run"), "--quiet", "--max-retries", "0"]
+    assert main([*words, *out]) == 2
+    assert "trading_action needs the agent's address: --base-url" in capsys.readouterr().err
+    assert main([*words, *out, "--base-url", "http://127.0.0.1:9", "--limit", "3"]) != 0
+    told = capsys.readouterr().err
+    assert "can't be reached" in told
+    assert main([*words, *out, "--base-url", "http://127.0.0.1:9", "--tasks", "blinded_memory_only", "--data", "synthetic"]) != 0

@@ -1,0 +1,92 @@
+"""What a stranger's agent is sent for a decision, as the mask shows it, and what its answer becomes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from adapter_server import Prepared, prepared
+from ktdeval.errors import ConfigError, ModelError, ProviderError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
+from ktdeval_models.remote.params import RemoteParams
+from ktdeval_models.remote.trading_action import TradingActionModel
+
+pytest.importorskip("openai")
+
+SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
+NEWS = [
+    ["news", "", "It rained."], ["annual report", "Year", "Good."], ["10-Q", "", "Fair."], ["macro", "Rates", "up"],
+]  # fmt: skip
+BARS = [["day_-1", 9.5], ["day_+0", 10.0]]
+
+
+def request(**changes: Any) -> ModelRequest:
+    state = {
+        "day": "day_+0",
+        "account": {},
+        "positions": {"columns": ["stock_id", "weight"], "rows": []},
+        "constraints": {"hold": "flat", "min_reason_chars": 30},
+        "candidates": {"columns": ["stock_id", "close"], "rows": [["asset_0042", 10.0]]},
+        "news": {"columns": ["kind", "title", "text"], "rows": NEWS},
+        "history": {"columns": ["day", "close"], "rows": BARS},
+        **changes,
+    }
+    messages = (Message("system", "s"), Message("user", f"```json\n{json.dumps(state)}\n```"))
+    return ModelRequest(messages, (SUBMIT,), "submit_action", CallParams(timeout_s=60.0))
+
+
+def model(address: str, **params: Any) -> TradingActionModel:
+    return TradingActionModel("small", RemoteParams(base_url=address, **params))
+
+
+def test_it_is_sent_the_day_prices_news_and_filings_as_the_mask_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADING_AGENT_API_KEY", "sk-agent-0123456789")
+    with prepared(Prepared({"recommended_action": " buy ", "reasoning": "It rained."})) as server:
+        reply = model(f"{server.address}/trading_action/", extra_body={"trading_strategy": "aggressive"}).reply(request())
+        assert server.paths == ["/trading_action/"]
+        assert server.headers[0]["authorization"] == "Bearer sk-agent-0123456789"
+        assert server.bodies == [
+            {
+                "date": "day_+0",
+                "price": {"asset_0042": 10.0},
+                "news": {"asset_0042": "It rained.\nRates up"},
+                "symbol": ["asset_0042"],
+                "model": "small",
+                "10k": {"asset_0042": ["Year Good."]},
+                "10q": {"asset_0042": ["Fair."]},
+                "history_price": {"asset_0042": [{"date": "day_-1", "price": 9.5}]},
+                "trading_strategy": "aggressive",
+            }
+        ]
+        model(server.address, omit=("model",)).reply(request(history=None, news=None))
+        assert server.bodies[1].keys() == {"date", "price", "news", "symbol"}
+    (call,) = reply.tool_calls
+    submitted = json.loads(call.arguments)
+    (decision,) = submitted["decisions"]
+    assert (decision["stock_id"], decision["decision"], decision["confidence"]) == ("asset_0042", "BUY", 0.5)
+    assert decision["reason"].startswith("It rained.")
+    assert len(decision["reason"]) == 30
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"recommended_action": None}, {"recommended_action": "STRONG BUY"}, {"recommended_action": "BUY", "reasoning": 3},
+     {"recommended_action": ["BUY"]}],
+)  # fmt: skip
+def test_an_answer_without_a_decision_is_a_failed_call(body: Any) -> None:
+    with prepared(Prepared(body)) as server, pytest.raises(ModelError, match="expected recommended_action") as caught:
+        model(server.address).reply(request())
+    assert caught.value.kind == "bad_response"
+
+
+def test_questions_that_are_no_decision_are_not_sent_and_other_tasks_are_refused() -> None:
+    agent = model("http://127.0.0.1:9")
+    assert agent.reply(ModelRequest((Message("user", "Why?"),))).content == "This agent answers with a decision alone."
+    two = {"columns": ["stock_id", "close"], "rows": [["a", 1.0], ["b", 1.0]]}
+    for changed in ({"candidates": two}, {"constraints": {"min_reason_chars": 1}}):
+        with pytest.raises(ProviderError, match="takes tasks that ask for BUY, SELL or HOLD of one asset"):
+            agent.reply(request(**changed))
+    with pytest.raises(ConfigError, match="needs the agent's address: --base-url"):
+        TradingActionModel("small")

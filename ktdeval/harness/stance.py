@@ -18,8 +18,8 @@ from ktdeval.masking.lens import Lens
 from ktdeval.trading.types import Order, Position, Side
 
 HoldRule = Literal["keep", "flat"]  #: What HOLD means: the position stays, or there is none
-# Of the weight, after the other side: what is owed is rounded up, and a reversal is filled whole or not at all.
-_REVERSED = 1 - 1e-6
+# Of the weight, after the other side or at costs: what is owed is rounded up, and a reversal is filled whole or not at all.
+_ROUNDED = 1 - 1e-6
 _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision for each asset."
 
 
@@ -49,11 +49,13 @@ class StanceRule(NamedTuple):
             return 0 if self.hold == "flat" else now
         return 1 if decision == "BUY" else -1 if self.shorts else 0
 
-    def trade(self, side: int, now: int) -> tuple[Side, float] | None:
-        """Return direction and target weight of the order that changes sides; None where there is nothing to change."""
+    def trade(self, side: int, now: int, invested: float = 1.0) -> tuple[Side, float] | None:
+        """Return direction and target weight of the order that changes sides; None where there is nothing to change. `invested`:
+        share of the weight that costs leave to invest.
+        """
         if side == now:
             return None
-        return _direction(side - now), side * self.weight * (_REVERSED if side * now < 0 else 1.0)
+        return _direction(side - now), side * self.weight * invested * (_ROUNDED if side * now < 0 or invested < 1.0 else 1.0)
 
 
 class StanceForm:
@@ -72,16 +74,25 @@ class StanceForm:
         self._assets: frozenset[int] = frozenset()
         self._held: dict[int, int] = {}
         self._rebuild: Rebuild | None = None
+        self._invested: Mapping[int, float] = {}
         shown = copy.deepcopy(schema)
         del shown["$schema"]
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, shown)
         """The tool that a model submits with."""
 
-    def today(self, assets: Sequence[int], positions: Mapping[int, Position], rebuild: Rebuild | None = None) -> None:
-        """Say which assets (columns) are shown at this step, what is held, and what rebuilds the portfolio, if anything."""
+    def today(
+        self,
+        assets: Sequence[int],
+        positions: Mapping[int, Position],
+        rebuild: Rebuild | None = None,
+        invested: Mapping[int, float] | None = None,
+    ) -> None:
+        """Say which assets (columns) are shown at this step, what is held, what rebuilds the portfolio, if anything, and the share
+        of a weight that costs leave to invest, where there are any.
+        """
         self._assets = frozenset(assets)
         self._held = {asset: held.shares for asset, held in positions.items()}
-        self._rebuild = rebuild
+        self._rebuild, self._invested = rebuild, invested or {}
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
@@ -114,7 +125,9 @@ class StanceForm:
             moves = [(asset, targets[asset].steps - self._held.get(asset, 0)) for asset in sides if asset in targets]
             trades = [(asset, _direction(move), targets[asset].weight) for asset, move in moves if move]
             return sorted(trades, key=lambda trade: trade[2] < 0.0)
-        changes = [(asset, self._rule.trade(side, self._side(asset))) for asset, side in sides.items()]
+        changes = [
+            (asset, self._rule.trade(side, self._side(asset), self._invested.get(asset, 1.0))) for asset, side in sides.items()
+        ]
         return [(asset, *change) for asset, change in changes if change is not None]
 
 

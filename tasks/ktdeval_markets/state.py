@@ -85,6 +85,20 @@ def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payloa
     return table(POSITION_COLUMNS, rows)
 
 
+def invested(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> dict[int, float]:
+    """Share of a weight that is left to invest once the position is closed and the next one opened, at costs in basis points; an
+    asset whose venue takes none is left out.
+    """
+    worth = {held.code: abs(held.value_minor) / last.nav_minor for held in last.positions} if last and last.nav_minor > 0 else {}
+    venue, snapshot = stage.trading.venue, stage.snapshot
+    left = {}
+    for asset in shown:
+        fees = (venue or snapshot.rules[snapshot.venues[asset]]).fees
+        if rate := max(fees.buy_bps, fees.sell_bps) / 1e4:
+            left[asset] = max(0.0, 1.0 - rate * worth.get(snapshot.codes[asset], 0.0)) / (1.0 + rate)
+    return left
+
+
 def last_step(stage: Stage, record: StepRecord) -> Payload:
     """Outcomes of the previous step's orders, and what the venue charged. A stock_id that was no asset shows as null."""
     shown: dict[str, Payload] = {

@@ -167,7 +167,8 @@ class MarketScene:
         self.lens.move_to(view.day)
         listed = state.listed(stage, view, last, stage.shown)
         if isinstance(self, HasForm):
-            self.form.today(listed, account.positions, self._rebuild(step, view, last, listed))
+            invested = state.invested(stage, last, listed)
+            self.form.today(listed, account.positions, self._rebuild(step, view, last, listed), invested)
         shown = {
             "day": DayRef(view.day),
             "account": state.account(stage, last),

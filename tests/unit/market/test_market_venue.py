@@ -20,6 +20,7 @@ from ktdeval.trading.types import TradingConfig
         ("us_equity", 10_000 * 10_000 // 100, 252, "XNYS", True, "next_open"),
         ("crypto_spot", 10**14, 365, "24/7", False, "next_open"),
         ("frictionless", 10**14, 252, "24/7", True, "same_close"),
+        ("frictionless_long", 10**14, 252, "24/7", False, "same_close"),
     ],
 )
 def test_built_in_venues(name: str, ticks_per_minor: int, days: int, calendar: str, shorts: bool, fill: str) -> None:

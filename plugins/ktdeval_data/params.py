@@ -41,7 +41,7 @@ class LongParams(DocumentParams):
     bars: str = option(help="daily bars: a .csv, .csv.gz or .parquet file, or a folder of them (one per code or per period)")
     venue: str = option(
         "a_share",
-        help="rules under which codes trade that have none in the industry file: a_share, us_equity, crypto_spot, frictionless",
+        help="rules under which codes trade that have none in the industry file: a_share, us_equity, crypto_spot, frictionless …",
     )
     kind: str | None = option(
         None, help="kind of codes without one there, such as stock, etf or crypto; by default crypto at crypto_spot, else stock"
@@ -203,6 +203,10 @@ TWINS = (  #: generated markets of other venues: name, summary
     ("us", "generated US stocks, with splits, halts, a delisting and news that carry a known signal, from a seed"),
     ("crypto", "generated coins that trade every day, in fractions, with news that carry a known signal, from a seed"),
     ("mixed", "generated US stocks and coins in one market of two calendars, with news that carry a known signal, from a seed"),
+    (
+        "arena",
+        "generated TSLA, BMRN, BTC, ETH and DeepFund's stocks, with news that carry a known signal, from a seed",
+    ),
 )
 TWIN_VERSION = 1  #: as `GENERATOR_VERSION`
 

@@ -67,12 +67,12 @@ def _stream(*parts: str | int) -> np.random.Generator:
 
 
 def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[Named]:
-    """Draw the names of a group's assets, by ascending code; the sectors in turn."""
+    """Draw the names of a group's assets, by ascending code; the sectors in turn. A group may list its codes."""
     sectors = [f"{next(words)} {trade}" for trade in group.sectors]
-    named = []
+    named, codes = [], vars(group).get("codes")
     for place in range(count):
         first, second, product, given, family = (next(words) for _ in range(5))
-        code = group.code.format(letters=first[:4].upper(), place=place)
+        code = codes[place] if codes else group.code.format(letters=first[:4].upper(), place=place)
         name, sector = group.name.format(first=first, second=second), sectors[place % len(sectors)]
         named.append(Named(code, name, first, sector, product, f"{given} {family}"))
     return sorted(named)

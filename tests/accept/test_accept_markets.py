@@ -12,18 +12,12 @@ from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal as D
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
-from ktdeval.market import Fees, load_snapshot
-from ktdeval.trading.account import open_account
-from ktdeval.trading.executor import settle
-from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.types import AccountConfig, Order
 
 CENT = D("0.01")
 STOCK, COIN = {"ticks": 10**4, "steps": 10**4}, {"ticks": 10**8, "steps": 10**8}
@@ -185,41 +179,3 @@ def test_every_fill_cost_charge_and_nav_of_a_run_follows_from_the_vendors_file(
     (card,) = run.cards
     assert card.plain["task"]["name"] == "market_blinded"
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / "market_blinded.json")]) == 0
-
-
-@pytest.mark.parametrize(
-    ("market", "code", "days_a_year", "told"),
-    [
-        ("both", "TSLA", 252, [46.88, 962.13, 40.89, 6.00, 6.34]),
-        # The paper prints .66/4.02/30.05/.28/11.95 and 18.56/176.92/-/1.77/20.23 for these: its vendor's closes are other ones.
-        ("coins", "BTC", 365, [0.67, 4.09, 30.27, 0.28, 12.25]),
-        ("coins", "ETH", 365, [18.86, 181.18, 72.39, 1.78, 19.78]),
-    ],
-)
-def test_buy_and_hold_at_five_basis_points_is_that_of_the_paper(
-    market: str, code: str, days_a_year: int, told: list[float], markets: dict[str, tuple[str, Vendor]]
-) -> None:
-    """AMA, Table 1, from 2025-08-01 to 09-30: bought at the first close, sold at the last one, 5 bps each; returns count from what
-    is left after the first, and those of coins have a zero before them.
-    """
-    snapshot = load_snapshot(Path(markets[market][0]))
-    rules = AccountConfig(venue="frictionless", fees=Fees(buy_bps=5.0, sell_bps=5.0), max_weight=1.0).rules("test")
-    tape = MarketTape.from_snapshot(snapshot, rules)
-    asset, account = snapshot.asset_index[code], open_account(rules)
-    first, last = snapshot.day_index("2025-08-02"), snapshot.day_index("2025-10-01")  # a day fills at the close before it
-    orders = {first: (Order(asset, "BUY", 0.5, "", 1.0, None),), last: (Order(asset, "SELL", 0.5, "", 0.0, None),)}
-    nav = []
-    for row in range(first, last + 1):
-        day = settle(account, tape.day(row), orders.get(row, ()), row - 1)
-        account = day.after
-        if row == first:
-            nav.append(day.open_nav_minor - day.outcomes[0].fee_minor)
-        if np.isfinite(snapshot.close[row, asset]):
-            nav.append(day.nav_minor)
-    path = np.array([*nav[:-2], account.cash_minor])
-    returns = np.concatenate([[0.0] if days_a_year == 365 else [], np.diff(path) / path[:-1]])
-    growth, spread = path[-1] / path[0], float(np.std(returns, ddof=1))
-    yearly, sharpe = growth ** (days_a_year / len(returns)) - 1.0, float(np.mean(returns)) / spread * days_a_year**0.5
-    fall = float(1.0 - (path / np.maximum.accumulate(path)).min())
-    figures = (100 * (growth - 1.0), 100 * yearly, 100 * spread * days_a_year**0.5, sharpe, 100 * fall)
-    assert [round(figure, 2) for figure in figures] == told

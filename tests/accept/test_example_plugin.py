@@ -24,6 +24,8 @@ from ktdeval.runner.plan import target_task_of
 from ktdeval.stats import MetricValue
 from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot
 from ktdeval.testing.ledgers import sample_ledgers, step_record
+from ktdeval_data.params import TwinParams as ArenaParams
+from ktdeval_data.twins import make_twin as make_arena
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 
@@ -104,6 +106,8 @@ def test_built_in_tasks_keep_the_contract(name: str) -> None:
         testing.check_scoring_task(task, target_task_of(task, plugins))
     elif name.startswith("investorbench"):
         testing.check_task(task, make_twin(TwinParams()))
+    elif name.startswith("ama"):
+        testing.check_task(task, make_arena("arena", ArenaParams(first="2025-04-01", last="2025-10-31")))
     else:
         testing.check_task(task)
 

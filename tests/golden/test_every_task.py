@@ -17,6 +17,10 @@ from ktdeval.runner import evaluate
 
 GOLDEN = Path(__file__).with_name("every_task.json")
 TASKS = sorted(load_plugins().specs("tasks"))
+STANCES = {
+    "investorbench": "synthetic_investorbench",
+    "ama": "synthetic_arena",
+}  #: families of decisions
 
 
 def records_of(run: Path) -> dict[str, dict[str, str]]:
@@ -34,14 +38,14 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
 def short_run(task: str, folder: Path) -> Path:
     """The folder of a run of three steps with a model of this machine."""
     family = load_plugins().spec("tasks", task).groups[0]
-    is_trading = family.startswith(("ktdfin", "markets", "investorbench"))
-    has_market, data = "qfinzero" not in task, {"data": "synthetic_investorbench"} if family == "investorbench" else {}
+    is_trading = family.startswith(("ktdfin", "markets", *STANCES))
+    has_market, data = "qfinzero" not in task, {"data": STANCES[family]} if family in STANCES else {}
     if "minutes" in task:
         data = {"data": "synthetic_mixed", "data_args": {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12}}
     last = "2024-04-05" if "minutes" in task else "2024-06-05"
-    windows = {"markets": (f"2024-04-01:{last}",), "investorbench": ()}
+    windows = {"markets": (f"2024-04-01:{last}",), **dict.fromkeys(STANCES, ())}
     config = RunConfig(
-        model="builtin/buy_and_hold" if family == "investorbench" else "builtin/momentum" if is_trading else "builtin/chaos",
+        model="builtin/buy_and_hold" if family in STANCES else "builtin/momentum" if is_trading else "builtin/chaos",
         tasks=(task,),
         limit=3,
         mask_key="0" * 32 if has_market else None,

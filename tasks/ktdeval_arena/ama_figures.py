@@ -1,0 +1,190 @@
+"""Figures of Agent Market Arena (§3.3, Table 1), of an account that holds one asset or none, at costs in basis points.
+
+A path has the account's worth after the trades of each close, from the first decision's on; at its last point the position is
+closed at the run's average cost (5 basis points where nothing was filled). `paper` is the public code (testbed/get_return.py at
+8fa7e5b): the base is the worth after the first trade, so that its cost counts nowhere. Venues of 365 days a year have a return of
+zero before the others; of the others' returns those that are zero are dropped, a closed exchange or an account without a position
+alike. `strict`: the base is the cash before the first trade, the path has the days on which the asset has a price, and their
+returns are all that count. Buy & Hold buys at the first close and sells at the last one, at the same costs. All are fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ktdeval.api import metric
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.stats import FunctionMetric, MetricValue, RuleSet
+from ktdeval.trading import Ledger, StepRecord
+
+_SOURCE = "Qian et al. 2025, §3.3; public code, testbed/get_return.py"
+_COST = 5e-4  #: of a notional, where nothing was filled
+_EQUAL = 1e-6  #: distance up to which two returns are equal: fills are rounded to a cent, and orders leave a millionth for that
+
+
+class Course(NamedTuple):
+    """An account from its first close to its last, n days apart."""
+
+    path: FloatArray  #: [n + 1] worth after the trades of each close, the last position closed
+    before: FloatArray  #: [n + 1] worth before them
+    sides: FloatArray  #: [n] side held from a close to the next: +1, −1, or 0
+    held: FloatArray | None  #: [n + 1] worth of Buy & Hold; None where no asset or price is known
+    cost: float  #: of a fill, as a share of its notional
+    days: int  #: a year
+
+
+def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | str:
+    """Return the course of a ledger, or why there is none."""
+    steps = ledger.steps
+    if not steps:
+        return "no steps"
+    traded = sum(step.traded_minor for step in steps)
+    cost = sum(order.fee_minor for step in steps for order in step.orders) / traded if traded else _COST
+    before = np.array([*(step.open_nav_minor for step in steps), steps[-1].nav_minor], dtype=np.float64)
+    path = before - np.array([*(_paid(step) for step in steps), cost * _gross(steps[-1])])
+    sides = np.array([np.sign(sum(position.shares for position in step.positions)) for step in steps], dtype=np.float64)
+    if rules == "strict":
+        path[0] = ledger.initial_cash_minor
+    if not (path > 0).all():
+        return "the account is worth nothing on a step"
+    codes = {code for step in steps for code in (*(one.code for one in step.positions), *(one.code for one in step.orders)) if code}
+    assets = [market.asset_index[code] for code in codes] or list(range(len(market.codes)))
+    if len(assets) > 1:
+        return Course(path, before, sides, None, cost, market.days_a_year)
+    (asset,) = assets
+    first = market.day_index(steps[0].decided_on)
+    closes, factors = (values[first : first + len(path), asset] for values in (market.close, market.factor))
+    prices = closes * factors
+    known = np.isfinite(prices)
+    held = _held(prices, known, cost, rules) if known.any() else None
+    days = market.rules[market.venues[asset]].days_a_year
+    if rules == "strict" and known[0]:  # days without a price are none of the asset's
+        rows = np.flatnonzero(known)
+        return Course(path[rows], before[rows], sides[rows[:-1]], None if held is None else held[rows], cost, days)
+    return Course(path, before, sides, held, cost, days)
+
+
+def _paid(step: StepRecord) -> int:
+    return sum(order.fee_minor for order in step.orders)
+
+
+def _gross(step: StepRecord) -> int:
+    return sum(abs(position.value_minor) for position in step.positions)
+
+
+def _held(prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet) -> FloatArray:
+    """[n + 1] worth of one unit of money in Buy & Hold; days without a price have the last one, the first ones the first."""
+    rows = np.maximum.accumulate(np.where(known, np.arange(len(prices)), int(np.argmax(known))))
+    held: FloatArray = prices[rows] / prices[rows[0]] / (1.0 + cost)
+    held[-1] *= 1.0 - cost
+    if rules == "strict":
+        held[0] = 1.0
+    return held
+
+
+def _returns(of: Course, rules: RuleSet) -> FloatArray:
+    found: FloatArray = np.diff(of.path) / of.path[:-1]
+    if rules == "strict":
+        return found
+    if of.days == 365:
+        return np.concatenate([[0.0], found])
+    moved: FloatArray = found[np.abs(found) > _EQUAL]
+    return moved if len(moved) else found
+
+
+def _of_returns(name: str, of: Course, returns: FloatArray) -> float | str:
+    """Figures of daily returns."""
+    growth = float(of.path[-1] / of.path[0])
+    if name == "ama_annualised_return":
+        power = math.log(growth) * of.days / len(returns)
+        return math.expm1(power) if power < 700.0 else "the annualised return is too large for a number"
+    if len(returns) < 2:
+        return "fewer than two returns"
+    spread = float(np.std(returns, ddof=1))
+    if name == "ama_volatility":
+        return spread * math.sqrt(of.days)
+    if spread <= 1e-12 * float(np.abs(returns).max()):  # equal but for rounding
+        return "the returns do not vary"
+    return float(np.mean(returns)) / spread * math.sqrt(of.days)
+
+
+def _win_rate(of: Course, rules: RuleSet) -> tuple[float | str, int]:
+    """Share of closed positions with a gain, in `strict` after the costs of opening and closing them, and how many there are."""
+    turns = [0, *(np.flatnonzero(np.diff(of.sides)) + 1).tolist(), len(of.sides)]
+    kept = (1.0 - of.cost) ** 2 if rules == "strict" else 1.0
+    opened = of.path if rules == "paper" else np.concatenate([of.before[:1] * (1.0 - of.cost), of.path[1:]])
+    wins = [of.before[end] * kept > opened[start] for start, end in pairwise(turns) if of.sides[start]]
+    return (sum(wins) / len(wins) if wins else "no position was held"), len(wins)
+
+
+def _against(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
+    """Figures against Buy & Hold, and of how many days."""
+    if of.held is None:
+        return "the asset whose Buy & Hold to compare with is not known: several, or none, were traded", len(of.sides)
+    own, held = of.path / of.path[0] - 1.0, of.held / of.held[0] - 1.0
+    open_days = np.ones(len(own) - 1, dtype=np.bool_)
+    if rules == "paper":  # days on which one of the two moved
+        open_days = (np.abs(np.diff(of.path) / of.path[:-1]) > _EQUAL) | (np.abs(np.diff(of.held) / of.held[:-1]) > _EQUAL)
+    gaps = (own - held)[1:][open_days]
+    if not len(gaps):
+        return "no day on which a price moved", 0
+    if name == "ama_gap_to_buy_and_hold":
+        return float(np.mean(gaps)), len(gaps)
+    return float(np.mean(gaps > _EQUAL)), len(gaps)
+
+
+def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
+    if name == "ama_win_rate":
+        return _win_rate(of, rules)
+    if name in ("ama_days_above_buy_and_hold", "ama_gap_to_buy_and_hold"):
+        return _against(name, of, rules)
+    if name == "ama_max_drawdown":
+        return float((1.0 - of.path / np.maximum.accumulate(of.path)).max()), len(of.path)
+    returns = _returns(of, rules)
+    if name == "ama_cumulative_return":
+        return float(of.path[-1] / of.path[0]) - 1.0, len(returns)
+    return (_of_returns(name, of, returns) if len(returns) else "no returns"), len(returns)
+
+
+def _made(name: str, formula: str, unit: str, better: str) -> FunctionMetric:
+    def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+        found = course(ledger, market, rules)
+        if isinstance(found, str):
+            return MetricValue(None, len(ledger.steps), found)
+        value, n = _figure(name, found, rules)
+        return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
+
+    return metric(name, formula=f"{name}/1: {formula}", unit=unit, better=better, source=_SOURCE)(compute)  # type: ignore[arg-type]
+
+
+_FIGURES = {
+    one.name: one
+    for one in (
+        _made("ama_cumulative_return", "V_n/V_0 - 1, V_n after closing; paper: V_0 after the first trade", "fraction", "higher"),
+        _made("ama_annualised_return", "(V_n/V_0)^(days a year/returns) - 1", "per year", "higher"),
+        _made(
+            "ama_volatility",
+            "sd(r, ddof 1)*sqrt(days a year); paper: no zeros, or a first one at 365",
+            "per year",
+            "lower",
+        ),
+        _made("ama_sharpe", "mean(r)/sd(r, ddof 1)*sqrt(days a year), r as of ama_volatility", "ratio", "higher"),
+        _made("ama_max_drawdown", "max(1 - V/running peak)", "fraction", "lower"),
+        _made("ama_win_rate", "closed positions with a gain / closed positions; strict: after both costs", "fraction", "higher"),
+        _made("ama_days_above_buy_and_hold", "days with V/V_0 - H/H_0 > 1e-6 / days; paper: that moved", "fraction", "higher"),
+        _made("ama_gap_to_buy_and_hold", "mean(V/V_0 - H/H_0) of the same days", "fraction", "higher"),
+    )
+}
+
+
+def figure(name: str) -> FunctionMetric:
+    """One of AMA's figures. Raises UsageError: there is none of that name."""
+    if name not in _FIGURES:
+        raise UsageError(f"no figure {name!r} of AMA{near_matches(name, _FIGURES)}")
+    return _FIGURES[name]

@@ -1,0 +1,193 @@
+"""Figures of Agent Market Arena: worked by hand, and against the public code's steps in pandas."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.harness import HarnessConfig, StanceForm
+from ktdeval.market import Fees, Instrument, MarketSnapshot
+from ktdeval.masking import Lens, MaskConfig
+from ktdeval.stats import MetricValue
+from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.trading import AccountConfig, Ledger, MarketTape
+from ktdeval.trading.account import open_account
+from ktdeval.trading.executor import settle
+from ktdeval_arena import AMA_FIGURES
+from ktdeval_arena.ama_figures import figure
+from trading_market import make_market
+
+COIN, STOCK = Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity")
+CASH = 10_000_000  # cents
+SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}
+
+
+def market(*prices: float | None, instrument: Instrument = COIN, others: bool = False) -> MarketSnapshot:
+    rows = [[price, 5.0] if others else [price] for price in prices]
+    made = make_market(("AAA", "BBB")[: 1 + others], rows, instruments=(instrument,) * (1 + others))
+    return dataclasses.replace(made, days=np.datetime64("2025-08-01") + np.arange(len(prices)))
+
+
+def ledger(snapshot: MarketSnapshot, *steps: tuple[float, ...]) -> Ledger:
+    """Steps as side held after the trades, NAV before them, what they cost, the NAV at the next close, and the worth of what is
+    held there (unless given, the NAV), in units of money.
+    """
+    made, code = [], "AAA"
+    for row, (side, before, fee, after, *worth) in enumerate(steps):
+        value = round((worth[0] if worth else after) * 100) * int(side)
+        held = [{"code": code, "shares": int(side), "locked": 0, "price_ticks": 1, "value_minor": value}] if side else []
+        order = {
+            "code": code, "stock_id": None, "side": "BUY", "confidence": 0.5, "reason": "", "target_weight": 1.0, "shares": None,
+            "status": "filled", "rule": None, "message": "", "filled_shares": 1, "price_ticks": 1,
+            "notional_minor": round(fee * 200_000), "fee_minor": round(fee * 100),
+        }  # fmt: skip
+        money = {"open_nav_minor": round(before * 100), "nav_minor": round(after * 100)}
+        made.append(
+            step_record(
+                snapshot, row, row + 1, positions=held, orders=[order] if fee else [], cash_minor=money["nav_minor"] - value,
+                holdings_minor=value, **money,
+            )
+        )  # fmt: skip
+    return dataclasses.replace(ledger_of(made), initial_cash_minor=CASH)
+
+
+def values(of: Ledger, on: MarketSnapshot, rules: Any = "paper") -> dict[str, MetricValue]:
+    return {name.removeprefix("ama_"): figure(name).compute(of, on, rules) for name in AMA_FIGURES}
+
+
+# Long from 100 to 110, short from there to 99, then nothing while the price goes to 108. 100,000 in cash, 5 bps a side.
+PRICES = (100.0, 110.0, 99.0, 108.0)
+STEPS = ((1, 100_000, 50, 109_950), (-1, 109_950, 110, 120_840), (0, 120_840, 60, 120_780))
+
+
+@pytest.mark.parametrize(("instrument", "year"), [(COIN, 365), (STOCK, 252)])
+def test_a_holding_then_a_short_then_nothing_worked_by_hand(instrument: Instrument, year: int) -> None:
+    snapshot = market(*PRICES, instrument=instrument)
+    found = values(ledger(snapshot, *STEPS), snapshot)
+    path = [99_950, 109_840, 120_780, 120_780]  # after the trades of each close
+    growth, first, second = 120_780 / 99_950, 109_840 / 99_950 - 1, 120_780 / 109_840 - 1
+    returns = [0, first, second, 0] if year == 365 else [first, second]  # a stock's day without a move is no day
+    mean = sum(returns) / len(returns)
+    spread = math.sqrt(sum((one - mean) ** 2 for one in returns) / (len(returns) - 1))
+    held = [1.0, 1.1, 0.99, 1.08 * 0.9995]
+    gaps = [own / 99_950 - other for own, other in zip(path[1:], held[1:], strict=True)]
+    told = {
+        "cumulative_return": growth - 1,
+        "annualised_return": growth ** (year / len(returns)) - 1,
+        "volatility": spread * math.sqrt(year),
+        "sharpe": mean / spread * math.sqrt(year),
+        "max_drawdown": 0.0,
+        "win_rate": 1.0,
+        "days_above_buy_and_hold": 2 / 3,  # on the second day, two fees of 5 bps below
+        "gap_to_buy_and_hold": sum(gaps) / 3,
+    }
+    assert {name: value.value for name, value in found.items()} == {
+        name: pytest.approx(one, rel=1e-9) for name, one in told.items()
+    }
+    assert found["sharpe"].n == len(returns)
+    strict = values(ledger(snapshot, *STEPS), snapshot, "strict")
+    assert strict["cumulative_return"].value == pytest.approx(0.2078, rel=1e-12)  # of 100,000
+    assert strict["annualised_return"].value == pytest.approx(1.2078 ** (year / 3) - 1, rel=1e-9)
+    returns = [109_840 / 100_000 - 1, second, 0.0]
+    assert strict["sharpe"].value == pytest.approx(np.mean(returns) / np.std(returns, ddof=1) * math.sqrt(year), rel=1e-9)
+
+
+def test_the_last_position_is_closed_at_the_runs_cost_and_its_gain_counts_after_costs_under_strict() -> None:
+    snapshot = market(100.0, 100.08)
+    held = ledger(snapshot, (1, 100_000, 50, 100_030))
+    found, strict = values(held, snapshot), values(held, snapshot, "strict")
+    assert found["cumulative_return"].value == pytest.approx(100_030 * 0.9995 / 99_950 - 1, rel=1e-9)
+    assert strict["cumulative_return"].value == pytest.approx(100_030 * 0.9995 / 100_000 - 1, rel=1e-9)
+    assert (found["win_rate"].value, strict["win_rate"].value) == (1.0, 0.0)  # 8 bps up, 10 bps of costs
+
+
+def test_days_on_which_the_exchange_is_closed_count_under_neither_rule_for_stocks() -> None:
+    steps = STEPS[:2]
+    gap = ((1, 100_000, 50, 100_000 - 50), (1, 99_950, 0, 109_950), STEPS[1])
+    whole, weekend = market(*PRICES[:3], instrument=STOCK), market(100.0, None, *PRICES[1:3], instrument=STOCK)
+    for rules in ("paper", "strict"):
+        found, told = values(ledger(weekend, *gap), weekend, rules), values(ledger(whole, *steps), whole, rules)
+        assert {name: (one.value, one.n) for name, one in found.items() if name != "max_drawdown"} == {
+            name: (pytest.approx(one.value, rel=1e-12), one.n) for name, one in told.items() if name != "max_drawdown"
+        }
+
+
+def test_what_has_no_value_says_why() -> None:
+    two = market(*PRICES[:3], others=True)
+    idle = values(ledger(two, (0, 100_000, 0, 100_000), (0, 100_000, 0, 100_000)), two)
+    assert idle["cumulative_return"].value == 0.0
+    assert idle["sharpe"].reason == "the returns do not vary"
+    assert idle["win_rate"].reason == "no position was held"
+    assert "is not known: several, or none, were traded" in str(idle["gap_to_buy_and_hold"].reason)
+    lost = values(ledger(two, (1, 100_000, 50, 0), (1, 0, 0, 0)), two)
+    assert {one.reason for one in lost.values()} == {"the account is worth nothing on a step"}
+    one = market(*PRICES[:3])
+    alone = values(ledger(one, (0, 100_000, 0, 100_000), (0, 100_000, 0, 100_000)), one)
+    assert alone["gap_to_buy_and_hold"].value == pytest.approx(((1 - 1.1) + (1 - 0.99 * 0.9995)) / 2, rel=1e-9)
+
+
+def public(prices: list[float], sides: list[int], year: int) -> dict[str, float]:
+    """The public code's figures, in pandas, of an account that is on these sides from each close on."""
+    capital, side, entry, path = 100_000.0, 0, 1.0, []
+    for price, now in zip(prices, [*sides, sides[-1]], strict=True):
+        if now != side:
+            capital *= (1 + side * (price / entry - 1)) * (1 - 5e-4) ** (abs(side) + abs(now))
+            side, entry = now, price
+        path.append(capital * (1 + side * (price / entry - 1)))
+    path[-1] *= (1 - 5e-4) ** abs(side)
+    series = pd.Series(path)
+    returns = series.pct_change().fillna(0)
+    returns = returns[returns != 0] if year == 252 and (returns != 0).any() else returns
+    held = pd.Series(prices) / prices[0]
+    held.iloc[-1] *= 1 - 5e-4
+    gap = (series / series.iloc[0] - held).iloc[1:]
+    return {
+        "cumulative_return": path[-1] / path[0] - 1,
+        "volatility": returns.std() * math.sqrt(year),
+        "sharpe": returns.mean() / returns.std() * math.sqrt(year),
+        "max_drawdown": -((series - series.expanding().max()) / series.expanding().max()).min(),
+        "gap_to_buy_and_hold": gap.mean(),
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    moves=st.lists(st.floats(0.93, 1.08).filter(lambda move: abs(move - 1) > 1e-3), min_size=4, max_size=30),
+    decisions=st.lists(st.sampled_from(["BUY", "SELL", "HOLD"]), min_size=30, max_size=30),
+    instrument=st.sampled_from([COIN, STOCK]),
+)
+def test_figures_of_any_decisions_are_those_of_the_public_code(
+    moves: list[float], decisions: list[str], instrument: Instrument
+) -> None:
+    prices = [round(float(price), 6) for price in np.cumprod([100.0, *moves])]
+    said = ["BUY", *decisions[1 : len(moves)]]
+    snapshot = market(*prices, instrument=instrument)
+    config = AccountConfig(venue="frictionless", fees=Fees(buy_bps=5, sell_bps=5), max_positions=1, max_weight=1.0).rules("test")
+    tape, lens = MarketTape.from_snapshot(snapshot, config), Lens(MaskConfig("bright"), 1, snapshot, 0)
+    lens.asset_handle(0)
+    form = StanceForm(HarnessConfig(), lens, 1.0, "flat", True)
+    account, nav, made = open_account(config), CASH / 100, []
+    for row, decision in enumerate(said):
+        worth = abs(account.positions[0].shares) * prices[row] / 1e8 / nav if account.positions else 0.0
+        form.today((0,), account.positions, None, {0: (1 - 5e-4 * worth) / (1 + 5e-4)})
+        item = {"stock_id": "AAA", "decision": decision, "confidence": 0.6, "reason": "because it fits"}
+        orders = form.read(json.dumps({"decisions": [item], "overall_reason": "so"})).submission.action
+        assert orders is not None
+        day = settle(account, tape.day(row + 1), orders, row)
+        assert [outcome.status for outcome in day.outcomes] == ["filled"] * len(orders)
+        account, nav = day.after, day.nav_minor / 100
+        shares = account.positions[0].shares if account.positions else 0
+        assert np.sign(shares) == SIDES[decision]
+        fee = sum(one.fee_minor for one in day.outcomes) / 100
+        made.append((SIDES[decision], day.open_nav_minor / 100, fee, nav, abs(shares) * prices[row + 1] / 1e8))
+    found = values(ledger(snapshot, *made), snapshot)
+    for name, value in public(prices, [SIDES[one] for one in said], 365 if instrument is COIN else 252).items():
+        # Theirs takes 5 bps of the account, ours of the notional, which differ for a short that gained or lost.
+        assert found[name].value == pytest.approx(value, rel=2e-3, abs=0.02 if name == "sharpe" else 1e-4), name

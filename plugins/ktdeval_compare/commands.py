@@ -36,6 +36,7 @@ from ktdeval_compare.invariance import AGAIN, BEYOND, LABELS, SEEDS, Options as 
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.plan import Plan, plan_report, spreads_of_cards
 from ktdeval_compare.scores import compare_scores, score_lines
+from ktdeval_compare.variance import Options as VarianceOptions, study
 
 _PATH = click.Path(path_type=Path)
 _cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
@@ -63,8 +64,11 @@ def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 @click.command()
-@_cards
+@click.argument("cards", nargs=-1, type=_PATH, metavar="CARD…")
 @_metrics
+@click.option("--factor", "factors", metavar="NAME,…",
+              help="instead of tests: split the metric's variance by agent, model, asset, window or seed")  # fmt: skip
+@click.option("--table", metavar="FILE", help="with --factor, in place of cards: a CSV file of runs, or ama-1 (AMA's Table 1)")
 @click.option("--pairs", "unit", type=click.Choice(["window", "episode"]), default="window", show_default=True,
               help="what counts as one pair: a window (median over its seeds), or each window and seed as in the "
               "paper")  # fmt: skip
@@ -73,14 +77,25 @@ def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option("--against-first", is_flag=True, help="only the first card against each of the others: fewer tests, more power")
 @_seed
 @_json
-def compare(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **options: JsonValue) -> None:
+def compare(
+    cards: tuple[Path, ...], metrics: tuple[str, ...], factors: str | None, table: str | None, as_json: bool, **options: JsonValue
+) -> None:
     """Test whether agents differ, paired by window and seed.
 
     CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need the run folder around the card.
     Cards of scoring tasks are set beside each other by score, and tested sample by sample.
     A verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
+    With --factor agent,model: how much of the metric's variance is the agent's and how much the model's.
     """
-    report, lines = compared(cards, CompareOptions(metrics=_names_of(metrics), **options))
+    named = _names_of(metrics)
+    if factors is None:
+        if not cards or table is not None:
+            raise UsageError("compare needs two cards or run folders" if table is None else "--table goes with --factor")
+        report, lines = compared(cards, CompareOptions(metrics=named, **options))
+    else:
+        if options.pop("against_first") or options.pop("unit") != "window":
+            raise UsageError("--pairs and --against-first are of paired tests, not of --factor")
+        report, lines = study(cards, table, VarianceOptions(_names_of([factors]), named, **options))
     _show(report, lines, as_json)
 
 

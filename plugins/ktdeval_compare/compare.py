@@ -36,7 +36,7 @@ from ktdeval_compare.sharpe_difference import sharpe_difference
 
 NULL_DRAWS = 100_000  #: Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to 0.0005
 
-_TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *MARKET_FACETS)
+TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *MARKET_FACETS)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
             check_same([other, members[0]], facets("masks", "modes"), then)
             raise CardError(f"{members[0].path}: no other card is of task {task}; compare takes cards of one task")
     for task, members in groups.items():
-        check_same(members, _TASK_FACETS, "they can't be compared")
+        check_same(members, TASK_FACETS, "they can't be compared")
         groups[task] = label(members)
     return [Group(task, members, paired_cells(members, options.common), chosen_metrics(members, options.metrics))
             for task, members in groups.items()]  # fmt: skip

@@ -1,0 +1,170 @@
+"""Shares of a variance by factor: sums of squares of a balanced crossed design, variance components, permutation tests.
+
+A design is an array of one axis a factor and a last axis of replicates, `[L1, …, Lk, R]`. Its sum of squares splits exactly into a
+part for each set of factors (main effects, interactions) and the residual within cells. Without replicates the highest interaction
+and chance are one part, the residual.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+Array = npt.NDArray[np.float64]
+Effect = tuple[int, ...]  #: Axes of an effect; `RESIDUAL` is the empty one
+RESIDUAL: Effect = ()
+DRAWS = 9999  #: Permutations, and draws of an interval
+_AT_ONCE = 2_000_000  #: Values that are permuted at once
+_ROUNDING = 1e-10  #: Sums of squares that are equal but for rounding, relative to the total
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a sum of squares."""
+
+    ss: float  #: sum of squares, in the squared unit of the values
+    df: int  #: degrees of freedom
+    each: int  #: values behind one level of the effect; 1 of the residual
+
+
+def sums_of_squares(values: Array) -> dict[Effect, Part]:
+    """Parts of the sum of squares of `values` [L1, …, Lk, R] about their mean: main effects, interactions, residual; they add up.
+
+    Raises ValueError: a factor with one level, or no degree of freedom for the residual (one factor without replicates).
+    """
+    shape, factors = values.shape[:-1], values.ndim - 1
+    if min(shape) < 2 or (factors == 1 and values.shape[-1] == 1):
+        raise ValueError("every factor needs two levels, and a single factor replicates")
+    effects: dict[Effect, Array] = {(): values.mean(keepdims=True)}
+    parts: dict[Effect, Part] = {}
+    for effect in _effects(factors):
+        others = tuple(axis for axis in range(values.ndim) if axis not in effect)
+        effects[effect] = values.mean(axis=others, keepdims=True)
+        for lower in [lower for lower in effects if set(lower) < set(effect)]:
+            effects[effect] = effects[effect] - effects[lower]
+        each = math.prod(values.shape[axis] for axis in others)
+        parts[effect] = Part(each * float((effects[effect] ** 2).sum()), math.prod(shape[axis] - 1 for axis in effect), each)
+    top = tuple(range(factors))
+    if values.shape[-1] == 1:
+        parts[RESIDUAL] = parts.pop(top)
+    else:
+        within = values - values.mean(axis=-1, keepdims=True)
+        parts[RESIDUAL] = Part(float((within**2).sum()), values.size - math.prod(shape), 1)
+    return parts
+
+
+def _effects(factors: int) -> Iterator[Effect]:
+    for size in range(1, factors + 1):
+        yield from itertools.combinations(range(factors), size)
+
+
+def total_of(parts: Mapping[Effect, Part]) -> float:
+    """Total sum of squares."""
+    return math.fsum(part.ss for part in parts.values())
+
+
+def shares(parts: Mapping[Effect, Part]) -> dict[Effect, float | None]:
+    """Share of each part in the total sum of squares (eta squared); None where all values are equal."""
+    total = total_of(parts)
+    return {effect: part.ss / total if total > 0 else None for effect, part in parts.items()}
+
+
+def variance_components(parts: Mapping[Effect, Part], squares: Array | None = None) -> Array:
+    """Variance components in the order of `parts`, by equating mean squares [..., parts] with their expectations under random
+    effects; negative ones are 0. `squares`: the mean squares [parts, …] to use in place of those of `parts`.
+    """
+    expected = np.array([[part.each if set(effect) <= set(other) or other == RESIDUAL else 0.0
+                          for other, part in parts.items()] for effect in parts])  # fmt: skip
+    expected[list(parts).index(RESIDUAL)] = [float(other == RESIDUAL) for other in parts]
+    if squares is None:
+        squares = np.array([part.ss / part.df for part in parts.values()])
+    return np.asarray(np.maximum(np.linalg.solve(expected, squares), 0.0))
+
+
+def component_shares(parts: Mapping[Effect, Part], level: float, seed: int) -> dict[Effect, tuple[float, float, float]]:
+    """Share of each variance component in their sum, with the ends of its interval of `level`, for normal random effects.
+
+    The interval is that of generalised pivotal quantities (Weerahandi 1993): mean squares are redrawn as `SS / chi2(df)`, and what
+    the components then are is ordered. It is about other levels of the same kind (agents, models), not only those given. Empty
+    where all values are equal.
+    """
+    if not total_of(parts) > 0:
+        return {}
+    rng = np.random.default_rng(seed)
+    drawn = np.array([part.ss / rng.chisquare(part.df, DRAWS) for part in parts.values()])
+    found, many = variance_components(parts), variance_components(parts, drawn)
+    with np.errstate(invalid="ignore"):
+        many = np.nan_to_num(many / many.sum(axis=0))
+    low, high = np.quantile(many, [(1 - level) / 2, (1 + level) / 2], axis=1)
+    total = found.sum()
+    value = found / total if total > 0 else found
+    return {effect: (float(value[i]), float(low[i]), float(high[i])) for i, effect in enumerate(parts)}
+
+
+def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> float:
+    """Permutation p-value of the main effect of factor `axis`: within each combination of the other factors, all values change
+    places among its levels (and replicates). Exact when the factor has no effect at all; at least `1 / (draws + 1)`.
+    """
+    blocks = np.moveaxis(values, axis, -2)
+    levels, replicates = blocks.shape[-2:]
+    blocks = blocks.reshape(-1, levels * replicates)
+    blocks = blocks - blocks.mean()
+    observed, total = _between(blocks[None], levels)[0], float((blocks**2).sum())
+    rng, beyond, most = np.random.default_rng(seed), 0, max(1, _AT_ONCE // blocks.size)
+    for start in range(0, draws, most):
+        drawn = rng.permuted(np.broadcast_to(blocks, (min(most, draws - start), *blocks.shape)), axis=-1)
+        beyond += int((_between(drawn, levels) >= observed - _ROUNDING * total).sum())
+    return (1 + beyond) / (1 + draws)
+
+
+def _between(drawn: Array, levels: int) -> Array:
+    """[draws] sum of squares between levels of [draws, blocks, levels * replicates]."""
+    sums = drawn.sum(axis=1).reshape(len(drawn), levels, -1).sum(axis=-1)
+    return np.asarray((sums**2).sum(axis=-1) / (drawn[0].size / levels))
+
+
+def f_p(parts: Mapping[Effect, Part], effect: Effect) -> float | None:
+    """P-value of the F test of an effect against the residual; None where the residual is 0."""
+    part, residual = parts[effect], parts[RESIDUAL]
+    if not residual.ss > _ROUNDING * total_of(parts):
+        return None
+    return float(stats.f.sf(part.ss / part.df / (residual.ss / residual.df), part.df, residual.df))
+
+
+def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
+    """Shares of the variance components by restricted maximum likelihood (statsmodels, crossed random effects of all sets of
+    factors), by the effects' names joined by ` x `, and `residual`; or why there are none.
+    """
+    if values.shape[-1] == 1:
+        return "no replicates: interaction and chance can't be told apart"
+    spread = float(values.std())
+    if not spread > 0:
+        return "all values are equal"
+    import pandas as pd  # noqa: PLC0415 - takes a second to load
+    import statsmodels.formula.api as formulas  # noqa: PLC0415
+
+    places = np.indices(values.shape).reshape(values.ndim, -1)
+    labels = {" x ".join(names[axis] for axis in effect): effect for effect in _effects(values.ndim - 1)}
+    frame = pd.DataFrame({"value": ((values - values.mean()) / spread).ravel(), "all": 1})
+    for number, effect in enumerate(labels.values()):
+        frame[f"e{number}"] = ["-".join(map(str, row)) for row in places[list(effect)].T]
+    terms = {f"e{number}": f"0 + C(e{number})" for number in range(len(labels))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is `converged`
+        try:
+            fitted = formulas.mixedlm("value ~ 1", frame, groups="all", vc_formula=terms).fit(reml=True)
+        except (np.linalg.LinAlgError, ValueError) as error:
+            return f"the mixed model did not converge: {error}"
+    # statsmodels orders components by the name of their term.
+    found = dict(zip(sorted(terms), (float(value) for value in fitted.vcomp), strict=True)) | {"residual": float(fitted.scale)}
+    total = math.fsum(found.values())
+    if not fitted.converged or not math.isfinite(total) or not total > 0:
+        return "the mixed model did not converge"
+    return {name: found[f"e{number}"] / total for number, name in enumerate(labels)} | {"residual": found["residual"] / total}

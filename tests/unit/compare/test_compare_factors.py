@@ -1,0 +1,244 @@
+"""`ktdeval compare --factor`: sums of squares, components, permutations, identical runs, AMA's Table 1, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as formulas
+
+from compare_cards import make_card, save_card, save_run
+from ktdeval.cli.main import main
+from ktdeval_compare.observations import TABLES
+from ktdeval_compare.shares import (
+    RESIDUAL,
+    component_shares,
+    mixed_model,
+    permutation_p,
+    shares,
+    sums_of_squares,
+    variance_components,
+)
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    def run(*words: Any) -> tuple[int, str, str]:
+        code = main(["compare", *map(str, words)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def planted(rng: np.random.Generator, shape: tuple[int, int, int], sds: tuple[float, float, float, float]) -> Any:
+    agents, models, _ = shape
+    agent, model, both, chance = sds
+    return (
+        rng.normal(0, agent, (agents, 1, 1)) + rng.normal(0, model, (1, models, 1)) + rng.normal(0, both, (agents, models, 1))
+        + rng.normal(0, chance, shape)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [  # by hand: means of rows and columns about the grand mean
+        ([[1, 3], [5, 11]], {(0,): (36, 1), (1,): (16, 1), RESIDUAL: (4, 1)}),
+        ([[1, 2, 3], [4, 8, 6]], {(0,): (24, 1), (1,): (7, 2), RESIDUAL: (3, 2)}),
+        ([[0, 0], [2, 2]], {(0,): (4, 1), (1,): (0, 1), RESIDUAL: (0, 1)}),
+        ([[[1, 3], [5, 7]], [[2, 2], [4, 8]]], {(0,): (0, 1), (1,): (32, 1), (0, 1): (0, 1), RESIDUAL: (12, 4)}),
+    ],
+)
+def test_sums_of_squares_by_hand(values: Any, expected: Any) -> None:
+    array = np.array(values, dtype=float)
+    parts = sums_of_squares(array if array.ndim == 3 else array[..., None])
+    assert {effect: (pytest.approx(part.ss, abs=1e-12), part.df) for effect, part in parts.items()} == expected
+
+
+@pytest.mark.parametrize("replicates", [1, 3])
+def test_sums_of_squares_are_those_of_anova_lm(replicates: int) -> None:
+    values = planted(np.random.default_rng(1), (3, 4, replicates), (2, 1, 1, 1))
+    places = np.indices(values.shape).reshape(3, -1)
+    frame = pd.DataFrame({"a": places[0], "m": places[1], "y": values.ravel()})
+    table = sm.stats.anova_lm(formulas.ols(f"y ~ C(a) {'*' if replicates > 1 else '+'} C(m)", frame).fit())
+    parts = sums_of_squares(values)
+    assert [part.ss for part in parts.values()] == pytest.approx(table["sum_sq"].tolist())
+    assert [part.df for part in parts.values()] == table["df"].tolist()
+    assert math.fsum(value or 0 for value in shares(parts).values()) == pytest.approx(1)
+
+
+def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
+    values = planted(np.random.default_rng(2), (3, 4, 2), (2, 1, 1, 1))
+    rng, found = np.random.default_rng(3), shares(sums_of_squares(values))
+    for other in (values[rng.permutation(3)], values[:, rng.permutation(4)], values[..., ::-1], 7 - 3 * values):
+        assert shares(sums_of_squares(other)) == pytest.approx(found)
+    turned = shares(sums_of_squares(values.swapaxes(0, 1)))
+    assert [turned[key] for key in ((1,), (0,), (0, 1), RESIDUAL)] == pytest.approx(list(found.values()))
+
+
+def test_planted_components_are_recovered_with_their_interval() -> None:
+    sds, truth = (2.0, 1.0, 1.0, 1.0), np.array([4, 1, 1, 1]) / 7
+    rng, covered, means = np.random.default_rng(4), np.zeros(4), np.zeros(4)
+    for seed in range(120):
+        parts = sums_of_squares(planted(rng, (6, 6, 2), sds))
+        means += variance_components(parts) / 120
+        bounds = component_shares(parts, 0.95, seed).values()
+        covered += [low <= share <= high for (_, low, high), share in zip(bounds, truth, strict=True)]
+    assert means == pytest.approx(7 * truth, rel=0.2)
+    assert (covered >= 120 * 0.90).all(), covered
+
+
+def test_the_mixed_model_agrees_with_mean_squares_and_says_when_it_is_not_there() -> None:
+    values = planted(np.random.default_rng(5), (5, 4, 3), (2, 1, 1, 1))
+    expected = [value for value, _, _ in component_shares(sums_of_squares(values), 0.95, 0).values()]
+    found = mixed_model(values, ["agent", "model"])
+    assert isinstance(found, dict)
+    assert list(found.values()) == pytest.approx(expected, abs=2e-3)
+    assert "no replicates" in str(mixed_model(values[..., :1], ["agent", "model"]))
+    assert mixed_model(np.zeros((2, 2, 2)), ["a", "b"]) == "all values are equal"
+
+
+def test_a_fit_that_does_not_converge_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr("statsmodels.formula.api.mixedlm", broken)
+    assert mixed_model(np.arange(8.0).reshape(2, 2, 2), ["a", "b"]) == "the mixed model did not converge: Singular matrix"
+
+
+def test_permutation_p_is_uniform_without_an_effect_and_exact_on_a_small_table() -> None:
+    rng = np.random.default_rng(6)
+    found = [permutation_p(rng.normal([[[0], [9], [0], [5]]], 1, (3, 4, 1)), 0, seed, 99) for seed in range(400)]
+    counts = np.histogram(found, np.linspace(0.005, 1.005, 11))[0]
+    assert ((counts - 40) ** 2 / 40).sum() < 27.9  # chi2, 9 degrees of freedom, 0.1 %
+    # 2 × 2: each column is as it is or turned; two of the four patterns have the largest difference.
+    assert permutation_p(np.array([[[1.0], [2]], [[3], [5]]]), 0, 0) == pytest.approx(0.5, abs=0.02)
+    assert permutation_p(np.ones((2, 2, 1)), 0, 0) == 1.0
+
+
+def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
+    frame = pd.read_csv(TABLES / "ama-1.csv", comment="#")
+    assert frame.groupby(["agent", "asset"]).size().tolist() == [6] * 16
+    year = frame["asset"].map({"TSLA": 252, "BMRN": 252, "BTC": 365, "ETH": 365})
+    moved = frame["cr"] != 0
+    days = year * np.log1p(frame["cr"] / 100) / np.log1p(frame["ar"] / 100)
+    assert (days[(year == 365) & moved] - 61).abs().max() < 0.7  # AR from CR over 61 days
+    assert (days[(year == 252) & moved] - days.round()).abs().max() < 0.4  # their code drops days without a return
+    # Sharpe is the arithmetic mean over the volatility, so log growth, plus half the variance, over it.
+    volatility = frame["av"][moved] / 100
+    sharpe = (np.log1p(frame["ar"][moved] / 100) + volatility**2 / 2) / volatility
+    assert ((sharpe - frame["sr"][moved]).abs() < 0.12 + 0.03 * frame["sr"][moved].abs()).all()
+
+
+def test_one_command_shows_the_agents_share_in_ama(call: Call) -> None:
+    code, out, err = call("--factor", "agent,model", "--table", "ama-1", "--json")
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    assets = ["TSLA", "BMRN", "BTC", "ETH"]
+    agent = {row["asset"]: row for row in report["shares"] if row["source"] == "agent"}
+    assert [round(agent[asset]["share"], 2) for asset in assets] == [0.71, 0.83, 0.34, 0.86]
+    left = {row["asset"]: row for row in report["without"] if row["source"] == "agent" and row["without"] == "HedgeFundAgent"}
+    assert [round(left[asset]["share"], 2) for asset in assets] == [0.51, 0.33, 0.18, 0.27]
+    assert [asset for asset in assets if left[asset]["p"] <= 0.05] == ["TSLA"]  # and none after Holm's correction
+    assert {row["verdict"] for row in left.values()} == {"not shown"}
+    (same,) = report["identical"]
+    assert {run[0] for run in same["runs"]} == {"HedgeFundAgent"}
+    assert (len(same["runs"]), same["places"], same["is_flat"]) == (6, assets, False)
+    text = call("--factor", "agent,model", "--table", "ama-1")[1]
+    assert "HedgeFundAgent: 6 runs (GPT-4o, GPT-4.1" in text
+    assert "0.708" in text
+    assert "0.505" in text
+    assert max(len(line) for line in text.splitlines()) < 160
+
+
+AGENTS = ("direct", "react", "echo")
+
+
+def saved(folder: Path, agents: tuple[str, ...] = AGENTS, seeds: int = 2, same: str = "echo", **changes: Any) -> list[Path]:
+    """Runs of agents on two models; those of the agent `same` have equal paths on both."""
+    rng, paths = np.random.default_rng(7), []
+    for number, agent in enumerate(agents):
+        for model in ("house/one", "house/two"):
+            cells = [(window, seed) for window in ("A1", "A2") for seed in range(seeds)]
+            daily = {cell: rng.normal(0.002 * number, 0.01, 5) for cell in cells}
+            if agent == same:
+                daily = {cell: np.full(5, 0.001 * place) for place, cell in enumerate(cells)}
+            figures = {cell: float(np.prod(1 + daily[cell]) - 1) for cell in cells}
+            card = make_card(figures, model, agent={"name": agent, "args": {}}, **changes)
+            paths.append(save_run(folder / f"{agent}-{model[6:]}", card, daily))
+    return [path.parent.parent for path in paths]
+
+
+def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path: Path, call: Call) -> None:
+    runs = saved(tmp_path)
+    code, out, err = call("--factor", "agent,model", *runs, "--json")
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    assert [row["source"] for row in report["shares"]] == ["agent", "model", "agent x model", "residual"]
+    assert (report["replicates"], report["levels"], report["compared"]) == (2, [3, 2], "daily NAV")
+    assert math.fsum(row["share"] for row in report["shares"]) == pytest.approx(1)
+    assert all(row["reml"] is not None or "converge" in row["reml_reason"] for row in report["shares"])
+    assert report["identical"][0]["runs"] == [["echo", "house/one", "0"], ["echo", "house/two", "0"]]
+    assert report["identical"][0]["is_flat"] is True  # of seed 0 in A1, which never moved
+    assert {row["without"] for row in report["without"]} == set(AGENTS)
+    wide = json.loads(call("--factor", "agent,model,window,seed", *runs, "--json")[1])
+    assert wide["levels"] == [3, 2, 2, 2]
+    assert call("--factor", "agent,model", *runs)[0] == 0
+
+
+def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, call: Call) -> None:
+    runs = saved(tmp_path / "runs")
+    twice = save_card(tmp_path / "again", make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, agent={"name": "echo", "args": {}}))
+    table = tmp_path / "t.csv"
+    shown = "--factor", "agent,model", "--table", table
+    cases: list[tuple[str | bytes, tuple[Any, ...], str]] = [
+        ("", ("--factor", "agent,model", *runs[:-1]), "no run of echo × house/two"),
+        ("", ("--factor", "agent,model", *runs[:2]), "factor agent has one level"),
+        ("", ("--factor", "agent", "--factor", "agent,agent", *runs), "each factor once"),
+        ("", ("--factor", "agent,colour", *runs), "no factor 'colour'"),
+        ("", ("--factor", "agent,model", "--metric", "sharpe,total_return", *runs), "one metric at a time"),
+        ("", ("--factor", "agent,model", *runs, twice, "--common"), "are both of agent echo with model house/one"),
+        ("", ("--factor", "agent,model", "--pairs", "episode", *runs), "of paired tests"),
+        ("", ("--factor", "agent,model"), "either cards of runs or --table"),
+        ("", ("--table", "ama-1"), "--table goes with --factor"),
+        ("", (), "needs two cards or run folders"),
+        ("", ("--factor", "agent,model", "--table", tmp_path / "none.csv"), "No such file"),
+        ("", ("--factor", "agent,model", "--table", tmp_path), "directory"),
+        (b"\xff\xfe", shown, "is not UTF-8"),
+        ("", shown, "is no CSV table"),
+        ("agent,model,cr\n", shown, "a row for each run"),
+        ("agent,model,cr\na,b,1,2,3\nc,d,1,2,3,4\n", shown, "is no CSV table"),
+        ("agent,model,cr\na,m,1,2\n", shown, "more fields than the head"),
+        ("# x\nagent,model,cr\na,m,one\n", shown, "line 3: has a figure"),
+        ("agent,model,cr\na,m,inf\n", shown, "line 2: has a figure"),
+        ("agent,model,cr\na,,1\n", shown, "line 2: has an empty"),
+        ("agent,model,cr\na,m,1\na,m,2\n", shown, "line 3: is a second row"),
+        ("agent,model,cr,ensemble\na,m,1,no\n", shown, "other than yes"),
+        ("agent,asset,cr\na,m,1\nb,m,2\n", shown, "no column 'model'"),
+        ("agent,model,cr\na,m,1\na,n,\nb,m,2\nb,n,3\n", shown, "a × n is undefined"),
+        ("agent,model,cr\na,m,1\na,n,2\n", (*shown, "--metric", "sr"), "no metric 'sr'"),
+        ("agent,model,cr\na,m,1\nb,m,2\n", ("--factor", "agent", "--table", table), "nothing to estimate chance by"),
+    ]
+    for content, words, expected in cases:
+        if content or words == shown:
+            table.write_bytes(content if isinstance(content, bytes) else content.encode())
+        code, out, err = call(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1), (words, out, err)
+        assert expected in err, (words, err)
+
+
+def test_equal_values_have_no_share(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "t.csv").write_text("agent,model,cr\na,m,1\na,n,1\nb,m,1\nb,n,1\n")
+    code, out, _ = call("--factor", "agent,model", "--table", tmp_path / "t.csv", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert {(row["share"], row["p"], row["reason"]) for row in report["shares"]} == {(None, None, "all values are equal")}
+    assert call("--factor", "agent,model", "--table", tmp_path / "t.csv")[0] == 0

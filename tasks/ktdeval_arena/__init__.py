@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import maker
+from ktdeval.lazy import later, maker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,3 +34,9 @@ def ktdeval_tasks() -> Sequence[Spec]:
 def ktdeval_metrics() -> list[Spec]:
     """Figures of the papers."""
     return [Spec(name, maker("ktdeval_arena.ama_figures:figure", name), summary) for name, summary in AMA_FIGURES.items()]
+
+
+@hookimpl
+def ktdeval_commands() -> list[Spec]:
+    """Records of DeepFund."""
+    return [Spec("deepfund", later("ktdeval_arena.deepfund_command:deepfund"), "Records of DeepFund.")]

@@ -1,0 +1,174 @@
+"""Replay of DeepFund's public database: its figures, rules of consistency by hand, and files that are no such database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.cli.main import main
+from ktdeval.errors import DataError
+from ktdeval_arena.consistency import ACTIONS, SIGNALS, Action, Signal, dominant, is_consistent, share
+from ktdeval_arena.replay import analyst_rows, decision_rows, notes, read_database, summary_rows
+
+BULL, BEAR, FLAT = SIGNALS
+COLUMNS = {
+    "config": "id, exp_name, llm_model",
+    "portfolio": "id, config_id, positions",
+    "decision": "portfolio_id, trading_date, ticker, action, shares, justification",
+    "signal": "portfolio_id, ticker, analyst, signal, justification",
+}
+ROWS: dict[str, list[tuple[Any, ...]]] = {
+    "config": [("c", "mine", "a model")],
+    "portfolio": [("p", "c", '{"AAA": {"value": 5.0, "shares": 2}}')],
+    "signal": [
+        ("p", "AAA", "news", "Bearish", "it falls"),
+        ("p", "AAA", "insider", "Neutral", "No justification provided due to error"),
+    ],
+    "decision": [("p", "2025-04-01T00:00:00", "AAA", "Hold", 0, "Just hold due to error")],
+}
+
+
+def database(path: Path, **rows: list[tuple[Any, ...]]) -> Path:
+    """A database of one decision, with the rows of some tables replaced; None: without that table."""
+    with closing(sqlite3.connect(path)) as base:
+        for table, content in {**ROWS, **rows}.items():
+            if content is not None:
+                base.execute(f"CREATE TABLE {table} ({COLUMNS[table]})")
+                base.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(COLUMNS[table].split(', ')))})", content)
+        base.commit()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("signals", "action", "held", "strict", "lenient"),
+    [
+        ((BULL, BULL, BEAR), "Buy", 0, True, True),
+        ((BULL, BULL, BEAR), "Hold", 0, False, False),
+        ((BEAR, FLAT, BEAR), "Sell", 3, True, True),
+        ((BEAR, FLAT, BEAR), "Hold", 3, False, False),  # it could have been sold
+        ((BEAR, FLAT, BEAR), "Hold", 0, False, True),
+        ((BEAR,), "Buy", 0, False, False),
+        ((FLAT, FLAT, BULL), "Hold", 0, True, True),
+        ((BULL, BEAR, FLAT), "Hold", 5, True, True),  # mixed
+        ((BULL, BULL, BEAR, BEAR, FLAT), "Buy", 0, False, False),  # two are dominant, so none is
+        ((), "Hold", 0, None, None),
+    ],
+)
+def test_a_decision_follows_its_signals(
+    signals: tuple[Signal, ...], action: Action, held: float, strict: bool | None, lenient: bool | None
+) -> None:
+    assert is_consistent(signals, action, held) is strict
+    assert is_consistent(signals, action, held, accepts_empty=True) is lenient
+
+
+@given(st.lists(st.sampled_from(SIGNALS), min_size=1), st.randoms(use_true_random=False))
+def test_signals_call_for_one_action_in_any_order_and_the_held_rule_adds_only_holds(signals: list[Signal], rng: Any) -> None:
+    mixed = rng.sample(signals, len(signals))
+    assert dominant(mixed) == dominant(signals)
+    for held in (0.0, 1.0):
+        follows = {action for action in ACTIONS if is_consistent(signals, action, held)}
+        accepted = {action for action in ACTIONS if is_consistent(signals, action, held, accepts_empty=True)}
+        assert len(follows) == 1
+        assert accepted - follows == ({"Hold"} if dominant(signals) == "Bearish" and held == 0 else set())
+
+
+def test_shares_leave_out_what_is_not_judged() -> None:
+    assert share([True, None, False, False]) == pytest.approx(1 / 3)
+    assert share([None]) is None
+
+
+def test_the_public_database_has_the_figures_told_of_it(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = shared_data / "deepfund" / "deepfund.db"
+    found = read_database(path)
+    whole, *models = summary_rows(found)
+    told = ("signals", "signal_errors", "decisions", "decision_errors", "judged", "consistent", "consistent_held")
+    assert [whole[name] for name in told] == [105, 20, 24, 0, 24, 5, 17]
+    assert f"{100 * whole['signal_validity']:.1f}" == "81.0"
+    assert [whole[name] for name in (*SIGNALS, *ACTIONS)] == [12, 57, 36, 8, 0, 16]
+    assert len(models) == 6
+    assert {name: sum(row[name] for row in models) for name in told} == {name: whole[name] for name in told}
+    analysts = analyst_rows(found)
+    assert {row["analyst"]: row["signals"] for row in analysts} == {
+        "company_news": 38,
+        "insider": 29,
+        "policy": 12,
+        "technical": 26,
+    }
+    assert sum(row["errors"] for row in analysts) == 20
+    # Counted once more, by SQL alone.
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as base:
+        errors = "SELECT count(*) FROM signal WHERE justification LIKE '%due to error'"
+        bulls = "SELECT sum(s.signal = ?) FROM signal s WHERE s.portfolio_id = d.portfolio_id AND s.ticker = d.ticker"
+        plural = [f"({bulls})".replace("?", f"'{name}'") for name in SIGNALS]
+        rows = base.execute(f"SELECT d.action, {', '.join(plural)} FROM decision d ORDER BY d.rowid").fetchall()
+        assert base.execute(errors).fetchone() == (20,)
+    follows = [
+        {"Buy": bull > max(bear, flat), "Sell": bear > max(bull, flat)}.get(action, max(bull, bear) <= flat or bull == bear)
+        for action, bull, bear, flat in rows
+    ]
+    assert follows == [row["consistent"] for row in decision_rows(found)]
+    assert main(["deepfund", "replay", str(path), "--decisions"]) == 0
+    text = capsys.readouterr().out
+    assert all(
+        told in text for told in ("105", "81.0 %", "5 of 24", "17 of 24", "100.0 %", "No justification provided due to error")
+    )
+    assert main(["deepfund", "replay", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["models"][0] == whole
+
+
+def test_a_default_is_told_by_its_whole_text(tmp_path: Path) -> None:
+    more = ("p", "AAA", "policy", "Neutral", "It is Neutral. No justification provided due to error in the feed.")
+    (whole, row) = summary_rows(read_database(database(tmp_path / "a.db", signal=[*ROWS["signal"], more])))
+    assert (whole["signal_errors"], whole["decision_errors"], whole["signal_validity"]) == (1, 1, pytest.approx(2 / 3))
+    assert {**row, "experiment": "all", "model": "all"} == whole
+    empty = read_database(database(tmp_path / "b.db", signal=[], decision=[], config=[], portfolio=[]))
+    assert [summary_rows(empty)[0][name] for name in ("signal_validity", "decision_validity", "consistency")] == [None] * 3
+    assert "Just hold due to error" in notes()[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ({"signal": None}, "no table signal; give a database of DeepFund"),
+        (
+            {"signal": [("p", "AAA", "news", "Rising", "")]},
+            "signal, row 1: signal: expected one of Bullish, Bearish, Neutral, was 'Rising'",
+        ),
+        ({"decision": [("p", "2025-04-01", "AAA", "Short", 0, "")]}, "decision, row 1: action: expected one of Buy, Sell, Hold"),
+        (
+            {"decision": [("x", "2025-04-01", "AAA", "Hold", 0, "")]},
+            "decision, row 1: portfolio_id: expected an id of the database",
+        ),
+        ({"decision": [("p", "2025-04-01", "AAA", "Hold", "no", "")]}, "decision, row 1: shares: expected a whole number, was str"),
+        ({"portfolio": [("p", "x", "{}")]}, "portfolio, row 1: config_id: expected an id of the database, was 'x'"),
+        ({"portfolio": [("p", "c", '{"AAA": 3}')]}, "portfolio, row 1: positions: expected an object of tickers"),
+        ({"portfolio": [("p", "c", b"\xff")]}, "portfolio, row 1: positions: expected an object of tickers"),
+    ],
+)
+def test_what_is_no_database_of_deepfund_is_one_line(rows: dict[str, Any], told: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        read_database(database(tmp_path / "a.db", **rows))
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) -> None:
+    text, missing, viewed, bare = (tmp_path / name for name in ("a.txt", "no.db", "view.db", "bare.db"))
+    text.write_text("no database " * 100)
+    with closing(sqlite3.connect(database(viewed, signal=None))) as base:  # type: ignore[arg-type]
+        base.execute("CREATE VIEW signal AS SELECT 'p' portfolio_id, 'AAA' ticker, 'x' analyst, 'Neutral' signal, '' justification")
+        base.commit()
+    with closing(sqlite3.connect(bare)) as base:
+        base.execute("CREATE TABLE config (id)")
+        base.commit()
+    cases = {text: "not a readable SQLite database", missing: "no such file", viewed: "no table signal", bare: "no column exp_name"}
+    for path, told in cases.items():
+        with pytest.raises(DataError, match=told):
+            read_database(path)
+    assert not missing.exists()

@@ -70,6 +70,17 @@ from ktdeval.stats.panel import (
     DIAGNOSTICS as DIAGNOSTICS,
     PANEL_FAMILIES as PANEL_FAMILIES,
     benchmark_levels as benchmark_levels,
+    benchmark_problem as benchmark_problem,
     panel_metric as panel_metric,
 )
-from ktdeval.stats.series import TRADING_DAYS as TRADING_DAYS, Same as Same, newey_west_mean as newey_west_mean
+from ktdeval.stats.series import (
+    NO_VARIANCE as NO_VARIANCE,
+    TRADING_DAYS as TRADING_DAYS,
+    Same as Same,
+    day_rows as day_rows,
+    level_problem as level_problem,
+    mean as mean,
+    newey_west_mean as newey_west_mean,
+    simple_returns as simple_returns,
+    standard_deviation as standard_deviation,
+)

@@ -203,6 +203,7 @@ TWINS = (  #: generated markets of other venues: name, summary
     ("us", "generated US stocks, with splits, halts, a delisting and news that carry a known signal, from a seed"),
     ("crypto", "generated coins that trade every day, in fractions, with news that carry a known signal, from a seed"),
     ("mixed", "generated US stocks and coins in one market of two calendars, with news that carry a known signal, from a seed"),
+    ("deepfund", "generated stocks of DeepFund's funds, with an index, and news that carry a known signal, from a seed"),
     (
         "arena",
         "generated TSLA, BMRN, BTC, ETH and DeepFund's stocks, with news that carry a known signal, from a seed",

@@ -1,4 +1,4 @@
-"""Manifest of the arena: the tasks of Agent Market Arena, and their figures."""
+"""Manifest of the arena: the tasks of Agent Market Arena and of DeepFund, and their figures."""
 
 from __future__ import annotations
 
@@ -20,20 +20,33 @@ AMA_FIGURES = {
     "ama_days_above_buy_and_hold": "share of days on which the account is above Buy & Hold",
     "ama_gap_to_buy_and_hold": "mean daily distance of the cumulative return from that of Buy & Hold",
 }
+DEEPFUND_FIGURES = {
+    "df_buy_and_hold": "return of the first day's portfolio, held",
+    "df_sharpe": "DeepFund's Sharpe ratio, over 4.29 % a year",
+    "df_win_rate": "DeepFund's win rate",
+    "df_beta": "beta to the market's index",
+    "df_alpha": "Jensen's alpha against the market's index, a year",
+    "df_effectiveness": "share of filled buys before a rise and of sells before a fall",
+}
 
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
-    """One stock or coin, one decision a day."""
+    """One stock or coin, or a fund of a few stocks, one decision a day."""
     from ktdeval.task_files import task_specs
 
-    return task_specs(f"{__path__[0]}/ama.yaml")
+    return [*task_specs(f"{__path__[0]}/ama.yaml"), *task_specs(f"{__path__[0]}/deepfund.yaml")]
 
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Figures of the papers."""
-    return [Spec(name, maker("ktdeval_arena.ama_figures:figure", name), summary) for name, summary in AMA_FIGURES.items()]
+    made = {"ama_figures": AMA_FIGURES, "deepfund_figures": DEEPFUND_FIGURES}
+    return [
+        Spec(name, maker(f"ktdeval_arena.{module}:figure", name), summary)
+        for module, figures in made.items()
+        for name, summary in figures.items()
+    ]
 
 
 @hookimpl

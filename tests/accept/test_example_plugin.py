@@ -108,6 +108,8 @@ def test_built_in_tasks_keep_the_contract(name: str) -> None:
         testing.check_task(task, make_twin(TwinParams()))
     elif name.startswith("ama"):
         testing.check_task(task, make_arena("arena", ArenaParams(first="2025-04-01", last="2025-10-31")))
+    elif name.startswith("deepfund"):
+        testing.check_task(task, make_arena("deepfund", ArenaParams(first="2024-09-02", last="2025-06-30")))
     else:
         testing.check_task(task)
 

@@ -21,6 +21,7 @@ STANCES = {
     "investorbench": "synthetic_investorbench",
     "ama": "synthetic_arena",
 }  #: families of decisions
+MARKETS = {**STANCES, "deepfund": "synthetic_deepfund"}  #: families with a market of their own
 
 
 def records_of(run: Path) -> dict[str, dict[str, str]]:
@@ -38,12 +39,12 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
 def short_run(task: str, folder: Path) -> Path:
     """The folder of a run of three steps with a model of this machine."""
     family = load_plugins().spec("tasks", task).groups[0]
-    is_trading = family.startswith(("ktdfin", "markets", *STANCES))
-    has_market, data = "qfinzero" not in task, {"data": STANCES[family]} if family in STANCES else {}
+    is_trading = family.startswith(("ktdfin", "markets", *MARKETS))
+    has_market, data = "qfinzero" not in task, {"data": MARKETS[family]} if family in MARKETS else {}
     if "minutes" in task:
         data = {"data": "synthetic_mixed", "data_args": {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12}}
     last = "2024-04-05" if "minutes" in task else "2024-06-05"
-    windows = {"markets": (f"2024-04-01:{last}",), **dict.fromkeys(STANCES, ())}
+    windows = {"markets": (f"2024-04-01:{last}",), **dict.fromkeys(MARKETS, ())}
     config = RunConfig(
         model="builtin/buy_and_hold" if family in STANCES else "builtin/momentum" if is_trading else "builtin/chaos",
         tasks=(task,),

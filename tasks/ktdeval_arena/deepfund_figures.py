@@ -1,0 +1,169 @@
+"""Figures of DeepFund (§3, Appendix D) that the panel lacks, on simple daily returns: of the NAV, r, and of the market's index, m.
+
+`paper`: f = 4.29 % / 252 a day and 252 days a year; a win is a day on which the NAV rose, for the win rates printed in Table 3 are
+52, 57, 61, 65 and 70 %: 12 to 16 of the 23 returns of its 24 days. `strict`: f = 1.0429^(1/D) - 1 with the venue's D days a year;
+a win is a sale above its average cost, costs of trading included, as Appendix D words it. The paper prints neither divisor nor
+scale: standard deviations have ddof 1, alpha is a year's. CR and MDD are `total_return` and `max_drawdown`. Fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ktdeval.api import metric
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.stats import (
+    NO_VARIANCE,
+    TRADING_DAYS,
+    FunctionMetric,
+    MetricValue,
+    RuleSet,
+    benchmark_levels,
+    benchmark_problem,
+    day_rows,
+    judged_orders,
+    level_problem,
+    mean,
+    simple_returns,
+    standard_deviation,
+)
+from ktdeval.trading import Ledger
+
+RISK_FREE = 0.0429  #: 1-month US Treasury bill on 2025-04-17, a year
+
+
+def risk_free(days: int, rules: RuleSet) -> float:
+    """Risk-free return of one of `days` days a year."""
+    return RISK_FREE / TRADING_DAYS if rules == "paper" else (1.0 + RISK_FREE) ** (1.0 / days) - 1.0
+
+
+def buy_and_hold(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
+    """Return of the portfolio of the first day, held to the last, on closes adjusted for splits and dividends."""
+    if not ledger.steps:
+        return "no steps"
+    first, last = day_rows(market, ledger.days[[0, -1]]).tolist()
+    step = ledger.steps[0]
+    values = [float(step.cash_minor)]
+    for position in step.positions:
+        closes = market.adjusted_close[:, market.asset_index[position.code]]
+        bought, known = (values_[np.isfinite(values_)] for values_ in (closes[: first + 1], closes[: last + 1]))
+        if not bought.size:
+            return f"{position.code} has no close up to the first day"
+        values.append(position.value_minor * float(known[-1] / bought[-1]))
+    return MetricValue(math.fsum(values) / ledger.initial_cash_minor - 1.0, len(ledger.steps))
+
+
+def sharpe(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
+    """Sharpe ratio over the risk-free rate of 4.29 %."""
+    if problem := level_problem(ledger.nav):
+        return problem
+    if len(ledger.returns) < 2:
+        return "fewer than two days"
+    days = TRADING_DAYS if rules == "paper" else ledger.days_a_year
+    spread = standard_deviation(ledger.returns)
+    if spread < NO_VARIANCE:
+        return "returns have no variance"
+    excess = mean(ledger.returns) - risk_free(days, rules)
+    return MetricValue(excess / spread * math.sqrt(days), len(ledger.returns))
+
+
+def win_rate(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
+    """Share of days, or by strict rules of sales, with a profit."""
+    if problem := level_problem(ledger.nav):
+        return problem
+    wins = (ledger.returns > 0).tolist() if rules == "paper" else [profit > 0 for profit in sale_profits(ledger)]
+    return MetricValue(sum(wins) / len(wins), len(wins)) if wins else "nothing held was sold"
+
+
+def sale_profits(ledger: Ledger) -> Iterator[float]:
+    """Profit of each sale of a holding, in minor units: what it brought less its part of what the holding had cost."""
+    shares: dict[str, int] = {}
+    costs: dict[str, float] = {}
+    for step in ledger.steps:
+        shares |= {action.code: action.shares_after for action in step.corporate_actions}
+        for order in step.orders:
+            if order.code is None or not order.filled_shares:
+                continue
+            before, filled = shares.get(order.code, 0), order.filled_shares
+            if order.side == "BUY":
+                opened = max(before + filled, 0) - max(before, 0)
+                costs[order.code] = costs.get(order.code, 0.0) + (order.notional_minor + order.fee_minor) * opened / filled
+                shares[order.code] = before + filled
+                continue
+            if sold := min(filled, max(before, 0)):
+                cost = costs[order.code] * sold / before
+                costs[order.code] -= cost
+                yield (order.notional_minor - order.fee_minor) * sold / filled - cost
+            shares[order.code] = before - filled
+        shares = {position.code: position.shares for position in step.positions}
+
+
+def market_model(ledger: Ledger, market: MarketSnapshot) -> tuple[float, FloatArray] | str:
+    """Beta of the NAV's daily returns to the index, and [steps] returns of the index; or why there is none."""
+    if problem := level_problem(ledger.nav):
+        return problem
+    levels = benchmark_levels(ledger, market)
+    if problem := benchmark_problem(market, levels):
+        return f"benchmark: {problem}"
+    if len(ledger.returns) < 2:
+        return "fewer than two days"
+    index = simple_returns(levels)
+    apart = index - mean(index)
+    variance = math.fsum(apart * apart)
+    if math.sqrt(variance / (len(index) - 1)) < NO_VARIANCE:
+        return "the benchmark does not vary"
+    return math.fsum((ledger.returns - mean(ledger.returns)) * apart) / variance, index
+
+
+def beta(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
+    """Beta to the market's index, the S&P 500 in the paper."""
+    found = market_model(ledger, market)
+    return found if isinstance(found, str) else MetricValue(found[0] + 0.0, len(ledger.returns))
+
+
+def alpha(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
+    """Jensen's alpha against the market's index, a year."""
+    found = market_model(ledger, market)
+    if isinstance(found, str):
+        return found
+    days = TRADING_DAYS if rules == "paper" else ledger.days_a_year
+    free = risk_free(days, rules)
+    daily = mean(ledger.returns) - free - found[0] * (mean(found[1]) - free)
+    return MetricValue(days * daily + 0.0, len(ledger.returns))
+
+
+def effectiveness(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
+    """Share of filled buys followed by a rise and of sells followed by a fall, from the fill to the next price of that kind."""
+    forecasts = judged_orders(ledger, market).forecasts
+    if not forecasts:
+        return "no filled order with a next price"
+    return MetricValue(sum(one.success for one in forecasts) / len(forecasts), len(forecasts))
+
+
+_MADE = (
+    metric("df_buy_and_hold", formula="df_buy_and_hold/1: (cash_1 + sum of value_1 * p_T/p_1) / initial cash - 1",
+           unit="fraction", better="neither", source="DeepFund App. D")(buy_and_hold),
+    metric("df_sharpe", formula="df_sharpe/1: (mean(r) - f) / sd(r, ddof 1) * sqrt(D); f: 4.29 % a year, paper: D = 252",
+           unit="ratio", better="higher", source="DeepFund App. D eq. 2")(sharpe),
+    metric("df_win_rate", formula="df_win_rate/1: days with r > 0 / days; strict: sales above average cost / sales",
+           unit="fraction", better="higher", source="DeepFund App. D eq. 4, Table 3", range=(0.0, 1.0))(win_rate),
+    metric("df_beta", formula="df_beta/1: cov(r, m) / var(m), m: daily returns of the market's index",
+           unit="ratio", better="neither", source="DeepFund App. D eq. 5")(beta),
+    metric("df_alpha", formula="df_alpha/1: D * (mean(r) - f - df_beta * (mean(m) - f)); f and D as in df_sharpe",
+           unit="fraction", better="higher", source="DeepFund App. D eq. 6")(alpha),
+    metric("df_effectiveness", formula="df_effectiveness/1: (buys before a rise + sells before a fall) / filled, with a next price",
+           unit="fraction", better="higher", source="DeepFund §4.3", range=(0.0, 1.0))(effectiveness),
+)  # fmt: skip
+FIGURES = {one.name: one for one in _MADE}
+
+
+def figure(name: str) -> FunctionMetric:
+    """One of DeepFund's figures. Raises UsageError: there is none of that name."""
+    if name not in FIGURES:
+        raise UsageError(f"no figure {name!r} of DeepFund{near_matches(name, FIGURES)}")
+    return FIGURES[name]

@@ -134,9 +134,12 @@ def _holdings(text: Any, where: str) -> dict[str, float]:
     """Shares held by ticker, of a portfolio's `positions`: {"TSLA": {"value": 0.0, "shares": 0}}."""
     try:
         positions: Any = loads_untrusted(text)
-        return {ticker: float(position["shares"]) for ticker, position in positions.items()}
+        held = {ticker: position["shares"] for ticker, position in positions.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"{where}: positions: expected an object of tickers, each with its shares") from error
+    if any(type(shares) not in (int, float) for shares in held.values()):
+        raise DataError(f"{where}: positions: shares are a number")
+    return {ticker: float(shares) for ticker, shares in held.items()}
 
 
 def summary_rows(replay: Replay) -> list[Row]:

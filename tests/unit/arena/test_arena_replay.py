@@ -148,6 +148,7 @@ def test_a_default_is_told_by_its_whole_text(tmp_path: Path) -> None:
         ({"decision": [("p", "2025-04-01", "AAA", "Hold", "no", "")]}, "decision, row 1: shares: expected a whole number, was str"),
         ({"portfolio": [("p", "x", "{}")]}, "portfolio, row 1: config_id: expected an id of the database, was 'x'"),
         ({"portfolio": [("p", "c", '{"AAA": 3}')]}, "portfolio, row 1: positions: expected an object of tickers"),
+        ({"portfolio": [("p", "c", '{"AAA": {"shares": "inf"}}')]}, "portfolio, row 1: positions: shares are a number"),
         ({"portfolio": [("p", "c", b"\xff")]}, "portfolio, row 1: positions: expected an object of tickers"),
     ],
 )

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from ktdeval.harness.action import SUBMIT_TOOL, Reading, problem, read_valid
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
+from ktdeval.market.venue import Fees
 from ktdeval.masking.lens import Lens
 from ktdeval.trading.types import Order, Position, Side
 
@@ -42,6 +43,14 @@ class StanceRule(NamedTuple):
     weight: float  #: share of NAV
     hold: HoldRule
     shorts: bool  #: whether the account may hold shorts
+
+    @staticmethod
+    def invested(fees: Fees, exposure: float) -> float:
+        """Return the share of a weight that is left to invest once a position, worth `exposure` of the NAV, is closed and the next
+        one opened, at the costs that are in basis points.
+        """
+        rate = max(fees.buy_bps, fees.sell_bps) / 1e4
+        return max(0.0, 1.0 - rate * exposure) / (1.0 + rate)
 
     def side(self, decision: str, now: int) -> int:
         """Return the side that a decision ends on, from the side that is held now."""

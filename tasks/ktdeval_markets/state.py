@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ktdeval.harness import StanceRule
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask, figure, table
 from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
@@ -86,17 +87,10 @@ def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payloa
 
 
 def invested(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> dict[int, float]:
-    """Share of a weight that is left to invest once the position is closed and the next one opened, at costs in basis points; an
-    asset whose venue takes none is left out.
-    """
-    worth = {held.code: abs(held.value_minor) / last.nav_minor for held in last.positions} if last and last.nav_minor > 0 else {}
-    venue, snapshot = stage.trading.venue, stage.snapshot
-    left = {}
-    for asset in shown:
-        fees = (venue or snapshot.rules[snapshot.venues[asset]]).fees
-        if rate := max(fees.buy_bps, fees.sell_bps) / 1e4:
-            left[asset] = max(0.0, 1.0 - rate * worth.get(snapshot.codes[asset], 0.0)) / (1.0 + rate)
-    return left
+    """Share of a weight that the costs of a change leave to invest, by asset."""
+    exposures = {held.code: abs(held.value_minor) / last.nav_minor for held in last.positions} if last and last.nav_minor > 0 else {}
+    venues, codes = stage.rules.venues, stage.snapshot.codes
+    return {asset: StanceRule.invested(venues[asset].fees, exposures.get(codes[asset], 0.0)) for asset in shown}
 
 
 def last_step(stage: Stage, record: StepRecord) -> Payload:

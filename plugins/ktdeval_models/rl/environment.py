@@ -66,7 +66,9 @@ class TradingSimulation:
         """Settle a decision, by its number in `DECISIONS`. Returns the next features, the reward, whether the account is ruined
         (NAV not above 0: the reward is that of a loss to one minor unit), and whether the days are at an end.
         """
-        change = self._rule.trade(self._rule.side(DECISIONS[action], self._side()), self._side())
+        exposure = abs(self._nav - self._account.cash_minor) / self._nav if self._nav > 0 else 0.0
+        invested = self._rule.invested(self._tape.rules.venues[self._asset].fees, exposure)
+        change = self._rule.trade(self._rule.side(DECISIONS[action], self._side()), self._side(), invested)
         orders = () if change is None else (Order(self._asset, change[0], 0.5, "", change[1]),)
         settled = settle(self._account, self._tape.day(self.row + 1), orders, self.row)
         reward = math.log(max(settled.nav_minor, 1) / self._nav)

@@ -43,6 +43,7 @@ class StanceRule(NamedTuple):
     weight: float  #: share of NAV
     hold: HoldRule
     shorts: bool  #: whether the account may hold shorts
+    sell_closes: bool = False  #: whether SELL of a holding only closes it, and a later one goes short
 
     @staticmethod
     def invested(fees: Fees, exposure: float) -> float:
@@ -56,7 +57,9 @@ class StanceRule(NamedTuple):
         """Return the side that a decision ends on, from the side that is held now."""
         if decision == "HOLD":
             return 0 if self.hold == "flat" else now
-        return 1 if decision == "BUY" else -1 if self.shorts else 0
+        if decision == "BUY":
+            return 1
+        return 0 if not self.shorts or (self.sell_closes and now > 0) else -1
 
     def trade(self, side: int, now: int, invested: float = 1.0) -> tuple[Side, float] | None:
         """Return direction and target weight of the order that changes sides; None where there is nothing to change. `invested`:
@@ -74,11 +77,11 @@ class StanceForm:
     of holdings before short sales.
     """
 
-    def __init__(self, config: HarnessConfig, lens: Lens, weight: float, hold: HoldRule, shorts: bool) -> None:
+    def __init__(self, config: HarnessConfig, lens: Lens, rule: StanceRule) -> None:
         text = resources.files("ktdeval.harness").joinpath("stance_schema.json").read_text("utf-8")
         schema: dict[str, Any] = json.loads(text)
         schema["properties"]["decisions"]["items"]["properties"]["reason"]["minLength"] = config.min_reason_chars
-        self._lens, self._rule = lens, StanceRule(weight, hold, shorts)
+        self._lens, self._rule = lens, rule
         self._validator = Draft202012Validator(schema)
         self._assets: frozenset[int] = frozenset()
         self._held: dict[int, int] = {}

@@ -88,7 +88,8 @@ def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payloa
 
 def invested(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> dict[int, float]:
     """Share of a weight that the costs of a change leave to invest, by asset."""
-    exposures = {held.code: abs(held.value_minor) / last.nav_minor for held in last.positions} if last and last.nav_minor > 0 else {}
+    nav, held = (last.nav_minor, last.positions) if last else (0, ())
+    exposures = {one.code: abs(one.value_minor) / nav for one in held if nav > 0}
     venues, codes = stage.rules.venues, stage.snapshot.codes
     return {asset: StanceRule.invested(venues[asset].fees, exposures.get(codes[asset], 0.0)) for asset in shown}
 

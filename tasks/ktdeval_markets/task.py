@@ -14,7 +14,7 @@ import numpy as np
 from ktdeval.contracts import EpisodeSpec, HasForm, MaskedConfig, Window, windows_of
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.fields import near_matches, option, to_mapping
-from ktdeval.harness import HoldRule, Lesson, Observation, Rebuild, StanceForm
+from ktdeval.harness import HoldRule, Lesson, Observation, Rebuild, StanceForm, StanceRule
 from ktdeval.jsonio import JsonValue, sha256_hex
 from ktdeval.market import MarketSnapshot, MarketView, Venue, parse_day
 from ktdeval.masking import DayRef, Payload, TextMask, table
@@ -26,6 +26,7 @@ from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
 _TEXTS, _WEIGHTS, _LESSON = ("prompts/user.md", "wording.yaml"), "weights.yaml", "prompts/lesson.md"
+_CLOSE = "prompts/sell_close.md"
 _TABLES = {name: f"prompts/{name}.md" for name in ("intraday", "history")}  # tables that an option adds, and their descriptions
 
 
@@ -45,6 +46,11 @@ class MarketConfig(MaskedConfig):
         "orders", help="what is submitted: orders, or BUY, SELL or HOLD for each asset shown (`ktdeval.harness.StanceForm`)"
     )
     hold: HoldRule = option("keep", help="of stances: HOLD keeps the position, or there is none while it is said (flat)")
+    sell: Literal["close"] | None = option(
+        None,
+        help="of stances: close: SELL of a holding only closes it, and the next one sells short; null: it turns it into a short",
+        leave_out_null=True,
+    )
     weights: WeightRule | None = option(
         None,
         help="of stances: weights of a portfolio rebuilt at every close (`ktdeval_markets.portfolio`); null: max_weight each",
@@ -75,6 +81,8 @@ class MarketConfig(MaskedConfig):
                 raise ConfigError(
                     f"{where}: warm_up.{name}: {first} is not before the window, which begins {self.windows[name].first}"
                 )
+        if self.sell and self.answers != "stances":
+            raise ConfigError(f"{where}: sell: close is said of decisions, and the task asks for orders; set answers: stances")
         if self.labels and not self.warm_up:
             raise ConfigError(f"{where}: labels: inverted is said of a warm-up, and there is none; set warm_up")
         if self.weights and (self.answers != "stances" or self.trading.max_weight < 1.0):
@@ -85,7 +93,7 @@ class MarketConfig(MaskedConfig):
         """Names of the files that prompts are made of, the system prompt's first."""
         own = ("prompts/portfolio.md", _WEIGHTS) if self.weights else (f"prompts/{self.answers}.md",)
         more = [text for name, text in _TABLES.items() if getattr(self, name)]
-        return (*own, *_TEXTS, *more, *(_LESSON,) * bool(self.warm_up))
+        return (*own, *_TEXTS, *more, *(_LESSON,) * bool(self.warm_up), *(_CLOSE,) * bool(self.sell))
 
 
 @cache
@@ -124,6 +132,13 @@ def venue_line(venue: Venue) -> str:
     )
 
 
+def _sell(config: MarketConfig, shorts: bool) -> str:
+    """What SELL means, in words."""
+    if config.sell and shorts:
+        return _text(_CLOSE).rstrip("\n")
+    return str(_wording()["sell_short" if shorts else "sell_out"])
+
+
 class MarketScene:
     """One episode. Implements `ktdeval.contracts.Scene`."""
 
@@ -139,8 +154,8 @@ class MarketScene:
         }
         words, fills = _wording(), {venue.fill for venue in venues.values()}
         if config.answers == "stances":
-            weight = stage.trading.max_weight
-            self.form = StanceForm(config.harness, stage.lens, weight, config.hold, stage.rules.shorts)
+            rule = StanceRule(stage.trading.max_weight, config.hold, stage.rules.shorts, config.sell == "close")
+            self.form = StanceForm(config.harness, stage.lens, rule)
             self._limits["hold"] = config.hold
         self._rule = config.weights
         if config.weights:
@@ -154,7 +169,7 @@ class MarketScene:
             + "".join(_text(name).rstrip("\n") for name in _TABLES.values() if name in config.texts),
             hold=words["hold"][config.hold],
             weights=load_yaml(_FOLDER / _WEIGHTS)[config.weights] if config.weights else "",
-            sell=words["sell_short" if stage.rules.shorts else "sell_out"],
+            sell=_sell(config, stage.rules.shorts),
             venues="\n".join(map(venue_line, venues.values())),
             max_positions=stage.trading.max_positions,
             max_weight_pct=f"{stage.trading.max_weight * 100:g}",

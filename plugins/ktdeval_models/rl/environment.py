@@ -33,7 +33,7 @@ class TradingSimulation:
             raise DataError(problem)
         self._trading, self.lookback = task.trading, lookback
         self._tape, self._asset = MarketTape.from_snapshot(snapshot, task.trading), snapshot.asset_index[assets[0]]
-        self._rule = StanceRule(task.trading.max_weight, told["hold"], self._tape.rules.shorts)
+        self._rule = StanceRule(task.trading.max_weight, told["hold"], self._tape.rules.shorts, told.get("sell") == "close")
         start, self._stop = window_rows(snapshot.days, span.first, span.last)
         self._first = start - 1
         closes = snapshot.close[:, self._asset] * snapshot.factor[:, self._asset]

@@ -172,7 +172,7 @@ def test_figures_of_any_decisions_are_those_of_the_public_code(
     config = AccountConfig(venue="frictionless", fees=Fees(buy_bps=5, sell_bps=5), max_positions=1, max_weight=1.0).rules("test")
     tape, lens = MarketTape.from_snapshot(snapshot, config), Lens(MaskConfig("bright"), 1, snapshot, 0)
     lens.asset_handle(0)
-    form = StanceForm(HarnessConfig(), lens, 1.0, "flat", True)
+    form = StanceForm(HarnessConfig(), lens, StanceRule(1.0, "flat", True))
     account, nav, made = open_account(config), CASH / 100, []
     for row, decision in enumerate(said):
         worth = abs(account.positions[0].shares) * prices[row] / 1e8 / nav if account.positions else 0.0

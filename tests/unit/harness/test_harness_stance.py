@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.harness import HarnessConfig, StanceForm
+from ktdeval.harness import HarnessConfig, StanceForm, StanceRule
 from ktdeval.market import Instrument
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.trading import AccountConfig, MarketTape, Position
@@ -20,9 +20,11 @@ COIN = Instrument("crypto", "USD", "frictionless")
 MARKET = make_market(("AAA", "BBB"), [[10.0, 20.0]] * 4, instruments=(COIN, COIN))
 
 
-def form(hold: Any = "flat", shorts: bool = True, shown: tuple[int, ...] = (0,), held: int = 0) -> tuple[StanceForm, Lens]:
+def form(
+    hold: Any = "flat", shorts: bool = True, shown: tuple[int, ...] = (0,), held: int = 0, closes: bool = False
+) -> tuple[StanceForm, Lens]:
     lens = Lens(MaskConfig("blinded"), 1, MARKET, 1)
-    made = StanceForm(HarnessConfig(), lens, 1.0, hold, shorts)
+    made = StanceForm(HarnessConfig(), lens, StanceRule(1.0, hold, shorts, closes))
     for asset in shown:
         lens.asset_handle(asset)
     made.today(shown, {0: Position(held)} if held else {})
@@ -64,6 +66,15 @@ def test_a_decision_trades_only_where_it_changes_the_side(
     assert done.overall_reason == "so"
 
 
+@pytest.mark.parametrize(
+    ("decision", "held", "order"), [("SELL", 5, ("SELL", 0.0)), ("SELL", 0, ("SELL", -1.0)), ("BUY", -5, ("BUY", 1.0))]
+)
+def test_where_a_sell_closes_a_holding_only_a_second_one_goes_short(decision: str, held: int, order: tuple[str, float]) -> None:
+    made, lens = form("keep", held=held, closes=True)
+    (done,) = made.read(said((lens.asset_handle(0), decision))).submission.action or ()
+    assert (done.side, done.target_weight) == (order[0], pytest.approx(order[1], abs=2e-6))
+
+
 def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> None:
     made, lens = form(shown=(0, 1))
     first, second = lens.asset_handle(0), lens.asset_handle(1)
@@ -96,7 +107,7 @@ def test_without_costs_every_decision_is_filled_whole_and_the_nav_is_that_of_the
     market = make_market(("AAA",), [[price] for price in prices], instruments=(COIN,))
     rules = AccountConfig(initial_cash=1_000_000, max_positions=1, max_weight=1.0).rules("test")
     tape, lens = MarketTape.from_snapshot(market, rules), Lens(MaskConfig("bright"), 1, market, 0)
-    made = StanceForm(HarnessConfig(), lens, 1.0, hold, True)  # type: ignore[arg-type]
+    made = StanceForm(HarnessConfig(), lens, StanceRule(1.0, hold, True))  # type: ignore[arg-type]
     account, units, cash = open_account(rules), 0.0, 1_000_000.0  # the same by real numbers: units held, money beside them
     lens.asset_handle(0)
     for row, decision in enumerate(decisions[: len(moves)]):

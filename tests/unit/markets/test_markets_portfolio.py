@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize
 
 from ktdeval.errors import ConfigError
-from ktdeval.harness import HarnessConfig, StanceForm
+from ktdeval.harness import HarnessConfig, StanceForm, StanceRule
 from ktdeval.market import Instrument
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.registry import load_plugins
@@ -121,7 +121,7 @@ def test_every_order_is_filled_whole_and_leaves_the_weights_of_the_day(
     market = make_market(names, closes.tolist(), instruments=(COIN,) * 4)
     config = AccountConfig(initial_cash=1_000_000, max_positions=4, max_weight=1.0).rules("test")
     tape, rules = MarketTape.from_snapshot(market, config), MarketRules.of(market, config)
-    form = StanceForm(HarnessConfig(), Lens(MaskConfig("bright"), 1, market, 0), 1.0, hold, True)
+    form = StanceForm(HarnessConfig(), Lens(MaskConfig("bright"), 1, market, 0), StanceRule(1.0, hold, True))
     account, nav, decided = open_account(config), 1_000_000_00, [0] * 4
     for row in range(9, 19):
         view = market.as_of(row)

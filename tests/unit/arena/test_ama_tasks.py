@@ -1,0 +1,116 @@
+"""Tasks of Agent Market Arena on the generated market: what is shown and said of the rules, and how reversals are filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.config import RunConfig
+from ktdeval.contracts import EpisodeSpec, HasLessons
+from ktdeval.errors import ConfigError
+from ktdeval.harness import shown_state, table_rows
+from ktdeval.market import MarketSnapshot, save_snapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, evaluate
+from ktdeval_data.params import TwinParams
+from ktdeval_data.twins import make_twin
+from ktdeval_markets.task import MarketConfig
+from ktdeval_models.rl.environment import TradingSimulation
+
+SELL = {
+    "short": "hold it short; a holding is sold before",
+    "close": "SELL means to close a holding",
+    "out": "SELL means to hold nothing",
+}
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapshot]:
+    folder = tmp_path_factory.mktemp("arena") / "twin"
+    return folder, save_snapshot(make_twin("arena", TwinParams(first="2025-03-03", last="2025-10-10")), folder)
+
+
+def scene_of(name: str, market: MarketSnapshot) -> Any:
+    task = load_plugins().make_task(name)
+    spec = EpisodeSpec(
+        task=name, task_version="1", task_hash="", snapshot="0" * 64, mask=task.mask, mode="market", window=task.windows["live"],
+        model="builtin/hold", model_args={}, agent="react", agent_args={}, seed=0,
+    )  # fmt: skip
+    return task.scene(spec, market)
+
+
+@pytest.mark.parametrize(
+    ("name", "hold", "sell"),
+    [
+        ("ama_tsla", "keeps the position", "short"),
+        ("ama_bmrn", "keeps the position", "short"),
+        ("ama_eth", "keeps the position", "short"),
+        ("ama_btc_flat", "means no position", "short"),
+        ("ama_btc_close", "keeps the position", "close"),
+        ("ama_tsla_long", "keeps the position", "out"),
+        ("ama_tsla_long_flat", "means no position", "out"),
+    ],
+)
+def test_a_masked_prompt_says_the_rules_and_no_name_or_day(
+    name: str, hold: str, sell: str, market: tuple[Path, MarketSnapshot]
+) -> None:
+    scene, row = scene_of(name, market[1]), market[1].day_index("2025-08-01")
+    seen = scene.observe(0, market[1].as_of(row), type("Account", (), {"positions": {}})(), None)
+    assert f"HOLD {hold}" in seen.system
+    assert SELL[sell] in seen.system
+    assert "5 basis points of a buy and 5 of a sell" in seen.system
+    assert "execute at the close that you are shown" in seen.system
+    state = shown_state(seen.user)
+    assert (len(table_rows(state["candidates"])), len(table_rows(state["history"]))) == (1, 10)
+    text = seen.system + seen.user
+    for word in ("TSLA", "BMRN", "BTC", "ETH", "Arena", "2025", *market[1].names):
+        assert word not in text, word
+
+
+def test_agents_that_learn_are_shown_the_papers_three_months_of_sessions(market: tuple[Path, MarketSnapshot]) -> None:
+    row = market[1].day_index("2025-08-01")
+    for name, days in (("ama_tsla", 63), ("ama_btc", 92)):  # sessions from May to July, and days
+        scene = scene_of(name, market[1])
+        assert isinstance(scene, HasLessons)
+        assert len(list(scene.lessons(market[1].as_of(row)))) == days
+
+
+@pytest.mark.parametrize("task", ["ama_tsla", "ama_eth"])
+def test_every_reversal_is_filled_at_the_close_of_the_decision(
+    task: str, market: tuple[Path, MarketSnapshot], tmp_path: Path
+) -> None:
+    config = RunConfig(
+        model="builtin/random",
+        model_args={"sell_probability": 0.5, "short_probability": 0.5, "largest_weight": 1.0},
+        tasks=(task,),
+        data=str(market[0]),
+        out=str(tmp_path / "run"),
+    )
+    assert not evaluate(config, load_plugins()).failed
+    folder = RunFolder.load(tmp_path / "run")
+    (spec,) = folder.manifest.specs
+    side, reversals = 0, 0
+    column = market[1].asset_index[task[4:].upper()]
+    for step in folder.load_ledger(spec).steps:
+        close = market[1].close[market[1].day_index(step.decided_on), column]
+        for order in step.orders:
+            assert (order.status, order.rule) == (("filled", None) if close == close else ("rejected", "suspended"))
+            assert not order.price_ticks or order.price_ticks == round(close * 1e8)
+        now = sum((one.shares > 0) - (one.shares < 0) for one in step.positions)
+        reversals += side * now < 0
+        side = now
+    assert reversals > 3
+
+
+def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -> None:
+    task = load_plugins().make_task("ama_btc_close")
+    simulation = TradingSimulation(task, market[1], task.windows["live"], 5)
+    sides = [simulation.step(action)[0][-1] for action in (2, 0, 0, 2, 1)]  # BUY, SELL, SELL, BUY, HOLD
+    assert sides == [1, 0, -1, 1, 1]
+
+
+def test_a_sell_that_closes_is_said_of_decisions_alone() -> None:
+    with pytest.raises(ConfigError, match="sell: close is said of decisions, and the task asks for orders; set answers: stances"):
+        MarketConfig.load({**load_plugins().spec("tasks", "market_blinded").extra["config"], "sell": "close"}, "t")

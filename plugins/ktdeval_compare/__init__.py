@@ -1,4 +1,4 @@
-"""Manifest of the commands that compare cards: `compare`, `power`, `effects`, `luck`, `invariance`."""
+"""Manifest of the commands that compare cards: `compare`, `power`, `effects`, `luck`, `invariance`, `cutoff`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _COMMANDS = {
     "effects": "Report the value of stock, date, data and tools, from cards of several masks and modes.",
     "luck": "Report how much of a result is luck, and whether a ranking by return is one by selection.",
     "invariance": "Report how much changes when only the labels of the mask do: the noise floor.",
+    "cutoff": "Set a model's results in its training time against those after it.",
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
-_ELSEWHERE = {"table": "paper_tables:table_command", "demo": "demo:demo"}
+_ELSEWHERE = {"cutoff": "cutoff:cutoff", "table": "paper_tables:table_command", "demo": "demo:demo"}
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -33,6 +34,6 @@ def _function(name: str) -> Callable[..., Any]:
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """Commands on several cards."""
-    functions = {name: {"function": partial(_function, name)} for name in _COMMANDS if name not in ("power", "demo")}
+    functions = {name: {"function": partial(_function, name)} for name in _COMMANDS if name not in ("power", "cutoff", "demo")}
     places = {name: later(f"ktdeval_compare.{_ELSEWHERE.get(name, f'commands:{name}')}") for name in _COMMANDS}
     return [Spec(name, places[name], summary, extra=functions.get(name, {})) for name, summary in _COMMANDS.items()]

@@ -1,0 +1,190 @@
+"""`ktdeval cutoff`: results in a model's training time and out of it, never mixed; an unknown cutoff stays unknown."""
+
+from __future__ import annotations
+
+import calendar
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import csv_rows, dumps_pretty
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.stats import Bootstrap, Resampling, benchmark_levels
+from ktdeval.trading import Ledger
+from ktdeval_compare.entrants import Entrant, Row, Values, label, load_entrants, recorded_ledger
+from ktdeval_compare.grid import figure_of, grid, interval, text
+
+BEFORE, ACROSS, AFTER = "before", "across", "after"
+_UNKNOWN = "unknown: no public date of this model; --cutoff MODEL=DATE gives one"
+_NO_MARKET = "no excess return and no selection"
+
+
+@dataclass(frozen=True, slots=True)
+class Cutoff:
+    """Day on which a model's training data end: `first` to `last`, one day, or the month of which the day is not public."""
+
+    first: np.datetime64
+    last: np.datetime64
+    text: str  #: as it was given
+    confidence: str  #: `vendor`: read in the vendor's documentation; `reported`: by others; `given`: by the user
+    source: str = ""
+
+
+def parse_cutoff(spelled: str, confidence: str = "given", source: str = "") -> Cutoff:
+    """A cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError: it is neither."""
+    try:
+        if len(spelled) == len("2024-06"):
+            first = date.fromisoformat(f"{spelled}-01")
+            last = first.replace(day=calendar.monthrange(first.year, first.month)[1])
+        else:
+            first = last = date.fromisoformat(spelled)
+    except ValueError:
+        raise UsageError(f"--cutoff: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)") from None
+    return Cutoff(np.datetime64(first, "D"), np.datetime64(last, "D"), spelled, confidence, source)
+
+
+def known_cutoff(model: str, given: Mapping[str, str]) -> Cutoff | None:
+    """Cutoff of `model` (such as openai/gpt-4o): the user's, or that of the first pattern of cutoffs.csv; None: unknown."""
+    if model in given:
+        return parse_cutoff(given[model])
+    name = model.rpartition("/")[2].lower()
+    rows = csv_rows(Path(__file__).with_name("cutoffs.csv"))
+    found = next((row for row in rows if fnmatchcase(name, row["pattern"])), None)
+    return parse_cutoff(found["cutoff"], found["confidence"], found["source"]) if found else None
+
+
+def sides(days: npt.NDArray[np.datetime64], base: np.datetime64, cutoff: Cutoff) -> list[str]:
+    """[n] where the return of each day lies, which runs from the close of the day before (`base` of the first) to its own:
+    `before` where it ends by the cutoff, `after` where it begins there or later, `across` where it holds the cutoff or may.
+    """
+    begins = np.concatenate([[base], days[:-1]])
+    return [BEFORE if day <= cutoff.first else AFTER if begin >= cutoff.last else ACROSS
+            for begin, day in zip(begins, days, strict=True)]  # fmt: skip
+
+
+def decay(before: Values, after: Values, level: float = 0.95) -> Row:
+    """Mean of daily values before the cutoff less that after: `value`, and an interval from those of both means (stationary
+    bootstrap, studentised), combined as of independent estimates (MOVER: Zou and Donner 2008); or the `reason` why there is none.
+    """
+    ends = [Bootstrap(values, Resampling(level=level)).mean() for values in (before, after)]
+    means = [float(values.mean()) if len(values) else None for values in (before, after)]
+    value = None if means[0] is None or means[1] is None else means[0] - means[1]
+    row: Row = {"mean_before": means[0], "mean_after": means[1], "value": value, "low": None, "high": None}
+    one, other = ends
+    if value is None or one.low is None or one.high is None or other.low is None or other.high is None:
+        sides_of = zip((BEFORE, AFTER), ends, strict=True)
+        return row | {"reason": "; ".join(f"{side} the cutoff: {end.reason}" for side, end in sides_of if end.reason)}
+    first, second = float(before.mean()), float(after.mean())
+    low, high = math.hypot(first - one.low, other.high - second), math.hypot(one.high - first, second - other.low)
+    return row | {"low": value - low, "high": value + high, "reason": None}
+
+
+def report(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) -> Row:
+    """Rows `cards`: one for each card and figure (return; excess over the benchmark; selection, where the market is at hand), with
+    the days before, across and after the model's cutoff and the decay, annualised. Raises UsageError: a cutoff is no date, or of a
+    model that is on no card.
+    """
+    models = [entrant.card.model.name for entrant in entrants]
+    for name in given:
+        if name not in models:
+            raise UsageError(f"--cutoff {name}: no card is of this model{near_matches(name, models)}")
+        parse_cutoff(given[name])
+    rows, notes = [], list[str]()
+    for entrant in label(entrants):
+        cutoff = known_cutoff(entrant.card.model.name, given)
+        head: Row = {"card": entrant.label, "model": entrant.card.model.name, "cutoff": cutoff.text if cutoff else "unknown",
+                     "confidence": cutoff.confidence if cutoff else None, "source": cutoff.source if cutoff else None}  # fmt: skip
+        if cutoff is None:
+            rows.append(head | {"figure": None, "reason": _UNKNOWN})
+            continue
+        series, why = _series(entrant, cutoff)
+        notes += [f"{entrant.label}: {reason}" for reason in why]
+        for figure, by_side in series.items():
+            before, after = (np.array(list(by_side[side].values())) for side in (BEFORE, AFTER))
+            found = decay(before, after, 1.0 - alpha)
+            year = entrant.card.snapshot.days_a_year or 252
+            scaled = {name: value * year if isinstance(value, float) else value for name, value in found.items()}
+            counts = {f"days_{side}": len(by_side[side]) for side in (BEFORE, ACROSS, AFTER)}
+            rows.append(head | {"figure": figure, "unit": "fraction", **counts, **scaled})
+    return {"alpha": alpha, "cards": rows, "notes": list(dict.fromkeys(notes))}
+
+
+def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[str, float]]], list[str]]:
+    """Figure -> side -> day -> mean over seeds and over windows that share the day; and what there is not."""
+    market: MarketSnapshot | str = f"{_NO_MARKET}: the card lies in no run folder"
+    if (entrant.run_folder / "manifest.json").is_file():
+        market = recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
+    notes = [market] if isinstance(market, str) else []
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    fits: dict[tuple[int, int], Fit] = {}
+    for episode in entrant.card.episodes:
+        ledger = recorded_ledger(entrant, episode.id)
+        if isinstance(ledger, str):
+            raise UsageError(f"{entrant.path}: {ledger}; days are those of the run folder")
+        for figure, values in _daily(ledger, market, fits).items():
+            by_side = found.setdefault(figure, {BEFORE: {}, ACROSS: {}, AFTER: {}})
+            for day, side, value in zip(ledger.days, sides(ledger.days, ledger.base_day, cutoff), values, strict=True):
+                by_side[side].setdefault(str(day), []).append(float(value))
+    means = {figure: {side: {day: float(np.mean(values)) for day, values in sorted(days.items())} for side, days in by_side.items()}
+             for figure, by_side in found.items()}  # fmt: skip
+    return means, notes
+
+
+def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]) -> dict[str, Values]:
+    """Daily figures of a ledger, as far as its market is at hand."""
+    found = {"return": ledger.returns}
+    if isinstance(market, str):
+        return found
+    if market.meta.benchmark:
+        levels = benchmark_levels(ledger, market)
+        found["excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
+    if not attribution_problem(ledger, market):
+        first = market.day_index(ledger.days[0])
+        key = (first, first + len(ledger.steps) - 1)
+        fits.setdefault(key, fits.get(key) or fit_factors(market, *key))
+        found["selection"] = attribute(ledger, market, fits[key]).selection
+    return found
+
+
+def cutoff_lines(found: Row) -> Iterator[str]:
+    """Lines of `report`."""
+    yield "Means a year, in %, before and after the end of the model's training data; decay: before less after"
+    rows = [row for row in found["cards"] if row["figure"]]
+    counts = (text(side, f"days_{side}", is_left=False) for side in (BEFORE, ACROSS, AFTER))
+    yield from grid(rows, text("card"), text("cutoff"), text("of", "confidence"), text("figure"), *counts,
+                    figure_of("mean before", "mean_before"), figure_of("mean after", "mean_after"), figure_of("decay"),
+                    interval(found))  # fmt: skip
+    yield "  before, across, after: days; a day across the cutoff stands in neither mean"
+    notes = [f"{row['card']}: {row['figure'] or 'cutoff'}: {row['reason']}" for row in found["cards"] if row["reason"]]
+    sources = [f"{row['model']}: {row['source']}" for row in rows if row["source"]]
+    if shown := list(dict.fromkeys([*notes, *sources, *found["notes"]])):
+        yield from ("", "Notes", *(f"  {note}" for note in shown))
+
+
+@click.command()
+@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
+@click.option("--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
+              help="end of a model's training data, a day or a month; before the list that ships")  # fmt: skip
+@click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True, help="intervals hold with 1 - alpha")
+@click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
+def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_json: bool) -> None:
+    """Set a model's results in its training time against those after it.
+
+    CARD is a card file inside its run folder, or a run folder. A model may remember days before its training data end; what it
+    earns after them is what it can do.
+    """
+    given = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
+    found = report(load_entrants(cards), given, alpha)
+    click.echo(dumps_pretty(found) if as_json else "\n".join(cutoff_lines(found)), nl=not as_json)

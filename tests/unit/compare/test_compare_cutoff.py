@@ -1,0 +1,148 @@
+"""`ktdeval cutoff`: days before, across and after a model's cutoff, the decay and its interval, what is unknown and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compare_cards import make_card, save_run
+from ktdeval.attribution import attribute, fit_factors
+from ktdeval.cli.main import main
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import csv_rows
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, load_ledger, recorded_market
+from ktdeval.stats import benchmark_levels
+from ktdeval_compare import cutoff as module
+from ktdeval_compare.cutoff import decay, known_cutoff, parse_cutoff, sides
+
+WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
+
+
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [  # Thursday 30 May to Tuesday 4 June 2024, after a base of Wednesday 29 May; the weekend has no closes
+        ("2024-05-31", ["before", "before", "after", "after"]),
+        ("2024-06-01", ["before", "before", "across", "after"]),  # between two closes: the return of Monday holds it
+        ("2024-06-03", ["before", "before", "before", "after"]),
+        ("2024-05", ["across", "across", "after", "after"]),  # some day of May: what ends in May may hold it
+        ("2024-06", ["before", "before", "across", "across"]),
+        ("2024-05-29", ["after", "after", "after", "after"]),
+        ("2024-07", ["before", "before", "before", "before"]),
+    ],
+)
+def test_days_are_split_by_hand(when: str, expected: list[str]) -> None:
+    days = np.array(["2024-05-30", "2024-05-31", "2024-06-03", "2024-06-04"], dtype="datetime64[D]")
+    assert sides(days, np.datetime64("2024-05-29"), parse_cutoff(when)) == expected
+
+
+def test_a_month_ends_with_its_last_day() -> None:
+    found = parse_cutoff("2024-02")
+    assert (str(found.first), str(found.last)) == ("2024-02-01", "2024-02-29")
+
+
+@pytest.mark.parametrize("wrong", ["", "2024", "2024-13", "2024-02-30", "June 2024", "20240601x"])
+def test_what_is_no_date_is_refused(wrong: str) -> None:
+    with pytest.raises(UsageError, match="is no day"):
+        parse_cutoff(wrong)
+
+
+def test_the_list_is_of_dates_with_sources_and_matches_names_exactly() -> None:
+    rows = csv_rows(Path(module.__file__).with_name("cutoffs.csv"))
+    for row in rows:
+        assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
+        assert row["confidence"] in ("vendor", "reported")
+        assert row["source"].startswith("https://")
+    names = {"openai/gpt-4o": "2023-10-01", "openai/gpt-4o-2024-08-06": "2023-10-01", "openai/gpt-4.1": "2024-06-01",
+             "google/gemini-2.0-flash": "2024-08", "together/meta-llama/Llama-3.3-70B-Instruct-Turbo": "2023-12"}  # fmt: skip
+    assert {name: getattr(known_cutoff(name, {}), "text", None) for name in names} == names
+    for unknown in ("builtin/momentum", "openai/chatgpt-4o-latest", "openai/gpt-4.1-nano", "deepseek/deepseek-chat"):
+        assert known_cutoff(unknown, {}) is None
+    assert known_cutoff("openai/gpt-4o", {"openai/gpt-4o": "2030-01"}).text == "2030-01"  # type: ignore[union-attr]
+
+
+def test_a_planted_decay_is_recovered_and_none_covers_zero() -> None:
+    rng, covered, zero, shown = np.random.default_rng(1), 0, 0, 0
+    for _ in range(16):
+        before, after = rng.normal(0.004, 0.01, 80), rng.normal(0.0, 0.01, 60)
+        planted, none = decay(before, after), decay(before - 0.004, after)
+        covered += planted["low"] <= 0.004 <= planted["high"]
+        shown += planted["low"] > 0
+        zero += none["low"] <= 0 <= none["high"]
+    assert (covered >= 14, zero >= 14, shown >= 8) == (True, True, True), (covered, zero, shown)
+    short = decay(before, after[:5])
+    assert (short["low"], short["reason"]) == (None, "after the cutoff: fewer than 20 days")
+    assert short["value"] == pytest.approx(before.mean() - after[:5].mean())
+    nothing = decay(before[:0], after)
+    assert (nothing["mean_before"], nothing["value"]) == (None, None)
+
+
+def saved(folder: Path, model: str, daily: Any) -> Path:
+    card = make_card({("A1", 0): 0.1, ("A1", 1): 0.1}, model, WINDOW)
+    return save_run(folder, card, {("A1", seed): daily for seed in (0, 1)}).parent.parent
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str, str]:
+    code = main(["cutoff", *map(str, words)])
+    return code, *capsys.readouterr()
+
+
+def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    daily = np.r_[np.full(61, 0.01), np.full(59, -0.01)] + np.random.default_rng(2).normal(0, 0.001, 120)
+    known, unknown = saved(tmp_path / "a", "openai/gpt-4o", daily), saved(tmp_path / "b", "house/one", daily)
+    words = (known, unknown, "--cutoff", "openai/gpt-4o=2024-07-31")
+    code, out, err = run(capsys, *words, "--json")
+    assert (code, err) == (0, "")
+    found, other = json.loads(out)["cards"]
+    assert [found[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
+    assert found["low"] < 252 * 0.02 < found["high"]
+    assert (found["figure"], found["confidence"], found["reason"]) == ("return", "given", None)
+    assert found["value"] == pytest.approx(found["mean_before"] - found["mean_after"])
+    assert (other["cutoff"], other["figure"]) == ("unknown", None)
+    text = run(capsys, *words)[1]
+    assert "house/one: cutoff: unknown" in text
+    assert "no excess return and no selection" in text
+    shipped = json.loads(run(capsys, known, "--json")[1])["cards"][0]
+    assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
+    assert shipped["reason"] == "before the cutoff: fewer than 20 days"
+
+
+def test_refusals_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
+    next((path / "episodes").rglob("ledger.parquet")).write_bytes(b"other")
+    for words, expected in (
+        ((path,), "is not the ledger that the card was made from"),
+        ((path, "--cutoff", "openai/gpt-4=2024"), "no card is of this model; did you mean 'openai/gpt-4o'"),
+        ((path, "--cutoff", "openai/gpt-4o=soon"), "'soon' is no day"),
+        ((path, "--cutoff", "2024-01"), "no card is of this model"),
+        ((tmp_path / "none",), "none"),
+    ):
+        code, out, err = run(capsys, *words)
+        assert (code, out, err.count("\n")) == (2, "", 1), (words, err)
+        assert expected in err
+
+
+@pytest.mark.slow
+def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--model", "builtin/momentum", "--tasks", "blinded_open_research", "--windows", "W1", "--limit", "25", "--quiet"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
+    code, out, err = run(capsys, tmp_path / "run", "--cutoff", "builtin/momentum=2030-01", "--json")
+    assert (code, err) == (0, "")
+    rows = {row["figure"]: row for row in json.loads(out)["cards"]}
+    assert {row["days_before"] for row in rows.values()} == {25}
+    folder = RunFolder.load(tmp_path / "run")
+    market = recorded_market(folder, load_plugins(), None, "")
+    assert not isinstance(market, str)
+    ledger = load_ledger(next((tmp_path / "run/episodes").rglob("ledger.parquet")))
+    first = market.day_index(ledger.days[0])
+    selection = attribute(ledger, market, fit_factors(market, first, first + 24)).selection
+    assert rows["selection"]["mean_before"] == pytest.approx(252 * selection.mean())
+    levels = benchmark_levels(ledger, market)
+    assert rows["return"]["mean_before"] - rows["excess"]["mean_before"] == pytest.approx(
+        252 * (levels[1:] / levels[:-1] - 1).mean()
+    )

@@ -27,7 +27,7 @@ from ktdeval.harness.messages import (
     ToolSpec as ToolSpec,
     Usage as Usage,
 )
-from ktdeval.harness.phases import decide_in_phases as decide_in_phases
+from ktdeval.harness.phases import decide_in_phases as decide_in_phases, research as research
 from ktdeval.harness.reading import json_object as json_object, shown_state as shown_state, table_rows as table_rows
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.stance import (

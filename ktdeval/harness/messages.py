@@ -102,7 +102,7 @@ class CallParams:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that can change a reply."""
+    """Everything that can change a reply, and for the record who asks."""
 
     messages: tuple[Message, ...]  #: the conversation
     tools: tuple[ToolSpec, ...] = ()  #: tools on offer
@@ -110,6 +110,7 @@ class ModelRequest:
     params: CallParams = CallParams()  #: sampling and transport
     #: a JSON Schema (an object) that the reply's content must follow; None where it is free
     response_schema: Mapping[str, JsonValue] | None = None
+    role: str | None = None  #: who of an agent's team asks; recorded with the call, and sent to nobody
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,15 @@ def decide_in_phases(messages: list[Message], session: StepSession, memory: Json
     submission is valid. The decision carries `memory` as it is given. Raises ModelError: the model call failed.
     """
     if session.tools and session.tool_budget > 0:
-        _research(messages, session)
+        research(messages, session)
         messages.append(Message("user", SUBMIT_NOW.format(tool=session.submit_tool.name)))
     return _submit(messages, session, memory)
 
 
-def _research(messages: list[Message], session: StepSession) -> None:
-    """Extend `messages` by the research phase. Ends because every tool call, good or bad, costs budget."""
+def research(messages: list[Message], session: StepSession) -> None:
+    """Extend `messages` by a research phase: the model calls tools until it replies without a call, which is then the last message,
+    or the session's budget is spent. Ends because every tool call, good or bad, costs budget. Raises ModelError: a call failed.
+    """
     while session.tool_budget > 0:
         reply = session.ask(ModelRequest(tuple(messages), tools=session.tools))
         if not reply.tool_calls:

@@ -14,7 +14,7 @@ from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
 from ktdeval.harness.action import SubmissionForm, breaking
 from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Lesson, Observation, StepCounts, Submission, ToolResult
-from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, sound
+from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, encodable, sound
 from ktdeval.harness.tools import Tool, call
 from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_shallow, loads_strict, sha256_hex
 from ktdeval.masking.identities import LeakGuard
@@ -36,7 +36,7 @@ class TranscriptEntry(Value):
     step: int  #: its number
     #: one JSON object for each model call. `kept` is how many messages of the call before begin this one too, `sent` the messages
     #: after these as they were sent, `tools` the names of the tools offered, `tool_choice`, `seed`, and `reply` (raw) or `error`
-    #: (kind of ModelError).
+    #: (kind of ModelError); `role` where a role of a team asked.
     exchanges: tuple[dict[str, JsonValue], ...]
     submission: str | None  #: arguments of the submit tool that the decision took as they were; None where there are none
     #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or `error`; absent without one
@@ -165,6 +165,8 @@ class GuardedSession:
             "tool_choice": sent.tool_choice,
             "seed": seed,
         }
+        if request.role is not None:
+            exchange["role"] = self._withhold(encodable(request.role))
         self.exchanges.append(exchange)
         try:
             reply = sound(self._parts.model.reply(sent))

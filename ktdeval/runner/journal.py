@@ -154,6 +154,7 @@ class _Exchange(msgspec.Struct):
     seed: int
     reply: Reply | UnsetType = UNSET
     error: str | UnsetType = UNSET
+    role: str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if (self.reply is UNSET) == (self.error is UNSET):

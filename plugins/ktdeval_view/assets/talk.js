@@ -45,7 +45,8 @@ class Talk {
     const isNew = place === 0 || offered !== exchanges[place - 1].tools.join(", ");
     const tools = offered ? `, with ${offered}${exchange.tool_choice ? " forced" : " on offer"}` : ", without tools";
     return make("h4", {}, make("a", {href: `#day=${day}&call=${place + 1}`}, `Call ${place + 1}`),
-      make("small", {}, ` of ${exchanges.length}${isNew || exchange.tool_choice ? tools : ""}`));
+      make("small", {}, ` of ${exchanges.length}`), exchange.role ? make("span.chip.role", {}, exchange.role.replaceAll("_", " ")) : null,
+      make("small", {}, isNew || exchange.tool_choice ? tools : ""));
   }
 
   message(message, tools) {

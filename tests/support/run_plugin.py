@@ -81,6 +81,26 @@ class Naming:
         return replace(reply, tool_calls=tuple(calls))
 
 
+class Member:
+    """`builtin/random` that has something to say to the roles of a team, true identities among it, and counts tokens."""
+
+    def __init__(self) -> None:
+        from ktdeval_models.catalogue import make_builtin
+
+        self._random = make_builtin("random")
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer as the random model does; without tools, in words."""
+        reply = self._random.reply(request)
+        usage = Usage(sum(len(message.content) for message in request.messages) // 4, 9)
+        if request.tools:
+            return replace(reply, usage=usage)
+        labels = re.findall(r"asset_\d+", request.messages[-1].content)[:2]
+        ratios = json.dumps(dict.fromkeys(labels, 0.1))
+        said = f"This is 600519.SH on 2024-03-05, or TSLA. I ask the technical analyst and the macro analyst. {ratios}"
+        return Reply(said if request.params.seed % 5 else "", usage=usage)
+
+
 @dataclass(frozen=True)
 class RememberingParams:
     """What `--agent-args` takes for `remembering`."""
@@ -127,7 +147,8 @@ class DaysUp:
 @hookimpl
 def ktdeval_models() -> list[Spec]:
     naming = Spec("test/naming", lambda name: Naming(), "random, and names memories")
-    return [Spec("test/mixed", lambda name: Mixed(), "momentum and chaos by turns"), naming]
+    member = Spec("test/member", lambda name: Member(), "random, and talks to a team")
+    return [Spec("test/mixed", lambda name: Mixed(), "momentum and chaos by turns"), naming, member]
 
 
 @hookimpl

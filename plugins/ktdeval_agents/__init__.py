@@ -1,0 +1,25 @@
+"""Manifest of the agent teams: graphs of roles over one model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktdeval.hookspecs import Spec, hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TEAMS = {
+    "investor": "One role with a memory of its decisions and what came of them",
+    "trade": "Analysts, a bull and a bear, a research manager, a trader, a risk team and a portfolio manager",
+    "deepfund": "A planner, the analysts that it chooses, risk control on a grid of position ratios, and a portfolio manager",
+    "hedge_fund": "Investors of twelve schools and four analysts, limits by volatility, and a portfolio manager",
+}
+
+
+@hookimpl
+def ktdeval_agents() -> Sequence[Spec]:
+    """Teams on any task, each a graph of roles in `teams/`."""
+    from ktdeval.lazy import maker
+
+    return [Spec(name, maker("ktdeval_agents.team:make_team", name), summary) for name, summary in TEAMS.items()]

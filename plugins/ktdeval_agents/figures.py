@@ -1,0 +1,163 @@
+"""Figures that teams are given without a model: a technical table, position ratios, and limits scaled by volatility."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.harness import json_object
+from ktdeval.yamlio import load_yaml
+from ktdeval_agents.sight import Sight, first_number
+
+Floats = npt.NDArray[np.float64]
+_OBJECT = re.compile(r"\{[^{}]*\}")
+
+
+def technical_figures(sight: Sight) -> str:
+    """Return one line of figures for each asset whose bars are shown; empty where there are none. Figures that need more bars than
+    are shown are left out.
+    """
+    lines = []
+    for asset in sight.bars:
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in technical(_bars(sight, asset), _year(sight, asset)).items())
+        lines.append(f"- {asset}: {shown or 'too few bars'}")
+    return "\n".join(lines)
+
+
+def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:
+    """Return figures of the last bar; `bars` are [T] close, high, low and volume, the oldest first.
+
+    `ema_N`: exponential average of weight 2 / (N + 1) from the first bar on; `bollinger_*`: mean ± deviations of N closes; `z_N`:
+    distance of the close from the mean of N closes in standard deviations; `rsi_N`: on simple means of N changes, 50 where nothing
+    moved; `volatility_N_pct`: annualised, of N daily changes; `volume_N`: volume over its mean; `pivot`, `support`, `resistance`
+    from the last bar. Standard deviations have N - 1 degrees of freedom.
+    """
+    rules, close, volume = _parameters()["technical"], bars["close"], bars["volume"]
+    changes = np.diff(close) / close[:-1]
+    figures: dict[str, float] = {}
+    for days in rules["ema"]:
+        figures[f"ema_{days}"] = _ema(close, days)
+    mean, deviation = _moments(close, rules["bollinger"]["days"])
+    reach = rules["bollinger"]["deviations"] * deviation
+    figures |= {"bollinger_lower": mean - reach, "bollinger_upper": mean + reach}
+    mean, deviation = _moments(close, rules["z"])
+    if len(close):
+        figures[f"z_{rules['z']}"] = (close[-1] - mean) / deviation if deviation else 0.0
+    figures[f"rsi_{rules['rsi']}"] = _rsi(np.diff(close), rules["rsi"])
+    for days in rules["volatility"]:
+        figures[f"volatility_{days}_pct"] = 100.0 * _moments(changes, days)[1] * math.sqrt(days_a_year)
+    typical = _moments(volume, rules["volume"])[0]
+    if typical > 0.0:
+        figures[f"volume_{rules['volume']}"] = volume[-1] / typical
+    if len(close):
+        high, low = bars["high"][-1], bars["low"][-1]
+        pivot = (high + low + close[-1]) / 3.0
+        figures |= {"pivot": pivot, "support": 2.0 * pivot - high, "resistance": 2.0 * pivot - low}
+    return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
+
+
+def position_ratios(sight: Sight) -> tuple[float, ...]:
+    """Return the ratios on offer for N assets: steps of .05 from 0 to round(2/N · 20)/20, at least one step and at most 1. N is the
+    number of candidates, else the most positions of the task, else 1.
+    """
+    rules = _parameters()["ratios"]
+    steps_in_one = round(1.0 / rules["step"])
+    assets = len(sight.candidates) or sight.most_positions or 1
+    most = min(steps_in_one, max(1, round(rules["share"] / assets * steps_in_one)))
+    return tuple(step / steps_in_one for step in range(most + 1))
+
+
+def read_ratios(text: str, sight: Sight) -> dict[str, float]:
+    """Return the position ratio of each asset shown that the last JSON object of a text gives one, the nearest on the grid."""
+    objects = _OBJECT.findall(text)
+    given = json_object(objects[-1]) if objects else {}
+    grid = position_ratios(sight)
+    wanted = {asset: first_number(given, (asset,)) for asset in sight.rows}
+    return {asset: min(grid, key=lambda step: abs(step - ratio)) for asset, ratio in wanted.items() if ratio is not None}
+
+
+def volatility_limits(sight: Sight) -> str:
+    """Return the most that each asset may take of the NAV, one a line; empty where no volatility is shown."""
+    lines = []
+    for asset in sight.rows:
+        if (volatility := annual_volatility(sight, asset)) is not None:
+            shown = f"annualised volatility {100 * volatility:.3g} %, at most {100 * scaled_limit(volatility):.3g} % of NAV"
+            lines.append(f"- {asset}: {shown}")
+    return "\n".join(lines)
+
+
+def scaled_limit(volatility: float) -> float:
+    """Return the limit of a position as a share of NAV, from an annualised volatility (.25 = 25 %)."""
+    rules = _parameters()["volatility_limits"]
+    band = [band for band in rules["bands"] if band["from"] <= volatility][-1]
+    return float(rules["limit"] * (band["start"] - band["slope"] * (volatility - band["from"])))
+
+
+def annual_volatility(sight: Sight, asset: str) -> float | None:
+    """Return the annualised volatility of an asset: of its bars, else from the figures of its row; None where neither is shown."""
+    row, year = sight.rows[asset], _year(sight, asset)
+    close = _bars(sight, asset)["close"]
+    deviation = _moments(np.diff(close) / close[:-1], _parameters()["volatility_limits"]["days"])[1]
+    if math.isfinite(deviation):
+        return deviation * math.sqrt(year)
+    if (daily := first_number(row, ("volatility_20d_pct",))) is not None:
+        return daily / 100.0 * math.sqrt(year)
+    annual = first_number(row, ("RV_60",))
+    return None if annual is None else annual / 100.0
+
+
+def _bars(sight: Sight, asset: str) -> dict[str, Floats]:
+    """Return [T] fields of the bars shown; without a high or a low that of the close, without a volume NaN."""
+    rows = [bar for bar in sight.bars.get(asset, ()) if first_number(bar, ("close",))]
+    wanted = {"close": ("close",), "high": ("high", "close"), "low": ("low", "close"), "volume": ("volume",)}
+    return {
+        name: np.array([math.nan if (value := first_number(row, fields)) is None else value for row in rows])
+        for name, fields in wanted.items()
+    }
+
+
+def _year(sight: Sight, asset: str) -> int:
+    rules, kind = _parameters(), str(sight.rows.get(asset, {}).get("kind"))
+    return int(rules["days_a_year"].get(kind, rules["other_days_a_year"]))
+
+
+def _ema(values: Floats, days: int) -> float:
+    if len(values) < days:
+        return math.nan
+    last = float(values[0])
+    for value in values[1:].tolist():
+        last += 2.0 / (days + 1) * (value - last)
+    return last
+
+
+def _moments(values: Floats, days: int) -> tuple[float, float]:
+    """Return mean and standard deviation of the last values, NaN where there are fewer."""
+    known = values[-days:]
+    return (float(known.mean()), float(known.std(ddof=1))) if len(values) >= days else (math.nan, math.nan)
+
+
+def _rsi(changes: Floats, days: int) -> float:
+    if len(changes) < days:
+        return math.nan
+    last = changes[-days:]
+    gain, moved = float(last[last > 0].sum()), float(np.abs(last).sum())
+    return 100.0 * gain / moved if moved else 50.0
+
+
+@cache
+def _parameters() -> dict[str, Any]:
+    return load_yaml(Path(__file__).with_name("figures.yaml"))
+
+
+COMPUTED: Mapping[str, Callable[[Sight], str]] = {
+    "technical_figures": technical_figures,
+    "volatility_limits": volatility_limits,
+}
+"""Figures by the name that graphs know them under, as text."""

@@ -1,0 +1,72 @@
+"""What a prompt shows of a day, as far as it is there: labels, prices, what is held, bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ktdeval.harness import Observation, shown_state, table_rows
+
+_PRICES = ("close", "close_cny", "last_close", "last_close_cny")
+_NAVS = ("nav", "nav_cny")
+ACCOUNT = ""
+"""Stands for the account where an entry is about no asset."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """State of a day by asset label; assets come in the order in which they are shown."""
+
+    day: str
+    rows: Mapping[str, Mapping[str, Any]]  #: candidates and positions, their fields together
+    candidates: tuple[str, ...]
+    held: frozenset[str]
+    prices: Mapping[str, float]  #: of the close, and the NAV as the price of `ACCOUNT`
+    bars: Mapping[str, Sequence[Mapping[str, Any]]]  #: the oldest first, where the task shows a `history`
+    most_positions: int | None
+    asks_stances: bool  #: whether the task asks for BUY, SELL or HOLD of each candidate
+
+    @classmethod
+    def of(cls, observation: Observation) -> Sight:
+        """Read the JSON block of a prompt; in a task without one there is nothing to see."""
+        state = shown_state(observation.user)
+        candidates, positions = _by_asset(state.get("candidates")), _by_asset(state.get("positions"))
+        rows = {asset: {**positions.get(asset, {}), **candidates.get(asset, {})} for asset in (*candidates, *positions)}
+        account, limits = _mapping(state.get("account")), _mapping(state.get("constraints"))
+        prices = {asset: price for asset, row in rows.items() if (price := first_number(row, _PRICES)) is not None}
+        if (nav := first_number(account, _NAVS)) is not None:
+            prices[ACCOUNT] = nav
+        bars: dict[str, list[Mapping[str, Any]]] = {}
+        for bar in table_rows(state.get("history")):
+            bars.setdefault(str(bar.get("stock_id")), []).append(bar)
+        most = first_number(limits, ("max_positions",))
+        return cls(
+            day=str(state.get("day", f"step {observation.step}")),
+            rows=rows,
+            candidates=tuple(candidates),
+            held=frozenset(positions),
+            prices=prices,
+            bars=bars,
+            most_positions=None if most is None else int(most),
+            asks_stances="hold" in limits,
+        )
+
+    @property
+    def focus(self) -> frozenset[str]:
+        """Assets that a decision of today is about first: those held, or the only one."""
+        return self.held or frozenset(self.candidates if len(self.candidates) == 1 else ())
+
+
+def first_number(row: Mapping[str, Any], names: Sequence[str]) -> float | None:
+    """Return the first of the fields that holds a number; None where none does."""
+    found = (row.get(name) for name in names)
+    return next((float(one) for one in found if isinstance(one, int | float) and not isinstance(one, bool)), None)
+
+
+def _by_asset(value: Any) -> dict[str, Mapping[str, Any]]:
+    return {str(row["stock_id"]): row for row in table_rows(value) if "stock_id" in row}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

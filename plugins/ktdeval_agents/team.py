@@ -1,0 +1,249 @@
+"""The engine of agent teams: roles speak in the order of their graph, and the last one submits the task's own form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ktdeval.harness import (
+    Decision,
+    Lesson,
+    Message,
+    ModelRequest,
+    Observation,
+    Reply,
+    StepSession,
+    Submission,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    decide_in_phases,
+    research,
+)
+from ktdeval.jsonio import JsonValue
+from ktdeval.typed import from_plain, to_plain
+from ktdeval.yamlio import load_yaml
+from ktdeval_agents.figures import COMPUTED, position_ratios, read_ratios
+from ktdeval_agents.graph import Stage, Team, load_team
+from ktdeval_agents.memory import TeamMemory, told
+from ktdeval_agents.sight import Sight
+
+REFLECTION = "reflection"
+"""Role that reflects on outcomes, of teams whose memory has it."""
+NO_ANSWER = "(no answer)"
+_FOLDER = Path(__file__).parent
+
+
+def make_team(name: str, params: None = None) -> TeamAgent:  # noqa: ARG001 - teams take no parameters
+    """Return a team of the folder `teams` by its name."""
+    return TeamAgent(name, load_team(_FOLDER / "teams" / f"{name}.yaml"))
+
+
+class RoleSession:
+    """A step's session as one role has it: its calls bear its name, and it may research `tools` times at most."""
+
+    def __init__(self, session: StepSession, role: str, tools: int) -> None:
+        self._session, self._role, self._left = session, role, tools
+        self.submitted = ""  #: arguments of the submission that was accepted last
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Research tools of this mode."""
+        return self._session.tools
+
+    @property
+    def submit_tool(self) -> ToolSpec:
+        """Return the task's own submission form."""
+        return self._session.submit_tool
+
+    @property
+    def tool_budget(self) -> int:
+        """Research calls left to this role in this step."""
+        return min(self._left, self._session.tool_budget)
+
+    @property
+    def submission_attempts(self) -> int:
+        """Return how often the model may be asked to submit."""
+        return self._session.submission_attempts
+
+    @property
+    def lessons(self) -> Sequence[Lesson]:
+        """Return the days of the task's warm-up."""
+        return self._session.lessons
+
+    def ask(self, request: ModelRequest) -> Reply:
+        """Call the model under the role's name. Raises ModelError when the call failed."""
+        return self._session.ask(replace(request, role=self._role))
+
+    def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run a research tool."""
+        self._left -= 1
+        return self._session.call_tool(call)
+
+    def parse_submission(self, text: str) -> Submission:
+        """Validate the arguments of `submit_tool`."""
+        submission = self._session.parse_submission(text)
+        if submission.action is not None:
+            self.submitted = text
+        return submission
+
+    def count_failure(self, kind: str) -> None:
+        """Record a failure that the role saw."""
+        self._session.count_failure(kind)
+
+    def keep(self, memory: JsonValue) -> None:
+        """Set the memory that outlasts a failed call."""
+        self._session.keep(memory)
+
+    def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
+        """Return the vector of each text."""
+        return self._session.embed(texts, ask)
+
+
+@dataclass
+class Meeting:
+    """One step of a team: what is shown, and what was said so far."""
+
+    observation: Observation
+    session: StepSession
+    sight: Sight
+    remembered: str  #: the memory in words; empty where there is none
+    reports: dict[str, str] = field(default_factory=dict)  #: role or computed figures -> the last word, in the order spoken
+    debate: list[tuple[str, str]] = field(default_factory=list)  #: role and words, of the debate under way
+
+
+class TeamAgent:
+    """Roles over one model, by a graph. Each role but the last is asked once a turn and answers in words; where the mode has tools,
+    and its graph gives it some, it researches first. An empty answer is counted (`empty_reply`), and told to later roles as such.
+    The last role submits as `react` does, and where no submission is valid the step is a hold (`fallback`).
+    """
+
+    def __init__(self, name: str, team: Team) -> None:
+        self._name, self._team, self._words = name, team, _wordings()
+
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
+        """Decide one step. Raises ModelError: a role's model call failed; StoreError: `memory` is not this agent's."""
+        rule, sight = self._team.memory, Sight.of(observation)
+        state = TeamMemory() if memory is None else from_plain(memory, TeamMemory, f"memory of the agent {self._name}")
+        remembered = ""
+        if rule is not None:
+            state.settle(observation.step, sight)
+            session.keep(to_plain(state))
+            if rule.reflection:
+                self._reflect(state, rule.reflection, session)
+                session.keep(to_plain(state))
+            remembered = state.shown(rule, sight) or self._words["no_memory"]
+        meeting = Meeting(observation, session, sight, remembered)
+        for stage in self._team.flow[:-1]:
+            self._hold(stage, meeting)
+        last = self._team.last
+        desk = RoleSession(session, last, self._team.roles[last].tools)
+        decision = decide_in_phases(self._opening(last, meeting), desk, None)
+        if rule is None:
+            return decision
+        if decision.provenance in ("model", "model_after_retry"):
+            state.remember(observation.step, sight, decision, desk.submitted)
+        return replace(decision, memory=to_plain(state))
+
+    def _reflect(self, state: TeamMemory, instructions: str, session: StepSession) -> None:
+        """Ask the model once about all outcomes that are new; it may give no answer."""
+        if not (due := state.due()):
+            return
+        shown = f"{self._words['outcomes']}\n\n" + "\n".join(told(due))
+        request = ModelRequest((Message("system", instructions), Message("user", shown)))
+        answer = RoleSession(session, REFLECTION, 0).ask(request).content.strip()
+        if not answer:
+            session.count_failure("empty_reply")
+        for entry in due:
+            entry.reflection = " ".join(_unfenced(answer).split())
+
+    def _hold(self, stage: Stage, meeting: Meeting) -> None:
+        """Let the roles of a stage speak."""
+        if stage.computes:
+            meeting.reports[stage.computes] = COMPUTED[stage.computes](meeting.sight) or self._words["no_figures"]
+            return
+        for name in stage.debate * stage.rounds:
+            meeting.debate.append((name, self._answer(name, meeting)))
+        if stage.debate:
+            for name in stage.debate:
+                meeting.reports[name] = "\n\n".join(text for speaker, text in meeting.debate if speaker == name)
+            meeting.debate = []
+            return
+        spoken = {name: self._answer(name, meeting) for name in _chosen(stage, meeting.reports)}
+        meeting.reports.update(spoken)
+
+    def _answer(self, name: str, meeting: Meeting) -> str:
+        """Return what a role says to its question, fit to be shown to others."""
+        role, messages = self._team.roles[name], self._opening(name, meeting)
+        desk = RoleSession(meeting.session, name, role.tools)
+        text = ""
+        if desk.tools and desk.tool_budget > 0:
+            research(messages, desk)
+            text = messages[-1].content if messages[-1].role == "assistant" else ""
+            if not text:
+                messages.append(Message("user", self._words["report_now"]))
+        text = (text or desk.ask(ModelRequest(tuple(messages))).content).strip()
+        if not text:
+            meeting.session.count_failure("empty_reply")
+            return NO_ANSWER
+        if role.gives == "ratios":
+            text = f"{text}\n\n{self._ratios(text, meeting)}"
+        return _unfenced(text)
+
+    def _ratios(self, text: str, meeting: Meeting) -> str:
+        """Return the position ratios of a reply in words; where it holds none, that is counted and said."""
+        found = read_ratios(text, meeting.sight)
+        if not found:
+            meeting.session.count_failure("no_ratio")
+            return str(self._words["no_ratios"])
+        shown = ", ".join(f"{asset} {ratio:g}" for asset, ratio in found.items())
+        return str(self._words["ratios"].format(ratios=shown))
+
+    def _opening(self, name: str, meeting: Meeting) -> list[Message]:
+        """Return the conversation that a role begins with."""
+        role, words, is_last = self._team.roles[name], self._words, name == self._team.last
+        says = role.says.strip().replace("{ratios}", ", ".join(f"{ratio:g}" for ratio in position_ratios(meeting.sight)))
+        system = [self._team.preamble.strip(), says]
+        if is_last or "task" in role.reads:
+            system += [words["last" if is_last else "task"], meeting.observation.system]
+        parts = [_section(words["memory"], meeting.remembered)] if "memory" in role.reads and meeting.remembered else []
+        for said, text in meeting.reports.items():
+            if "reports" in role.reads or said in role.reads:
+                parts.append(_section(_title(said), text))
+        if meeting.debate:
+            parts.append(_section(words["debate"], "\n\n".join(f"{_title(who)}: {text}" for who, text in meeting.debate)))
+        if is_last or "state" in role.reads:
+            parts.append(meeting.observation.user)
+        if not is_last:
+            parts.append(words["ask"].format(role=_title(name).lower()))
+        return [Message("system", "\n\n".join(filter(None, system))), Message("user", "\n\n".join(parts))]
+
+
+def _chosen(stage: Stage, reports: Mapping[str, str]) -> Sequence[str]:
+    """Return the roles of a stage that speak: where another role chooses, those that it names, all where it names none."""
+    if not stage.chosen_by:
+        return stage.roles
+    said = re.sub(r"[\W_]+", " ", reports[stage.chosen_by].lower())
+    return [name for name in stage.roles if re.search(rf"\b{name.replace('_', ' ')}\b", said)] or stage.roles
+
+
+def _section(title: str, text: str) -> str:
+    return f"## {title}\n\n{text}"
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _unfenced(text: str) -> str:
+    """Return a text without a fence, so that no reply can be taken for the state of the day."""
+    return text.replace("```", "'''")
+
+
+@cache
+def _wordings() -> dict[str, Any]:
+    return load_yaml(_FOLDER / "wording.yaml")

@@ -1,0 +1,101 @@
+"""Figures that teams are given, worked by hand or against pandas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.harness import Observation
+from ktdeval_agents.figures import position_ratios, scaled_limit, technical, technical_figures, volatility_limits
+from ktdeval_agents.sight import Sight
+
+
+def sight(**state: Any) -> Sight:
+    return Sight.of(Observation(0, "s", f"```json\n{json.dumps(state)}\n```"))
+
+
+def table(*rows: dict[str, Any]) -> dict[str, Any]:
+    columns = list(rows[0]) if rows else []
+    return {"columns": columns, "rows": [[row[name] for name in columns] for row in rows]}
+
+
+@pytest.mark.parametrize(
+    ("assets", "most"),
+    [(1, 1.0), (2, 1.0), (3, 0.65), (4, 0.5), (5, 0.4), (10, 0.2), (20, 0.1), (30, 0.05), (100, 0.05)],
+)  # round(2/3 · 20)/20 = 13/20
+def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
+    grid = position_ratios(sight(candidates=table(*({"stock_id": f"a{number}"} for number in range(assets)))))
+    assert grid == pytest.approx(np.arange(0, most + 0.01, 0.05))
+    assert position_ratios(sight(constraints={"max_positions": assets})) == grid
+    assert position_ratios(sight())[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("volatility", "limit"),
+    [(0.0, 0.25), (0.149, 0.25), (0.15, 0.2), (0.2, 0.195), (0.3, 0.15), (0.4, 0.14), (0.499, 0.1301), (0.5, 0.1), (2.0, 0.1)],
+)
+def test_a_limit_shrinks_with_volatility(volatility: float, limit: float) -> None:
+    assert scaled_limit(volatility) == pytest.approx(limit, abs=1e-12)
+
+
+def test_volatility_comes_from_bars_else_from_the_row() -> None:
+    rows = table(
+        {"stock_id": "a", "kind": "stock", "volatility_20d_pct": 2.0, "RV_60": None},
+        {"stock_id": "c", "kind": "crypto", "volatility_20d_pct": 2.0, "RV_60": None},
+        {"stock_id": "r", "kind": None, "volatility_20d_pct": None, "RV_60": 16.0},
+        {"stock_id": "n", "kind": None, "volatility_20d_pct": None, "RV_60": None},
+        {"stock_id": "b", "kind": "stock", "volatility_20d_pct": 2.0, "RV_60": None},
+    )
+    closes = [100.0 * 1.01 ** (place % 2) for place in range(61)]  # up and down by turns
+    changes = np.diff(closes) / closes[:-1]
+    bars = table(*({"stock_id": "b", "day": f"day_{place}", "close": close} for place, close in enumerate(closes)))
+    lines = volatility_limits(sight(candidates=rows, history=bars)).splitlines()
+    assert lines[:3] == [
+        "- a: annualised volatility 31.7 %, at most 14.8 % of NAV",  # 2 √252; .2 (.75 - .5 (.3175 - .3))
+        "- c: annualised volatility 38.2 %, at most 14.2 % of NAV",  # 2 √365
+        "- r: annualised volatility 16 %, at most 19.9 % of NAV",
+    ]
+    assert lines[3].startswith(f"- b: annualised volatility {100 * np.std(changes, ddof=1) * np.sqrt(252):.3g} %")
+    assert len(lines) == 4
+    assert volatility_limits(sight()) == ""
+
+
+def test_technical_figures_against_pandas() -> None:
+    chance = np.random.default_rng(7)
+    close = pd.Series(100 * np.exp(np.cumsum(chance.normal(0, 0.02, 80))))
+    high, low, volume = close * 1.02, close * 0.97, pd.Series(chance.uniform(1, 2, 80))
+    found = technical({"close": close.to_numpy(), "high": high.to_numpy(), "low": low.to_numpy(), "volume": volume.to_numpy()}, 252)
+    mean, deviation = close.rolling(20).mean().iloc[-1], close.rolling(20).std().iloc[-1]
+    gain, loss = close.diff().clip(lower=0).rolling(14).mean().iloc[-1], -close.diff().clip(upper=0).rolling(14).mean().iloc[-1]
+    pivot = (high + low + close).iloc[-1] / 3
+    assert found == pytest.approx(
+        {
+            **{f"ema_{days}": close.ewm(span=days, adjust=False).mean().iloc[-1] for days in (8, 21, 55)},
+            "bollinger_lower": mean - 2 * deviation,
+            "bollinger_upper": mean + 2 * deviation,
+            "z_50": (close.iloc[-1] - close.rolling(50).mean().iloc[-1]) / close.rolling(50).std().iloc[-1],
+            "rsi_14": 100 - 100 / (1 + gain / loss),
+            **{f"volatility_{d}_pct": 100 * close.pct_change().rolling(d).std().iloc[-1] * 252**0.5 for d in (21, 63)},
+            "volume_20": volume.iloc[-1] / volume.tail(20).mean(),
+            "pivot": pivot,
+            "support": 2 * pivot - high.iloc[-1],
+            "resistance": 2 * pivot - low.iloc[-1],
+        }
+    )
+
+
+def test_figures_that_need_more_bars_are_left_out() -> None:
+    two = [{"stock_id": "a", "day": place, "close": close} for place, close in enumerate((10.0, 12.0))]
+    empty = {"stock_id": "b", "day": 0, "close": None}
+    text = technical_figures(sight(history=table(*two, empty)))
+    assert text == "- a: pivot 12, support 12, resistance 12\n- b: too few bars"
+    flat = [{"stock_id": "a", "day": place, "close": 5.0} for place in range(60)]
+    told = technical_figures(sight(history=table(*flat)))
+    assert "z_50 0" in told
+    assert "rsi_14 50" in told
+    assert "volume" not in told
+    assert technical_figures(sight()) == ""

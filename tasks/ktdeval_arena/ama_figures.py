@@ -20,7 +20,7 @@ from ktdeval.api import metric
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.stats import FunctionMetric, MetricValue, RuleSet
+from ktdeval.stats import FunctionMetric, MetricValue, Range, RuleSet
 from ktdeval.trading import Ledger, StepRecord
 
 _SOURCE = "Qian et al. 2025, §3.3; public code, testbed/get_return.py"
@@ -66,6 +66,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | s
     days = market.rules[market.venues[asset]].days_a_year
     if rules == "strict" and known[0]:  # days without a price are none of the asset's
         rows = np.flatnonzero(known)
+        rows[-1] = len(path) - 1  # nothing moves after the last price, but for the cost of closing
         return Course(path[rows], before[rows], sides[rows[:-1]], None if held is None else held[rows], cost, days)
     return Course(path, before, sides, held, cost, days)
 
@@ -152,7 +153,10 @@ def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
     return (_of_returns(name, of, returns) if len(returns) else "no returns"), len(returns)
 
 
-def _made(name: str, formula: str, unit: str, better: str) -> FunctionMetric:
+_SHARE = (0.0, 1.0)  #: range of a share
+
+
+def _made(name: str, formula: str, unit: str, better: str, bounds: Range = (None, None)) -> FunctionMetric:
     def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
         found = course(ledger, market, rules)
         if isinstance(found, str):
@@ -160,7 +164,7 @@ def _made(name: str, formula: str, unit: str, better: str) -> FunctionMetric:
         value, n = _figure(name, found, rules)
         return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
-    return metric(name, formula=f"{name}/1: {formula}", unit=unit, better=better, source=_SOURCE)(compute)  # type: ignore[arg-type]
+    return metric(name, formula=f"{name}/1: {formula}", unit=unit, better=better, source=_SOURCE, range=bounds)(compute)  # type: ignore[arg-type]
 
 
 _FIGURES = {
@@ -176,8 +180,20 @@ _FIGURES = {
         ),
         _made("ama_sharpe", "mean(r)/sd(r, ddof 1)*sqrt(days a year), r as of ama_volatility", "ratio", "higher"),
         _made("ama_max_drawdown", "max(1 - V/running peak)", "fraction", "lower"),
-        _made("ama_win_rate", "closed positions with a gain / closed positions; strict: after both costs", "fraction", "higher"),
-        _made("ama_days_above_buy_and_hold", "days with V/V_0 - H/H_0 > 1e-6 / days; paper: that moved", "fraction", "higher"),
+        _made(
+            "ama_win_rate",
+            "closed positions with a gain / closed positions; strict: after both costs",
+            "fraction",
+            "higher",
+            _SHARE,
+        ),
+        _made(
+            "ama_days_above_buy_and_hold",
+            "share of days with V/V_0 > H/H_0 + 1e-6; paper: that moved",
+            "fraction",
+            "higher",
+            _SHARE,
+        ),
         _made("ama_gap_to_buy_and_hold", "mean(V/V_0 - H/H_0) of the same days", "fraction", "higher"),
     )
 }

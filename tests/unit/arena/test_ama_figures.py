@@ -119,6 +119,15 @@ def test_days_on_which_the_exchange_is_closed_count_under_neither_rule_for_stock
         }
 
 
+def test_a_window_that_ends_on_a_closed_day_still_pays_for_closing() -> None:
+    whole, longer = market(100.0, 110.0, instrument=STOCK), market(100.0, 110.0, None, instrument=STOCK)
+    steps = ((1, 100_000, 50, 109_945), (1, 109_945, 0, 109_945))
+    for rules in ("paper", "strict"):
+        one, two = values(ledger(whole, steps[0]), whole, rules), values(ledger(longer, *steps), longer, rules)
+        assert two["cumulative_return"].value == one["cumulative_return"].value
+        assert two["gap_to_buy_and_hold"].value == pytest.approx(one["gap_to_buy_and_hold"].value, abs=3e-4)
+
+
 def test_what_has_no_value_says_why() -> None:
     two = market(*PRICES[:3], others=True)
     idle = values(ledger(two, (0, 100_000, 0, 100_000), (0, 100_000, 0, 100_000)), two)

@@ -131,8 +131,9 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[
     fits: dict[tuple[int, int], Fit] = {}
     for episode in entrant.card.episodes:
         ledger = recorded_ledger(entrant, episode.id)
-        if isinstance(ledger, str):
-            raise UsageError(f"{entrant.path}: {ledger}; days are those of the run folder")
+        if isinstance(ledger, str) or (ledger.nav <= 0).any():
+            said = f"{ledger}; days are those of the run folder" if isinstance(ledger, str) else "a NAV is not positive"
+            raise UsageError(f"{entrant.path}: {said}")
         for figure, values in _daily(ledger, market, fits).items():
             by_side = found.setdefault(figure, {BEFORE: {}, ACROSS: {}, AFTER: {}})
             for day, side, value in zip(ledger.days, sides(ledger.days, ledger.base_day, cutoff), values, strict=True):
@@ -147,8 +148,8 @@ def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, i
     found = {"return": ledger.returns}
     if isinstance(market, str):
         return found
-    if market.meta.benchmark:
-        levels = benchmark_levels(ledger, market)
+    levels = benchmark_levels(ledger, market)
+    if market.meta.benchmark and (levels > 0).all():
         found["excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
     if not attribution_problem(ledger, market):
         first = market.day_index(ledger.days[0])
@@ -163,7 +164,8 @@ def cutoff_lines(found: Row) -> Iterator[str]:
     yield "Means a year, in %, before and after the end of the model's training data; decay: before less after"
     rows = [row for row in found["cards"] if row["figure"]]
     counts = (text(side, f"days_{side}", is_left=False) for side in (BEFORE, ACROSS, AFTER))
-    yield from grid(rows, text("card"), text("cutoff"), text("of", "confidence"), text("figure"), *counts,
+    if rows:
+        yield from grid(rows, text("card"), text("cutoff"), text("of", "confidence"), text("figure"), *counts,
                     figure_of("mean before", "mean_before"), figure_of("mean after", "mean_after"), figure_of("decay"),
                     interval(found))  # fmt: skip
     yield "  before, across, after: days; a day across the cutoff stands in neither mean"

@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ktdeval.cards import Pluggable
+from ktdeval.cards import Pluggable, TradingEpisode
 from ktdeval.errors import CardError, UsageError
 from ktdeval.jsonio import open_plain
 from ktdeval_compare.compare import TASK_FACETS
 from ktdeval_compare.entrants import (
     Entrant,
-    Row,
     by_task,
     check_same,
     chosen_metrics,
@@ -98,17 +97,10 @@ def read_table(name: str, metric: str | None) -> Observations:
         if wrong.any():
             raise CardError(f"{path} line {len(source) + 2 + int(np.argmax(wrong))}: {said}")
     runs = []
-    for row, values, ensemble in zip(frame[factors].to_dict("records"), figures.to_numpy(), is_ensemble, strict=True):
-        named = dict(zip(metrics, (None if math.isnan(value) else float(value) for value in values), strict=True))
-        runs.append(
-            Run(
-                {str(name): level for name, level in row.items()},
-                named[wanted],
-                tuple(named.values()),
-                not values.any(),
-                ensemble == "yes",
-            )
-        )
+    for level, values, ensemble in zip(frame[factors].to_numpy(), figures.to_numpy(), is_ensemble, strict=True):
+        row = [None if math.isnan(value) else float(value) for value in values]
+        levels = dict(zip(factors, map(str, level), strict=True))
+        runs.append(Run(levels, row[metrics.index(wanted)], tuple(row), not values.any(), ensemble == "yes"))
     return Observations(runs, wanted, "all figures of the row", [line.lstrip("# ") for line in source])
 
 
@@ -117,10 +109,8 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
     of each agent and model.
 
     Raises CardError: cards of a task can't be compared or paired, or two are of one agent and model; UsageError: a metric is on no
-    card, or more than one is asked for.
+    card.
     """
-    if len(metrics) > 1:
-        raise UsageError("--factor splits one metric at a time")
     runs, notes, navs = [], [], True
     names: list[str] = []
     for task, members in by_task(entrants).items():
@@ -137,9 +127,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
             seen[agent, model] = member
             for window, seed in cells:
                 episode = member.episodes()[window, seed]
-                path, is_flat, of_nav = _trajectory(
-                    member, episode.id, {name: each.value for name, each in episode.metrics.items()}
-                )
+                path, is_flat, of_nav = _trajectory(member, episode)
                 navs &= of_nav
                 levels = {"agent": agent, "model": model, "asset": task, "window": window, "seed": str(seed)}
                 runs.append(Run(levels, episode.metrics[names[-1]].value, path, is_flat))
@@ -153,10 +141,11 @@ def _name(part: Pluggable) -> str:
     return f"{part.name}({args})" if args else part.name
 
 
-def _trajectory(entrant: Entrant, episode: str, figures: Row) -> tuple[Hashable, bool, bool]:
+def _trajectory(entrant: Entrant, episode: TradingEpisode) -> tuple[Hashable, bool, bool]:
     """What identical runs share, whether it never moved, and whether it is of the daily NAVs."""
-    ledger = recorded_ledger(entrant, episode)
+    ledger = recorded_ledger(entrant, episode.id)
     if isinstance(ledger, str):
+        figures = {name: each.value for name, each in episode.metrics.items()}
         return tuple(sorted(figures.items())), figures.get("total_return") == 0, False
     path = ledger.nav.astype("<f8").tobytes()
-    return hashlib.sha256(path).hexdigest(), bool(np.ptp(ledger.nav) == 0), True
+    return hashlib.sha256(path).hexdigest(), not ledger.returns.any(), True

@@ -51,9 +51,8 @@ def sums_of_squares(values: Array) -> dict[Effect, Part]:
             effects[effect] = effects[effect] - effects[lower]
         each = math.prod(values.shape[axis] for axis in others)
         parts[effect] = Part(each * float((effects[effect] ** 2).sum()), math.prod(shape[axis] - 1 for axis in effect), each)
-    top = tuple(range(factors))
     if values.shape[-1] == 1:
-        parts[RESIDUAL] = parts.pop(top)
+        parts[RESIDUAL] = parts.pop(tuple(range(factors)))
     else:
         within = values - values.mean(axis=-1, keepdims=True)
         parts[RESIDUAL] = Part(float((within**2).sum()), values.size - math.prod(shape), 1)
@@ -77,8 +76,8 @@ def shares(parts: Mapping[Effect, Part]) -> dict[Effect, float | None]:
 
 
 def variance_components(parts: Mapping[Effect, Part], squares: Array | None = None) -> Array:
-    """Variance components in the order of `parts`, by equating mean squares [..., parts] with their expectations under random
-    effects; negative ones are 0. `squares`: the mean squares [parts, …] to use in place of those of `parts`.
+    """Variance components in the order of `parts`, by equating mean squares with their expectations under random effects; negative
+    ones are 0. `squares`: the mean squares [parts, …] to use in place of those of `parts`.
     """
     expected = np.array([[part.each if set(effect) <= set(other) or other == RESIDUAL else 0.0
                           for other, part in parts.items()] for effect in parts])  # fmt: skip

@@ -74,8 +74,8 @@ def study(paths: Sequence[Path], table: str | None, options: Options) -> tuple[R
 def variance_shares(observations: Observations, options: Options) -> Row:
     """Split the variance of a metric by factor, for each asset unless the asset is a factor.
 
-    Returns `shares` (one row for each asset and source), `mixed` (one for each asset), `without` (the shares without each level of
-    the first factor, where it has three), `identical` (runs with one trajectory), `source`, `notes`. Raises CardError: the runs are
+    Returns `shares` (one row for each asset and source), `without` (the shares without each level of the first factor, where it
+    has three), `identical` (runs with one trajectory), `source`, `notes`. Raises CardError: the runs are
     no complete crossing, a figure is undefined, or nothing is left to estimate chance by; UsageError: a factor has one level.
     """
     designs = _designs(observations, options.factors)
@@ -99,6 +99,8 @@ def variance_shares(observations: Observations, options: Options) -> Row:
 
 def _designs(observations: Observations, factors: Sequence[str]) -> list[Design]:
     runs = [run for run in observations.runs if not run.is_ensemble]
+    if not runs:
+        raise CardError("every row is marked as an ensemble; a split needs the runs that it is made of")
     if missing := [factor for factor in factors if not all(factor in run.levels for run in runs)]:
         raise UsageError(f"the table has no column {missing[0]!r}, which --factor names")
     by_asset: dict[str, list[Run]] = {}

@@ -106,6 +106,7 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     text = run(capsys, *words)[1]
     assert "house/one: cutoff: unknown" in text
     assert "no excess return and no selection" in text
+    assert "mean before" not in run(capsys, unknown)[1].partition("\n")[2]
     shipped = json.loads(run(capsys, known, "--json")[1])["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
     assert shipped["reason"] == "before the cutoff: fewer than 20 days"

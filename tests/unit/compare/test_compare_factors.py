@@ -222,6 +222,7 @@ def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, call: Call) 
         ("agent,model,cr\na,,1\n", shown, "line 2: has an empty"),
         ("agent,model,cr\na,m,1\na,m,2\n", shown, "line 3: is a second row"),
         ("agent,model,cr,ensemble\na,m,1,no\n", shown, "other than yes"),
+        ("agent,model,cr,ensemble\na,m,1,yes\n", shown, "every row is marked"),
         ("agent,asset,cr\na,m,1\nb,m,2\n", shown, "no column 'model'"),
         ("agent,model,cr\na,m,1\na,n,\nb,m,2\nb,n,3\n", shown, "a × n is undefined"),
         ("agent,model,cr\na,m,1\na,n,2\n", (*shown, "--metric", "sr"), "no metric 'sr'"),

@@ -21,7 +21,11 @@ from ktdeval.cards.check import (
     validate_card as validate_card,
 )
 from ktdeval.cards.compare import JsonPath as JsonPath, card_difference as card_difference
-from ktdeval.cards.derive import LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT, episode_cost as episode_cost
+from ktdeval.cards.derive import (
+    LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT,
+    episode_cost as episode_cost,
+    usage_cost as usage_cost,
+)
 from ktdeval.cards.figures import SCHEME_HEADS as SCHEME_HEADS, price_index as price_index, scheme_rows as scheme_rows
 from ktdeval.cards.inputs import Problem as Problem, decode_strict as decode_strict
 from ktdeval.cards.parts import (

@@ -167,7 +167,7 @@ def token_cost(episodes: Sequence[Finished], pooled: Sequence[Finished], price: 
         return TokenCost(value=None, reason="no price of the model is known; give one with --price or --price-table")
     total = sum((_tokens(episode) for episode in episodes), Usage())
     per_episode = aggregate(EpisodeMetric(value=episode_cost(episode, price), n=1) for episode in pooled)
-    return TokenCost(value=Price(**asdict(price)).cost(total), currency="USD", price=price, per_episode=per_episode)
+    return TokenCost(value=usage_cost(total, price), currency="USD", price=price, per_episode=per_episode)
 
 
 def trading_cost(episodes: Sequence[TradingEpisode], pooled: Sequence[TradingEpisode], price: PriceEntry | None) -> TradingCost:
@@ -184,7 +184,12 @@ def _tokens(episode: Finished) -> Usage:
 
 def episode_cost(episode: Finished, price: PriceEntry) -> float:
     """US dollars of the tokens that an episode's replies took, whether paid now or cached."""
-    return Price(**asdict(price)).cost(_tokens(episode))
+    return usage_cost(_tokens(episode), price)
+
+
+def usage_cost(usage: Usage, price: PriceEntry) -> float:
+    """US dollars of the tokens of one or more calls."""
+    return Price(**asdict(price)).cost(usage)
 
 
 def _gain(episode: TradingEpisode, dollars: float) -> EpisodeMetric:

@@ -23,3 +23,11 @@ def ktdeval_agents() -> Sequence[Spec]:
     from ktdeval.lazy import maker
 
     return [Spec(name, maker("ktdeval_agents.team:make_team", name), summary) for name, summary in TEAMS.items()]
+
+
+@hookimpl
+def ktdeval_commands() -> Sequence[Spec]:
+    """Tokens and cost by role."""
+    from ktdeval.lazy import later
+
+    return [Spec("roles", later("ktdeval_agents.command:roles"), "Tokens and cost of a run by the role of a team that asked.")]

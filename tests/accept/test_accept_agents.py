@@ -24,7 +24,7 @@ TASKS = [
 
 def words(agent: str, model: str, task: tuple[str, str], out: Path) -> tuple[Any, ...]:
     told = ("--plugin", PLUGIN, "--model", model, "--agent", agent, *SAME_MASK, "--tasks", task[0], "--data", task[1])
-    return (*told, "--limit", "3", "--out", out)
+    return (*told, "--limit", "3", "--price", "input=3", "--price", "output=15", "--out", out)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=[task for task, _ in TASKS])
@@ -53,7 +53,13 @@ def test_an_agent_completes_resumes_and_verifies(agent: str, task: tuple[str, st
         shown = [one["role"] for day in days_of(page) for one in day["talk"]["exchanges"]]
         assert shown == [one["role"] for one in exchanges]
     (path,) = (tmp_path / "run" / "cards").glob("*.json")
-    assert json.loads(path.read_text())["decisions"]["model"] == 3
+    card = json.loads(path.read_text())
+    assert card["decisions"]["model"] == 3
+    if task is TASKS[2]:
+        rows = json.loads(ktdeval("roles", tmp_path / "run", "--json", cwd=tmp_path).out)
+        assert sum(row["calls"] for row in rows.values()) == len(exchanges)
+        assert sum(row["usd"] for row in rows.values()) == pytest.approx(card["cost"]["value"])
+        assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
 
 
 @pytest.mark.parametrize("agent", TEAMS)

@@ -1,0 +1,87 @@
+"""`ktdeval roles`: model calls of a run by the role that made them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from ktdeval.cards import PriceEntry, ScoringCard, TradingCard, load_card, usage_cost
+from ktdeval.cli import grid_lines
+from ktdeval.errors import UsageError
+from ktdeval.harness import Reply, Usage
+from ktdeval.jsonio import JsonValue, dumps_pretty
+from ktdeval.runner import RunFolder
+from ktdeval.typed import from_plain
+
+NO_ROLE = "(no role)"
+_COLUMNS = ("role", "calls", "failed", "empty", "input tokens", "output tokens", "USD")
+
+
+@dataclass
+class RoleUsage:
+    """Calls of one role, summed over the finished episodes of a run."""
+
+    calls: int = 0
+    failed: int = 0  #: without a reply
+    empty: int = 0  #: replies with neither words nor calls of tools
+    usage: Usage = field(default_factory=Usage)
+
+    def to_json(self, price: PriceEntry | None) -> dict[str, JsonValue]:
+        """Return the counts by name; `usd` is null where no price is known."""
+        usd = None if price is None else usage_cost(self.usage, price)
+        return {"calls": self.calls, "failed": self.failed, "empty": self.empty, **self.usage.to_json(), "usd": usd}
+
+
+def usage_by_role(folder: RunFolder) -> dict[str, RoleUsage]:
+    """Return the calls of each role in the order of their first call. Raises UsageError: no episode is finished; StoreError."""
+    finished = [spec for spec in folder.manifest.specs if folder.is_complete(spec)]
+    if not finished:
+        raise UsageError(f"{folder.path}: no episode is finished; run it to its end first")
+    found: dict[str, RoleUsage] = {}
+    for spec in finished:
+        for exchange in (one for talk in folder.load_transcript(spec) for one in talk.exchanges):
+            role = found.setdefault(exchange.get("role", NO_ROLE), RoleUsage())
+            role.calls += 1
+            if "reply" not in exchange:
+                role.failed += 1
+                continue
+            reply = from_plain(exchange["reply"], Reply, f"{folder.path}: a reply")
+            role.empty += not (reply.content.strip() or reply.tool_calls)
+            role.usage += reply.usage
+    return found
+
+
+def _price(run: Path) -> PriceEntry | None:
+    """Return the price of the run's model as its cards have it; None where they have none."""
+    for path in sorted((run / "cards").glob("*.json")):
+        card = load_card(path)
+        if isinstance(card, TradingCard | ScoringCard) and isinstance(card.cost.price, PriceEntry):
+            return card.cost.price
+    return None
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="print the figures as JSON")
+def roles(run: Path, as_json: bool) -> None:
+    """Count calls, tokens and cost of a run by the role that asked.
+
+    RUN is a run folder, which is only read; finished episodes count. Tokens are those of the replies, cached or not, and the price
+    is that of the run's cards.
+    """
+    found, price = usage_by_role(RunFolder.load(run)), _price(run)
+    if as_json:
+        click.echo(dumps_pretty({name: role.to_json(price) for name, role in found.items()}), nl=False)
+        return
+    total = RoleUsage()
+    for role in found.values():
+        total.calls, total.failed, total.empty = total.calls + role.calls, total.failed + role.failed, total.empty + role.empty
+        total.usage += role.usage
+    rows = []
+    for name, role in (*found.items(), ("all", total)):
+        usd = "-" if price is None else f"{usage_cost(role.usage, price):.4f}"
+        counts = (role.calls, role.failed, role.empty, role.usage.input_tokens, role.usage.output_tokens)
+        rows.append((name, *(f"{count:,}" for count in counts), usd))
+    click.echo("\n".join(grid_lines(_COLUMNS, rows, left=("role",))))

@@ -51,5 +51,9 @@ def ktdeval_metrics() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Records of DeepFund."""
-    return [Spec("deepfund", later("ktdeval_arena.deepfund_command:deepfund"), "Records of DeepFund.")]
+    """Quality of AMA's summaries, and records of DeepFund."""
+    told = "Quality of Agent Market Arena's summaries."
+    return [
+        Spec("ama", later("ktdeval_arena.ama_command:ama"), told),
+        Spec("deepfund", later("ktdeval_arena.deepfund_command:deepfund"), "Records of DeepFund."),
+    ]

@@ -1,0 +1,96 @@
+"""Ratings of daily summaries by Agent Market Arena's rules (`mis.yaml`), and how far raters agree, with and without chance.
+
+Agreement is the share of items that all raters gave the same score, the paper's statistic. Krippendorff's α corrects it for
+chance: 1 − D_o / D_e with the squared distance of scores, where D_o is the mean over the pairs of an item's ratings, each item
+weighted by its ratings, and D_e that over all pairs of ratings. It is not defined where all scores are equal. Items with
+fewer than two ratings count for the mean score alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ktdeval.errors import DataError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import read_plain
+from ktdeval.stats import wilson
+from ktdeval.yamlio import load_yaml
+
+RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))
+COLUMNS = ("item", "rater", "rule", "score")
+_SCORES = ("0", "1", "2")
+Ratings = Mapping[str, Sequence[int]]  #: item -> its scores by one rule, one a rater
+
+
+class Agreement(NamedTuple):
+    """Ratings of one rule."""
+
+    rule: str
+    items: int
+    shared: int  #: items with at least two ratings
+    mean: float  #: of all scores, 0 to 2
+    same: float | None  #: share of the shared items whose ratings are equal
+    low: float | None  #: 95 % interval of it (Wilson)
+    high: float | None
+    alpha: float | None  #: Krippendorff's, from the squared distance of scores
+    levels: tuple[int, int, int]  #: how many scores are 0, 1, 2
+
+
+def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
+    """Return the scores by rule and item of a CSV file with `COLUMNS`, in the order of `RULES`. Raises DataError: unreadable, a
+    missing column, an unknown rule or score, or a second score of a rater, with file and line.
+    """
+    try:
+        reader = csv.DictReader(read_plain(path).decode("utf-8-sig").splitlines(), strict=True)
+        rows = list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: not a readable CSV file: {' '.join(str(error).split())}") from error
+    if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
+        raise DataError(f"{path}: column {missing[0]!r} is missing; a line has {', '.join(COLUMNS)}")
+    found: dict[str, dict[str, list[int]]] = {rule: defaultdict(list) for rule in RULES}
+    seen = set()
+    for line, row in enumerate(rows, start=2):
+        item, rater, rule, score = ((row[name] or "").strip() for name in COLUMNS)
+        if not item or not rater:
+            raise DataError(f"{path}: line {line}: item and rater must not be empty")
+        if rule not in RULES:
+            raise DataError(f"{path}: line {line}: rule {rule[:40]!r} is unknown{near_matches(rule, RULES)}")
+        if score not in _SCORES:
+            raise DataError(f"{path}: line {line}: score {score[:40]!r}; expected 0, 1 or 2")
+        if (item, rater, rule) in seen:
+            raise DataError(f"{path}: line {line}: rater {rater[:40]!r} has scored item {item[:40]!r} by {rule} before; leave one")
+        seen.add((item, rater, rule))
+        found[rule][item].append(int(score))
+    if not rows:
+        raise DataError(f"{path}: no ratings below the column names")
+    return {rule: dict(items) for rule, items in found.items() if items}
+
+
+def agreement(rule: str, ratings: Ratings) -> Agreement:
+    """Return figures of one rule. `ratings`: at least one score."""
+    every = [score for scores in ratings.values() for score in scores]
+    shared = [scores for scores in ratings.values() if len(scores) > 1]
+    same = sum(len(set(scores)) == 1 for scores in shared)
+    ends = wilson(same, len(shared))
+    levels = (every.count(0), every.count(1), every.count(2))
+    share = same / len(shared) if shared else None
+    return Agreement(rule, len(ratings), len(shared), sum(every) / len(every), share, ends.low, ends.high, alpha(shared), levels)
+
+
+def alpha(shared: Sequence[Sequence[int]]) -> float | None:
+    """Krippendorff's α of items with at least two scores each; None where all are equal."""
+    pooled = [score for scores in shared for score in scores]
+    if len(set(pooled)) < 2:
+        return None
+    observed = math.fsum(2 * _distance(scores) / (len(scores) - 1) for scores in shared) / len(pooled)
+    return 1.0 - observed / (2 * _distance(pooled) / (len(pooled) * (len(pooled) - 1)))
+
+
+def _distance(scores: Sequence[int]) -> int:
+    return sum((one - other) ** 2 for one, other in combinations(scores, 2))

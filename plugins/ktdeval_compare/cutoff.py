@@ -78,17 +78,17 @@ def decay(before: Values, after: Values, level: float = 0.95) -> Row:
     """Mean of daily values before the cutoff less that after: `value`, and an interval from those of both means (stationary
     bootstrap, studentised), combined as of independent estimates (MOVER: Zou and Donner 2008); or the `reason` why there is none.
     """
-    ends = [Bootstrap(values, Resampling(level=level)).mean() for values in (before, after)]
-    means = [float(values.mean()) if len(values) else None for values in (before, after)]
-    value = None if means[0] is None or means[1] is None else means[0] - means[1]
-    row: Row = {"mean_before": means[0], "mean_after": means[1], "value": value, "low": None, "high": None}
-    one, other = ends
-    if value is None or one.low is None or one.high is None or other.low is None or other.high is None:
-        sides_of = zip((BEFORE, AFTER), ends, strict=True)
-        return row | {"reason": "; ".join(f"{side} the cutoff: {end.reason}" for side, end in sides_of if end.reason)}
-    first, second = float(before.mean()), float(after.mean())
-    low, high = math.hypot(first - one.low, other.high - second), math.hypot(one.high - first, second - other.low)
-    return row | {"low": value - low, "high": value + high, "reason": None}
+    one, other = (Bootstrap(values, Resampling(level=level)).mean() for values in (before, after))
+    first, second = (float(values.mean()) if len(values) else None for values in (before, after))
+    row: Row = {"mean_before": first, "mean_after": second, "value": None, "low": None, "high": None, "reason": None}
+    if first is None or second is None:
+        return row | {"reason": f"no days {BEFORE if first is None else AFTER} the cutoff"}
+    row["value"] = value = first - second
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        side, end = (BEFORE, one) if one.reason else (AFTER, other)
+        return row | {"reason": f"{side} the cutoff: {end.reason}"}
+    below, above = math.hypot(first - one.low, other.high - second), math.hypot(one.high - first, second - other.low)
+    return row | {"low": value - below, "high": value + above}
 
 
 def report(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) -> Row:

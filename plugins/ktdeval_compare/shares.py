@@ -150,20 +150,19 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
     import statsmodels.formula.api as formulas  # noqa: PLC0415
 
     places = np.indices(values.shape).reshape(values.ndim, -1)
-    labels = {" x ".join(names[axis] for axis in effect): effect for effect in _effects(values.ndim - 1)}
     frame = pd.DataFrame({"value": ((values - values.mean()) / spread).ravel(), "all": 1})
-    for number, effect in enumerate(labels.values()):
-        frame[f"e{number}"] = ["-".join(map(str, row)) for row in places[list(effect)].T]
-    terms = {f"e{number}": f"0 + C(e{number})" for number in range(len(labels))}
+    labels = {f"e{number:02}": effect for number, effect in enumerate(_effects(values.ndim - 1))}
+    for label, effect in labels.items():  # in the order of their names, as statsmodels returns them
+        frame[label] = ["-".join(map(str, row)) for row in places[list(effect)].T]
+    terms = {label: f"0 + C({label})" for label in labels}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is `converged`
         try:
             fitted = formulas.mixedlm("value ~ 1", frame, groups="all", vc_formula=terms).fit(reml=True)
         except (np.linalg.LinAlgError, ValueError) as error:
             return f"the mixed model did not converge: {error}"
-    # statsmodels orders components by the name of their term.
-    found = dict(zip(sorted(terms), (float(value) for value in fitted.vcomp), strict=True)) | {"residual": float(fitted.scale)}
-    total = math.fsum(found.values())
-    if not fitted.converged or not math.isfinite(total) or not total > 0:
+    found = np.array([*fitted.vcomp, fitted.scale])
+    if not fitted.converged or not np.isfinite(found).all() or not found.sum() > 0:
         return "the mixed model did not converge"
-    return {name: found[f"e{number}"] / total for number, name in enumerate(labels)} | {"residual": found["residual"] / total}
+    sources = [*(" x ".join(names[axis] for axis in effect) for effect in labels.values()), "residual"]
+    return dict(zip(sources, (found / found.sum()).tolist(), strict=True))

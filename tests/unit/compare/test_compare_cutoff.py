@@ -109,7 +109,7 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     assert "mean before" not in run(capsys, unknown)[1].partition("\n")[2]
     shipped = json.loads(run(capsys, known, "--json")[1])["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
-    assert shipped["reason"] == "before the cutoff: fewer than 20 days"
+    assert shipped["reason"] == "no days before the cutoff"
 
 
 def test_refusals_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ktdeval.fields import option
 from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
@@ -17,12 +19,22 @@ TEAMS = {
 }
 
 
+@dataclass(frozen=True)
+class VoteParams:
+    """Who votes."""
+
+    agents: tuple[str, ...] = option(
+        ("investor", "trade", "deepfund"), help="teams that vote; one named again votes again, on replies of its own"
+    )
+
+
 @hookimpl
 def ktdeval_agents() -> Sequence[Spec]:
     """Teams on any task, each a graph of roles in `teams/`."""
     from ktdeval.lazy import maker
 
-    return [Spec(name, maker("ktdeval_agents.team:make_team", name), summary) for name, summary in TEAMS.items()]
+    teams = [Spec(name, maker("ktdeval_agents.team:make_team", name), summary) for name, summary in TEAMS.items()]
+    return [*teams, Spec("vote", maker("ktdeval_agents.vote:VoteAgent"), "What most of several teams submit", VoteParams)]
 
 
 @hookimpl

@@ -75,10 +75,9 @@ def roles(run: Path, as_json: bool) -> None:
     if as_json:
         click.echo(dumps_pretty({name: role.to_json(price) for name, role in found.items()}), nl=False)
         return
-    total = RoleUsage()
-    for role in found.values():
-        total.calls, total.failed, total.empty = total.calls + role.calls, total.failed + role.failed, total.empty + role.empty
-        total.usage += role.usage
+    total = RoleUsage(usage=sum((role.usage for role in found.values()), Usage()))
+    for name in ("calls", "failed", "empty"):
+        setattr(total, name, sum(getattr(role, name) for role in found.values()))
     rows = []
     for name, role in (*found.items(), ("all", total)):
         usd = "-" if price is None else f"{usage_cost(role.usage, price):.4f}"

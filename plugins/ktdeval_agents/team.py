@@ -44,10 +44,12 @@ def make_team(name: str, params: None = None) -> TeamAgent:  # noqa: ARG001 - te
 
 
 class RoleSession:
-    """A step's session as one role has it: its calls bear its name, and it may research `tools` times at most."""
+    """A step's session as one role has it: its calls bear its name, and it may research `tools` times at most. `keep` takes the
+    memory that outlasts a failed call, instead of the session.
+    """
 
-    def __init__(self, session: StepSession, role: str, tools: int) -> None:
-        self._session, self._role, self._left = session, role, tools
+    def __init__(self, session: StepSession, role: str, tools: int, keep: Callable[[JsonValue], None] | None = None) -> None:
+        self._session, self._role, self._left, self.keep = session, role, tools, keep or session.keep
         self.submitted = ""  #: arguments of the submission that was accepted last
 
     @property
@@ -77,7 +79,8 @@ class RoleSession:
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model under the role's name. Raises ModelError when the call failed."""
-        return self._session.ask(replace(request, role=self._role))
+        role = self._role if request.role is None else f"{self._role}: {request.role}"
+        return self._session.ask(replace(request, role=role))
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a research tool."""
@@ -94,10 +97,6 @@ class RoleSession:
     def count_failure(self, kind: str) -> None:
         """Record a failure that the role saw."""
         self._session.count_failure(kind)
-
-    def keep(self, memory: JsonValue) -> None:
-        """Set the memory that outlasts a failed call."""
-        self._session.keep(memory)
 
     def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
         """Return the vector of each text."""

@@ -28,7 +28,7 @@ def words(agent: str, model: str, task: tuple[str, str], out: Path) -> tuple[Any
 
 
 @pytest.mark.parametrize("task", TASKS, ids=[task for task, _ in TASKS])
-@pytest.mark.parametrize("agent", TEAMS)
+@pytest.mark.parametrize("agent", [*TEAMS, "vote"])
 def test_an_agent_completes_resumes_and_verifies(agent: str, task: tuple[str, str], tmp_path: Path) -> None:
     told = (agent, "test/member", task)
     assert ktdeval(*words(*told, tmp_path / "whole"), cwd=tmp_path).code == 0
@@ -62,7 +62,7 @@ def test_an_agent_completes_resumes_and_verifies(agent: str, task: tuple[str, st
         assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
 
 
-@pytest.mark.parametrize("agent", TEAMS)
+@pytest.mark.parametrize("agent", [*TEAMS, "vote"])
 def test_an_agent_works_with_a_keyless_model_and_on_questions(agent: str, tmp_path: Path) -> None:
     for task in ("blinded_memory_only", "qfinzero_calling"):
         told = ("--model", "builtin/random", "--agent", agent, "--tasks", task, "--limit", "3", "--out", tmp_path / task)

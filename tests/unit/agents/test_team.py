@@ -53,7 +53,7 @@ class Session:
 
     def parse_submission(self, text: str) -> Submission:
         told = json.loads(text)
-        given = [(Order(0, o["side"], 0.5, o["reason"], o["weight"]), o["stock_id"]) for o in told.get("orders", ())]
+        given = [(Order(0, o["side"], 0.5, o["reason"], o["target_weight"]), o["stock_id"]) for o in told.get("orders", ())]
         return Submission(tuple(order for order, _ in given), told["overall_reason"], tuple(label for _, label in given))
 
     def keep(self, memory: Any) -> None:
@@ -197,7 +197,10 @@ def test_risk_control_is_told_its_grid_and_kept_on_it() -> None:
 
 
 def orders(*given: tuple[str, str, float]) -> dict[str, Any]:
-    items = [{"stock_id": label, "side": side, "weight": weight, "reason": f"{label} is liked"} for label, side, weight in given]
+    items = [
+        {"stock_id": label, "side": side, "target_weight": weight, "reason": f"{label} is liked", "confidence": 0.5}
+        for label, side, weight in given
+    ]
     return {"orders": items, "overall_reason": "as agreed"}
 
 

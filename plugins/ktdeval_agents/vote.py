@@ -1,0 +1,77 @@
+"""A vote: several teams submit in one step, and what most of them say is the decision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+from typing import Any
+
+from ktdeval.errors import ConfigError
+from ktdeval.fields import near_matches
+from ktdeval.harness import Decision, Observation, StepSession, json_object
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.typed import from_plain
+from ktdeval_agents import TEAMS, VoteParams
+from ktdeval_agents.team import RoleSession, make_team
+
+_DECIDED = ("model", "model_after_retry")
+
+
+class VoteAgent:
+    """Each voter decides by itself; the elected submission goes through the task's own form. Without a vote, or where the form
+    refuses what was elected, the step is a hold (`fallback`).
+    """
+
+    def __init__(self, params: VoteParams | None = None) -> None:
+        names = (params or VoteParams()).agents
+        if unknown := [name for name in names if name not in TEAMS]:
+            raise ConfigError(f"agents: {unknown[0]!r} is no team that can vote{near_matches(unknown[0], TEAMS)}")
+        if not names:
+            raise ConfigError("agents: name at least one team that votes")
+        self._voters = [(f"voter {number} ({name})", make_team(name)) for number, name in enumerate(names, 1)]
+
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
+        """Decide one step. Raises ModelError: a voter's model call failed; StoreError: `memory` is not this agent's."""
+        memories = [None] * len(self._voters) if memory is None else from_plain(memory, list[Any], "memory of the agent vote")
+        kept, ballots = [*memories], []
+        for place, ((name, voter), held) in enumerate(zip(self._voters, memories, strict=True)):
+
+            def keep(value: JsonValue, place: int = place) -> None:
+                kept[place] = value
+                session.keep([*kept])
+
+            desk = RoleSession(session, name, session.tool_budget // (len(self._voters) - place), keep)
+            decision = voter.decide(observation, desk, held)
+            memories[place] = decision.memory
+            if decision.provenance in _DECIDED:
+                ballots.append(json_object(desk.submitted))
+        submission = session.parse_submission(dumps_canonical(elected(ballots, len(self._voters)))) if ballots else None
+        if submission is None or submission.action is None:
+            return Decision((), "fallback", memory=memories)
+        return Decision(submission.action, "model", submission.overall_reason, submission.stock_ids, memories)
+
+
+def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
+    """Return the submission that ballots amount to: by asset the side that more than half of all voters chose, with the mean
+    confidence and the median weight; without such a side no order, or HOLD. Of other forms the ballot that comes most often.
+    """
+    kind = next((kind for kind in ("orders", "decisions") if all(kind in ballot for ballot in ballots)), None)
+    if kind is None:
+        texts = [dumps_canonical(ballot) for ballot in ballots]
+        return ballots[texts.index(Counter(texts).most_common(1)[0][0])]
+    field, items = {"orders": "side", "decisions": "decision"}[kind], list[Mapping[str, Any]]()
+    by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for place, ballot in enumerate(ballots):
+        for item in ballot[kind]:
+            by_asset.setdefault(item["stock_id"], {})[place] = item
+    for asset, given in by_asset.items():
+        side, count = Counter(item[field] for item in given.values()).most_common(1)[0]
+        chosen = [item for item in given.values() if item[field] == side]
+        if 2 * count > voters:
+            weights = [item["target_weight"] for item in chosen if "target_weight" in item]
+            size = {"target_weight": median(weights)} if len(weights) == count else {}
+            items.append({**chosen[0], **size, "confidence": fmean(item["confidence"] for item in chosen)})
+        elif kind == "decisions":
+            items.append({"stock_id": asset, field: "HOLD", "confidence": 0.5, "reason": "no majority among the voters"})
+    return {kind: items, "overall_reason": f"Elected by {len(ballots)} ballots of {voters} voters."}

@@ -59,8 +59,8 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         if not made:
             made = [(sight.candidates[0] if len(sight.candidates) == 1 else ACCOUNT, "no order", "")]
         for asset, what, reason in made:
-            told = " ".join((reason or decision.overall_reason).replace("```", "'''").split())
-            self.entries.append(Entry(step, sight.day, asset, what, _cut(told), sight.prices.get(asset)))
+            why, label = (" ".join(text.replace("```", "'''").split()) for text in (reason or decision.overall_reason, asset))
+            self.entries.append(Entry(step, sight.day, label, what, _cut(why), sight.prices.get(asset)))
         self.entries = self.entries[-_KEPT:]
 
     def shown(self, rule: MemoryRule, sight: Sight) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +60,9 @@ class Sight:
 
 
 def first_number(row: Mapping[str, Any], names: Sequence[str]) -> float | None:
-    """Return the first of the fields that holds a number; None where none does."""
-    found = (row.get(name) for name in names)
-    return next((float(one) for one in found if isinstance(one, int | float) and not isinstance(one, bool)), None)
+    """Return the first of the fields that holds a finite number; None where none does."""
+    found = (one for name in names if isinstance(one := row.get(name), int | float) and not isinstance(one, bool))
+    return next((float(one) for one in found if abs(one) < sys.float_info.max), None)
 
 
 def _by_asset(value: Any) -> dict[str, Mapping[str, Any]]:

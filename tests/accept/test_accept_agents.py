@@ -19,6 +19,7 @@ TASKS = [
     ("blinded_fixed_candidate", "synthetic"),
     ("market_news_blinded", "synthetic_us"),
     ("investorbench_btc", "synthetic_investorbench"),
+    ("deepfund_berkshire", "synthetic_deepfund"),
 ]
 
 
@@ -43,7 +44,7 @@ def test_an_agent_completes_resumes_and_verifies(agent: str, task: tuple[str, st
     assert all(one["role"] for one in exchanges)
     sent = json.dumps([message["content"] for one in exchanges for message in one["sent"]])
     assert "2024-03-05" not in sent
-    if task[1] == "synthetic":
+    if "synthetic" in task:
         assert "600519" not in sent
     if agent != "investor":
         assert "[withheld]" in sent  # one role's words reach another with what the mask hides left out
@@ -69,3 +70,21 @@ def test_an_agent_works_with_a_keyless_model_and_on_questions(agent: str, tmp_pa
         done = ktdeval(*told, cwd=tmp_path)
         assert done.code == 0, done
         assert ktdeval("card", "verify", tmp_path / task, cwd=tmp_path).code == 0
+
+
+@pytest.fixture(scope="module")
+def coins(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("coins")
+    bars = shared_data / "crypto_daily/crypto10_daily.csv.gz"
+    told = ("--bars", bars, "--venue", "crypto_spot", "--last", "2025-11-15", "--out", folder / "market")
+    assert ktdeval("data", "import", "long", *told, cwd=folder).code == 0
+    return folder / "market"
+
+
+@pytest.mark.parametrize("agent", [*TEAMS, "vote"])
+def test_an_agent_trades_a_coin_of_agent_market_arena(agent: str, coins: Path, tmp_path: Path) -> None:
+    done = ktdeval(*words(agent, "test/member", ("ama_btc", str(coins)), tmp_path / "run"), cwd=tmp_path)
+    assert done.code == 0, done
+    assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+    card = json.loads((tmp_path / "run/cards/ama_btc.json").read_text())
+    assert (card["decisions"]["model"], card["metrics"]["ama_cumulative_return"]["n"]) == (3, 1)

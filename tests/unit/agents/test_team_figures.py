@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.harness import Observation
-from ktdeval_agents.figures import position_ratios, scaled_limit, technical, technical_figures, volatility_limits
+from ktdeval_agents.figures import position_ratios, read_ratios, scaled_limit, technical, technical_figures, volatility_limits
 from ktdeval_agents.sight import Sight
 
 
@@ -32,6 +32,18 @@ def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
     assert grid == pytest.approx(np.arange(0, most + 0.01, 0.05))
     assert position_ratios(sight(constraints={"max_positions": assets})) == grid
     assert position_ratios(sight())[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("said", "ratios"),
+    [
+        ('{"a": 0.07}', {"a": 0.05}), ('first {"a": 0.4} then {"a": 0.1}', {"a": 0.1}), ('{"a": 1e999}', {}),
+        ('{"a": 1' + "0" * 400 + "}", {}), ('{"a": true}', {}), ('{"a": NaN}', {}), ('{"a": ' + "[" * 100_000 + "}", {}),
+        ('{"b": 0.1}', {}), ("[0.1]", {}), ("{" * 100_000, {}),
+    ],
+)  # fmt: skip
+def test_ratios_are_read_from_the_last_object_whatever_a_reply_holds(said: str, ratios: dict[str, float]) -> None:
+    assert read_ratios(said, sight(candidates=table({"stock_id": "a"}, {"stock_id": "c"}))) == pytest.approx(ratios)
 
 
 @pytest.mark.parametrize(

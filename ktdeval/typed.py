@@ -7,8 +7,8 @@ unknown field is an error that names the file and the place in it, so no module 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
@@ -19,6 +19,8 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, plain
 T = TypeVar("T")
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$")
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_LOOKING = threading.Lock()
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -29,7 +31,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 def decode_json(data: bytes | str, type_: type[T], where: str, error: type[KtdevalError] = StoreError) -> T:
     """Decode strict JSON text into a typed value; raises `error` with `WHERE: PLACE: what was expected`, on one line."""
-    decoder: msgspec.json.Decoder[T] = _decoder(type_)  # type: ignore[arg-type]  # classes are hashable
+    decoder: msgspec.json.Decoder[T] = _decoder(type_)
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
@@ -39,9 +41,15 @@ def decode_json(data: bytes | str, type_: type[T], where: str, error: type[Ktdev
 def from_plain(value: JsonValue, type_: type[T], where: str, error: type[KtdevalError] = StoreError) -> T:
     """Turn parsed JSON (dicts and lists) into a typed value; errors as of `decode_json`."""
     try:
-        return msgspec.convert(value, type_)
+        return converted(value, type_)
     except msgspec.ValidationError as problem:
         raise error(f"{where}: {_message(problem)}") from problem
+
+
+def converted(value: Any, type_: type[T], from_attributes: bool = False) -> T:
+    """Turn a value into a typed one. Raises msgspec.ValidationError: it does not fit."""
+    _decoder(type_)  # see there
+    return msgspec.convert(value, type_, from_attributes=from_attributes)
 
 
 def to_plain(value: Any) -> JsonValue:
@@ -75,9 +83,15 @@ def _built_in(value: Any) -> JsonValue:
     raise TypeError(f"a {type(value).__name__} is not JSON")
 
 
-@cache
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(type_)
+    """Return the decoder of a type. msgspec looks at a class when it meets it first; where two threads do so at once, the process
+    dies (seen with 0.22), and episodes run in threads: so it is done here, by one thread at a time, before a type is used.
+    """
+    if type_ not in _DECODERS:
+        with _LOOKING:
+            if type_ not in _DECODERS:
+                _DECODERS[type_] = msgspec.json.Decoder(type_)
+    return _DECODERS[type_]
 
 
 def _message(problem: Exception) -> str:

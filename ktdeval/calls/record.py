@@ -18,7 +18,7 @@ import zstandard
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import USAGE_FIELDS, CallParams, Message, ModelRequest, RemoteModel, Reply, Usage, encodable
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
-from ktdeval.typed import from_plain
+from ktdeval.typed import converted, from_plain
 
 _KEY_VERSION = 1  #: Counts up whenever equal keys would no longer mean equal calls: older replies are then not found
 _KEY_DIGITS = 64
@@ -142,7 +142,7 @@ def unpack(row: ReplyRow) -> CacheEntry:
 
 def _decode(data: bytes) -> Reply:
     value = loads_strict(data)
-    reply = msgspec.convert(value, Reply)
+    reply = converted(value, Reply)
     if reply.to_json() != value:
         raise ValueError("it has other fields")
     return reply

@@ -31,6 +31,7 @@ from ktdeval.stats.panel import ANNUALISED, benchmark_levels, benchmark_problem
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import PROVENANCES
+from ktdeval.typed import converted
 
 NOT_GIVEN = "no certificate was given"
 
@@ -90,7 +91,7 @@ def build_card(inputs: CardInputs) -> TradingCard:
 def _definition(metric: Metric, days_a_year: int) -> Definition:
     """Definition of a metric, with the days a year of the market in its formula."""
     try:
-        found = msgspec.convert(metric, Definition, from_attributes=True)
+        found = converted(metric, Definition, from_attributes=True)
     except msgspec.ValidationError as error:
         raise PluginError(f"metric {metric.name!r}: {error}") from error
     if metric.name not in ANNUALISED or days_a_year == TRADING_DAYS:

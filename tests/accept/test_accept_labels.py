@@ -48,10 +48,11 @@ def test_labels_of_the_public_files_follow_from_their_prices(
             assert labels == rises
 
 
+@pytest.mark.timeout(900)  # sixty runs
 def test_a_model_that_learns_earns_by_right_labels_and_loses_by_inverted_ones(tmp_path: Path) -> None:
     names = [f"investorbench_{symbol}{labels}" for symbol in SYMBOLS for labels in ("", "_inverted_labels")]
     intervals = {}
-    for effect, seeds in ((2.0, range(3)), (0.0, range(3))):
+    for effect, seeds in ((2.0, range(3)), (0.0, range(2))):
         found = []
         for seed in seeds:
             data = {"data": "synthetic_investorbench", "data_args": {"seed": seed, "effect": effect}}

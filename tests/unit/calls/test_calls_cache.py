@@ -114,7 +114,7 @@ def with_message(place: int, **changes: Any) -> ModelRequest:
 
 
 def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_does():
-    assert {field.name for field in fields(ModelRequest)} == set(OTHER_REQUESTS)
+    assert {field.name for field in fields(ModelRequest)} == {*OTHER_REQUESTS, "role"}
     assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, "timeout_s"}
     calls = (("c9", "quote", "{}"), ("c1", "quote", "[]"), ("c1", "quote", "{}", Opaque("p", "d")))
     requests = [
@@ -134,6 +134,7 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
     patient = replace(ASKED, params=replace(ASKED.params, timeout_s=9.0))
     turned = replace(ASKED, tools=(replace(TOOL, parameters={"properties": {"a": {}, "b": {}}, "type": "object"}),))
     assert request_key(Remote(), patient) == request_key(Remote(), turned) == keys[0]
+    assert request_key(Remote(), replace(ASKED, role="trader")) == keys[0]
     # When this must change, so must the version in the key: all replies kept before are then asked for anew.
     assert keys[0] == "30ea19fec79df513c2753a924d90544a8c61e2f1fba9b6f3d7c5d5e6c09fc015"
 

@@ -63,7 +63,7 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
             "'blinded_open_reserch'; did you mean 'blinded_open_re",
         ),
         (("--model", "builtin/momentum", "--tasks", "xyz*"), "no task, group or glob 'xyz*'; see `ktdeval tasks`"),
-        ((*MOMENTUM, "--agent", "raect"), "unknown agent 'raect'; did you mean 'react'?"),
+        ((*MOMENTUM, "--agent", "reac"), "unknown agent 'reac'; did you mean 'react'?"),
         ((*MOMENTUM, "--metrics", "sharp"), "unknown metric 'sharp'; did you mean 'sharpe'"),
         ((*MOMENTUM, "--runner", "locale"), "unknown runner 'locale'; did you mean 'local'?"),
         ((*MOMENTUM, "--windows", "W11"), "has no window 'W11'; did you mean 'W1"),

@@ -184,7 +184,6 @@ class TradingEpisode:
     """A trading episode; from step to step go its books and the agent's memory. Members as of `Episode`."""
 
     entry_type: type[Entry] = JournalEntry[StepRecord]
-    has_warm_up = True  #: whether the first step begins with the task's lessons, where it has any
 
     def __init__(self, spec: EpisodeSpec, parts: EpisodeParts) -> None:
         start, stop = window_rows(parts.snapshot.days, spec.span.first, spec.span.last)
@@ -196,6 +195,7 @@ class TradingEpisode:
         self._memory: JsonValue = None
         self._scene: Scene = parts.task.scene(spec, parts.snapshot)
         lens, scene = self._scene.lens, self._scene
+        self.has_warm_up = isinstance(scene, HasLessons)  #: whether the first step begins with the task's lessons
         form = scene.form if isinstance(scene, HasForm) else None
         self._session_parts = SessionParts(
             model=parts.model,

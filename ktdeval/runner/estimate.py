@@ -153,7 +153,8 @@ class _Estimator:
             steps_left.append(max(total - len(done), 0))
             fresh.append(not done)
         sizes = measure_cases(specs[0], task, self.factory)
-        before = call_foreign(measure_warm_up, f"task {task.name}: its warm-up can't be measured", specs[0], self.factory)
+        where = f"task {task.name}: its warm-up can't be measured"
+        before = call_foreign(measure_warm_up, where, specs[0], self.factory, sizes["low"])
         warm_up = assumed_rates(dict.fromkeys(CASES, before), self.limits)
         later = [pair for pair in zip(steps, transcript, strict=True) if pair[1].step or not before.requests]
         is_observed = len(later) >= LEAST_OBSERVED

@@ -23,7 +23,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market.calendar import window_rows
 from ktdeval.plugin_import import call_foreign
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
-from ktdeval.runner.execute import Episode, EpisodeFactory
+from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
@@ -154,7 +154,9 @@ def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviou
     research_calls = _research_calls(task, behaviour)
     first = MeasuringModel(behaviour, research_calls)
     whole = replace(spec, limit=None)
-    episode = _opened(opener, whole, first, has_warm_up=False)
+    episode = opener.open(whole, first)
+    if isinstance(episode, TradingEpisode):
+        episode.has_warm_up = False
     began = time.perf_counter()
     entry = episode.run_step(0)
     if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
@@ -169,26 +171,23 @@ def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviou
     return _size(model, entry, time.perf_counter() - began)
 
 
-def measure_warm_up(spec: EpisodeSpec, opener: EpisodeFactory) -> StepSize:
-    """Size of what comes before the first step of an episode: the lessons of its task, if it has some and its agent learns."""
-    sizes = []
-    for has_warm_up in (True, False):
-        model = MeasuringModel(LOW, 0)
-        episode = _opened(opener, spec, model, has_warm_up)
-        began = time.perf_counter()
-        sizes.append(_size(model, episode.run_step(0), time.perf_counter() - began))
-    whole, step = sizes
-    seconds = max(0.0, whole.seconds - step.seconds)
-    return StepSize(
-        whole.requests - step.requests, whole.prose_bytes - step.prose_bytes, max(0, whole.data_bytes - step.data_bytes), seconds, 0
-    )
-
-
-def _opened(opener: EpisodeFactory, spec: EpisodeSpec, model: MeasuringModel, has_warm_up: bool) -> Episode:
+def measure_warm_up(spec: EpisodeSpec, opener: EpisodeFactory, step: StepSize) -> StepSize:
+    """Size of what comes before the first step of an episode: the lessons of its task, if it has some and its agent learns. `step`
+    is the first step without them, as measured for `LOW`.
+    """
+    model = MeasuringModel(LOW, 0)
     episode = opener.open(spec, model)
-    if isinstance(episode, TradingEpisode):
-        episode.has_warm_up = has_warm_up
-    return episode
+    if not isinstance(episode, TradingEpisode) or not episode.has_warm_up:
+        return StepSize(0, 0, 0, 0.0, 0)
+    began = time.perf_counter()
+    whole = _size(model, episode.run_step(0), time.perf_counter() - began)
+    return StepSize(
+        whole.requests - step.requests,
+        whole.prose_bytes - step.prose_bytes,
+        max(0, whole.data_bytes - step.data_bytes),
+        max(0.0, whole.seconds - step.seconds),
+        0,
+    )
 
 
 def _research_calls(task: Any, behaviour: Behaviour) -> int:

@@ -28,7 +28,13 @@ from ktdeval.harness.messages import (
     Usage as Usage,
 )
 from ktdeval.harness.phases import decide_in_phases as decide_in_phases, research as research
-from ktdeval.harness.reading import json_object as json_object, shown_state as shown_state, table_rows as table_rows
+from ktdeval.harness.reading import (
+    as_object as as_object,
+    json_object as json_object,
+    rows_by_asset as rows_by_asset,
+    shown_state as shown_state,
+    table_rows as table_rows,
+)
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.stance import (
     HoldRule as HoldRule,

@@ -23,6 +23,11 @@ def json_object(text: str) -> Mapping[str, Any]:
         value = loads_strict(text)
     except ValueError:
         return {}
+    return as_object(value)
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """Return a JSON value that is an object; empty for any other."""
     return value if isinstance(value, dict) else {}
 
 
@@ -30,3 +35,8 @@ def table_rows(value: Any) -> list[Mapping[str, Any]]:
     """Return the rows of a table as mappings; none where `value` is no table."""
     is_table = isinstance(value, Mapping) and {"columns", "rows"} <= value.keys()
     return [dict(zip(value["columns"], row, strict=True)) for row in value["rows"]] if is_table else []
+
+
+def rows_by_asset(value: Any) -> dict[str, Mapping[str, Any]]:
+    """Return the rows of a table of assets by their labels, in its order; rows without one are left out."""
+    return {str(row["stock_id"]): row for row in table_rows(value) if "stock_id" in row}

@@ -45,21 +45,23 @@ class RecordedModel:
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
         """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError: there is no further one."""
-        if not self.exchanges:
-            raise StoreError("the agent asks the model once more than the transcript has replies")
-        exchange = self.exchanges.popleft()
-        if "error" in exchange:
-            raise ModelError(str(exchange["error"]), "recorded")
+        exchange = _next(self.exchanges, "the agent asks the model once more than the transcript has replies")
         return build(Reply, exchange.get("reply", {}), "reply")
 
     def recorded_vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
         """Return the next recorded vectors; errors as of `reply`."""
-        if not self.embedded:
-            raise StoreError("the agent asks for vectors once more than the transcript has them")
-        record = self.embedded.popleft()
-        if "error" in record:
-            raise ModelError(str(record["error"]), "recorded")
+        record = _next(self.embedded, "the agent asks for vectors once more than the transcript has them")
         return list(map(str, record.get("vectors", ())))
+
+
+def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str, JsonValue]:
+    """Take the next recorded call. Raises ModelError: it failed; StoreError, which says what is `missing`: there is none."""
+    if not records:
+        raise StoreError(missing)
+    record = records.popleft()
+    if "error" in record:
+        raise ModelError(str(record["error"]), "recorded")
+    return record
 
 
 def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]) -> Iterator[Entry]:

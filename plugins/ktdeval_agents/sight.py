@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ktdeval.harness import Observation, shown_state, table_rows
+from ktdeval.harness import Observation, as_object, rows_by_asset, shown_state, table_rows
 
 _PRICES = ("close", "close_cny", "last_close", "last_close_cny")
 _NAVS = ("nav", "nav_cny")
@@ -32,9 +32,9 @@ class Sight:
     def of(cls, observation: Observation) -> Sight:
         """Read the JSON block of a prompt; in a task without one there is nothing to see."""
         state = shown_state(observation.user)
-        candidates, positions = _by_asset(state.get("candidates")), _by_asset(state.get("positions"))
+        candidates, positions = rows_by_asset(state.get("candidates")), rows_by_asset(state.get("positions"))
         rows = {asset: {**positions.get(asset, {}), **candidates.get(asset, {})} for asset in (*candidates, *positions)}
-        account, limits = _mapping(state.get("account")), _mapping(state.get("constraints"))
+        account, limits = as_object(state.get("account")), as_object(state.get("constraints"))
         prices = {asset: price for asset, row in rows.items() if (price := first_number(row, _PRICES)) is not None}
         if (nav := first_number(account, _NAVS)) is not None:
             prices[ACCOUNT] = nav
@@ -63,11 +63,3 @@ def first_number(row: Mapping[str, Any], names: Sequence[str]) -> float | None:
     """Return the first of the fields that holds a finite number; None where none does."""
     found = (one for name in names if isinstance(one := row.get(name), int | float) and not isinstance(one, bool))
     return next((float(one) for one in found if abs(one) < sys.float_info.max), None)
-
-
-def _by_asset(value: Any) -> dict[str, Mapping[str, Any]]:
-    return {str(row["stock_id"]): row for row in table_rows(value) if "stock_id" in row}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

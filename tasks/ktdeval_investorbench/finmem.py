@@ -19,7 +19,9 @@ from ktdeval.harness import (
     ModelRequest,
     Observation,
     StepSession,
+    as_object,
     decide_in_phases,
+    rows_by_asset,
     shown_state,
     table_rows,
 )
@@ -76,14 +78,13 @@ class Sight:
     def of(cls, text: str, day: str) -> Sight:
         """Read the JSON block of a prompt; `day` names a day that it does not name."""
         state = shown_state(text)
-        account = _mapping(state.get("account"))
-        rows = {str(row["stock_id"]): row for row in table_rows(state.get("candidates")) if "stock_id" in row}
+        account = as_object(state.get("account"))
         return cls(
             day=str(state.get("day", day)),
             nav=_number(account.get("nav", account.get("nav_cny"))),
-            changes={asset: _number(row.get("return_1d_pct")) for asset, row in rows.items()},
+            changes={asset: _number(row.get("return_1d_pct")) for asset, row in rows_by_asset(state.get("candidates")).items()},
             documents=tuple(table_rows(state.get("news"))),
-            outcomes={str(row["stock_id"]): row for row in table_rows(state.get("outcomes")) if "stock_id" in row},
+            outcomes=rows_by_asset(state.get("outcomes")),
         )
 
     @property
@@ -123,7 +124,7 @@ class FinmemAgent:
         self._observe(state, sight, remembered, session)
         state.memory, state.step = remembered.to_json(), observation.step - 1  # should the model call fail, this step is aged next
         session.keep(to_plain(state))
-        recalled = remembered.recall(self._words["query"].format(assets=self._assets(sight)))
+        recalled = self._recall(sight, remembered)
         messages = [
             Message("system", f"{self._words[self._profile]}\n\n{observation.system}"),
             Message("user", f"{self._prompt(state, recalled)}\n\n{observation.user}"),
@@ -147,7 +148,7 @@ class FinmemAgent:
             value *= sight.growth_along(before)
             before = sight
             self._observe(state, sight, remembered, session)
-            recalled = remembered.recall(self._words["query"].format(assets=self._assets(sight)))
+            recalled = self._recall(sight, remembered)
             shown = Message("user", f"{self._prompt(state, recalled)}\n\n{lesson.text}\n{self._words['explain']}")
             try:
                 reason = session.ask(ModelRequest((Message("system", self._words[self._profile]), shown))).content
@@ -242,8 +243,9 @@ class FinmemAgent:
         fields = {name: str(document.get(name) or "") for name in ("day", "kind", "title", "text")}
         return self._line(self._words["document"].format(**fields))
 
-    def _assets(self, sight: Sight) -> str:
-        return ", ".join([*sight.changes][:_MOST_NAMED]) or str(self._words["anything"])
+    def _recall(self, sight: Sight, remembered: LayeredMemory) -> dict[Layer, list[Memory]]:
+        assets = ", ".join([*sight.changes][:_MOST_NAMED]) or self._words["anything"]
+        return remembered.recall(self._words["query"].format(assets=assets))
 
     def _line(self, text: str) -> str:
         """One line without a fence, so that no memory can be taken for the state of the day."""
@@ -262,10 +264,6 @@ def _cut(text: str, characters: int) -> str:
 
 def _log_return(change_pct: float | None) -> float | None:
     return None if change_pct is None or change_pct <= -100 else math.log1p(change_pct / 100)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _number(value: Any) -> float | None:

@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
+from chromium import CHROMIUM, FLAGS, needs_browser
 from report_page import check_page
 from run_support import ktdeval, store_market
 
 pytest.importorskip("matplotlib")
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--virtual-time-budget=20000",
-)  # fmt: skip
-
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium")
+pytestmark = needs_browser
 
 # The page stands in a frame as wide as the screen that is meant: what asks for the width asks the frame's.
 PROBE = """<!doctype html><body><iframe width="{width}" height="800" srcdoc="{page}"></iframe><script>
@@ -66,7 +61,7 @@ def look(page: str, folder: Path, width: int, dark: bool) -> dict[str, Any]:
     probe.write_text(PROBE.format(width=width, page=html.escape(page)))
     scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
     window = (f"--user-data-dir={folder / 'profile'}", "--window-size=1400,900", "--dump-dom", str(probe))
-    command = [str(CHROMIUM), *FLAGS, scheme, *window]
+    command = [str(CHROMIUM), *FLAGS, "--headless", "--virtual-time-budget=20000", scheme, *window]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     match = re.search(r"FOUND(\{.*\})FOUND", done.stdout, re.S)
     assert match, done.stdout[:300] + done.stderr[-600:]

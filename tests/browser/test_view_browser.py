@@ -15,17 +15,18 @@ pytest.importorskip("aiohttp")
 
 from msgspec.structs import replace
 
+from chromium import needs_browser
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
 from ktdeval_view.pages import Surroundings, make_episode_page
 from ktdeval_view.records import EpisodeRecords, read_episode
 from run_support import DAYS_IN_WINDOW
-from view_browser import CHROMIUM, Browser, Tab
+from view_browser import Browser, Tab
 from view_page import KEY, SECRETS, days_of, head_of, make_desk, pages
 from view_plugin import CUT, FAILING, INJECTING, MARKUP, MUDDLED, NAMING, TELLING
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium")
+pytestmark = needs_browser
 
 LONG = 548
 

@@ -11,15 +11,16 @@ import pytest
 
 pytest.importorskip("aiohttp")
 
+from chromium import needs_browser
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
 from ktdeval_view.pages import Surroundings, make_episode_page
 from ktdeval_view.records import read_episode
 from run_support import ktdeval
-from view_browser import CHROMIUM, Browser, Tab
+from view_browser import Browser, Tab
 from view_plugin import MARKUP
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium")
+pytestmark = needs_browser
 
 KEY = "stub-secret-key-c0ffee0123"
 

@@ -9,12 +9,13 @@ import pytest
 
 pytest.importorskip("aiohttp")
 
+from chromium import needs_browser
 from ktdeval.cli.main import main
 from paths import SUPPORT
-from view_browser import CHROMIUM, Browser, Tab
+from view_browser import Browser, Tab
 from view_page import pages
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium")
+pytestmark = needs_browser
 
 PLUGIN, TASK = str(SUPPORT / "qfinzero_suite_plugin.py"), "small_qfinzero_planning"
 

@@ -14,6 +14,7 @@ import pytest
 
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
+from local_server import running
 from stub_neutral import KEY
 
 LOOK = ToolSpec("get_snapshot", "One stock.", {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]})
@@ -82,11 +83,5 @@ def prepared(*answers: Prepared) -> Iterator[PreparedServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     asked = PreparedServer(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with running(server):
         yield asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

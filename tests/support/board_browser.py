@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import json
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,23 +22,17 @@ from typing import Any
 import pytest
 
 from board_forge import forge_board
+from chromium import CHROMIUM, DRAWS, FLAGS, needs_browser as needs_browser
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import data_file
+from local_server import running
 from site_data import read_data_file
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 PAGES = ("index.html", "task.html", "market.html", "history.html", "about.html")
 """Pages that show something without being told what."""
 
 _READY = "document.getElementById('content')?.childElementCount && !document.getElementById('content').hasAttribute('aria-busy')"
-_DRAWS = "() => new Promise(done => { requestAnimationFrame(() => done(true)); setTimeout(() => done(false), 5000); })"
 _SERIOUS = ("serious", "critical")
-
-needs_browser = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium")
 
 
 class Reader:
@@ -90,14 +83,8 @@ class Reader:
 def serving(folder: Path) -> Iterator[str]:
     """The address of a plain static server of a folder, as a host of pages would be."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_QuietHandler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with running(server):
         yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
@@ -145,12 +132,9 @@ def wait_until(tab: Any, condition: str) -> None:
 
 
 def keep_drawing(tab: Any) -> None:
-    """Load a page again that gets no frames: a browser without a screen now and then leaves a new page without any for good.
-
-    Such a page can't be photographed either, and no script can wake it. What a page shows is in its address, so nothing is lost.
-    """
+    """Load a page again that gets no frames (`DRAWS`). What a page shows is in its address, so nothing is lost."""
     deadline = time.monotonic() + 240
-    while not tab.evaluate(_DRAWS):
+    while not tab.evaluate(f"() => {DRAWS}"):
         assert time.monotonic() < deadline, "the browser draws no frame"
         tab.reload()
         wait_until(tab, _READY)

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ktdeval_investorbench.embedding import HashingEmbedder
+from local_server import running
 
 
 @dataclass
@@ -49,10 +50,5 @@ def embedding_server() -> Iterator[EmbeddingServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     asked = EmbeddingServer(f"http://127.0.0.1:{server.server_port}/v1")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with running(server):
         yield asked
-    finally:
-        server.shutdown()
-        server.server_close()

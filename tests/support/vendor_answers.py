@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from local_server import running
+
 FIRST, LAST = "2024-01-25", "2024-02-06"
 DAYS = (
     "2024-01-25",
@@ -221,11 +223,5 @@ class VendorHandler(BaseHTTPRequestHandler):
 def vendor_server() -> Iterator[VendorServer]:
     """Run a local Tushare Pro."""
     server = VendorServer()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with running(server):
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

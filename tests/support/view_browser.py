@@ -15,15 +15,10 @@ from typing import Any, TypeVar
 
 import aiohttp
 
+from chromium import CHROMIUM, DRAWS, FLAGS
+
 T = TypeVar("T")
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--remote-debugging-port=0",
-)  # fmt: skip
-
-_DRAWS = "new Promise(done => { requestAnimationFrame(() => done(true)); setTimeout(() => done(false), 5000); })"
 _SPECIAL_KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35, "Escape": 27, "Tab": 9}
 
 
@@ -39,7 +34,7 @@ class Browser:
 
     def __enter__(self) -> Browser:
         profile = self._folder / "profile"
-        command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        command = [str(CHROMIUM), *FLAGS, "--headless", "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         port_file = profile / "DevToolsActivePort"
         deadline = time.monotonic() + 240
@@ -103,7 +98,7 @@ class Browser:
         tab.ask("Emulation.setEmulatedMedia", features=[scheme])
         tab.ask("Page.navigate", url=address)
         tab.wait_for("document.readyState === 'complete'")
-        if not tab.value(_DRAWS):  # a browser without a screen now and then leaves a new page without frames for good
+        if not tab.value(DRAWS):
             assert attempts > 1, "the browser draws no frame"
             self.ask("Target.closeTarget", targetId=target)
             return self.open(address, width, height, dark, attempts - 1)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import hashlib
+import itertools
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -46,6 +49,21 @@ def pytest_collection_finish() -> None:
     """Let the collector of cycles pass over what stays for the whole session, which it would walk over hundreds of times."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _drawn_keys_are_the_same_each_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the runs of a test the same mask keys each time, each run its own; the profile `search` draws others.
+
+    Traders draw from the key of their run: what a test meets would be an accident of the day."""
+    if request.config.getoption("hypothesis_profile") == "search":
+        return
+    number = itertools.count()
+
+    def token_hex(nbytes: int = 32) -> str:
+        return hashlib.shake_256(f"{request.node.nodeid} {next(number)}".encode()).hexdigest(nbytes)
+
+    monkeypatch.setattr(secrets, "token_hex", token_hex)
 
 
 @pytest.fixture(autouse=True)

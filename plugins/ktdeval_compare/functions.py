@@ -17,6 +17,7 @@ from ktdeval_compare.entrants import Row, load_entrants
 from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.paper_tables import paper_frame
+from ktdeval_compare.variance import Options as VarianceOptions, study
 
 
 class Tables(Mapping[str, Any]):
@@ -40,10 +41,18 @@ class Tables(Mapping[str, Any]):
         return self._text
 
 
-def compare(*runs: Any, **options: Any) -> Tables:
+def compare(*runs: Any, factors: str | Iterable[str] = (), table: str | Path | None = None, **options: Any) -> Tables:
     """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns; `options`: `metrics`, `unit`
-    ("window" or "episode"), `alpha`, `common`, `against_first`, `seed`, `draws`. Raises KtdevalError: they can't be compared.
+    ("window" or "episode"), `alpha`, `common`, `against_first`, `seed`, `draws`. With `factors`, such as "agent,model": the shares
+    of one metric's variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`. `table`: a CSV
+    file of runs, or "ama-1", in place of `runs`. Raises KtdevalError: they can't be compared, or are no complete crossing.
     """
+    if factors:
+        named = tuple(factors.split(",") if isinstance(factors, str) else factors)
+        settings = build(VarianceOptions, {**_listed(options), "factors": named}, "compare")
+        return Tables(*study(_paths(runs) if runs else (), None if table is None else str(table), settings))
+    if table is not None:
+        raise UsageError("table goes with factors")
     return Tables(*commands.compared(_paths(runs), build(CompareOptions, _listed(options), "compare")))
 
 

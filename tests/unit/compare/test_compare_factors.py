@@ -16,6 +16,8 @@ import statsmodels.formula.api as formulas
 
 from compare_cards import make_card, save_card, save_run
 from ktdeval.cli.main import main
+from ktdeval.errors import KtdevalError
+from ktdeval_compare.functions import compare
 from ktdeval_compare.observations import TABLES
 from ktdeval_compare.shares import (
     RESIDUAL,
@@ -192,6 +194,41 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path:
     wide = json.loads(call("--factor", "agent,model,window,seed", *runs, "--json")[1])
     assert wide["levels"] == [3, 2, 2, 2]
     assert call("--factor", "agent,model", *runs)[0] == 0
+
+
+def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_path: Path, call: Call) -> None:
+    runs = [*saved(tmp_path / "tsla", config={"name": "tsla"}), *saved(tmp_path / "btc", config={"name": "btc"})]
+    words = ("agent,model,asset,seed", "total_return")
+    code, out, err = call("--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1", "--json")
+    assert (code, err) == (0, "")
+    found = compare(runs, factors=words[0].split(","), metrics=words[1], alpha=0.1)
+    assert found.report == json.loads(out)
+    assert (found["levels"], found["replicates"]) == ([3, 2, 2, 2], 1)
+    assert {"asset", "seed", "agent x seed", "residual"} <= set(found["shares"]["source"])
+    assert found["shares"]["share"].sum() == pytest.approx(1)
+    # By hand: the share of the asset, from the means of its two levels.
+    cards = [json.loads(path.read_text())["episodes"] for run in runs for path in run.glob("cards/*.json")]
+    values = np.array([np.mean([one["metrics"]["total_return"]["value"] for one in episodes if one["seed"] == seed])
+                       for episodes in cards for seed in (0, 1)]).reshape(2, -1)  # fmt: skip
+    by_hand = 12 * ((values.mean(axis=1) - values.mean()) ** 2).sum() / ((values - values.mean()) ** 2).sum()
+    assert found["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
+    assert str(compare(table="ama-1", factors="agent,asset")) == call("--factor", "agent,asset", "--table", "ama-1")[1].rstrip("\n")
+    one_seed = saved(tmp_path / "eth", seeds=1, config={"name": "eth"})
+    for given, options, expected in (
+        ((*runs, *one_seed), {"factors": words[0]}, "no run of direct × house/one × eth × 1; a split needs every combination"),
+        ((*runs, *one_seed), {"factors": "agent,model,asset"}, "other seeds or windows of direct × house/one × eth"),
+        (runs[1:], {"factors": words[0]}, "no run of direct × house/one × tsla × 0"),
+        (runs[:6], {"factors": words[0]}, "factor asset has one level"),
+        (runs, {"factors": "agent,colour"}, "no factor 'colour'"),
+        (runs, {"factors": "agent,model", "against_first": True}, "unknown field 'against_first'"),
+        (runs, {"factors": "agent,model", "table": "ama-1"}, "either cards of runs or --table"),
+        (runs, {"table": "ama-1"}, "table goes with factors"),
+        ((), {"factors": "agent,model"}, "either cards of runs or --table"),
+    ):
+        with pytest.raises(KtdevalError) as refused:
+            compare(*given, **options)
+        assert expected in str(refused.value), (options, refused.value)
+        assert "\n" not in str(refused.value)
 
 
 def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, call: Call) -> None:

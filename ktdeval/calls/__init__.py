@@ -1,4 +1,4 @@
-"""Public names of model calls: errors of HTTP as typed errors, and which of them are tried again. Listed in `__init__.pyi`."""
+"""Public names of model calls: addresses, errors of HTTP as typed errors, and which are tried again. Listed in `__init__.pyi`."""
 
 from ktdeval.lazy import lazy_exports
 

@@ -1,5 +1,6 @@
-"""Public names of model calls: errors of HTTP as typed errors, and which of them are tried again."""
+"""Public names of model calls: addresses, errors of HTTP as typed errors, and which of them are tried again."""
 
+from ktdeval.calls.address import check_base_url as check_base_url
 from ktdeval.calls.http_errors import (
     Caller as Caller,
     ContentFiltered as ContentFiltered,

@@ -26,7 +26,9 @@ _ENCODING = threading.Lock()  # episodes run in threads, and tokenizers take one
 
 
 def make_embedder(params: FinmemParams) -> Embedder | RemoteEmbedding:
-    """Return the embedder of the agent's arguments, or the server to make one with in each step. Raises UsageError."""
+    """Return the embedder of the agent's arguments, or the server to make one with in each step. Raises UsageError;
+    ConfigError: an address is not usable.
+    """
     kind, _, name = params.embedding.partition(":")
     is_remote = bool(params.embedding_url or params.embedding_floats)
     if kind == "openai" and name and not params.weights:

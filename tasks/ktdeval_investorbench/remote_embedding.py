@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import time
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,14 +16,13 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import numpy as np
 
-from ktdeval.calls import Caller, RetryPolicy, bad_response, http_error, json_reply, network_error
-from ktdeval.errors import ModelError, ProviderError, UsageError
+from ktdeval.calls import Caller, RetryPolicy, bad_response, check_base_url, http_error, json_reply, network_error
+from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import StepSession
 from ktdeval.jsonio import dumps_canonical, sha256_hex
 from ktdeval_investorbench.embedding import CACHED, Vectors, unit
 from ktdeval_investorbench.params import FinmemParams
 
-_ADDRESS = re.compile(r"https?://[A-Za-z0-9._\[\]:-]+(/[A-Za-z0-9._~/-]*)?")
 _TIMEOUT_S, _MOST_BYTES = 60.0, 16 << 20
 _RETRIES = RetryPolicy(max_retries=6, max_wait_s=120.0)
 
@@ -37,15 +35,13 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 class RemoteEmbedding:
-    """A model of a server that speaks `POST /embeddings`. Raises UsageError: the address or a name is not usable."""
+    """A model of a server that speaks `POST /embeddings`. Raises ConfigError: the address is not usable."""
 
     def __init__(self, params: FinmemParams) -> None:
         self._model, self._floats = params.embedding.partition(":")[2], params.embedding_floats
-        self._url = (params.embedding_url or "https://api.openai.com/v1").rstrip("/")
+        self._url = check_base_url(params.embedding_url or "https://api.openai.com/v1", "embedding_url")
         self._needs_key = not params.embedding_url
         self._variable = "OPENAI_API_KEY" if self._needs_key else "OPENAI_COMPATIBLE_API_KEY"
-        if not _ADDRESS.fullmatch(self._url):
-            raise UsageError("embedding_url: give a bare http or https address, such as http://localhost:8000/v1")
 
     def ask(self, texts: Sequence[str]) -> list[str]:
         """Return the vector of each text as base64 of little-endian float32. Raises ModelError after retries; ProviderError."""

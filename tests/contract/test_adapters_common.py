@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.calls.address import check_base_url
 from ktdeval.calls.http_errors import Caller, ContentFiltered, Refusal, error_of, one_line, read_refusal, refusal_of, retry_after_s
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
@@ -21,7 +22,6 @@ from ktdeval.registry import load_plugins
 from ktdeval_models.remote.base import find_key, missing_key
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteParams
-from ktdeval_models.remote.transport import check_base_url
 from stub_faults import BROKEN, REFUSALS
 from stub_provider import KEY, FaultPlan, running_stub
 

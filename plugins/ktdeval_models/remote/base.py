@@ -14,13 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, get_args
 
-from ktdeval.calls import Caller, ContentFiltered, Refusal, bad_response, error_of, json_reply, refusal_of
+from ktdeval.calls import Caller, ContentFiltered, Refusal, bad_response, check_base_url, error_of, json_reply, refusal_of
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import MAX_TOKEN_COUNT, FinishReason, ModelRequest, Reply, ToolCall, ToolProtocol, Usage
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.yamlio import load_yaml
 from ktdeval_models.remote.params import RemoteParams
-from ktdeval_models.remote.transport import Transport, check_base_url
+from ktdeval_models.remote.transport import Transport
 
 T = TypeVar("T")
 

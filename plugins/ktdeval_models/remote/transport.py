@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from ktdeval.calls import Caller, bad_response, network_error, one_line
-from ktdeval.errors import ConfigError
+from ktdeval.calls import Caller, bad_response, network_error
 from ktdeval.jsonio import JsonValue
 
 MAX_REPLY_BYTES = 16 << 20  #: A body of more bytes, as sent or unpacked, is refused; no real reply comes near
@@ -37,23 +36,6 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     content: bytes
-
-
-def check_base_url(url: str) -> str:
-    """Return a base URL as it may be used, shown and recorded, without a final slash. Raises ConfigError: it is no http or https
-    address, or holds a user, a password, a query or a fragment. What it holds is not shown.
-    """
-    example = "such as http://localhost:8000/v1"
-    try:
-        parts = urlsplit(url)
-        port_is_sound = parts.port is None or parts.port > 0
-    except ValueError:
-        raise ConfigError(f"--base-url is no address; give one {example}") from None
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ConfigError(f"--base-url holds a user, password, query or fragment; give the bare address, {example}")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_sound or any(sign.isspace() for sign in url):
-        raise ConfigError(f"--base-url must be an http or https address, {example}, was {one_line(url)!r}")
-    return url.rstrip("/")
 
 
 class Transport:

@@ -15,7 +15,7 @@ import pytest
 from adapter_server import Prepared, prepared
 from embedding_server import EmbeddingServer, embedding_server
 from ktdeval import evaluate
-from ktdeval.errors import KtdevalError, ModelError, ProviderError, UsageError
+from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.jsonio import sha256_hex
 from ktdeval.runner import pack_lines
 from ktdeval.runner.journal import unpack_lines
@@ -91,15 +91,15 @@ def test_no_server_and_no_key_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        ({"embedding": "openai:x", "embedding_url": "ftp://a"}, "embedding_url: give a bare http"),
-        ({"embedding": "openai:x", "embedding_url": "http://u:secret@a"}, "embedding_url: give a bare http"),
+        ({"embedding": "openai:x", "embedding_url": "ftp://a"}, "embedding_url must be an http or https address"),
+        ({"embedding": "openai:x", "embedding_url": "http://u:secret@a"}, "embedding_url holds a user, password"),
         ({"embedding": "openai:"}, "give hashing"),
         ({"embedding": "openai:x", "weights": "a"}, "give hashing"),
         ({"embedding_url": "http://a"}, "give hashing"),
     ],
 )
 def test_parameters_that_are_not_usable_are_refused(args: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told) as caught:
+    with pytest.raises((ConfigError, UsageError), match=told) as caught:
         make_embedder(FinmemParams(**args))
     assert KEY not in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -36,6 +36,15 @@ from ktdeval.harness.reading import (
     table_rows as table_rows,
 )
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
+from ktdeval.harness.signals import (
+    SIGNAL_FORM as SIGNAL_FORM,
+    SIGNALS as SIGNALS,
+    Signal as Signal,
+    StepSignals as StepSignals,
+    last_object as last_object,
+    read_signals as read_signals,
+    step_signals as step_signals,
+)
 from ktdeval.harness.stance import (
     HoldRule as HoldRule,
     Rebuild as Rebuild,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.harness import json_object
+from ktdeval.harness import last_object
 from ktdeval.yamlio import load_yaml
 from ktdeval_agents.sight import Sight, first_number
 
 Floats = npt.NDArray[np.float64]
-_OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 def technical_figures(sight: Sight) -> str:
@@ -76,9 +74,7 @@ def position_ratios(sight: Sight) -> tuple[float, ...]:
 
 def read_ratios(text: str, sight: Sight) -> dict[str, float]:
     """Return the position ratio of each asset shown that the last JSON object of a text gives one, the nearest on the grid."""
-    objects = _OBJECT.findall(text)
-    given = json_object(objects[-1]) if objects else {}
-    grid = position_ratios(sight)
+    given, grid = last_object(text), position_ratios(sight)
     wanted = {asset: first_number(given, (asset,)) for asset in sight.rows}
     return {asset: min(grid, key=lambda step: abs(step - ratio)) for asset, ratio in wanted.items() if ratio is not None}
 

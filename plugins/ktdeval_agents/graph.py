@@ -25,7 +25,8 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     says: str  #: its instructions; `{ratios}` stands for the position ratios on offer
     reads: tuple[str, ...] = ("task", "state")  #: of `SOURCES` and the names of earlier roles and computed figures
     tools: int = 0  #: most research calls that it may make, in modes with tools
-    gives: Literal["text", "ratios"] = "text"  #: `ratios`: a position ratio for each asset, kept on its grid
+    #: `signals`: Bullish, Bearish or Neutral for each asset, by name; `ratios`: a position ratio for each, on its grid
+    gives: Literal["text", "signals", "ratios"] = "text"
 
 
 class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.harness import (
+    SIGNAL_FORM,
     Decision,
     Lesson,
     Message,
@@ -22,6 +23,7 @@ from ktdeval.harness import (
     ToolResult,
     ToolSpec,
     decide_in_phases,
+    read_signals,
     research,
 )
 from ktdeval.jsonio import JsonValue
@@ -189,6 +191,8 @@ class TeamAgent:
         if not text:
             meeting.session.count_failure("empty_reply")
             return NO_ANSWER
+        if role.gives == "signals" and meeting.sight.rows and not read_signals(text, meeting.sight.rows):
+            meeting.session.count_failure("no_signal")
         if role.gives == "ratios":
             text = f"{text}\n\n{self._ratios(text, meeting)}"
         return _unfenced(text)
@@ -207,6 +211,8 @@ class TeamAgent:
         role, words, is_last = self._team.roles[name], self._words, name == self._team.last
         says = role.says.strip().replace("{ratios}", ", ".join(f"{ratio:g}" for ratio in position_ratios(meeting.sight)))
         system = [self._team.preamble.strip(), says]
+        if role.gives == "signals":
+            system.append(words["signals"].format(form=SIGNAL_FORM))
         if is_last or "task" in role.reads:
             system += [words["last" if is_last else "task"], meeting.observation.system]
         parts = [_section(words["memory"], meeting.remembered)] if "memory" in role.reads and meeting.remembered else []

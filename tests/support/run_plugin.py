@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from ktdeval.contracts import Event, StepFinished
 from ktdeval.fields import option
-from ktdeval.harness import ModelRequest, Reply, Usage
+from ktdeval.harness import SIGNAL_FORM, SIGNALS, ModelRequest, Reply, Usage
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.market import MarketSnapshot
 from ktdeval.stats import MetricValue, RuleSet
@@ -96,8 +96,10 @@ class Member:
         if request.tools:
             return replace(reply, usage=usage)
         labels = re.findall(r"asset_\d+", request.messages[-1].content)[:2]
-        ratios = json.dumps(dict.fromkeys(labels, 0.1))
-        said = f"This is 600519.SH on 2024-03-05, or TSLA. I ask the technical analyst and the macro analyst. {ratios}"
+        given: dict[str, float | str] = dict.fromkeys(labels, 0.1)
+        if SIGNAL_FORM in request.messages[0].content:
+            given = {label: SIGNALS[zlib.crc32(f"{label}{request.params.seed}".encode()) % 3] for label in (*labels, "OTHERS")}
+        said = f"This is 600519.SH on 2024-03-05, or TSLA. I ask the technical analyst and the macro analyst. {json.dumps(given)}"
         return Reply(said if request.params.seed % 5 else "", usage=usage)
 
 

@@ -18,6 +18,8 @@ const FAILURES = {
   tool_budget: "a research call beyond the step's budget",
   no_submission: "a reply without a submission",
   empty_reply: "an empty reply",
+  no_signal: "an analyst's answer without a readable signal",
+  no_ratio: "an answer of risk control without position ratios",
   truncated: "a reply cut off at the longest length",
   refusal: "a refusal",
   content_filter: "a reply stopped by the content filter",

@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError, ModelError, StoreError
-from ktdeval.harness import Message, ModelRequest, Observation, Reply, Submission, ToolCall, ToolResult, ToolSpec, shown_state
+from ktdeval.harness import (
+    SIGNAL_FORM,
+    Message,
+    ModelRequest,
+    Observation,
+    Reply,
+    Submission,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    shown_state,
+)
 from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
 from ktdeval_agents import TEAMS
@@ -186,11 +197,22 @@ def test_risk_control_is_told_its_grid_and_kept_on_it() -> None:
     system = next(request.messages[0].content for role, request in session.asked if role == "risk_control")
     assert "Choose among these ratios: 0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4. " in system
     assert "Position ratios on the grid: asset_0 0.15, asset_1 0.4, asset_2 0." in session.shown("portfolio_manager")
-    assert session.failures == []
+    assert "no_ratio" not in session.failures
     silent = Session()
     decide(make_team("deepfund"), silent, assets=five)
-    assert silent.failures == ["no_ratio"]
+    assert silent.failures == [*["no_signal"] * 6, "no_ratio"]
     assert "(no position ratio could be read from this)" in silent.shown("portfolio_manager")
+
+
+def test_analysts_are_asked_for_signals_and_an_answer_without_one_is_counted() -> None:
+    session = Session({"planner": "The technical analyst and the macro analyst.", "macro_analyst": '{"OTHERS": "bearish"}'})
+    decide(make_team("deepfund"), session)
+    asked = [role for role, request in session.asked if SIGNAL_FORM in request.messages[0].content]
+    assert asked == ["technical_analyst", "macro_analyst"]
+    assert session.failures == ["no_signal", "no_ratio"]
+    fund = Session()
+    decide(make_team("hedge_fund"), fund)
+    assert sum(SIGNAL_FORM in request.messages[0].content for _, request in fund.asked) == len(fund.asked) - 1 == 16
 
 
 # -- memory

@@ -1,0 +1,77 @@
+"""Signals of a team's analysts on the assets shown: how a role is asked for them, and how they are found in a transcript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ktdeval.harness.reading import as_object, json_object, rows_by_asset, shown_state
+from ktdeval.harness.session import TranscriptEntry
+
+Signal = Literal["Bullish", "Bearish", "Neutral"]
+SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")
+OTHERS = "OTHERS"  #: Label that stands for all assets that an answer does not name
+SIGNAL_FORM = f'{{"LABEL": "Bullish", "{OTHERS}": "Neutral"}}'
+"""Example of the form of an answer. A role whose instructions hold it is asked for signals: it is an analyst."""
+_OBJECT = re.compile(r"\{[^{}]*\}")
+
+
+def last_object(text: str) -> Mapping[str, Any]:
+    """Return the last flat JSON object that stands in a text; empty where it has none, or where that is no JSON."""
+    objects = _OBJECT.findall(text)
+    return json_object(objects[-1]) if objects else {}
+
+
+def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
+    """Return the signal of each asset (label) that the last JSON object of an answer gives one, by its label or as one of `OTHERS`.
+
+    Case does not matter; an asset named with anything else than one of `SIGNALS` has none.
+    """
+    given = last_object(text)
+    known = {name.lower(): name for name in SIGNALS}
+    read = {asset: known.get(str(given.get(asset, given.get(OTHERS))).strip().lower()) for asset in assets}
+    return {asset: signal for asset, signal in read.items() if signal is not None}
+
+
+@dataclass(frozen=True)
+class StepSignals:
+    """Signals of one step, as later roles read them."""
+
+    held: Mapping[str, float]  #: shares before the step by label, of every asset shown (candidates and positions)
+    answers: Mapping[str, Mapping[str, Signal]]  #: analyst that was asked -> label -> signal, where it could be read
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """Labels of the assets shown. Each analyst that was asked owes a signal on each."""
+        return tuple(self.held)
+
+
+def step_signals(talk: TranscriptEntry) -> StepSignals:
+    """Find the signals in the transcript of a step: of an analyst's calls, the last one is its answer; a failed call has none."""
+    held: dict[str, float] = {}
+    replies: dict[str, str] = {}
+    messages: list[Any] = []
+    for exchange in talk.exchanges:
+        messages = [*messages[: exchange["kept"]], *exchange["sent"]]
+        held = held or _held(messages)
+        if "role" in exchange and messages and SIGNAL_FORM in messages[0]["content"]:
+            replies[exchange["role"]] = str(as_object(exchange.get("reply")).get("content", ""))
+    return StepSignals(held, {role: read_signals(text, held) for role, text in replies.items()})
+
+
+def _held(messages: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return shares by label of the assets that a conversation shows; 0 where nothing is held."""
+    for message in messages:
+        state = shown_state(message["content"]) if message["role"] == "user" else {}
+        positions, candidates = rows_by_asset(state.get("positions")), rows_by_asset(state.get("candidates"))
+        if positions or candidates:
+            shares = {asset: row.get("shares") for asset, row in positions.items()}
+            return dict.fromkeys(candidates, 0.0) | {asset: _number(value) for asset, value in shares.items()}
+    return {}
+
+
+def _number(value: Any) -> float:
+    """Return a number of shares; a holding without one is held all the same."""
+    return float(value) if isinstance(value, int | float) else 1.0

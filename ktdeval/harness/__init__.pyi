@@ -50,6 +50,7 @@ from ktdeval.harness.stance import (
     Rebuild as Rebuild,
     StanceForm as StanceForm,
     StanceRule as StanceRule,
+    Standing as Standing,
     Target as Target,
 )
 from ktdeval.harness.tools import (

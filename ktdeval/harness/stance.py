@@ -35,6 +35,17 @@ Rebuild = Callable[[Mapping[int, int]], Mapping[int, Target]]
 """Sides decided on by asset (+1, -1, 0) -> targets by asset; one without a target is not traded."""
 
 
+class Standing(NamedTuple):
+    """An asset's position before a decision."""
+
+    invested: float = 1.0  #: share of a weight that costs leave to invest
+    weight: float = 0.0  #: size of the position, as a share of NAV
+    closed: float = 0.0  #: share of it that the day before closed; 0 where it closed nothing
+
+
+NOTHING_HELD = Standing()
+
+
 class StanceRule(NamedTuple):
     """What BUY, SELL and HOLD mean as positions of an asset: BUY is a holding of `weight` of the NAV, SELL a short of it (where
     there are no short sales: nothing), HOLD as of its rule. Sides are +1, -1, or 0 for no position.
@@ -44,6 +55,9 @@ class StanceRule(NamedTuple):
     hold: HoldRule
     shorts: bool  #: whether the account may hold shorts
     sell_closes: bool = False  #: whether SELL of a holding only closes it, and a later one goes short
+    #: parts, each no smaller than the one before, that decisions against a position on days in a row close of it, whose last one
+    #: leaves no position; none: the first one ends it
+    exit: tuple[int, ...] = ()
 
     @staticmethod
     def invested(fees: Fees, exposure: float) -> float:
@@ -61,20 +75,30 @@ class StanceRule(NamedTuple):
             return 1
         return 0 if not self.shorts or (self.sell_closes and now > 0) else -1
 
-    def trade(self, side: int, now: int, invested: float = 1.0) -> tuple[Side, float] | None:
-        """Return direction and target weight of the order that changes sides; None where there is nothing to change. `invested`:
-        share of the weight that costs leave to invest.
+    def trade(self, side: int, now: int, standing: Standing = NOTHING_HELD) -> tuple[Side, float] | None:
+        """Return direction and target weight of the order that changes sides, or closes a part; None where there is nothing to
+        change. `standing`: the position before.
         """
         if side == now:
             return None
+        if self.exit and now:
+            return _direction(-now), now * min(standing.weight, 1.0) * (1.0 - self._part(standing.closed))
+        invested = standing.invested
         return _direction(side - now), side * self.weight * invested * (_ROUNDED if side * now < 0 or invested < 1.0 else 1.0)
+
+    def _part(self, closed: float) -> float:
+        """Share of what is held that the next decision against it closes. How far an exit is, tells the part whose share is nearest
+        to what the day before closed, at the prices of both days: of 1, 2, 3 right unless a price halves within the day.
+        """
+        shares = [part / sum(self.exit[place:]) for place, part in enumerate(self.exit)]
+        return shares[1 + min(range(len(shares) - 1), key=lambda place: abs(shares[place] - closed)) if closed else 0]
 
 
 class StanceForm:
     """Reads decisions under one mask; `today` says what they are about, `StanceRule` what they mean. A position that is already on
-    the side decided on stays as it is, whatever its weight: only a change of side trades. Where `today` gives a `Rebuild`, the
-    decisions are sides of a portfolio whose weights are its own: every position trades to its target, sells before buys and sells
-    of holdings before short sales.
+    the side decided on stays as it is, whatever its weight: only a change of side trades, at once or in parts. Where `today` gives
+    a `Rebuild`, the decisions are sides of a portfolio whose weights are its own: every position trades to its target, sells before
+    buys and sells of holdings before short sales.
     """
 
     def __init__(self, config: HarnessConfig, lens: Lens, rule: StanceRule) -> None:
@@ -86,7 +110,7 @@ class StanceForm:
         self._assets: frozenset[int] = frozenset()
         self._held: dict[int, int] = {}
         self._rebuild: Rebuild | None = None
-        self._invested: Mapping[int, float] = {}
+        self._standing: Mapping[int, Standing] = {}
         shown = copy.deepcopy(schema)
         del shown["$schema"]
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, shown)
@@ -97,14 +121,14 @@ class StanceForm:
         assets: Sequence[int],
         positions: Mapping[int, Position],
         rebuild: Rebuild | None = None,
-        invested: Mapping[int, float] | None = None,
+        standing: Mapping[int, Standing] | None = None,
     ) -> None:
-        """Say which assets (columns) are shown at this step, what is held, what rebuilds the portfolio, if anything, and the share
-        of a weight that costs leave to invest, where there are any.
+        """Say which assets (columns) are shown at this step, what is held, what rebuilds the portfolio, if anything, and how assets
+        stand, where that tells anything.
         """
         self._assets = frozenset(assets)
         self._held = {asset: held.shares for asset, held in positions.items()}
-        self._rebuild, self._invested = rebuild, invested or {}
+        self._rebuild, self._standing = rebuild, standing or {}
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
@@ -138,7 +162,8 @@ class StanceForm:
             trades = [(asset, _direction(move), targets[asset].weight) for asset, move in moves if move]
             return sorted(trades, key=lambda trade: trade[2] < 0.0)
         changes = [
-            (asset, self._rule.trade(side, self._side(asset), self._invested.get(asset, 1.0))) for asset, side in sides.items()
+            (asset, self._rule.trade(side, self._side(asset), self._standing.get(asset, NOTHING_HELD)))
+            for asset, side in sides.items()
         ]
         return [(asset, *change) for asset, change in changes if change is not None]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ktdeval.harness import StanceRule
+from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask, figure, table
 from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
@@ -86,12 +86,18 @@ def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payloa
     return table(POSITION_COLUMNS, rows)
 
 
-def invested(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> dict[int, float]:
-    """Share of a weight that the costs of a change leave to invest, by asset."""
-    nav, held = (last.nav_minor, last.positions) if last else (0, ())
-    exposures = {one.code: abs(one.value_minor) / nav for one in held if nav > 0}
-    venues, codes = stage.rules.venues, stage.snapshot.codes
-    return {asset: StanceRule.invested(venues[asset].fees, exposures.get(codes[asset], 0.0)) for asset in shown}
+def standings(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> dict[int, Standing]:
+    """How assets stand before a decision: what costs leave to invest, the position's weight, what the last step closed of it."""
+    nav, held = (last.nav_minor, {one.code: one for one in last.positions}) if last else (0, {})
+    venues, found = stage.rules.venues, dict[int, Standing]()
+    for asset in shown:
+        position = held.get(code := stage.snapshot.codes[asset])
+        value = abs(position.value_minor) if position else 0
+        against = "SELL" if position and position.shares > 0 else "BUY"
+        sold = sum(one.notional_minor for one in last.orders if (one.code, one.side) == (code, against)) if last and value else 0
+        weight = value / nav if nav > 0 else 0.0
+        found[asset] = Standing(StanceRule.invested(venues[asset].fees, weight), weight, sold / (sold + value) if sold else 0.0)
+    return found
 
 
 def last_step(stage: Stage, record: StepRecord) -> Payload:

@@ -26,7 +26,7 @@ from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
 _TEXTS, _WEIGHTS, _LESSON = ("prompts/user.md", "wording.yaml"), "weights.yaml", "prompts/lesson.md"
-_CLOSE = "prompts/sell_close.md"
+_CLOSE, _EXIT = "prompts/sell_close.md", "prompts/exit.md"
 _TABLES = {name: f"prompts/{name}.md" for name in ("intraday", "history")}  # tables that an option adds, and their descriptions
 
 
@@ -49,6 +49,12 @@ class MarketConfig(MaskedConfig):
     sell: Literal["close"] | None = option(
         None,
         help="of stances: close: SELL of a holding only closes it, and the next one sells short; null: it turns it into a short",
+        leave_out_null=True,
+    )
+    exit: tuple[int, ...] | None = option(
+        None,
+        help="of stances: parts, none smaller than the one before, that decisions against a position on days in a row close of it; "
+        "null: the first one ends it",
         leave_out_null=True,
     )
     weights: WeightRule | None = option(
@@ -83,6 +89,8 @@ class MarketConfig(MaskedConfig):
                 )
         if self.sell and self.answers != "stances":
             raise ConfigError(f"{where}: sell: close is said of decisions, and the task asks for orders; set answers: stances")
+        if self.exit is not None:
+            _check_exit(self, where)
         if self.labels and not self.warm_up:
             raise ConfigError(f"{where}: labels: inverted is said of a warm-up, and there is none; set warm_up")
         if self.weights and (self.answers != "stances" or self.trading.max_weight < 1.0):
@@ -93,7 +101,19 @@ class MarketConfig(MaskedConfig):
         """Names of the files that prompts are made of, the system prompt's first."""
         own = ("prompts/portfolio.md", _WEIGHTS) if self.weights else (f"prompts/{self.answers}.md",)
         more = [text for name, text in _TABLES.items() if getattr(self, name)]
-        return (*own, *_TEXTS, *more, *(_LESSON,) * bool(self.warm_up), *(_CLOSE,) * bool(self.sell))
+        return (*own, *_TEXTS, *more, *(_LESSON,) * bool(self.warm_up), *(_CLOSE,) * bool(self.sell), *(_EXIT,) * bool(self.exit))
+
+
+def _check_exit(config: MarketConfig, where: str) -> None:
+    parts = config.exit or ()
+    if len(parts) < 2 or parts[0] < 1 or list(parts) != sorted(parts):
+        raise ConfigError(
+            f"{where}: exit: expected two or more whole numbers from 1, none smaller than the one before, as [1, 2, 3]"
+        )
+    if config.answers != "stances" or config.hold != "keep" or config.sell or config.weights:
+        raise ConfigError(
+            f"{where}: exit: of decisions that keep a position; set answers: stances, hold: keep, and no sell or weights"
+        )
 
 
 @cache
@@ -136,7 +156,11 @@ def _sell(config: MarketConfig, shorts: bool) -> str:
     """What SELL means, in words."""
     if config.sell and shorts:
         return _text(_CLOSE).rstrip("\n")
-    return str(_wording()["sell_short" if shorts else "sell_out"])
+    told = str(_wording()["sell_short" if shorts else "sell_out"])
+    if not config.exit:
+        return told
+    parts = ", ".join(f"{part}/{sum(config.exit)}" for part in config.exit[:-1])
+    return f"{told}\n- {Template(_text(_EXIT)).substitute(parts=parts).rstrip()}"
 
 
 class MarketScene:
@@ -154,7 +178,7 @@ class MarketScene:
         }
         words, fills = _wording(), {venue.fill for venue in venues.values()}
         if config.answers == "stances":
-            rule = StanceRule(stage.trading.max_weight, config.hold, stage.rules.shorts, config.sell == "close")
+            rule = StanceRule(stage.trading.max_weight, config.hold, stage.rules.shorts, config.sell == "close", config.exit or ())
             self.form = StanceForm(config.harness, stage.lens, rule)
             self._limits["hold"] = config.hold
         self._rule = config.weights
@@ -182,8 +206,8 @@ class MarketScene:
         self.lens.move_to(view.day)
         listed = state.listed(stage, view, last, stage.shown)
         if isinstance(self, HasForm):
-            invested = state.invested(stage, last, listed)
-            self.form.today(listed, account.positions, self._rebuild(step, view, last, listed), invested)
+            standings = state.standings(stage, last, listed)
+            self.form.today(listed, account.positions, self._rebuild(step, view, last, listed), standings)
         shown = {
             "day": DayRef(view.day),
             "account": state.account(stage, last),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ktdeval.contracts import Task, Window, market_problem
 from ktdeval.errors import DataError, UsageError
-from ktdeval.harness import StanceRule
+from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.trading import MarketTape, Order, open_account, settle
 from ktdeval_models.rl.policy import DECISIONS, Vector, features
@@ -27,8 +27,9 @@ class TradingSimulation:
         """
         told: dict[str, Any] = dict(task.describe())
         assets: tuple[str, ...] = tuple(told.get("assets") or ())
-        if told.get("answers") != "stances" or len(assets) != 1 or told.get("weights") is not None:
-            raise UsageError(f"task {task.name} does not ask for BUY, SELL or HOLD of one asset; choose one as investorbench_msft")
+        if told.get("answers") != "stances" or len(assets) != 1 or told.get("weights") is not None or told.get("exit"):
+            told_why = "does not ask for BUY, SELL or HOLD of one asset, each a whole position"
+            raise UsageError(f"task {task.name} {told_why}; choose one as investorbench_msft")
         if problem := market_problem(task, snapshot):
             raise DataError(problem)
         self._trading, self.lookback = task.trading, lookback
@@ -67,8 +68,8 @@ class TradingSimulation:
         (NAV not above 0: the reward is that of a loss to one minor unit), and whether the days are at an end.
         """
         exposure = abs(self._nav - self._account.cash_minor) / self._nav if self._nav > 0 else 0.0
-        invested = self._rule.invested(self._tape.rules.venues[self._asset].fees, exposure)
-        change = self._rule.trade(self._rule.side(DECISIONS[action], self._side()), self._side(), invested)
+        standing = Standing(self._rule.invested(self._tape.rules.venues[self._asset].fees, exposure))
+        change = self._rule.trade(self._rule.side(DECISIONS[action], self._side()), self._side(), standing)
         orders = () if change is None else (Order(self._asset, change[0], 0.5, "", change[1]),)
         settled = settle(self._account, self._tape.day(self.row + 1), orders, self.row)
         reward = math.log(max(settled.nav_minor, 1) / self._nav)

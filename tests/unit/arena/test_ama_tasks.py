@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ktdeval
+from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
 from ktdeval.contracts import EpisodeSpec, HasLessons
-from ktdeval.errors import ConfigError
-from ktdeval.harness import shown_state, table_rows
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_rows
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, evaluate
@@ -23,6 +27,7 @@ SELL = {
     "short": "hold it short; a holding is sold before",
     "close": "SELL means to close a holding",
     "out": "SELL means to hold nothing",
+    "parts": "each closes a part of what it was before the first of them: 1/6, 2/6, and at last all that is left",
 }
 
 
@@ -49,6 +54,7 @@ def scene_of(name: str, market: MarketSnapshot) -> Any:
         ("ama_eth", "keeps the position", "short"),
         ("ama_btc_flat", "means no position", "short"),
         ("ama_btc_close", "keeps the position", "close"),
+        ("ama_btc_pyramid", "keeps the position", "parts"),
         ("ama_tsla_long", "keeps the position", "out"),
         ("ama_tsla_long_flat", "means no position", "out"),
     ],
@@ -102,6 +108,63 @@ def test_every_reversal_is_filled_at_the_close_of_the_decision(
         reversals += side * now < 0
         side = now
     assert reversals > 3
+
+
+def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path: Path) -> None:
+    """Decisions, and what they leave of the units that an opening bought or sold short: in sixths; a reversal needs one more."""
+    script = [
+        ("BUY", 6), ("HOLD", 6), ("SELL", 5), ("BUY", 5), ("SELL", 5 * 5 / 6), ("SELL", 2.5), ("HOLD", 2.5), ("SELL", 2.5 * 5 / 6),
+        ("SELL", 1.25), ("SELL", 0), ("HOLD", 0), ("SELL", -6), ("SELL", -6), ("BUY", -5), ("BUY", -3), ("BUY", 0), ("BUY", 6),
+    ]  # fmt: skip
+
+    def scripted(request: ModelRequest) -> Reply:
+        step = int(re.search(r"\(step (\d+)\)", request.messages[1].content)[1])  # type: ignore[index]
+        stock = table_rows(shown_state(request.messages[1].content)["candidates"])[0]["stock_id"]
+        said = {"stock_id": stock, "decision": script[step][0], "confidence": 0.5, "reason": "as the script has it"}
+        done = json.dumps({"decisions": [said], "overall_reason": "scripted"})
+        return Reply("", (ToolCall("1", "submit_action", done),), "tool_calls")
+
+    run = ktdeval.evaluate(
+        scripted, "ama_btc_pyramid", data=str(market[0]), out=str(tmp_path / "run"), limit=len(script), quiet=True
+    )
+    folder = RunFolder.load(run.folder)
+    (spec,) = folder.manifest.specs
+    column, first = market[1].asset_index["BTC"], market[1].day_index("2025-08-01")
+    closes = market[1].close[first:, column]
+    cash, units, opened, sixths = 100_000.0, 0.0, 0.0, 0.0
+    for step, price, (_, left) in zip(folder.load_ledger(spec).steps, closes, script, strict=False):
+        if left and not sixths:  # all of it is invested, less 5 basis points and a millionth
+            opened = (1 if left > 0 else -1) * cash / (1 + 5e-4) * (1 - 1e-6) / price
+        wanted = opened * abs(left) / 6
+        fee = 5e-4 * abs(wanted - units) * price
+        assert [order.status for order in step.orders] == ["filled"] * int(abs(wanted - units) > 1e-12)
+        assert sum(order.fee_minor for order in step.orders) == pytest.approx(100 * fee, abs=1.0)
+        cash, units, sixths = cash - (wanted - units) * price - fee, wanted, left
+        held = sum(one.shares for one in step.positions) / 1e8
+        assert held == pytest.approx(units, rel=3e-6, abs=1e-7)
+        assert step.cash_minor / 100 == pytest.approx(cash, abs=0.5)
+    assert main(["card", "verify", str(run.folder)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"exit": [3, 2, 1]}, "none smaller than the one before"),
+        ({"exit": [1]}, "two or more whole numbers"),
+        ({"exit": [0, 1]}, "numbers from 1"),
+        ({"exit": [1, 2], "hold": "flat"}, "hold: keep"),
+        ({"exit": [1, 2], "sell": "close"}, "no sell or weights"),
+    ],
+)
+def test_parts_that_can_not_be_an_exit_are_refused(more: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        MarketConfig.load({**load_plugins().spec("tasks", "ama_btc").extra["config"], **more}, "t")
+
+
+def test_training_has_no_exit_in_parts(market: tuple[Path, MarketSnapshot]) -> None:
+    task = load_plugins().make_task("ama_btc_pyramid")
+    with pytest.raises(UsageError, match="each a whole position"):
+        TradingSimulation(task, market[1], task.windows["live"], 5)
 
 
 def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -> None:

@@ -145,7 +145,8 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
     single += [f"investorbench_{name}" for name in ("tsla", "aapl", "nio", "etf", "msft_stock_blind", "msft_date_blind")]
     single += ["investorbench_portfolio", "investorbench_portfolio_equal"]
     single += [f"ama_{name}" for name in ("tsla", "bmrn", "btc", "eth")]
-    single += [f"ama_{name}_{rule}" for name in ("tsla", "btc") for rule in ("bright", "flat", "close", "long", "long_flat")]
+    ama_rules = ("bright", "flat", "close", "pyramid", "long", "long_flat")
+    single += [f"ama_{name}_{rule}" for name in ("tsla", "btc") for rule in ama_rules]
     single += [f"deepfund_{name}" for name in ("berkshire", "berkshire_bright", "gold", "oil", "crypto", "bank")]
     assert [line.split()[0] for line in lines] == sorted(
         [*trading, *probes, *tool_use, *single, "market_blinded", "market_bright", "market_minutes_blinded", "market_news_blinded"]

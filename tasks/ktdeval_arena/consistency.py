@@ -1,20 +1,25 @@
-"""Consistency of DeepFund's decisions with the signals of its analysts (§4.3), as pure functions.
+"""Validity of DeepFund's signals and decisions (§3), and consistency of the two (§4.3): of its database and of runs.
 
 The paper calls a Buy after dominant Bullish signals consistent, a Sell after dominant Bearish ones, and a Hold after Neutral or
 mixed ones. *Dominant* is a strict plurality: more signals than of any other kind. By that rule alone, Bearish signals call for a
 Sell also where nothing is held and nothing can be sold; `accepts_empty` counts a Hold there as consistent.
+
+A signal or decision that stands for a reply that could not be had or read is invalid. An invalid decision is none: it is neither
+judged nor counted among the actions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-Signal = Literal["Bullish", "Bearish", "Neutral"]
+from ktdeval.harness import SIGNALS, Signal
+
 Action = Literal["Buy", "Sell", "Hold"]
-SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")
 ACTIONS: tuple[Action, ...] = ("Buy", "Sell", "Hold")
+Row = dict[str, Any]
 _CALLED_FOR: dict[Signal | None, Action] = {"Bullish": "Buy", "Bearish": "Sell", "Neutral": "Hold", None: "Hold"}
 
 
@@ -43,3 +48,115 @@ def share(flags: Sequence[bool | None]) -> float | None:
     """Share of True among the flags that are not None, a fraction; None where all are."""
     known = [flag for flag in flags if flag is not None]
     return sum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """Signal of one analyst on one ticker, as it was told to the manager; None where nothing was. `is_default`: the reply could not
+    be had or read.
+    """
+
+    config: str
+    portfolio: str
+    ticker: str
+    analyst: str
+    signal: Signal | None
+    is_default: bool
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Decision on one ticker, with the signals it was made on. `held`: shares before it, exact for a Hold (`replay.yaml`).
+    `shares`: of the decision, or filled in a run. `is_default`: a Hold for want of a reply that could be read.
+    """
+
+    config: str
+    portfolio: str
+    day: str
+    ticker: str
+    action: Action
+    shares: float
+    held: float
+    signals: tuple[Signal, ...]
+    is_default: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """Signals and decisions of a database or of runs, whose portfolios are window and seed. `configs`: experiment and model by
+    id, in order.
+    """
+
+    configs: Mapping[str, tuple[str, str]]
+    opinions: Sequence[Opinion]
+    decisions: Sequence[Decided]
+
+
+def summary_rows(record: Record) -> list[Row]:
+    """One row for all, then one a config: counts; validity and consistency as fractions, None of nothing."""
+    rows = [_summary("all", "all", record.opinions, record.decisions)]
+    for key, (experiment, model) in record.configs.items():
+        opinions = [one for one in record.opinions if one.config == key]
+        rows.append(_summary(experiment, model, opinions, [one for one in record.decisions if one.config == key]))
+    return rows
+
+
+def _summary(experiment: str, model: str, opinions: Sequence[Opinion], decisions: Sequence[Decided]) -> Row:
+    strict, lenient = [_follows(one) for one in decisions], [_follows(one, accepts_empty=True) for one in decisions]
+    return {
+        "experiment": experiment,
+        "model": model,
+        "signals": len(opinions),
+        "signal_errors": sum(one.is_default for one in opinions),
+        "signal_validity": share([not one.is_default for one in opinions]),
+        "decisions": len(decisions),
+        "decision_errors": sum(one.is_default for one in decisions),
+        "decision_validity": share([not one.is_default for one in decisions]),
+        "judged": sum(flag is not None for flag in strict),
+        "consistent": sum(flag is True for flag in strict),
+        "consistency": share(strict),
+        "consistent_held": sum(flag is True for flag in lenient),
+        "consistency_held": share(lenient),
+        **_counts([one.action for one in decisions if not one.is_default], ACTIONS),
+        **_counts([one.signal for one in opinions], SIGNALS),
+    }
+
+
+def analyst_rows(record: Record) -> list[Row]:
+    """One row an analyst, all models together: counts of its signals, and of those that are defaults after an error."""
+    rows = []
+    for analyst in sorted({one.analyst for one in record.opinions}):
+        own = [one for one in record.opinions if one.analyst == analyst]
+        errors = sum(one.is_default for one in own)
+        rows.append({"analyst": analyst, "signals": len(own), "errors": errors, **_counts([one.signal for one in own], SIGNALS)})
+    return rows
+
+
+def decision_rows(record: Record) -> list[Row]:
+    """One row a decision, in order: its signals, what they call for, and whether it follows them by both rules."""
+    return [
+        {
+            "experiment": record.configs[one.config][0],
+            "model": record.configs[one.config][1],
+            "portfolio": one.portfolio,
+            "day": one.day,
+            "ticker": one.ticker,
+            **_counts(one.signals, SIGNALS),
+            "action": one.action,
+            "shares": one.shares,
+            "held": one.held if one.action == "Hold" else None,
+            "is_valid": not one.is_default,
+            "consistent": _follows(one),
+            "consistent_held": _follows(one, accepts_empty=True),
+        }
+        for one in record.decisions
+    ]
+
+
+def _follows(one: Decided, accepts_empty: bool = False) -> bool | None:
+    return None if one.is_default else is_consistent(one.signals, one.action, one.held, accepts_empty)
+
+
+def _counts(values: Sequence[str | None], names: Sequence[str]) -> dict[str, int]:
+    counted = Counter(values)
+    return {name: counted[name] for name in names}

@@ -6,17 +6,17 @@ A database is untrusted: it is opened read-only, its views, triggers and virtual
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import DataError
+from ktdeval.harness import SIGNALS
 from ktdeval.jsonio import loads_untrusted
 from ktdeval.yamlio import load_yaml
-from ktdeval_arena.consistency import ACTIONS, SIGNALS, Action, Signal, is_consistent, share
+from ktdeval_arena.consistency import ACTIONS, Action, Decided, Opinion, Record, Row
 
 RULES = Path(__file__).with_name("replay.yaml")
 MOST_ROWS = 1_000_000  #: of one table
@@ -26,46 +26,9 @@ _COLUMNS = {
     "decision": ("portfolio_id", "trading_date", "ticker", "action", "shares", "justification"),
     "signal": ("portfolio_id", "ticker", "analyst", "signal", "justification"),
 }
-Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Opinion:
-    """Signal of one analyst on one ticker. `is_default`: it stands for a reply that could not be had or read."""
-
-    config: str
-    portfolio: str
-    ticker: str
-    analyst: str
-    signal: Signal
-    is_default: bool
-
-
-@dataclass(frozen=True)
-class Decided:
-    """Decision on one ticker, with the signals it was made on. `held`: shares before it, exact for a Hold (`replay.yaml`)."""
-
-    config: str
-    portfolio: str
-    day: str
-    ticker: str
-    action: Action
-    shares: int
-    held: float
-    signals: tuple[Signal, ...]
-    is_default: bool
-
-
-@dataclass(frozen=True)
-class Replay:
-    """What a database tells. `configs`: experiment and model by id, in the order of the file."""
-
-    configs: Mapping[str, tuple[str, str]]
-    opinions: Sequence[Opinion]
-    decisions: Sequence[Decided]
-
-
-def read_database(path: Path) -> Replay:
+def read_database(path: Path) -> Record:
     """Read a database of DeepFund. Raises DataError: no readable SQLite file, a table or column is missing, or a value is not one
     of DeepFund's, with table and row.
     """
@@ -94,7 +57,7 @@ def read_database(path: Path) -> Replay:
         signals, failed = tuple(heard[portfolio, ticker]), row["justification"] in defaults["decision"]
         day, before = str(row["trading_date"])[:10], held[portfolio].get(ticker, 0.0)
         decisions.append(Decided(owner[portfolio], portfolio, day, ticker, action, row["shares"], before, signals, failed))
-    return Replay(configs, opinions, decisions)
+    return Record(configs, opinions, decisions)
 
 
 def _read(path: Path) -> dict[str, list[Row]]:
@@ -142,73 +105,8 @@ def _holdings(text: Any, where: str) -> dict[str, float]:
     return {ticker: float(shares) for ticker, shares in held.items()}
 
 
-def summary_rows(replay: Replay) -> list[Row]:
-    """One row for the whole database, then one a config: counts; validity and consistency as fractions, None of nothing."""
-    rows = [_summary("all", "all", replay.opinions, replay.decisions)]
-    for key, (experiment, model) in replay.configs.items():
-        opinions = [one for one in replay.opinions if one.config == key]
-        rows.append(_summary(experiment, model, opinions, [one for one in replay.decisions if one.config == key]))
-    return rows
-
-
-def _summary(experiment: str, model: str, opinions: Sequence[Opinion], decisions: Sequence[Decided]) -> Row:
-    strict = [is_consistent(one.signals, one.action, one.held) for one in decisions]
-    lenient = [is_consistent(one.signals, one.action, one.held, accepts_empty=True) for one in decisions]
-    return {
-        "experiment": experiment,
-        "model": model,
-        "signals": len(opinions),
-        "signal_errors": sum(one.is_default for one in opinions),
-        "signal_validity": share([not one.is_default for one in opinions]),
-        "decisions": len(decisions),
-        "decision_errors": sum(one.is_default for one in decisions),
-        "decision_validity": share([not one.is_default for one in decisions]),
-        "judged": sum(flag is not None for flag in strict),
-        "consistent": sum(flag is True for flag in strict),
-        "consistency": share(strict),
-        "consistent_held": sum(flag is True for flag in lenient),
-        "consistency_held": share(lenient),
-        **_counts([one.action for one in decisions], ACTIONS),
-        **_counts([one.signal for one in opinions], SIGNALS),
-    }
-
-
-def analyst_rows(replay: Replay) -> list[Row]:
-    """One row an analyst, all models together: counts of its signals, and of those that are defaults after an error."""
-    rows = []
-    for analyst in sorted({one.analyst for one in replay.opinions}):
-        own = [one for one in replay.opinions if one.analyst == analyst]
-        errors = sum(one.is_default for one in own)
-        rows.append({"analyst": analyst, "signals": len(own), "errors": errors, **_counts([one.signal for one in own], SIGNALS)})
-    return rows
-
-
-def decision_rows(replay: Replay) -> list[Row]:
-    """One row a decision, in the order of the file: its signals, what they call for, and whether it follows them by both rules."""
-    return [
-        {
-            "experiment": replay.configs[one.config][0],
-            "model": replay.configs[one.config][1],
-            "day": one.day,
-            "ticker": one.ticker,
-            **_counts(one.signals, SIGNALS),
-            "action": one.action,
-            "shares": one.shares,
-            "held": one.held if one.action == "Hold" else None,
-            "consistent": is_consistent(one.signals, one.action, one.held),
-            "consistent_held": is_consistent(one.signals, one.action, one.held, accepts_empty=True),
-        }
-        for one in replay.decisions
-    ]
-
-
-def notes() -> list[str]:
-    """What a reader must know of the figures."""
+def notes(of: str = "database") -> list[str]:
+    """What a reader must know of the figures of a `database` or of a `run`."""
     rules = load_yaml(RULES)
     quoted = "; ".join(f'{kind} "{text}"' for kind, texts in rules["error_defaults"].items() for text in texts)
-    return [note.format(defaults=quoted) for note in rules["notes"]]
-
-
-def _counts(values: Sequence[str], names: Sequence[str]) -> dict[str, int]:
-    counted = Counter(values)
-    return {name: counted[name] for name in names}
+    return [note.format(defaults=quoted) for note in (*rules["notes"][of], *rules["notes"]["both"])]

@@ -13,8 +13,19 @@ from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
-from ktdeval_arena.consistency import ACTIONS, SIGNALS, Action, Signal, dominant, is_consistent, share
-from ktdeval_arena.replay import analyst_rows, decision_rows, notes, read_database, summary_rows
+from ktdeval.harness import SIGNALS
+from ktdeval_arena.consistency import (
+    ACTIONS,
+    Action,
+    Signal,
+    analyst_rows,
+    decision_rows,
+    dominant,
+    is_consistent,
+    share,
+    summary_rows,
+)
+from ktdeval_arena.replay import notes, read_database
 
 BULL, BEAR, FLAT = SIGNALS
 COLUMNS = {

@@ -1,0 +1,206 @@
+"""Reader of run folders for `ktdeval deepfund`: signals and decisions of any team whose analysts give signals, results, weeks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.cards import TradingCard, load_card
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.harness import StepSignals, TranscriptEntry, as_object, json_object, step_signals
+from ktdeval.market import MarketSnapshot
+from ktdeval.runner import RunFolder, run_of
+from ktdeval.stats import day_rows, next_return
+from ktdeval.trading import Ledger, OrderRecord, StepRecord
+from ktdeval_arena.consistency import Action, Decided, Opinion, Record, Row
+
+_DECIDED = ("model", "model_after_retry")
+_ACTIONS: Mapping[str, Action] = {"BUY": "Buy", "SELL": "Sell", "HOLD": "Hold"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Finished episodes of one task in one run."""
+
+    folder: RunFolder
+    task: str
+    experiment: str  #: the task, with the run where there are several
+    model: str  #: model and agent
+    specs: Sequence[EpisodeSpec]
+
+
+def read_groups(paths: Sequence[Path]) -> list[Group]:
+    """Open run folders; a card stands for its run. Raises StoreError: no run; UsageError: no trading episode is finished in one."""
+    folders, groups = list(dict.fromkeys((run_of(path) if path.is_file() else path).resolve() for path in paths)), []
+    for path in folders:
+        folder, tasks = RunFolder.load(path), dict[str, list[EpisodeSpec]]()
+        for spec in folder.manifest.specs:
+            if folder.is_complete(spec) and (folder.episode_path(spec) / "ledger.parquet").is_file():
+                tasks.setdefault(spec.task, []).append(spec)
+        if not tasks:
+            raise UsageError(f"{path}: no episode of a trading task is finished; run one to its end first")
+        for task, specs in tasks.items():
+            experiment = task if len(folders) == 1 else f"{task} · {path.name}"
+            groups.append(Group(folder, task, experiment, f"{specs[0].model} · {specs[0].agent}", specs))
+    return groups
+
+
+# -- signals and decisions
+
+
+def read_record(groups: Sequence[Group]) -> Record:
+    """Find signals and decisions in transcripts. A ticker is the asset's code where an order of the episode tells it, else a label.
+
+    Raises StoreError: a record is damaged.
+    """
+    opinions: list[Opinion] = []
+    decisions: list[Decided] = []
+    configs = {str(number): (group.experiment, group.model) for number, group in enumerate(groups)}
+    for config, group in zip(configs, groups, strict=True):
+        for spec in group.specs:
+            ledger, talks = group.folder.load_ledger(spec), group.folder.load_transcript(spec)
+            if len(talks) != len(ledger.steps):
+                raise StoreError(
+                    f"{group.folder.episode_path(spec)}: {len(ledger.steps)} steps in the ledger, {len(talks)} in the transcript"
+                )
+            read = [_ReadStep(step, talk, ledger) for step, talk in zip(ledger.steps, talks, strict=True)]
+            codes = {label: order.code for one in read for label, order in one.orders.items() if order.code is not None}
+            for one in read:
+                place = (config, " ".join(filter(None, (spec.window_name, f"seed {spec.seed}"))))
+                opinions += one.opinions(place, codes)
+                decisions += one.decisions(place, codes)
+    return Record(configs, opinions, decisions)
+
+
+class _ReadStep:
+    """One step: signals, and what was submitted by label."""
+
+    def __init__(self, step: StepRecord, talk: TranscriptEntry, ledger: Ledger) -> None:
+        self.step, self._ledger, self._found = step, ledger, step_signals(talk)
+        self._is_traced = talk.submission is not None  # else it is nobody's submission, as of a vote
+        self.actions, self.orders = _submitted(talk, step, self._found)
+
+    def opinions(self, place: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Opinion]:
+        """Yield what each analyst owes: a signal on each asset shown."""
+        for analyst, signals in self._found.answers.items():
+            for label in self._found.held:
+                signal = signals.get(label)
+                yield Opinion(*place, codes.get(label, label), analyst, signal, signal is None)
+
+    def decisions(self, place: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Decided]:
+        """Yield a decision on each asset that was shown or ordered."""
+        is_default, held = self.step.provenance not in _DECIDED, self._found.held
+        if not is_default and not self._is_traced:
+            return
+        for label in dict.fromkeys([*held, *self.actions]):
+            given = [signals[label] for signals in self._found.answers.values() if label in signals]
+            action: Action = "Hold" if is_default else self.actions.get(label, "Hold")
+            order = self.orders.get(label)
+            shares = 0.0 if order is None else order.filled_shares / self._ledger.scale(order.code).steps_per_unit
+            day, code = self.step.decided_on, codes.get(label, label)
+            yield Decided(*place, day, code, action, shares, held.get(label, 0.0), tuple(given), is_default)
+
+
+def _submitted(talk: TranscriptEntry, step: StepRecord, found: StepSignals) -> tuple[dict[str, Action], dict[str, OrderRecord]]:
+    """Return actions, and where orders were submitted their records, by the label that was shown."""
+    submitted, shown = json_object(talk.submission or "{}"), {label.lower(): label for label in found.held}
+    orders, given = "orders" in submitted, submitted.get("orders", submitted.get("decisions"))
+    items = [as_object(item) for item in given] if isinstance(given, list) else []
+    labels = [shown.get(str(item.get("stock_id")).lower(), str(item.get("stock_id"))) for item in items]
+    sides = [str(item.get("side", item.get("decision"))).upper() for item in items]
+    actions = {label: _ACTIONS[side] for label, side in zip(labels, sides, strict=True) if side in _ACTIONS}
+    return actions, dict(zip(labels, step.orders, strict=True)) if orders and len(labels) == len(step.orders) else {}
+
+
+# -- results
+
+
+def result_rows(groups: Sequence[Group], markets: Mapping[Path, MarketSnapshot | str]) -> list[Row]:
+    """One row a group: effective buys and sells of those filled that have a next price (None without the market), and from its card
+    the median total return (a fraction), dollars and total return per dollar of an episode (None where the card has none).
+    """
+    rows = []
+    for group in groups:
+        row: Row = {"experiment": group.experiment, "model": group.model}
+        row |= dict.fromkeys(("buys", "effective_buys", "sells", "effective_sells"))
+        market = markets[group.folder.path]
+        if not isinstance(market, str):
+            ledgers = map(group.folder.load_ledger, group.specs)
+            counts = Counter(outcome for ledger in ledgers for outcome in _outcomes(ledger, market))
+            for name, side in (("buys", "BUY"), ("sells", "SELL")):
+                row[f"effective_{name}"] = counts[side, True]
+                row[name] = counts[side, True] + counts[side, False]
+        rows.append(row | _card_figures(group))
+    return rows
+
+
+def _outcomes(ledger: Ledger, market: MarketSnapshot) -> Iterator[tuple[str, bool]]:
+    """Side of each filled order with a next price, and whether it moved that way, as calibration judges it."""
+    for row, step in zip(day_rows(market, ledger.days).tolist(), ledger.steps, strict=True):
+        for order in step.orders:
+            if order.code is None or not order.filled_shares:
+                continue
+            change = next_return(market, row, market.asset_index[order.code], ledger.fill(order.code))
+            if np.isfinite(change):
+                yield order.side, bool(change > 0 if order.side == "BUY" else change < 0)
+
+
+def _card_figures(group: Group) -> Row:
+    path = group.folder.card_path(group.task)
+    card = load_card(path) if path.is_file() else None
+    if not isinstance(card, TradingCard):
+        return dict.fromkeys(("total_return", "usd", "return_per_usd"))
+    line, cost = card.metrics.get("total_return"), card.cost
+    return {
+        "total_return": line.value if line else None,
+        "usd": cost.per_episode.value if cost.per_episode else None,
+        "return_per_usd": cost.return_per_usd.value if cost.return_per_usd else None,
+    }
+
+
+# -- weeks
+
+
+def weekly_rows(groups: Sequence[Group]) -> list[Row]:
+    """One row for each week, that ends on a Sunday, of a group and window: of the mean NAV over seeds its last value (in units of
+    currency), its return since the first decision and in the week, and the maximum drawdown so far, as fractions.
+    """
+    rows: list[Row] = []
+    for group in groups:
+        windows: dict[str | None, list[Ledger]] = {}
+        for spec in group.specs:
+            windows.setdefault(spec.window_name, []).append(group.folder.load_ledger(spec))
+        for window, ledgers in windows.items():
+            if len({tuple(ledger.days.tolist()) for ledger in ledgers}) != 1:
+                raise UsageError(
+                    f"{group.folder.path}: {group.task}, {window}: the seeds have different days; finish the run first"
+                )
+            named = {"experiment": group.experiment, "model": group.model, "window": window}
+            rows += [{**named, "seeds": len(ledgers), **row} for row in _weeks(ledgers)]
+    return rows
+
+
+def _weeks(ledgers: Sequence[Ledger]) -> Iterator[Row]:
+    nav, days = np.mean([ledger.nav for ledger in ledgers], axis=0), ledgers[0].days.tolist()
+    drawdown = np.maximum.accumulate(1.0 - nav / np.maximum.accumulate(nav))
+    ends = [_sunday(day) for day in days]
+    before = nav[0]
+    for place, end in enumerate(ends, 1):
+        if place == len(ends) or ends[place] != end:
+            figures = {"nav": nav[place], "total_return": nav[place] / nav[0] - 1.0, "week_return": nav[place] / before - 1.0}
+            yield {
+                "week": str(end),
+                **{name: float(value) for name, value in figures.items()},
+                "max_drawdown": float(drawdown[place]),
+            }
+            before = nav[place]
+
+
+def _sunday(day: date) -> date:
+    return day + timedelta(days=6 - day.weekday())

@@ -20,6 +20,16 @@ TEAMS = {
 
 
 @dataclass(frozen=True)
+class TeamParams:
+    """What a role of a team is shown."""
+
+    sources: tuple[str, ...] = option(
+        (),
+        help="sources of documents that are dealt out: each role that is shown the day sees those of one of them alone, by turns",
+    )
+
+
+@dataclass(frozen=True)
 class VoteParams:
     """Who votes."""
 
@@ -33,7 +43,7 @@ def ktdeval_agents() -> Sequence[Spec]:
     """Teams on any task, each a graph of roles in `teams/`."""
     from ktdeval.lazy import maker
 
-    teams = [Spec(name, maker("ktdeval_agents.team:make_team", name), summary) for name, summary in TEAMS.items()]
+    teams = [Spec(name, maker("ktdeval_agents.team:make_team", name), summary, TeamParams) for name, summary in TEAMS.items()]
     return [*teams, Spec("vote", maker("ktdeval_agents.vote:VoteAgent"), "What most of several teams submit", VoteParams)]
 
 

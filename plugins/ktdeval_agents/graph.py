@@ -66,6 +66,12 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Role that submits."""
         return self.flow[-1].role
 
+    @property
+    def shown_the_day(self) -> tuple[str, ...]:
+        """Roles that are shown the state of the day, in the order in which they first speak."""
+        spoken = (name for stage in self.flow for name in stage.roles)
+        return tuple(name for name in spoken if name == self.last or "state" in self.roles[name].reads)
+
 
 def load_team(path: Path) -> Team:
     """Read a team. Raises ConfigError: the file is no sound graph; names the place."""

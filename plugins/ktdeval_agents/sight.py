@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,7 @@ from ktdeval.harness import Observation, as_object, rows_by_asset, shown_state, 
 
 _PRICES = ("close", "close_cny", "last_close", "last_close_cny")
 _NAVS = ("nav", "nav_cny")
+_NEWS = re.compile(r'"news":\s*(?=\{)')
 ACCOUNT = ""
 """Stands for the account where an entry is about no asset."""
 
@@ -63,3 +66,13 @@ def first_number(row: Mapping[str, Any], names: Sequence[str]) -> float | None:
     """Return the first of the fields that holds a finite number; None where none does."""
     found = (one for name in names if isinstance(one := row.get(name), int | float) and not isinstance(one, bool))
     return next((float(one) for one in found if abs(one) < sys.float_info.max), None)
+
+
+def without_documents(prompt: str, sources: Collection[str]) -> str:
+    """Return a prompt without the documents of some sources; every other byte of it stays, in a prompt without documents all."""
+    if not sources or not (found := list(_NEWS.finditer(prompt))):
+        return prompt
+    table, end = json.JSONDecoder().raw_decode(prompt, found[-1].end())
+    place = table["columns"].index("source")
+    kept = {**table, "rows": [row for row in table["rows"] if row[place] not in sources]}
+    return prompt[: found[-1].end()] + json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + prompt[end:]

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ktdeval.errors import ConfigError
 from ktdeval.harness import (
     SIGNAL_FORM,
     Decision,
@@ -29,10 +30,11 @@ from ktdeval.harness import (
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import from_plain, to_plain
 from ktdeval.yamlio import load_yaml
+from ktdeval_agents import TeamParams
 from ktdeval_agents.figures import COMPUTED, position_ratios, read_ratios
 from ktdeval_agents.graph import Stage, Team, load_team
 from ktdeval_agents.memory import TeamMemory, told
-from ktdeval_agents.sight import Sight
+from ktdeval_agents.sight import Sight, without_documents
 
 REFLECTION = "reflection"
 """Role that reflects on outcomes, of teams whose memory has it."""
@@ -40,9 +42,12 @@ NO_ANSWER = "(no answer)"
 _FOLDER = Path(__file__).parent
 
 
-def make_team(name: str, params: None = None) -> TeamAgent:  # noqa: ARG001 - teams take no parameters
-    """Return a team of the folder `teams` by its name."""
-    return TeamAgent(name, load_team(_FOLDER / "teams" / f"{name}.yaml"))
+def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
+    """Return a team of the folder `teams` by its name. Raises ConfigError: sources that can't be dealt out."""
+    sources = (params or TeamParams()).sources
+    if sources and len(set(sources)) < 2:
+        raise ConfigError(f"sources: {', '.join(sources)} can't be dealt out; name at least two, each as documents show it")
+    return TeamAgent(name, load_team(_FOLDER / "teams" / f"{name}.yaml"), sources)
 
 
 class RoleSession:
@@ -120,11 +125,15 @@ class Meeting:
 class TeamAgent:
     """Roles over one model, by a graph. Each role but the last is asked once a turn and answers in words; where the mode has tools,
     and its graph gives it some, it researches first. An empty answer is counted (`empty_reply`), and told to later roles as such.
-    The last role submits as `react` does, and where no submission is valid the step is a hold (`fallback`).
+    The last role submits as `react` does, and where no submission is valid the step is a hold (`fallback`). Documents of `sources`
+    are dealt out to the roles that are shown the day, in the order in which they speak.
     """
 
-    def __init__(self, name: str, team: Team) -> None:
+    def __init__(self, name: str, team: Team, sources: Sequence[str] = ()) -> None:
         self._name, self._team, self._words = name, team, _wordings()
+        self._hidden = {
+            role: frozenset(sources) - {sources[place % len(sources)]} for place, role in enumerate(team.shown_the_day) if sources
+        }
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: a role's model call failed; StoreError: `memory` is not this agent's."""
@@ -222,7 +231,7 @@ class TeamAgent:
         if meeting.debate:
             parts.append(_section(words["debate"], "\n\n".join(f"{_title(who)}: {text}" for who, text in meeting.debate)))
         if is_last or "state" in role.reads:
-            parts.append(meeting.observation.user)
+            parts.append(without_documents(meeting.observation.user, self._hidden.get(name, ())))
         if not is_last:
             parts.append(words["ask"].format(role=_title(name).lower()))
         return [Message("system", "\n\n".join(filter(None, system))), Message("user", "\n\n".join(parts))]

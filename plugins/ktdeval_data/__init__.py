@@ -74,11 +74,18 @@ def ktdeval_data() -> list[Spec]:
 
 
 def _twins() -> list[Spec]:
-    from ktdeval_data.params import TWIN_VERSION, TWINS, TwinParams
+    from ktdeval_data.params import TWIN_VERSION, TWINS, TwinParams, ViewParams
 
     made, with_files = "ktdeval_data.twins:make_twin", "ktdeval_data.twins:make_with_files"
     extra = {"generated": True, "version": TWIN_VERSION}
+    own = {"views": ViewParams}
     return [
-        Spec(f"synthetic_{twin}", maker(made, twin), told, TwinParams, extra={**extra, "make_with_files": maker(with_files, twin)})
+        Spec(
+            f"synthetic_{twin}",
+            maker(made, twin),
+            told,
+            own.get(twin, TwinParams),
+            extra={**extra, "make_with_files": maker(with_files, twin)},
+        )
         for twin, told in TWINS
     ]

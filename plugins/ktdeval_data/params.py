@@ -208,6 +208,10 @@ TWINS = (  #: generated markets of other venues: name, summary
         "arena",
         "generated TSLA, BMRN, BTC, ETH and DeepFund's stocks, with news that carry a known signal, from a seed",
     ),
+    (
+        "views",
+        "generated BTC and ETH whose next day five desks foresee, each with errors of its own or all with the same, from a seed",
+    ),
 )
 TWIN_VERSION = 1  #: as `GENERATOR_VERSION`
 
@@ -221,6 +225,13 @@ class TwinParams:
     last: str = option("2026-05-15", help="last day (ISO date)")
     minute_days: int = option(0, help="last days that have bars of each minute, too", minimum=0, maximum=60)
     effect: float = option(1.0, help="multiplies what follows reports in the news; 0: news that say nothing", minimum=0, maximum=5)
+
+
+@dataclass(frozen=True)
+class ViewParams(TwinParams):
+    """Those of `synthetic_views`."""
+
+    same_view: bool = option(False, help="whether all desks see what the first one sees, errors included")
 
 
 PLACEBO_VERSION = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace as Group
@@ -44,7 +44,7 @@ def draw_news(rng: np.random.Generator, traded: BoolArray, group: Group) -> tupl
     The effect is spread over the `days` sessions after the one at whose close the item is first known.
     """
     session, asset = np.nonzero(traded & (rng.random(traded.shape) < group.news_a_year / group.days_a_year))
-    names = list(NEWS["classes"])
+    names = vars(group).get("news_classes", NEWS["usual"])
     drawn = rng.choice(len(names), len(session), p=[NEWS["classes"][name]["share"] for name in names])
     two_sided = np.array(["1" in NEWS["wordings"][group.kind][name] for name in names])
     direction = np.where(two_sided[drawn], rng.choice([-1, 1], len(session)), 0)
@@ -57,8 +57,23 @@ def draw_news(rng: np.random.Generator, traded: BoolArray, group: Group) -> tupl
     return pd.DataFrame({"session": session, "asset": asset, **items}), drift
 
 
+def spread_views(draw: Callable[[str], np.random.Generator], news: pd.DataFrame, group: Group) -> pd.DataFrame:
+    """Return the items as the desks of a group write of them: for each desk one, of its own `source` and the `direction` that it
+    believes. That is the true one with probability `desk_accuracy`, independently, or of `same_view` that of the first desk.
+    Groups without desks keep their items.
+    """
+    if not (desks := vars(group).get("desks")):
+        return news
+    is_right = draw("views").random((len(news), len(desks))) < group.desk_accuracy
+    if group.same_view:
+        is_right[:] = is_right[:, :1]
+    believed = np.where(is_right, 1, -1) * news["direction"].to_numpy()[:, None]
+    spread = news.loc[news.index.repeat(len(desks))].reset_index(drop=True)
+    return spread.assign(source=desks * len(news), direction=believed.ravel())
+
+
 def write_news(rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[Named]) -> Iterator[Document]:
-    """Put items in words. `news`: as of `draw_news`, with `date`, the day of the session."""
+    """Put items in words. `news`: as of `draw_news`, with `date`, the day of the session, and of desks with their `source`."""
     zone, (shortest, longest) = ZoneInfo(group.zone), NEWS["latency_minutes"]
     minutes, latency = rng.integers(1, DAY_MINUTES, len(news)), rng.integers(shortest, longest + 1, len(news))
     figures, choice = rng.integers(11, 100, len(news)), rng.random(len(news))
@@ -70,4 +85,5 @@ def write_news(rng: np.random.Generator, news: pd.DataFrame, group: Group, named
         end = group.close.instant(np.datetime64(row["date"], "D")) // 10**6
         known = datetime.fromtimestamp(end - 60 * int(minutes[place]), UTC)
         published = (known - timedelta(minutes=int(latency[place]))).astimezone(zone)
-        yield Document(published, known, told["source"], told["kind"], (one.code,), title, text)
+        source = row.get("source", told["source"])
+        yield Document(published, known, source, told["kind"], (one.code,), title, text)

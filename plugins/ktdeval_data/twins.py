@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ktdeval.errors import DataError
 from ktdeval.market import Close, Documents, FloatArray, Instrument, MarketSnapshot, MinuteBars, SnapshotMeta, find_venue, sessions
 from ktdeval.seeds import derive_seed
-from ktdeval_data.params import TWIN_VERSION, TwinParams
-from ktdeval_data.twin_news import Named, draw_news, entities, write_news
+from ktdeval_data.params import TWIN_VERSION, TwinParams, ViewParams
+from ktdeval_data.twin_news import Named, draw_news, entities, spread_views, write_news
 
 _FILES = (Path(__file__).with_name(name) for name in ("twins.yaml", "synthetic_names.yaml"))
 _TWINS, _SYLLABLES = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in _FILES)
@@ -32,7 +32,7 @@ Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
 
 
 def make_twin(twin: str, params: TwinParams) -> MarketSnapshot:
-    """Return the snapshot alone, without an id. `twin`: us, crypto or mixed."""
+    """Return the snapshot alone, without an id. `twin`: a name of `twins.yaml`."""
     return make_with_files(twin, params)[0]
 
 
@@ -43,6 +43,7 @@ def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapp
     `LEAST_SESSIONS` sessions of a venue or lies outside its calendar, or a date is not an ISO date.
     """
     plan, draw = _TWINS["twins"][twin], partial(_stream, params.seed, twin)
+    same_view = isinstance(params, ViewParams) and params.same_view
     calendars = {name: sessions(params.first, params.last, find_venue(GROUPS[name].venue).calendar) for name in plan["assets"]}
     if (few := min(map(len, calendars.values()))) < LEAST_SESSIONS:
         raise DataError(f"{params.first}…{params.last} has {few} sessions, fewer than {LEAST_SESSIONS}; choose a longer range")
@@ -52,11 +53,12 @@ def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapp
     parts = []
     for name, count in plan["assets"].items():
         own = {"label": name, "news_effect": GROUPS[name].news_effect * params.effect, "close": Close.parse(plan["close"])}
-        group = Group(**vars(GROUPS[name]) | own, minute_days=params.minute_days)
+        group = Group(**vars(GROUPS[name]) | own, minute_days=params.minute_days, same_view=same_view)
         parts.append(_make_part(partial(draw, name), group, _name_assets(group, count, words), common.reindex(calendars[name])))
     truth = {name: pd.concat([part.truth[name] for part in parts], ignore_index=True) for name in ("assets", "news")}
     truth["markets"] = pd.concat([part.truth["markets"] for part in parts], axis=1, sort=True).rename_axis("date").reset_index()
     told = f"generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}, {params.first}…{params.last}"
+    told += ", one view for all desks" if same_view else ""
     meta = SnapshotMeta(f"synthetic-{twin}-{params.seed}", f"ktdeval synthetic {twin} market, {told}", True, True, plan["index"])
     files = {f"truth_{name}.parquet": table.to_parquet(index=False) for name, table in truth.items()}
     return _join(meta, parts), files
@@ -100,7 +102,7 @@ def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Seri
     returns = market[:, None] * beta + _noise(draw, group, [one.sector for one in named], own, shape)
     news, drift = draw_news(draw("news"), traded, group)
     news["date"], news["code"] = days[news["session"]], np.array(codes)[news["asset"]]
-    items = list(write_news(draw("words"), news, group, named))
+    items = list(write_news(draw("words"), spread_views(draw, news, group), group, named))
     bars = _bars(draw, group, returns, drift, traded)
     bars["volume"] = np.where(listed & ~traded, 0.0, bars["volume"])
     truth = {

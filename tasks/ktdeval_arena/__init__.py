@@ -1,4 +1,4 @@
-"""Manifest of the arena: the tasks of Agent Market Arena and of DeepFund, and their figures."""
+"""Manifest of the arena: the tasks of Agent Market Arena and of DeepFund, and their figures; a planted signal for teams."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ktdeval_tasks() -> Sequence[Spec]:
     """One stock or coin, or a fund of a few stocks, one decision a day."""
     from ktdeval.task_files import task_specs
 
-    return [*task_specs(f"{__path__[0]}/ama.yaml"), *task_specs(f"{__path__[0]}/deepfund.yaml")]
+    return [spec for family in ("ama", "deepfund", "views") for spec in task_specs(f"{__path__[0]}/{family}.yaml")]
 
 
 @hookimpl

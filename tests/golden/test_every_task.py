@@ -20,6 +20,7 @@ TASKS = sorted(load_plugins().specs("tasks"))
 STANCES = {
     "investorbench": "synthetic_investorbench",
     "ama": "synthetic_arena",
+    "views": "synthetic_views",
 }  #: families of decisions
 MARKETS = {**STANCES, "deepfund": "synthetic_deepfund"}  #: families with a market of their own
 

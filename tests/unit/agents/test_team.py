@@ -21,10 +21,11 @@ from ktdeval.harness import (
     ToolResult,
     ToolSpec,
     shown_state,
+    table_rows,
 )
 from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
-from ktdeval_agents import TEAMS
+from ktdeval_agents import TEAMS, TeamParams
 from ktdeval_agents.graph import load_team
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
 from paths import REPOSITORY
@@ -139,6 +140,32 @@ flow:
     rounds: 2
   - role: judge
 """
+
+
+def test_documents_are_dealt_out_by_source_to_the_roles_that_are_shown_the_day() -> None:
+    rows = [["one", "good é"], ["two", "bad"], ["wire", "for all"]]
+    news = {"columns": ["source", "text"], "rows": rows, "withheld": 0}
+    session, agent = Session(), make_team("trade", TeamParams(sources=("one", "two")))
+    decide(agent, session, news=news)
+    shown = {
+        role: [row["source"] for row in table_rows(shown_state(session.shown(role))["news"])]
+        for role in TRADE
+        if "```json" in session.shown(role)
+    }
+    assert shown == {
+        role: [("one", "two")[place % 2], "wire"] for place, role in enumerate([*ANALYSTS, "trader", "portfolio_manager"])
+    }
+    whole = Session()
+    decide(make_team("trade"), whole, news=news)
+    assert len(table_rows(shown_state(whole.shown("trader"))["news"])) == 3
+    for role in ANALYSTS:  # every other byte stays
+        kept = json.dumps(
+            {**news, "rows": [row for row in rows if row[0] in shown[role]]}, ensure_ascii=False, separators=(",", ":")
+        )
+        assert session.shown(role) == whole.shown(role).replace(json.dumps(news), kept)
+    decide(agent, session)  # a day without documents
+    with pytest.raises(ConfigError, match="name at least two"):
+        make_team("trade", TeamParams(sources=("one", "one")))
 
 
 def test_a_debate_goes_by_rounds_and_each_turn_is_told(tmp_path: Path) -> None:

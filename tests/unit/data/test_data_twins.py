@@ -21,7 +21,7 @@ from ktdeval.market import FloatArray, MarketSnapshot, sessions
 from ktdeval.market.quality import check
 from ktdeval.market.raw import raw_from_snapshot
 from ktdeval.market.storage import snapshot_id
-from ktdeval_data.params import TwinParams
+from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.twin_news import NEWS
 from ktdeval_data.twins import GROUPS, make_twin, make_with_files
 
@@ -29,7 +29,7 @@ FIRST, LAST = "2024-06-03", "2026-04-10"
 TWINS = ("us", "crypto", "mixed")
 IDS = """
 from ktdeval.market.storage import snapshot_id
-from ktdeval_data.params import TwinParams
+from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.twins import make_twin
 print(*(snapshot_id(make_twin(twin, TwinParams(first="%s", last="%s"))) for twin in %r))
 """
@@ -110,6 +110,29 @@ def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
         assert np.abs(misses).max() < 4
         assert np.sqrt(np.mean(np.square(misses))) < 1.5  # standard errors
         assert np.mean(ratios) == pytest.approx(1.0, abs=0.08)
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_desks_see_the_next_day_each_with_its_own_errors_or_all_with_the_same(same: bool) -> None:
+    market, files = make_with_files("views", ViewParams(first=FIRST, last=LAST, same_view=same))
+    events = pd.read_parquet(io.BytesIO(files["truth_news.parquet"])).set_index(["code", "date"])["direction"].sort_index()
+    rows = [
+        (item.assets[0], item.known_at.date(), item.source, 1 if item.title.endswith("rise") else -1)
+        for item in market.documents.as_of(market.days)
+    ]
+    said = pd.DataFrame(rows, columns=["code", "date", "desk", "side"])
+    said["date"] = said["date"].astype(events.index.levels[1].dtype)
+    said = said.set_index(["code", "date", "desk"])["side"].unstack()
+    assert said.index.equals(events.index)
+    assert list(said.columns) == [f"desk {number}" for number in range(1, 6)]
+    right = said.eq(events, axis=0)
+    error = np.sqrt(0.3 * 0.7 / len(right))
+    assert np.abs(right.mean() - 0.7).max() < 4 * error
+    between = right.astype(float).corr().to_numpy()[np.triu_indices(5, 1)]
+    assert (between == 1).all() if same else np.abs(between).max() < 4 / np.sqrt(len(right))
+    after = pd.DataFrame(np.diff(np.log(market.adjusted_close), axis=0), market.days[:-1], market.codes).T.stack()
+    moves = after.reset_index(drop=True).groupby(events[after.index.rename(events.index.names)].to_numpy()).mean()
+    assert moves[1] - moves[-1] == pytest.approx(0.04, abs=0.004)
 
 
 def read_signal(twin: Twin) -> pd.DataFrame:

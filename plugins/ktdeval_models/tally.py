@@ -1,0 +1,74 @@
+"""A model that reads views: it takes the side of most desks whose view its prompt shows, or whose view another role passed on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval_models.catalogue import KeylessModel
+from ktdeval_models.conversation import Call, Conversation
+from ktdeval_models.portfolio import Intent
+
+_SIDES = {"rise": 1, "fall": -1}
+_WRITTEN = re.compile(r"\bto (rise|fall) by the next close\b")
+_TOLD = re.compile(r"^View of (.+) on (\S+): (rise|fall)$", re.MULTILINE)
+
+Views = Mapping[tuple[str, str], int]
+
+
+class TallyModel(KeylessModel):
+    """Knows nothing but its prompt: documents in the words of the market `synthetic_views`, and what other roles of a team passed
+    on in this model's own words. As a role that does not submit it passes on each view that it knows, once for each desk and asset.
+    In its submission it is on the side of the majority in each asset; without one it says HOLD, or where the task asks for orders
+    has no position.
+    """
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request."""
+        conversation = Conversation(request)
+        if conversation.is_submission or conversation.offered:
+            return super().reply(request)
+        views = sorted(_views(conversation).items())
+        told = [f"View of {desk} on {asset}: {'rise' if side > 0 else 'fall'}" for (desk, asset), side in views]
+        return Reply("\n".join(["Views known to me, by desk:", *told]) if told else "No view is known to me.")
+
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - it looks nothing up
+        """No research."""
+        return ()
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """Hold each asset on the side of its majority, in equal parts."""
+        views, state = _views(conversation), conversation.state
+        rows, held = (
+            conversation.rows(state.get("candidates")),
+            {row["stock_id"]: row for row in conversation.rows(state["positions"])},
+        )
+        part = min(float(state["constraints"]["max_weight"]), 1.0 / max(len(rows), 1))
+        intents = []
+        for stock in (row["stock_id"] for row in rows):
+            tally = sum(side for (_, asset), side in views.items() if asset == stock)
+            weight = float(held[stock]["weight"]) if stock in held else 0.0
+            side = (tally > 0) - (tally < 0 and bool(state["constraints"].get("short_sales")))
+            if side * weight > 0 or not (side or weight):
+                continue
+            buys = side > 0 or weight < 0
+            intents.append(Intent(stock, "BUY" if buys else "SELL", side * part, 0.6, f"{abs(tally)} more desks are on this side"))
+        return intents
+
+
+def _views(conversation: Conversation) -> Views:
+    """Views by desk and asset label: those of documents, and those that a role passed on in a report of this day."""
+    found: dict[tuple[str, str], int] = {}
+    for message in conversation.request.messages:
+        if message.role == "user":
+            found |= {(desk, asset): _SIDES[word] for desk, asset, word in _TOLD.findall(message.content)}
+    for row in conversation.rows(conversation.state.get("news")):
+        if word := _WRITTEN.search(str(row["text"])):
+            found |= {(str(row["source"]), str(asset)): _SIDES[word[1]] for asset in row["stock_ids"]}
+    return found
+
+
+def make_tally(_name: str, _params: object = None) -> TallyModel:
+    """Return the model that follows `builtin/tally`."""
+    return TallyModel()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import Value
@@ -285,13 +285,15 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
     attribution_reason: Reason
     envelope: Envelope | None
     envelope_reason: Reason
+    #: [n + 1] price of a task's only asset over that of the base day; there where figures compare with its Buy & Hold.
+    asset: list[float] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         n = len(self.days)
         per_day = (self.invested, self.names, self.turnover, self.common, self.industry, self.style, self.selection, self.trading)
-        if any(levels is not None and len(levels) != n + 1 for levels in (self.nav, self.gross_nav, self.benchmark)) or any(
-            line is not None and len(line) != n for line in (*per_day, self.selection_daily)
-        ):
+        if any(
+            levels is not None and len(levels) != n + 1 for levels in (self.nav, self.gross_nav, self.benchmark, self.asset or None)
+        ) or any(line is not None and len(line) != n for line in (*per_day, self.selection_daily)):
             raise ValueError("its lists do not fit its days")
 
 

@@ -26,6 +26,8 @@ from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
 ENVELOPE = EnvelopeSettings()
 """Random traders beside each episode: the suite's own number and seed, so that anyone gets the same bands."""
 
+_AGAINST_BUY_AND_HOLD = "ama_gap_to_buy_and_hold"  #: A figure of tasks whose series have the price of their only asset
+
 _PARTS = ("common", "industry", "style", "selection", "trading", "selection_daily", "exposures")
 _NO_PART: Mapping[str, JsonValue] = dict.fromkeys(_PARTS)
 
@@ -37,7 +39,7 @@ def make_series(run: RunFolder, card_id: str, card: TradingCard, snapshot: Marke
     for entry in card.episodes:
         ledger = run.load_ledger(episode_spec(run, entry.id))
         facts: dict[str, JsonValue] = {"id": entry.id, "window": entry.window, "seed": entry.seed}
-        episodes.append(facts | _episode(ledger, snapshot, config))
+        episodes.append(facts | _episode(ledger, snapshot, config) | _asset(ledger, snapshot, card))
     return from_plain(rounded({"schema_version": 1, "card": card_id, "episodes": episodes}), Series, "series")
 
 
@@ -85,6 +87,23 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     if not (np.isfinite(levels) & (levels > 0.0)).all():
         return {"benchmark": None, "benchmark_reason": "the market lacks a level of the benchmark"}
     return {"benchmark": (levels / levels[0]).tolist(), "benchmark_reason": None}
+
+
+def _asset(ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard) -> dict[str, JsonValue]:
+    """Price of the only asset of a task with figures against Buy & Hold; days without a price have the last one, the first ones the
+    first.
+    """
+    assets = card.task.config.get("assets")
+    if _AGAINST_BUY_AND_HOLD not in card.metrics or not isinstance(assets, list) or len(assets) != 1:
+        return {}
+    place = snapshot.asset_index[assets[0]]
+    rows = [snapshot.day_index(day) for day in (ledger.base_day, *ledger.days)]
+    prices = snapshot.close[rows, place] * snapshot.factor[rows, place]
+    known = np.isfinite(prices)
+    if not known.any():
+        return {}
+    prices = prices[np.maximum.accumulate(np.where(known, np.arange(len(rows)), int(np.argmax(known))))]
+    return {"asset": (prices / prices[0]).tolist()}
 
 
 def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ktdeval.errors import CardError, StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval.typed import to_plain
-from ktdeval_board.documents import Imported, Series
+from ktdeval_board.documents import Decisions, Imported, Series
 from ktdeval_board.entries import Board, Entry, load_board
 from ktdeval_board.market_document import Market
 from ktdeval_board.placement import replacing
@@ -28,6 +28,7 @@ from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index,
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import Division
+from ktdeval_board.site.curves import curves, has_curves
 from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, check_addresses, ranks_of, scope_key, standings_of
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
 
@@ -70,8 +71,9 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
         tell("writing cards and pages")
         _write_pages(board, site, tables, processes)
         _write_shared(board, site, tables)
-        site.add_static(board.rules)
-        for name, page in render_pages(board.rules).items():
+        columns = {name for scopes in tables.values() for name in scopes["all"]["columns"]}
+        site.add_static(board.rules, columns)
+        for name, page in render_pages(board.rules, columns).items():
             site.write(name, page)
         files, size = site.count()
     return BuildReport(out, len(board.entries), len(board.rules.divisions), files, size, tuple(_notes(board)))
@@ -126,7 +128,17 @@ def _write_division(board: Board, site: SiteWriter, division: Division) -> Mappi
     for scope, table in tables.items():
         key = scope_key(scope)
         site.put(f"division/{division.id}/{key}", {**table, "scope": key}, is_plain=True)
+    if has_curves(tables["all"]["columns"]):
+        site.put(f"curves/{division.id}", curves(division, _records(board, division)), is_plain=True)
     return tables
+
+
+def _records(board: Board, division: Division) -> Iterator[tuple[Series, Decisions]]:
+    """Yield series and decisions of the cards of a division that have both."""
+    for entry in board.of_division(division):
+        series, decisions = board.folder.series(entry.card_id), board.folder.decisions(entry.card_id)
+        if series.is_file() and decisions.is_file():
+            yield read_own(series, Series), read_own(decisions, Decisions)
 
 
 def _write_records(board: Board, site: SiteWriter, entries: Sequence[Entry]) -> None:

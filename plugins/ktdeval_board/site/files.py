@@ -9,9 +9,10 @@ import base64
 import importlib.resources
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical
@@ -86,10 +87,12 @@ class SiteWriter:
         if is_plain:
             self.write(f"data/{name}.json", value.strip() + b"\n")
 
-    def add_static(self, rules: Rules) -> None:
-        """Scripts, styles and what hosts look for."""
+    def add_static(self, rules: Rules, columns: Collection[str] = ()) -> None:
+        """Scripts, styles and what hosts look for; `columns` as of `render_pages`."""
+        own, others = (_own_assets(pages) for pages in _pages(rules, columns))
         for name, content in _assets(importlib.resources.files("ktdeval_board.site").joinpath("assets"), "assets"):
-            self.write(name, content)
+            if name in own or name not in others:
+                self.write(name, content)
         self.write("404.html", render("site/404.html", rules=rules))
         self.write("robots.txt", "User-agent: *\nAllow: /\n")
         self.write(".nojekyll", "")
@@ -112,16 +115,28 @@ def _assets(folder: Traversable, where: str) -> Iterator[tuple[str, str]]:
             yield name, item.read_text(encoding="utf-8")
 
 
+_OWN = (("js", "scripts"), ("css", "styles"))  #: Kinds of assets, and the lists of a page that name its own
 _MAIL = re.compile(r"[^\s<>@\"'?&]+@[^\s<>@\"'?&]+\.[^\s<>@\"'?&]+")
 
 
-def render_pages(rules: Rules) -> dict[str, str]:
+def _pages(rules: Rules, columns: Collection[str]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Pages of a board, and those that it has nothing for: a page that `needs` a figure belongs to boards with a column of it."""
+    known = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
+    has = {page["file"]: page.get("needs", "") in ("", *columns) for page in known} | {"market.html": bool(rules.snapshots)}
+    return [page for page in known if has[page["file"]]], [page for page in known if not has[page["file"]] and "needs" in page]
+
+
+def _own_assets(pages: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {f"assets/{name}.{kind}" for page in pages for kind, key in _OWN for name in page.get(key, ())}
+
+
+def render_pages(rules: Rules, columns: Collection[str] = ()) -> dict[str, str]:
     """Return the HTML of every page by its file name.
 
     Returns pages without inline script or style; they load `assets/` and `data/` beside them, from a web server or from a folder.
+    `columns`: names of the figures in the board's tables; pages about figures that are not there are left out.
     """
-    known = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
-    pages = [page for page in known if rules.snapshots or page["file"] != "market.html"]
+    pages, _ = _pages(rules, columns)
     shared = {
         "rules": rules,
         "pages": pages,

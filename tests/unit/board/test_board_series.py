@@ -66,6 +66,7 @@ def ledgers(run: RunFolder) -> dict[str, Ledger]:
 
 def test_episodes_stand_in_the_order_of_the_card(series: Any, decisions: Any, run: RunFolder) -> None:
     wanted = [(entry["id"], entry["window"], entry["seed"]) for entry in card_of(run.path)["episodes"]]
+    assert "asset" not in series["episodes"][0], "only tasks with figures against the Buy & Hold of one asset have its price"
     for document in (series, decisions):
         assert [(entry["id"], entry["window"], entry["seed"]) for entry in document["episodes"]] == wanted
     assert len(wanted) == 4

@@ -1,0 +1,70 @@
+"""Daily curves of the cards of a division, of all seeds together, as `curves/DIVISION` holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import FloatArray
+from ktdeval_board.documents import Decisions, DecisionStep, EpisodeSeries, Series, rounded
+from ktdeval_board.rules import Division
+
+_FIGURES = ("ama_gap_to_buy_and_hold",)
+"""Figures of the tasks whose divisions have curves."""
+
+
+def has_curves(columns: Collection[str]) -> bool:
+    """Return whether a division with these columns has curves."""
+    return any(name in columns for name in _FIGURES)
+
+
+def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> dict[str, JsonValue]:
+    """Return the curves of the cards of a division, each window apart.
+
+    `windows`: days [n + 1] from the first decision on, `asset` and `benchmark` [n + 1] over their first value, null where they are
+    not known. `cards`: of each card and window `seeds`; `after` and `before` fees the return since the start, [n + 1] median over
+    seeds and, of several, the lowest and highest; of each decision [n] the seeds that then are `long` and `short`, and those with a
+    filled order to `buy` and to `sell`.
+    """
+    windows: dict[str, dict[str, JsonValue]] = {}
+    cards: dict[str, dict[str, JsonValue]] = {}
+    for series, decisions in records:
+        steps = {episode.id: episode.steps for episode in decisions.episodes}
+        for window in division.window_names():
+            episodes = [episode for episode in series.episodes if episode.window == window and episode.id in steps]
+            frame = windows.setdefault(window, _frame(episodes[0])) if episodes else {}
+            if all([episode.base_day, *episode.days] == frame["days"] for episode in episodes) and episodes:
+                cards.setdefault(series.card, {})[window] = _card(episodes, [steps[episode.id] for episode in episodes])
+    return {"division": division.id, "windows": windows, "cards": rounded(cards)}
+
+
+def _frame(episode: EpisodeSeries) -> dict[str, JsonValue]:
+    return {"days": [episode.base_day, *episode.days], "asset": episode.asset or None, "benchmark": episode.benchmark}
+
+
+def _card(episodes: Sequence[EpisodeSeries], steps: Sequence[Sequence[DecisionStep]]) -> dict[str, JsonValue]:
+    return {
+        "seeds": len(episodes),
+        "after": _spread([episode.nav for episode in episodes]),
+        "before": _spread([episode.gross_nav for episode in episodes]),
+        **{name: _count(steps, name) for name in ("long", "short", "buy", "sell")},
+    }
+
+
+def _spread(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
+    """Median of paths, and their lowest and highest values where there are several; all less one."""
+    values: FloatArray = np.array(paths, dtype=np.float64) - 1.0
+    lines = [np.median(values, axis=0)] if len(paths) == 1 else [np.median(values, axis=0), values.min(axis=0), values.max(axis=0)]
+    return [line.tolist() for line in lines]
+
+
+def _count(seeds: Sequence[Sequence[DecisionStep]], name: str) -> list[int]:
+    """[n] how many seeds are long or short at the close, or had an order to buy or to sell filled."""
+    return [sum(name in _stands(step) for step in day) for day in zip(*seeds, strict=True)]
+
+
+def _stands(step: DecisionStep) -> set[str]:
+    sides = {"long" if weight > 0.0 else "short" for _, weight in step.holdings if weight}
+    return sides | {order.side.lower() for order in step.orders if order.filled}

@@ -1,0 +1,113 @@
+"""Pages of arenas in a real browser, with 96 entrants: what is shown, narrowed, lit and linked to is what the data say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from board_arena import AGENTS, HOSTILE, arena_board, play_ama, run_frame
+from board_browser import Reader, axe_violations, needs_browser, open_browser, read_data, scrolls_sideways, wait_until, watching
+from ktdeval_board.site.build import build_site
+
+pytestmark = needs_browser
+DRAWN = "document.querySelector('.chart-plot').vega"
+LINES = "document.querySelectorAll('.chart-plot')[0].querySelectorAll('g.mark-line path[opacity]:not([opacity=\"0\"])')"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def arena_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("arena")
+    frames = [(run_frame("ama_tsla", "synthetic_arena", 2), play_ama), (run_frame("ama_btc_long", "synthetic_arena", 1), play_ama)]
+    build_site(arena_board(home / "board", frames, models=16), home / "site", workers=1)
+    return home / "site"
+
+
+@pytest.fixture
+def session(chromium: Any, arena_site: Path) -> Iterator[Reader]:
+    with watching(chromium, arena_site) as session:
+        yield session
+
+
+def opacities(tab: Any) -> list[float]:
+    """Of the lines of cards, in the order in which they are drawn."""
+    return [float(value) for value in tab.evaluate(f"[...{LINES}].map(line => line.getAttribute('opacity'))")]
+
+
+def cells_of(tab: Any, rows: str) -> list[list[str]]:
+    return list(tab.evaluate(f"[...document.querySelectorAll('{rows}')].map(row => [...row.cells].map(cell => cell.innerText))"))
+
+
+def names_of(tab: Any) -> list[str]:
+    return [row[1] for row in cells_of(tab, "tbody tr")]
+
+
+@pytest.mark.parametrize(("width", "scheme", "panels"), [(1280, "light", 6), (390, "dark", 6)])
+def test_ninety_six_lines_stand_in_a_panel_for_each_agent(session: Reader, width: int, scheme: str, panels: int) -> None:
+    tab = session.open("ama.html", width=width, color_scheme=scheme)
+    wait_until(tab, DRAWN)
+    assert len(opacities(tab)) == 96
+    assert (
+        tab.evaluate("document.querySelectorAll('.chart-plot')[0].querySelectorAll('g.cell > g, g.role-scope.cell').length")
+        >= panels
+    )
+    assert tab.evaluate("[...document.querySelectorAll('.agents button')].map(one => one.dataset.agent)") == sorted(AGENTS)
+    assert HOSTILE in tab.inner_text("body")
+    assert tab.title() != "owned"
+    assert not scrolls_sideways(tab)
+    assert not axe_violations(tab)
+    tab.locator("section >> nth=-1").scroll_into_view_if_needed()
+    wait_until(tab, "[...document.querySelectorAll('.chart-plot')].at(-1).vega")
+    tab.locator("figure.chart >> nth=-1").locator("button", has_text="Table").click()
+    shown = cells_of(tab, ".chart-table:not([hidden]) tbody tr")
+    assert len(shown) == 60
+    assert all(sum(map(int, row[1:4])) == 192 for row in shown), "each card and seed has one vote a day"
+
+
+def test_the_address_holds_filters_order_fees_and_the_lit_agent(session: Reader, arena_site: Path) -> None:
+    tab = session.open("ama.html#agent=trade,vote&strategy=flip&fees=before&sort=-ama_gap_to_buy_and_hold&focus=vote")
+    wait_until(tab, DRAWN)
+    table = read_data(arena_site, "division/division-0/all")
+    place = table["columns"].index("ama_gap_to_buy_and_hold")
+    wanted = [row for row in table["rows"] if row["agent"] in ("trade", "vote") and row["strategy"] == "flip"]
+    assert names_of(tab) == [row["label"] for row in sorted(wanted, key=lambda row: -row["values"][place])]
+    assert len(opacities(tab)) == len(wanted) == 16
+    assert sorted(set(opacities(tab))) == [0.15, 0.95]
+    assert tab.get_attribute(".agents button[aria-pressed=true]", "data-agent") == "vote"
+    drawn = tab.evaluate("document.querySelector('.chart-plot').vega.data('source_0').filter(row => row.id).map(row => row.value)")
+    curves = read_data(arena_site, "curves/division-0")["cards"]
+    assert sorted(drawn) == sorted(value for row in wanted for value in curves[row["card"]]["live"]["before"][0])
+    tab.click("button:has-text('Clear filters')")
+    wait_until(tab, "document.querySelectorAll('tbody tr').length === 96")
+    tab.select_option("select:has(option[value=together])", "together")
+    wait_until(tab, f"{DRAWN} && {LINES}.length === 96 && location.hash.includes('lines=together')")
+    tab.go_back()
+    wait_until(tab, "!location.hash.includes('lines')")
+    tab.select_option("select:has(option[value=BTC])", "BTC")
+    wait_until(tab, "document.body.innerText.includes('long only') && location.hash.includes('division-1')")
+
+
+def test_keys_alone_light_an_agent_a_card_and_sort(session: Reader) -> None:
+    tab = session.open("ama.html#lines=together")
+    wait_until(tab, DRAWN)
+    tab.focus(".agents button >> nth=1")
+    wait_until(tab, f"[...{LINES}].filter(line => line.getAttribute('opacity') === '0.95').length === 16")
+    tab.keyboard.press("Enter")
+    wait_until(tab, "location.hash.includes('focus=deepfund') && document.activeElement.getAttribute('aria-pressed') === 'true'")
+    tab.keyboard.press("Enter")
+    wait_until(tab, "!location.hash.includes('focus')")
+    tab.focus("tbody tr >> nth=5 >> a")
+    wait_until(tab, f"[...{LINES}].filter(line => line.getAttribute('opacity') === '0.95').length === 1")
+    tab.focus("[data-key=ama_gap_to_buy_and_hold]")
+    tab.keyboard.press("Enter")
+    wait_until(tab, "document.activeElement.dataset.key === 'ama_gap_to_buy_and_hold' && location.hash.includes('sort=-ama_gap')")
+    gaps = [float(row[-1].replace("−", "-")) for row in cells_of(tab, "tbody tr")]
+    assert gaps == sorted(gaps, reverse=True)

@@ -1,0 +1,146 @@
+"""Boards of arenas with many entrants: the frame is a real run of a keyless model, the entrants' paths are drawn."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from board_cards import files_of, typed
+from ktdeval.config import RunConfig
+from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_strict, sha256_hex
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, evaluate, open_snapshot
+from ktdeval.typed import to_plain
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.series import make_decisions, make_series
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+AGENTS = ("investor", "trade", "hedge_fund", "deepfund", "vote", HOSTILE)
+_ODDS = ((0.5, 0.2), (0.2, 0.2), (0.02, 0.6), (0.4, 0.05), (0.3, 0.3), (0.33, 0.33))
+_DAY = "2026-03-01"
+
+Frame = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+"""Card, series and decisions of a run, as JSON."""
+
+Play = Callable[[dict[str, Any], dict[str, Any], np.random.Generator, int], dict[str, float]]
+"""Changes an episode's series and steps to those of an entrant of an agent (by its place in `AGENTS`); returns its figures."""
+
+
+def run_frame(task: str, data: str, seeds: int, model: str = "builtin/random") -> Frame:
+    """The frame of a board's cards: a real run of a keyless model."""
+    plugins = load_plugins(())
+    with tempfile.TemporaryDirectory() as folder:
+        out = f"{folder}/run"
+        evaluate(RunConfig(model=model, tasks=(task,), data=data, seeds=seeds, out=out, quiet=True, mask_key="0" * 32), plugins)
+        run = RunFolder.load(Path(out))
+        card = loads_strict(next(Path(out, "cards").glob("*.json")).read_bytes())
+        made: Any = typed(card)
+        series, decisions = make_series(run, "c" * 64, made, open_snapshot(plugins, data, {})), make_decisions(run, "c" * 64, made)
+    return card, to_plain(series), to_plain(decisions)
+
+
+def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -> Path:
+    """Write a board with a division for each frame, in which each agent has a card of each of so many models."""
+    rules = []
+    for place, ((card, series, decisions), play) in enumerate(frames):
+        division = f"division-{place}"
+        rules.append(_division(division, card))
+        rng = np.random.default_rng(place)
+        for agent_place, agent in enumerate(AGENTS):
+            for number in range(models):
+                own = copy.deepcopy((card, series, decisions))
+                _rename(own[0], f"provider/model-{number:02}", agent)
+                for entry, days, day in zip(own[0]["episodes"], own[1]["episodes"], own[2]["episodes"], strict=True):
+                    for name, value in play(days, day, rng, agent_place).items():
+                        entry["metrics"][name] = {"value": value, "n": len(days["days"])}
+                _write_entry(BoardFolder(path), own, division)
+    snapshots = {card["snapshot"]["id"]: {"name": f"market-{place}", "id": card["snapshot"]["id"], "data": ""}
+                 for place, ((card, *_), _) in enumerate(frames)}  # fmt: skip
+    for rule in rules:
+        rule["snapshot"] = snapshots[rule["snapshot"]]["name"]
+    value = {"name": "arena", "title": "An arena", "market": "synthetic", "snapshots": list(snapshots.values()), "divisions": rules}
+    (path / "board.yaml").write_text(yaml.safe_dump(value, sort_keys=False))
+    (path / "errata.yaml").write_text("errata: []\n")
+    return path
+
+
+def play_ama(days: dict[str, Any], steps: dict[str, Any], rng: np.random.Generator, agent: int) -> dict[str, float]:
+    """Long, short or nothing, by the odds of the agent, at 5 basis points."""
+    levels = np.array(days["asset"])
+    moved = levels[1:] / levels[:-1] - 1.0
+    odds = _ODDS[agent]
+    side, sides = 0, []
+    for _ in moved:
+        if rng.random() < 0.25:
+            side = int(rng.choice((1, -1, 0), p=(*odds, 1 - sum(odds))))
+        sides.append(side)
+    held = np.array(sides)
+    changed = np.abs(np.diff(held, prepend=0))
+    gross = np.concatenate([[1.0], np.cumprod(1.0 + held * moved)])
+    nav = np.concatenate([[1.0], np.cumprod((1.0 + held * moved) * (1.0 - 5e-4 * changed))])
+    days |= {"nav": nav.tolist(), "gross_nav": gross.tolist()}
+    template = {"code": "TSLA", "asked": "100 %", "filled": 1, "price": 1.0, "status": "filled", "rule": None, "reason": HOSTILE}
+    for place, step in enumerate(steps["steps"]):
+        before = sides[place - 1] if place else 0
+        step["holdings"] = [["TSLA", float(sides[place])]] if sides[place] else []
+        step["orders"] = [{**template, "side": "BUY" if sides[place] > before else "SELL"}] if sides[place] != before else []
+    gap = (nav - levels)[1:]
+    return {
+        "total_return": float(nav[-1] - 1),
+        "ama_cumulative_return": float(nav[-1] - 1),
+        "ama_days_above_buy_and_hold": float(np.mean(gap > 0)),
+        "ama_gap_to_buy_and_hold": float(gap.mean()),
+    }
+
+
+def _division(name: str, card: Mapping[str, Any]) -> dict[str, Any]:
+    windows = [{key: window[key] for key in ("name", "first", "last")} for window in card["windows"]]
+    task = {"task": card["task"]["name"], "version": card["task"]["version"], "hash": card["task"]["hash"]}
+    return {
+        "id": name,
+        **task,
+        "snapshot": card["snapshot"]["id"],
+        "windows": windows,
+        "seeds": card["seeds"],
+        "rules": card["rules"],
+    }
+
+
+def _rename(card: dict[str, Any], model: str, agent: str) -> None:
+    card["model"], card["agent"] = {"name": model, "args": {}}, {"name": agent, "args": {}}
+
+
+def _write_entry(folder: BoardFolder, own: Frame, division: str) -> None:
+    card, series, decisions = own
+    text = dumps_pretty(card)
+    card_id = sha256_hex(text)
+    files = files_of(folder, card, card_id)
+    submission = {
+        "schema_version": 1,
+        "card": card_id,
+        "submitter": {"name": "A tester", "contact": "tester@example.org"},
+        "model": {"name": card["model"]["name"], "cutoff_date": None, "cutoff_source": "unknown"},
+        "agent": {"name": "an agent", "strategy": "baseline" if int(card["model"]["name"][-1]) % 2 else "flip"},
+        "attempts": {"runs": 1},
+        "submitted_on": _DAY,
+        "statement": True,
+    }
+    verdict = {"schema_version": 1, "card": card_id, "division": division, "tier": "re-executed", "checked_on": _DAY,
+               "suite_version": "0", "episodes": 1, "steps": 1, "notes": [], "rerun": None}  # fmt: skip
+    files.card.parent.mkdir(parents=True, exist_ok=True)
+    files.card.write_text(text)
+    files.submission.write_text(dumps_pretty(submission))
+    files.records.write_text(dumps_pretty({"schema_version": 1, "card": card_id, "stored": "elsewhere", "files": []}))
+    for target, value in (
+        (folder.verdict(card_id), verdict),
+        (folder.series(card_id), {**series, "card": card_id}),
+        (folder.decisions(card_id), {**decisions, "card": card_id}),
+    ):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(dumps_canonical(value))

@@ -1,0 +1,88 @@
+"""Curves of the cards of arenas, and which boards have their pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from board_arena import Frame, arena_board, play_ama, run_frame
+from ktdeval.registry import load_plugins
+from ktdeval.runner import open_snapshot
+from ktdeval.typed import from_plain
+from ktdeval_board.documents import Decisions, Series
+from ktdeval_board.rules import Rules, load_rules
+from ktdeval_board.site.build import build_site
+from ktdeval_board.site.curves import curves
+from ktdeval_board.site.files import render_pages
+from site_data import read_data_file
+
+ARENA = {"ama.html", "assets/ama.js", "assets/arena.js", "assets/arena.css"}
+
+
+@pytest.fixture(scope="module")
+def frame() -> Frame:
+    return run_frame("ama_tsla", "synthetic_arena", seeds=2)
+
+
+@pytest.fixture(scope="module")
+def board(frame: Frame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return arena_board(tmp_path_factory.mktemp("arena") / "board", [(frame, play_ama)], models=1)
+
+
+def test_series_of_an_asset_have_its_adjusted_price(frame: Frame) -> None:
+    market = open_snapshot(load_plugins(()), "synthetic_arena", {})
+    for episode in frame[1]["episodes"]:
+        rows = [market.day_index(day) for day in (episode["base_day"], *episode["days"])]
+        prices = (market.close * market.factor)[rows, market.asset_index["TSLA"]]
+        known = np.isfinite(prices)
+        assert known[0]
+        np.testing.assert_allclose(np.array(episode["asset"])[known], prices[known] / prices[0], rtol=1e-5)
+        assert all(
+            now == before
+            for now, before, fresh in zip(episode["asset"][1:], episode["asset"], known[1:], strict=False)
+            if not fresh
+        )
+
+
+def test_curves_are_medians_and_ranges_over_seeds_and_count_what_is_held_and_ordered(frame: Frame, board: Path) -> None:
+    series, decisions = from_plain(frame[1], Series, "series"), from_plain(frame[2], Decisions, "decisions")
+    (division,) = load_rules(board).divisions
+    found: Any = curves(division, [(series, decisions)])
+    first, second = (np.array(episode.nav) - 1 for episode in series.episodes)
+    card = found["cards"][series.card]["live"]
+    middle, low, high = (np.array(line) for line in card["after"])
+    np.testing.assert_allclose(middle, (first + second) / 2, rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose([low, high], [np.minimum(first, second), np.maximum(first, second)], rtol=1e-5, atol=1e-12)
+    assert card["seeds"] == 2
+    assert len(card["before"]) == 3
+    weights = np.array([[sum(weight for _, weight in step.holdings) for step in episode.steps] for episode in decisions.episodes])
+    assert card["long"] == (weights > 0).sum(axis=0).tolist()
+    assert card["short"] == (weights < 0).sum(axis=0).tolist()
+    assert max(card["short"]) > 0
+    assert sum(card["sell"]) == sum(
+        any(order.side == "SELL" and order.filled for order in step.orders)
+        for episode in decisions.episodes
+        for step in episode.steps
+    )
+    assert found["windows"]["live"]["days"][0] == "2025-08-01"
+    assert found["windows"]["live"]["benchmark"] is None
+    assert curves(division, [])["cards"] == {}
+
+
+def test_only_boards_with_figures_of_an_arena_have_its_page_and_files(board: Path, tmp_path: Path) -> None:
+    build_site(board, tmp_path / "site", workers=1)
+    files = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*")}
+    assert files >= ARENA | {"data/curves/division-0.js", "data/curves/division-0.json"}
+    assert len(read_data_file((tmp_path / "site" / "data" / "curves" / "division-0.js").read_bytes())["cards"]) == 6
+    practice = Path(__file__).parents[3] / "leaderboards" / "practice"
+    build_site(practice, tmp_path / "other", workers=1)
+    others = {path.relative_to(tmp_path / "other").as_posix() for path in (tmp_path / "other").rglob("*")}
+    assert not others & ARENA
+    assert "data/curves" not in others
+    assert "assets/choices.js" in others
+    rules = Rules(name="b", title="Board", market="real", snapshots=(), divisions=())
+    assert "ama.html" not in render_pages(rules)
+    assert "market.html" not in render_pages(rules)

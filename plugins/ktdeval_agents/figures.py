@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ktdeval.harness import last_object
 from ktdeval.yamlio import load_yaml
+from ktdeval_agents.limits import limit_lines
 from ktdeval_agents.sight import Sight, first_number
 
 Floats = npt.NDArray[np.float64]
@@ -80,33 +81,8 @@ def read_ratios(text: str, sight: Sight) -> dict[str, float]:
 
 
 def volatility_limits(sight: Sight) -> str:
-    """Return the most that each asset may take of the NAV, one a line; empty where no volatility is shown."""
-    lines = []
-    for asset in sight.rows:
-        if (volatility := annual_volatility(sight, asset)) is not None:
-            shown = f"annualised volatility {100 * volatility:.3g} %, at most {100 * scaled_limit(volatility):.3g} % of NAV"
-            lines.append(f"- {asset}: {shown}")
-    return "\n".join(lines)
-
-
-def scaled_limit(volatility: float) -> float:
-    """Return the limit of a position as a share of NAV, from an annualised volatility (.25 = 25 %)."""
-    rules = _parameters()["volatility_limits"]
-    band = [band for band in rules["bands"] if band["from"] <= volatility][-1]
-    return float(rules["limit"] * (band["start"] - band["slope"] * (volatility - band["from"])))
-
-
-def annual_volatility(sight: Sight, asset: str) -> float | None:
-    """Return the annualised volatility of an asset: of its bars, else from the figures of its row; None where neither is shown."""
-    row, year = sight.rows[asset], _year(sight, asset)
-    close = _bars(sight, asset)["close"]
-    deviation = _moments(np.diff(close) / close[:-1], _parameters()["volatility_limits"]["days"])[1]
-    if math.isfinite(deviation):
-        return deviation * math.sqrt(year)
-    if (daily := first_number(row, ("volatility_20d_pct",))) is not None:
-        return daily / 100.0 * math.sqrt(year)
-    annual = first_number(row, ("RV_60",))
-    return None if annual is None else annual / 100.0
+    """Return the most that each asset may take of the NAV, one a line; empty where no price is shown."""
+    return limit_lines(sight, _parameters()["volatility_limits"], {asset: _year(sight, asset) for asset in sight.rows})
 
 
 def _bars(sight: Sight, asset: str) -> dict[str, Floats]:

@@ -13,6 +13,7 @@ from ktdeval.harness import Observation, as_object, rows_by_asset, shown_state, 
 
 _PRICES = ("close", "close_cny", "last_close", "last_close_cny")
 _NAVS = ("nav", "nav_cny")
+_CASH = ("cash", "cash_cny")
 _NEWS = re.compile(r'"news":\s*(?=\{)')
 ACCOUNT = ""
 """Stands for the account where an entry is about no asset."""
@@ -27,6 +28,7 @@ class Sight:
     candidates: tuple[str, ...]
     held: frozenset[str]
     prices: Mapping[str, float]  #: of the close, and the NAV as the price of `ACCOUNT`
+    cash: float | None
     bars: Mapping[str, Sequence[Mapping[str, Any]]]  #: the oldest first, where the task shows a `history`
     most_positions: int | None
     asks_stances: bool  #: whether the task asks for BUY, SELL or HOLD of each candidate
@@ -51,6 +53,7 @@ class Sight:
             candidates=tuple(candidates),
             held=frozenset(positions),
             prices=prices,
+            cash=first_number(account, _CASH),
             bars=bars,
             most_positions=None if most is None else int(most),
             asks_stances="hold" in limits,

@@ -10,8 +10,13 @@ import pandas as pd
 import pytest
 
 from ktdeval.harness import Observation
-from ktdeval_agents.figures import position_ratios, read_ratios, scaled_limit, technical, technical_figures, volatility_limits
+from ktdeval.yamlio import load_yaml
+from ktdeval_agents.figures import position_ratios, read_ratios, technical, technical_figures, volatility_limits
+from ktdeval_agents.limits import average_correlations, correlation_factor, scaled_limit
 from ktdeval_agents.sight import Sight
+from paths import REPOSITORY
+
+LIMITS = load_yaml(REPOSITORY / "plugins/ktdeval_agents/figures.yaml")["volatility_limits"]
 
 
 def sight(**state: Any) -> Sight:
@@ -48,32 +53,81 @@ def test_ratios_are_read_from_the_last_object_whatever_a_reply_holds(said: str, 
 
 @pytest.mark.parametrize(
     ("volatility", "limit"),
-    [(0.0, 0.25), (0.149, 0.25), (0.15, 0.2), (0.2, 0.195), (0.3, 0.15), (0.4, 0.14), (0.499, 0.1301), (0.5, 0.1), (2.0, 0.1)],
-)
+    [(0.0, 0.25), (0.149, 0.25), (0.15, 0.2), (0.2, 0.195), (0.2999, 0.18501), (0.3, 0.15), (0.4, 0.14), (0.499, 0.1301),
+     (0.5, 0.1), (2.0, 0.1)],
+)  # fmt: skip
 def test_a_limit_shrinks_with_volatility(volatility: float, limit: float) -> None:
-    assert scaled_limit(volatility) == pytest.approx(limit, abs=1e-12)
+    assert scaled_limit(volatility, LIMITS) == pytest.approx(limit, abs=1e-12)
 
 
-def test_volatility_comes_from_bars_else_from_the_row() -> None:
+@pytest.mark.parametrize(
+    ("correlation", "factor"),
+    [(-1.0, 1.1), (-1.0000000002, 1.1), (0.1999, 1.1), (0.2, 1.05), (0.3999, 1.05), (0.4, 1.0), (0.6, 0.85), (0.7999, 0.85),
+     (0.8, 0.7), (1.0, 0.7)],
+)  # fmt: skip
+def test_a_limit_shrinks_with_correlation(correlation: float, factor: float) -> None:
+    assert correlation_factor(correlation, LIMITS["correlation"]["bands"]) == factor
+
+
+def test_the_mean_correlation_is_with_what_is_held_over_days_of_all() -> None:
+    # Of a and b deviations from the mean are (-2, -1, 0, 1, 2) and its square less 2: no correlation. c = a, and d never moves.
+    days = [f"day_{place}" for place in range(6)]
+    a, b = [-0.02, -0.01, 0.0, 0.01, 0.02], [0.02, -0.01, -0.02, -0.01, 0.02]
+    returns = {
+        "a": dict(zip(days, [*a, 0.5], strict=True)),  # the last day has not all
+        "b": dict(zip(days, b, strict=False)),
+        "c": dict(zip(days, a, strict=False)),
+        "d": dict.fromkeys(days, 0.0),
+    }
+    assert average_correlations(returns, frozenset("ax"), 5) == pytest.approx({"a": 0.5, "b": 0.0, "c": 1.0})  # of a: with b and c
+    assert average_correlations(returns, frozenset("bc"), 5) == pytest.approx({"a": 0.5, "b": 0.0, "c": 0.0})
+    assert average_correlations(returns, frozenset(), 6) == {}
+    assert average_correlations({"a": returns["a"]}, frozenset(), 5) == {}
+    assert average_correlations({}, frozenset(), 5) == {}
+
+
+def test_volatility_comes_from_bars_else_from_the_row_else_is_assumed() -> None:
+    shown = {"kind": None, "close": 1.0, "volatility_20d_pct": None, "RV_60": None}
     rows = table(
-        {"stock_id": "a", "kind": "stock", "volatility_20d_pct": 2.0, "RV_60": None},
-        {"stock_id": "c", "kind": "crypto", "volatility_20d_pct": 2.0, "RV_60": None},
-        {"stock_id": "r", "kind": None, "volatility_20d_pct": None, "RV_60": 16.0},
-        {"stock_id": "n", "kind": None, "volatility_20d_pct": None, "RV_60": None},
-        {"stock_id": "b", "kind": "stock", "volatility_20d_pct": 2.0, "RV_60": None},
+        {"stock_id": "a", **shown, "kind": "stock", "volatility_20d_pct": 2.0},
+        {"stock_id": "c", **shown, "kind": "crypto", "volatility_20d_pct": 2.0},
+        {"stock_id": "r", **shown, "RV_60": 16.0},
+        {"stock_id": "n", **shown},
+        {"stock_id": "b", **shown, "volatility_20d_pct": 2.0},
+        {"stock_id": "t", **shown},
+        {"stock_id": "x", **shown, "close": None},
     )
     closes = [100.0 * 1.01 ** (place % 2) for place in range(61)]  # up and down by turns
     changes = np.diff(closes) / closes[:-1]
-    bars = table(*({"stock_id": "b", "day": f"day_{place}", "close": close} for place, close in enumerate(closes)))
+    named = [{"stock_id": "b", "day": f"day_{place}", "close": close} for place, close in enumerate(closes)]
+    bars = table(*named, *({"stock_id": "t", "day": place, "close": close} for place, close in enumerate((100.0, 101.0, 101.0))))
     lines = volatility_limits(sight(candidates=rows, history=bars)).splitlines()
-    assert lines[:3] == [
-        "- a: annualised volatility 31.7 %, at most 14.8 % of NAV",  # 2 √252; .2 (.75 - .5 (.3175 - .3))
-        "- c: annualised volatility 38.2 %, at most 14.2 % of NAV",  # 2 √365
-        "- r: annualised volatility 16 %, at most 19.9 % of NAV",
+    assert lines[:4] == [
+        "- a: annualised volatility 31.7 %, at most 14.8 % of NAV, 14.8 % left",  # 2 √252; .2 (.75 - .5 (.3175 - .3))
+        "- c: annualised volatility 38.2 %, at most 14.2 % of NAV, 14.2 % left",  # 2 √365
+        "- r: annualised volatility 16 %, at most 19.9 % of NAV, 19.9 % left",
+        "- n: annualised volatility 79.4 % (assumed, none is shown), at most 10 % of NAV, 10 % left",  # .05 √252
     ]
-    assert lines[3].startswith(f"- b: annualised volatility {100 * np.std(changes, ddof=1) * np.sqrt(252):.3g} %")
-    assert len(lines) == 4
+    assert lines[4].startswith(f"- b: annualised volatility {100 * np.std(changes, ddof=1) * np.sqrt(252):.3g} %")
+    assert (
+        lines[5] == "- t: annualised volatility 11.2 %, at most 25 % of NAV, 25 % left"
+    )  # .01 / √2 √252, of the two that there are
+    assert len(lines) == 6
     assert volatility_limits(sight()) == ""
+
+
+def test_what_is_left_of_a_limit_knows_the_position_the_cash_and_the_correlation() -> None:
+    # b moves as a does: r = 1 with what is held, .2 · 1.25 · .7 = 17.5 %; of a alone is held, so it is compared with b.
+    closes = (100.0, 100.1, 100.2, 100.1, 100.2, 100.3)
+    bars = table(*({"stock_id": label, "day": place, "close": close} for label in "ab" for place, close in enumerate(closes)))
+    held = table({"stock_id": "a", "weight": -0.10, "last_close": 100.3})
+    for cash, left in ((900.0, ("7.5", "17.5")), (50.0, ("5", "5"))):
+        account = {"nav": 1000.0, "cash": cash}
+        state = sight(candidates=table({"stock_id": "b", "close": 100.3}), positions=held, history=bars, account=account)
+        told = dict(line[2:].split(": ", 1) for line in volatility_limits(state).splitlines())
+        for label, rest in zip("ab", left, strict=True):
+            expected = f"mean correlation 1.00 (factor 0.7), at most 17.5 % of NAV, {rest} % left"
+            assert told[label].endswith(expected), told[label]
 
 
 def test_technical_figures_against_pandas() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,8 +79,8 @@ def _figure(value: float, digits: int = 6) -> float | None:
     return round(float(value), digits) if np.isfinite(value) else None
 
 
-def close_series(records: EpisodeRecords, market: MarketSnapshot) -> dict[str, JsonValue]:
-    """Adjusted closes of every stock that was ordered or held, in terms of the last day shown.
+def close_series(records: EpisodeRecords, market: MarketSnapshot, judged: Collection[str] = ()) -> dict[str, JsonValue]:
+    """Adjusted closes of every stock that was ordered, held or `judged` (codes), in terms of the last day shown.
 
     `days`: ISO days. `start`: which of them is the day of the first decision. `scale`: units in one of the currency.
     `closes`: code -> the first close in these units, then the change from the last known one; None on a day without a bar.
@@ -92,7 +92,7 @@ def close_series(records: EpisodeRecords, market: MarketSnapshot) -> dict[str, J
     codes = {order.code for step in steps for order in step.orders if order.code is not None}
     codes |= {position.code for step in steps for position in step.positions}
     closes: dict[str, JsonValue] = {}
-    for code in sorted(codes & market.asset_index.keys()):
+    for code in sorted(codes.union(judged) & market.asset_index.keys()):
         column = market.asset_index[code]
         values = market.adjusted_close[first:last, column] / market.factor[last - 1, column]
         changes: list[JsonValue] = []

@@ -18,12 +18,13 @@ from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.market_facts import Names, benchmark_levels, close_series, order_facts
 from ktdeval_view.memory import memory_panels
+from ktdeval_view.paths import stock_paths
 from ktdeval_view.records import EpisodeRecords, episode_label, submitted_handles
 from ktdeval_view.units import step_in_units
 
 _SCRIPTS = (
-    "base.js", "json.js", "names.js", "chart.js", "days.js", "pieces.js", "talk.js", "orders.js", "stock.js", "memory.js",
-    "day.js", "main.js",
+    "base.js", "json.js", "names.js", "chart.js", "days.js", "pieces.js", "talk.js", "orders.js", "paths.js", "stock.js",
+    "memory.js", "day.js", "main.js",
 )  # fmt: skip
 _ROW_FIELDS = ("decided_on", "filled_on", "provenance", "failures", "unmask_attempts")
 _SPARK_POINTS = 60
@@ -68,7 +69,9 @@ def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: R
     shown = {"assets": assets, "sectors": dict(names.sectors), "days": list(names.days), "first_day": names.first_day}
     head = redactor.value({**_facts(records, around), "pieces": counts, "rows": _rows(records), "names": shown})
     data = {"head": pack_value(head), "texts": pack_value(redactor.value(list(texts)))}
-    data["closes"] = pack_value(None if around.market is None else close_series(records, around.market))
+    paths = stock_paths(records, names)
+    data["closes"] = pack_value(None if around.market is None else close_series(records, around.market, paths["signals"]))
+    data["paths"] = pack_value(redactor.value(paths))
     data |= {f"days-{place}": piece for place, piece in enumerate(pieces)}
     return render(redactor.text(f"{episode_label(records.spec)} · {records.spec.model}"), "episode.html", _SCRIPTS, data)
 

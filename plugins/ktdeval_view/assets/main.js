@@ -3,11 +3,12 @@
 const REST_MS = 150; // how long a day is looked at before what is below the screen is laid out too
 
 class EpisodeView {
-  constructor(head, texts, closes) {
+  constructor(head, texts, closes, paths) {
     this.head = head;
     this.rows = head.rows;
     this.texts = texts;
     this.closes = closes ? new Closes(closes) : null;
+    this.paths = paths;
     this.names = new Names(head.names);
     this.pieces = new Pieces(head.pieces);
     this.manner = {verbatim: false, unfolded: false};
@@ -170,7 +171,7 @@ function listenKeys(view) {
     ArrowLeft: () => step(-1), ArrowRight: () => step(1), k: () => step(-1), j: () => step(1),
     Home: () => view.choose(view.list.visible[0] ?? null), End: () => view.choose(view.list.visible.pop() ?? null),
     d: jump("decision"), s: jump("talk"), p: jump("portfolio"), m: jump("memory"), "/": () => { openDays(); byId("search").focus(); },
-    t: () => view.toggleNames(), v: () => view.toggle("verbatim"), u: () => view.toggle("unfolded"),
+    c: () => view.stocks.openAny(), t: () => view.toggleNames(), v: () => view.toggle("verbatim"), u: () => view.toggle("unfolded"),
     "?": () => byId("help").showModal(),
   };
   document.addEventListener("keydown", (event) => {
@@ -202,14 +203,16 @@ function closeDays() {
 }
 
 begin(async () => {
-  const [head, texts, closes] = await Promise.all(["head", "texts", "closes"].map(unpackValue));
-  const view = new EpisodeView(head, texts, closes);
+  const [head, texts, closes, paths] = await Promise.all(["head", "texts", "closes", "paths"].map(unpackValue));
+  const view = new EpisodeView(head, texts, closes, paths);
   showHead(view);
   listenKeys(view);
   byId("scrub").addEventListener("input", () => view.choose(Number(byId("scrub").value)));
   byId("true-names").addEventListener("click", () => view.toggleNames());
   byId("verbatim").addEventListener("click", () => view.toggle("verbatim"));
   byId("unfolded").addEventListener("click", () => view.toggle("unfolded"));
+  byId("stocks").hidden = view.stocks.codes.length === 0;
+  byId("stocks").addEventListener("click", () => view.stocks.openAny());
   byId("keys").addEventListener("click", () => byId("help").showModal());
   byId("help-close").addEventListener("click", () => byId("help").close());
   byId("bar-day").addEventListener("click", () => { openDays(); view.list.reveal(); });

@@ -49,23 +49,32 @@ class StepSignals:
 
 
 def step_signals(talk: TranscriptEntry) -> StepSignals:
-    """Find the signals in the transcript of a step: of an analyst's calls, the last one is its answer; a failed call has none."""
+    """Find the signals in the transcript of a step: of an analyst's calls, the last one is its answer; a failed call has none.
+
+    A transcript may be damaged: what is no exchange or message there is passed over.
+    """
     held: dict[str, float] = {}
     replies: dict[str, str] = {}
-    messages: list[Any] = []
+    messages: list[tuple[str, str]] = []
     for exchange in talk.exchanges:
-        messages = [*messages[: exchange["kept"]], *exchange["sent"]]
+        kept, sent = exchange.get("kept"), exchange.get("sent")
+        sent = [as_object(message) for message in sent] if isinstance(sent, list) else []
+        new = [(str(message.get("role")), str(message.get("content"))) for message in sent]
+        messages = [*messages[: kept if isinstance(kept, int) else 0], *new]
         held = held or _held(messages)
-        if "role" in exchange and messages and SIGNAL_FORM in messages[0]["content"]:
-            replies[exchange["role"]] = str(as_object(exchange.get("reply")).get("content", ""))
+        if "role" in exchange and messages and SIGNAL_FORM in messages[0][1]:
+            replies[str(exchange["role"])] = str(as_object(exchange.get("reply")).get("content", ""))
     return StepSignals(held, {role: read_signals(text, held) for role, text in replies.items()})
 
 
-def _held(messages: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return shares by label of the assets that a conversation shows; 0 where nothing is held."""
-    for message in messages:
-        state = shown_state(message["content"]) if message["role"] == "user" else {}
-        positions, candidates = rows_by_asset(state.get("positions")), rows_by_asset(state.get("candidates"))
+def _held(messages: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Return shares by label of the assets that messages (role, content) show; 0 where nothing is held."""
+    for role, content in messages:
+        state = shown_state(content) if role == "user" else {}
+        try:
+            positions, candidates = rows_by_asset(state.get("positions")), rows_by_asset(state.get("candidates"))
+        except (ValueError, TypeError):  # no table as tasks write them
+            continue
         if positions or candidates:
             shares = {asset: row.get("shares") for asset, row in positions.items()}
             return dict.fromkeys(candidates, 0.0) | {asset: _number(value) for asset, value in shares.items()}

@@ -59,5 +59,13 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
     assert found.held == {"asset_1": 0.0, "asset_2": 2.5}
     assert found.assets == ("asset_1", "asset_2")
     assert found.answers == {"news": {"asset_1": "Bearish", "asset_2": "Bearish"}, "macro": {}, "policy": {}}
+    table = '```json\n{"candidates": {"columns": ["stock_id"], "rows": [[1, 2]]}}\n```'
+    damaged: Any = (
+        {"sent": [{"role": "user", "content": table}]},
+        {"role": [], "sent": 5, "kept": "x"},
+        {"sent": [3, {"role": "user", "content": 7}]},
+        {},
+    )
+    assert step_signals(TranscriptEntry(step=0, exchanges=damaged, submission=None)).answers == {}
     nothing = step_signals(TranscriptEntry(step=1, exchanges=({**exchange("news", asked, "x"), "sent": []},), submission=None))
     assert (nothing.assets, nothing.answers) == ((), {})

@@ -8,7 +8,7 @@ with one that is, and `network_error` where none came. The kind of a ModelError 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -113,10 +113,14 @@ def bad_response(caller: Caller, problem: str) -> ModelError:
     return ModelError("bad_response", f"{caller.provider}/{caller.model}: {problem}")
 
 
-def json_reply(content: bytes, caller: Caller, sent: Collection[str] = ()) -> dict[str, JsonValue]:
-    """Return the JSON object of a success; raises ModelError (`bad_response`) for none, or what an error in it means."""
+def json_reply(
+    content: bytes, caller: Caller, sent: Collection[str] = (), loads: Callable[[bytes], JsonValue] = loads_strict
+) -> dict[str, JsonValue]:
+    """Return the JSON object of a success, read by `loads`; raises ModelError (`bad_response`) for none, or what an error in it
+    means.
+    """
     try:
-        body = loads_strict(content)
+        body = loads(content)
     except ValueError:  # cut or malformed; UnicodeDecodeError is a ValueError too
         body = None
     if not isinstance(body, dict):

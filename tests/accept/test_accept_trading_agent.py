@@ -16,7 +16,20 @@ from ktdeval.harness import shown_state, table_rows
 from ktdeval.runner.store import RunFolder
 
 PERL = shutil.which("perl")
-FAULTS = ("server", "bad_response", "bad_response", "bad_response", "connection", "bad_response", "timeout")
+FAULTS = (
+    *(
+        "server",
+        "bad_response",
+        "bad_response",
+        "bad_response",
+        "connection",
+        "bad_response",
+        "timeout",
+        "bad_response",
+        "bad_response",
+    ),
+    *("server", *["bad_response"] * 12, "connection", "overloaded", "bad_request", "timeout", "timeout"),
+)  # in the order of trading_agent.pl
 
 needs_perl = pytest.mark.skipif(
     PERL is None or subprocess.run([PERL, "-MJSON::PP", "-e", "1"], capture_output=True).returncode != 0,
@@ -44,7 +57,7 @@ def address() -> Iterator[str]:
 @needs_perl
 def test_a_strangers_agent_takes_part_and_its_faults_are_failures(address: str, tmp_path: Path) -> None:
     steps = 2 * len(FAULTS)
-    options = {"limit": steps, "max_retries": 0, "max_failures": 100, "timeout_s": 20.0, "canary": 0, "quiet": True}
+    options = {"limit": steps, "max_retries": 0, "max_failures": 100, "timeout_s": 4.0, "canary": 0, "quiet": True}
     (card,) = ktdeval.evaluate(
         "trading_action/any", "investorbench_btc_history", base_url=f"{address}/trading_action/", data="synthetic_investorbench",
         out=str(tmp_path / "run"), **options,

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import chain
@@ -49,6 +49,7 @@ class RemoteAdapter:
     meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
+    loads: Callable[[bytes], JsonValue] = staticmethod(loads_strict)  # reads the body of an answer; ValueError: it is no JSON
 
     def __init__(self, provider: str, name: str, params: RemoteParams, default_url: str, variables: tuple[str, ...]) -> None:
         self.provider = provider
@@ -123,7 +124,7 @@ class RemoteAdapter:
             if not 200 <= answer.status < 300:
                 refusal = refusal_of(answer.status, answer.content, answer.headers)
                 raise self.refusal_error(refusal, answer.content, body)
-            return self.decode(json_reply(answer.content, self.caller, self.sent(body)), request, body)
+            return self.decode(json_reply(answer.content, self.caller, self.sent(body), self.loads), request, body)
         except ContentFiltered:
             return Reply(finish_reason="content_filter")
         except RecursionError:

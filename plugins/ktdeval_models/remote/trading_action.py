@@ -13,7 +13,7 @@ from typing import Any
 from ktdeval.calls import bad_response
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, loads_untrusted
 from ktdeval_models.conversation import Conversation, Row
 from ktdeval_models.remote.base import RemoteAdapter
 from ktdeval_models.remote.params import RemoteParams
@@ -34,6 +34,7 @@ class TradingActionModel(RemoteAdapter):
     path = "/trading_action/"
     needs_key = False
     protocols: tuple[ToolProtocol, ...] = ("native",)
+    loads = staticmethod(loads_untrusted)  # two actions in one answer are none
 
     def __init__(self, name: str, params: RemoteParams | None = None) -> None:
         params = params or RemoteParams()
@@ -86,9 +87,11 @@ class TradingActionModel(RemoteAdapter):
         if decision not in ACTIONS or not isinstance(reasoning, str):
             raise bad_response(self.caller, f"expected recommended_action, one of {', '.join(ACTIONS)}, and reasoning, a text")
         conversation = Conversation(request)
+        stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
+        if answer.get("symbol") not in (None, stock, [stock]):
+            raise bad_response(self.caller, f"the answer's symbol is not the one that was asked about, {stock}")
         said = reasoning.strip()[:MOST_REASON]
         reason = conversation.reason(said or "The agent gave no reasoning.")
-        stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
         made = {"stock_id": stock, "decision": decision, "confidence": 0.5, "reason": reason}
         return conversation.call([("submit_action", {"decisions": [made], "overall_reason": reason})])
 

@@ -81,6 +81,19 @@ def test_an_answer_without_a_decision_is_a_failed_call(body: Any) -> None:
     assert caught.value.kind == "bad_response"
 
 
+def test_an_answer_for_another_asset_or_with_two_actions_is_a_failed_call() -> None:
+    good = {"recommended_action": "SELL", "reasoning": "It fell."}
+    for symbol in ("asset_0042", ["asset_0042"], None):
+        with prepared(Prepared({**good, "symbol": symbol})) as server:
+            assert '"decision": "SELL"' in model(server.address).reply(request()).tool_calls[0].arguments
+    for wrong in ("asset_0043", ["asset_0042", "asset_0043"], [], {"asset_0042": 1}):
+        with prepared(Prepared({**good, "symbol": wrong})) as server, pytest.raises(ModelError, match="asked about, asset_0042"):
+            model(server.address).reply(request())
+    twice = b'{"recommended_action": "BUY", "recommended_action": "SELL"}'
+    with prepared(Prepared(twice)) as server, pytest.raises(ModelError, match="no JSON object"):
+        model(server.address).reply(request())
+
+
 def test_questions_that_are_no_decision_are_not_sent_and_other_tasks_are_refused() -> None:
     agent = model("http://127.0.0.1:9")
     assert agent.reply(ModelRequest((Message("user", "Why?"),))).content == "This agent answers with a decision alone."

@@ -16,7 +16,7 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import loads_strict, open_plain
+from ktdeval.jsonio import dumps_canonical, loads_strict, open_plain
 from ktdeval.market.documents import Close, Document, Documents, Entity, EntityKind
 from ktdeval.market.snapshot import parse_code, parse_symbol
 
@@ -94,6 +94,8 @@ def _json_rows(path: Path, stream: io.TextIOWrapper, fields: tuple[str, ...]) ->
         where = f"{path}: line {number}"
         try:
             row = loads_strict(line)
+            if "\\u" in line:
+                dumps_canonical(row).encode()  # a lone surrogate is no text
         except ValueError as error:
             raise DataError(f"{where}: not valid JSON: {error}; write one object a line") from error
         if not isinstance(row, dict):

@@ -22,7 +22,7 @@ from ktdeval.jsonio import read_plain
 from ktdeval.stats import wilson
 from ktdeval.yamlio import load_yaml
 
-RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))
+RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))["rules"]
 COLUMNS = ("item", "rater", "rule", "score")
 _SCORES = ("0", "1", "2")
 Ratings = Mapping[str, Sequence[int]]  #: item -> its scores by one rule, one a rater

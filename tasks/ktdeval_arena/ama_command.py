@@ -1,4 +1,4 @@
-"""`ktdeval ama agreement`: how far raters of daily summaries agree."""
+"""`ktdeval ama`: daily summaries of news (`aggregate`), and how far raters of them agree (`agreement`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ktdeval.cli import LazyCommand, LazyGroup, grid_lines, print_json
 from ktdeval_arena.agreement import RULES, Agreement, agreement as agreement_of, read_ratings
 
 _AGREEMENT = LazyCommand(__name__, "agreement", "Report how far raters of daily summaries agree, also beyond chance.")
-ama = LazyGroup("ktdeval ama", {"agreement": _AGREEMENT}, help="Quality of Agent Market Arena's summaries.")
+_AGGREGATE = LazyCommand("ktdeval_arena.aggregate_command", "aggregate", "Make daily summaries of the news of several sources.")
+_COMMANDS = {"aggregate": _AGGREGATE, "agreement": _AGREEMENT}
+ama = LazyGroup("ktdeval ama", _COMMANDS, help="Agent Market Arena's summaries of news.")
 _HEADS = ["rule", "items", "rated twice", "mean", "0", "1", "2", "agreement %", "95 %", "alpha"]
 
 

@@ -1,0 +1,250 @@
+"""Daily summaries of news: what is left out, nothing after a day's close, failures of a model, and a run of a task on them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.cli.main import main
+from ktdeval.harness import shown_state, table_rows
+from ktdeval.jsonio import sha256_hex
+from ktdeval.market import Document, Documents, find_venue, read_documents
+from ktdeval.runner import RunFolder
+from ktdeval_arena.articles import MIS, NewsDay, Stream, stream_of
+from ktdeval_arena.summaries import document_line, extract
+from stub_provider import KEY, FaultPlan, running_stub
+
+NEW_YORK = ZoneInfo("America/New_York")
+FRIDAY = datetime(2025, 8, 1, 12, 0, tzinfo=NEW_YORK)
+
+
+def article(title: str = "Deliveries rise", text: str = "", known: datetime = FRIDAY, **more: Any) -> Document:
+    told = {"source": "Reuters", "assets": ("TSLA",), "published_at": known, "kind": "news", **more}
+    return Document(known_at=known, title=title, text=text or f"{title} as nobody had told before", **told)
+
+
+def stream(*articles: Document, venue: str = "us_equity", assets: tuple[str, ...] = ()) -> Stream:
+    return stream_of(Documents.of(articles), find_venue(venue), assets)
+
+
+def summaries(days: list[NewsDay]) -> dict[str, str]:
+    return {day.id: document_line(day, extract(day)) for day in days}
+
+
+MICROSECOND = timedelta(microseconds=1)
+CLOSE = FRIDAY.replace(hour=16)
+MIDNIGHT = datetime(2025, 8, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("known", "venue", "day"),
+    [
+        (CLOSE, "us_equity", "2025-08-01"),
+        (CLOSE + MICROSECOND, "us_equity", "2025-08-04"),
+        (FRIDAY + timedelta(days=1), "us_equity", "2025-08-04"),
+        (CLOSE + timedelta(days=3), "us_equity", "2025-08-04"),
+        (MIDNIGHT, "crypto_spot", "2025-08-01"),
+        (MIDNIGHT + MICROSECOND, "crypto_spot", "2025-08-02"),
+        (CLOSE, "crypto_spot", "2025-08-01"),
+        (datetime(2025, 10, 5, 12, tzinfo=UTC), "a_share", "2025-10-09"),
+    ],
+)
+def test_a_day_ends_with_its_close_equality_included(known: datetime, venue: str, day: str) -> None:
+    (found,) = stream(article(known=known), venue=venue).days
+    assert (found.day, found.begins < known <= found.cutoff) == (day, True)
+    line = json.loads(document_line(found, extract(found)))
+    assert datetime.fromisoformat(line["known_at"]) == found.cutoff == datetime.fromisoformat(line["published_at"])
+
+
+WORDS = ("fed", "rates", "lawsuit", "deliveries", "beat", "fall", "analysts", "record", "etf", "court", "sales", "miss")
+ARTICLES = st.builds(
+    lambda hours, words, source, asset, lag: article(
+        " ".join(words), "x", FRIDAY + timedelta(hours=hours), source=source, assets=(asset,),
+        published_at=FRIDAY + timedelta(hours=hours - lag),
+    ),
+    st.integers(0, 120), st.lists(st.sampled_from(WORDS), min_size=3, max_size=8), st.sampled_from("ABCDE"),
+    st.sampled_from(["TSLA", "BMRN"]), st.integers(-1, 30),
+)  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(ARTICLES, max_size=25), st.lists(ARTICLES, max_size=10), st.integers(0, 100))
+def test_what_becomes_known_later_changes_no_summary(before: list[Document], after: list[Document], hours: int) -> None:
+    until = FRIDAY + timedelta(hours=hours)
+    known = [one for one in before if one.known_at <= until]
+    later = [one for one in after if one.known_at > until]
+    alone, both = stream(*known, venue="crypto_spot"), stream(*known, *later, venue="crypto_spot")
+    now = {day.id: line for day, line in zip(alone.days, summaries(alone.days).values(), strict=True) if day.cutoff <= until}
+    assert now.items() <= summaries(both.days).items()
+    for day in both.days:
+        assert all(day.begins < story.article.known_at <= day.cutoff for story in day.stories)
+        assert len(extract(day)) <= MIS["summary"]["most_characters"]
+    left = sum(both.dropped.values()) + sum(len(day.stories) for day in both.days)
+    assert left == both.articles == len(known) + len(later)  # each is filed under one asset: none is lost, none counted twice
+
+
+@pytest.mark.parametrize(
+    ("rule", "more"),
+    [
+        ("known_early", {"published_at": FRIDAY + MICROSECOND}),
+        ("no_asset", {"assets": ()}),
+        ("other_asset", {"assets": ("BTC",)}),
+        ("no_source", {"source": " "}),
+        ("too_short", {"title": "One two", "text": "three four."}),
+        ("late", {"published_at": FRIDAY - timedelta(hours=24, microseconds=1)}),
+        ("duplicate", {"title": "DELIVERIES RISE,", "source": "Finnhub", "known": FRIDAY + MICROSECOND}),
+        ("repeated", {"title": "Deliveries rise", "known": FRIDAY + timedelta(days=5)}),
+    ],
+)
+def test_each_rule_leaves_out_one(rule: str, more: dict[str, Any]) -> None:
+    other = {"title": "Another story of the day", **more}
+    found = stream(article(), article(**other), assets=("TSLA",))
+    assert {name: count for name, count in found.dropped.items() if count} == {rule: 1}
+    assert [len(day.stories) for day in found.days] == [1]
+    assert found.days[0].sources == (["Reuters", "Finnhub"] if rule == "duplicate" else ["Reuters"])
+
+
+def test_the_same_words_after_the_days_of_comparison_are_news_again() -> None:
+    assert len(stream(article(), article(known=FRIDAY + timedelta(days=6))).days) == 2  # the fourth session
+
+
+def test_no_outlet_takes_the_day_and_its_ratings_are_counted() -> None:
+    many = [article(f"Story {place} of the wire", f"{place} {place + 1} {place + 2} words") for place in range(60)]
+    others = [
+        article("The fed and a lawsuit", "analysts wait for rates and earnings", source="A"),
+        article("Short note of a paper", "told by one alone here", source="B"),
+        article("Seen on Thursday already", "and received a day later only", source="C", published_at=FRIDAY - timedelta(hours=23)),
+    ]
+    found = stream(*many, *others)
+    (day,) = found.days
+    assert (len(day.stories), found.dropped["over_most"]) == (40, 23)
+    assert {"A", "B", "C", "Reuters"} == set(day.sources)
+    assert day.facts()["ratings"] == {"date_accuracy": 1, "coverage": 2, "source_diversity": 2}
+    assert extract(day).startswith("Stories: 40, sources: 4. ")
+
+
+def test_an_extract_by_hand() -> None:
+    told = [
+        article("Tesla beats estimates", "It sold more. Analysts expected less.", source="Finnhub"),
+        article("Tesla beats estimates.", "It sold more. Analysts expected less.", source="Reuters", known=FRIDAY + MICROSECOND),
+        article("", "A court hears the lawsuit today. More soon.", source="Blog"),
+    ]
+    assert extract(stream(*told).days[0]) == (
+        "Stories: 2, sources: 3. Tesla beats estimates. It sold more (Finnhub, Reuters). A court hears the lawsuit today (Blog)."
+        " Themes: regulation 1. Sentiment: mixed (1 positive and 1 negative words)."
+    )
+
+
+def lines_of(path: Path, *articles: Document) -> Path:
+    rows = [
+        {
+            **one._asdict(),
+            "assets": list(one.assets),
+            **{key: getattr(one, key).isoformat() for key in ("published_at", "known_at")},
+        }
+        for one in articles
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def command(*words: Any) -> int:
+    return main(["ama", "aggregate", *map(str, words), "--venue", "us_equity"])
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "told"),
+    [
+        ('{"published_at": "2025-08-01"}', [], "line 2: published_at: '2025-08-01' has no time zone"),
+        ('{"published": "2025-08-01T10:00:00Z"}', [], "line 2: 'published' is no field"),
+        ("[1]", [], "line 2: expected an object"),
+        ("{", [], "line 2: not valid JSON"),
+        ('{"published_at": "2025-08-01T10:00:00Z", "title": "\\ud800"}', [], "line 2: not valid JSON: 'utf-8' codec can't encode"),
+        ("", ["--assets", "BTC"], "no story is left to summarise"),
+        ("", ["--out", "a.csv"], "--out a.csv: name a file that ends in .jsonl"),
+        ("", ["--out", "raw.jsonl"], "and is none of those read"),
+        ("", ["--run", "x"], "options of a model without one"),
+        ("", ["--temperature", "0"], "options of a model without one"),
+        ("", ["--venue", "us_equty"], "did you mean"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line_and_nothing_is_written(
+    line: str, words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    raw = lines_of(Path("raw.jsonl"), article())
+    raw.write_text(raw.read_text() + line + "\n")
+    before = raw.read_bytes()
+    assert main(["ama", "aggregate", "raw.jsonl", "--out", "out.jsonl", "--venue", "us_equity", *words]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["raw.jsonl"]
+    assert raw.read_bytes() == before
+
+
+def three_days() -> list[Document]:
+    return [article(f"News number {day} of it", known=FRIDAY + timedelta(days=day)) for day in (0, 3, 4)]
+
+
+@pytest.mark.slow
+def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empty_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
+    raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
+    (tmp_path / "run.yaml").write_text("tool_protocol: native\nquiet: true\ncache: run\nmax_retries: 0\n")
+    with running_stub(FaultPlan(by_number={2: "context"})) as stub:
+        words = [raw, "--out", out, "--model", "openai_compatible/stub-model", "--base-url", stub.base_url]
+        words += ["--config", tmp_path / "run.yaml", "--run", tmp_path / "run"]
+        assert command(*words) == 1
+        shown = capsys.readouterr()
+        assert "1 of 3 summaries failed, so nothing was written" in shown.err
+        assert "summaries failed: model_bad_request" in shown.out
+        assert not out.exists()
+        asked = len(stub.requests)
+        assert command(*words, "--mark-missing") == 0
+        assert len(stub.requests) == asked  # the run is complete: its replies are on record
+    documents = list(read_documents(out))
+    assert [one.kind for one in documents] == ["summary", "summary_missing", "summary"]
+    assert documents[1].text == "The summary of this day's 1 stories could not be made."
+    assert all(one.text for one in documents)
+    report = json.loads((tmp_path / "out.report.json").read_text())
+    assert [day["failure"] for day in report["days"]] == [None, "model_bad_request", None]
+    assert (report["summaries_by"], report["sha256"]) == ("openai_compatible/stub-model", sha256_hex(out.read_bytes()))
+    assert (tmp_path / "run" / "calls.sqlite").exists()
+    (spec,) = RunFolder.load(tmp_path / "run").manifest.specs
+    answers = RunFolder.load(tmp_path / "run").load_answers(spec)
+    assert [None if one.answer is None else one.answer["answer"] for one in answers] == [documents[0].text, None, documents[2].text]
+
+
+def test_summaries_are_the_news_of_a_task_at_their_close(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
+    assert command(raw, "--out", out) == 0
+    first = out.read_bytes()
+    assert "left out: filed under no asset" in capsys.readouterr().out
+    report = json.loads((tmp_path / "out.report.json").read_text())
+    assert (report["articles"], report["dropped"]["duplicate"], len(report["days"])) == (3, 0, 3)
+    days = [datetime(2025, 7, 1) + timedelta(days=place) for place in range(100)]
+    rows = [
+        f"{day:%Y-%m-%d},TSLA,{300 + place},1000" for place, day in enumerate(days) if day.weekday() < 5 and f"{day:%m%d}" != "0704"
+    ]
+    (tmp_path / "bars.csv").write_text("\n".join(["date,code,close,volume", *rows]) + "\n")
+    words = ["data", "import", "long", "--bars", tmp_path / "bars.csv", "--venue", "us_equity", "--documents", out]
+    words += ["--documents-close", "16:00 America/New_York", "--out", tmp_path / "market"]
+    assert main([*map(str, words)]) == 0
+    words = ["--model", "builtin/hold", "--tasks", "ama_tsla_bright", "--data", tmp_path / "market", "--limit", "3", "--quiet"]
+    assert main([*map(str, words), "--out", str(tmp_path / "run")]) == 0
+    folder = RunFolder.load(tmp_path / "run")
+    (spec,) = folder.manifest.specs
+    talks = folder.load_transcript(spec)
+    seen = [shown_state(talk.exchanges[0]["sent"][1]["content"])["news"] for talk in talks]
+    assert [[row["text"] for row in table_rows(news)] for news in seen] == [[extract(day)] for day in stream(*three_days()).days]
+    assert command(raw, "--out", out) == 0
+    assert out.read_bytes() == first

@@ -332,6 +332,15 @@ class DecisionStep(Value, frozen=True, kw_only=True):
     ]  #: [code, weight] at the close, largest first, shorts below 0 and last; a weight is a fraction of the NAV
 
 
+class SignalCounts(Value, frozen=True, kw_only=True):
+    """Signals of an analyst."""
+
+    Bullish: Count = 0
+    Bearish: Count = 0
+    Neutral: Count = 0
+    no_signal: Count = 0  #: Assets shown on which its answer has none that can be read
+
+
 class EpisodeDecisions(Value, frozen=True, kw_only=True):
     """Decisions of one episode."""
 
@@ -339,6 +348,8 @@ class EpisodeDecisions(Value, frozen=True, kw_only=True):
     window: str
     seed: int
     steps: tuple[DecisionStep, ...]
+    #: Signals of each analyst of a team over all days and assets; there where a fund's team gave any.
+    signals: Annotated[dict[str, SignalCounts], Meta(max_length=40)] | UnsetType = UNSET
 
 
 class Decisions(Value, frozen=True, kw_only=True):

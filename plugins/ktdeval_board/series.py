@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from ktdeval.attribution import attribute, attribution_problem
 from ktdeval.cards import TradingCard
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError
+from ktdeval.harness import TranscriptEntry, step_signals
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder
@@ -130,6 +132,7 @@ def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -
 
 
 WHY_LENGTH, REASON_LENGTH, _CODE_LENGTH = 300, 160, 40
+_OF_A_FUND, _MOST_ANALYSTS = "df_effectiveness", 40  #: A figure of tasks whose teams' signals are counted
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 """Categories of characters that show nothing, end lines or turn text round: a page could seem to say something else."""
 
@@ -138,10 +141,23 @@ def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions
     """Make the decisions of a trading card; equal records give equal values."""
     episodes: list[JsonValue] = []
     for entry in card.episodes:
-        ledger = run.load_ledger(episode_spec(run, entry.id))
+        spec = episode_spec(run, entry.id)
+        ledger = run.load_ledger(spec)
         steps = [_step(step, ledger) for step in ledger.steps]
-        episodes.append({"id": entry.id, "window": entry.window, "seed": entry.seed, "steps": steps})
+        signals = signal_counts(run.load_transcript(spec)) if _OF_A_FUND in card.metrics else {}
+        facts: dict[str, JsonValue] = {"id": entry.id, "window": entry.window, "seed": entry.seed, "steps": steps}
+        episodes.append(facts | ({"signals": signals} if signals else {}))
     return from_plain(rounded({"schema_version": 1, "card": card_id, "episodes": episodes}), Decisions, "decisions")
+
+
+def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]:
+    """Return how often each analyst of a team gave each signal in an episode; the first `_MOST_ANALYSTS` by name."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for talk in talks:
+        signals = step_signals(talk)
+        for role, answer in signals.answers.items():
+            found[plain_line(role, _CODE_LENGTH)].update(answer.get(asset, "no_signal") for asset in signals.assets)
+    return {role: dict(sorted(found[role].items())) for role in sorted(found)[:_MOST_ANALYSTS]}
 
 
 def plain_line(text: str, length: int) -> str:

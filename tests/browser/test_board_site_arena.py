@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from board_arena import AGENTS, HOSTILE, arena_board, play_ama, run_frame
+from board_arena import AGENTS, HOSTILE, arena_board, play_ama, play_fund, run_frame
 from board_browser import Reader, axe_violations, needs_browser, open_browser, read_data, scrolls_sideways, wait_until, watching
 from ktdeval_board.site.build import build_site
 
@@ -27,6 +27,7 @@ def chromium() -> Iterator[Any]:
 def arena_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("arena")
     frames = [(run_frame("ama_tsla", "synthetic_arena", 2), play_ama), (run_frame("ama_btc_long", "synthetic_arena", 1), play_ama)]
+    frames.append((run_frame("deepfund_berkshire", "synthetic_deepfund", 2), play_fund))
     build_site(arena_board(home / "board", frames, models=16), home / "site", workers=1)
     return home / "site"
 
@@ -109,5 +110,63 @@ def test_keys_alone_light_an_agent_a_card_and_sort(session: Reader) -> None:
     tab.focus("[data-key=ama_gap_to_buy_and_hold]")
     tab.keyboard.press("Enter")
     wait_until(tab, "document.activeElement.dataset.key === 'ama_gap_to_buy_and_hold' && location.hash.includes('sort=-ama_gap')")
-    gaps = [float(row[-1].replace("−", "-")) for row in cells_of(tab, "tbody tr")]
+    gaps = [float(row[-2].replace("−", "-")) for row in cells_of(tab, "tbody tr")]
     assert gaps == sorted(gaps, reverse=True)
+
+
+def seen(tab: Any, title: str) -> list[list[str]]:
+    """The figures of a chart by its title, once it is drawn."""
+    figure = tab.locator(f"figure.chart:has(figcaption strong:text-is('{title}'))")
+    figure.scroll_into_view_if_needed()
+    wait_until(
+        tab, f"[...document.querySelectorAll('figure.chart')].find(one => one.innerText.startsWith('{title}')).querySelector('svg')"
+    )
+    figure.locator("button", has_text="Table").click()
+    found = [row.split("\t") for row in figure.locator("tbody").inner_text().split("\n")]
+    figure.locator("button", has_text="Table").click()
+    return found
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+def test_funds_are_compared_with_the_index_and_agents_side_by_side(session: Reader, width: int, scheme: str) -> None:
+    tab = session.open("deepfund.html", width=width, color_scheme=scheme)
+    wait_until(tab, DRAWN)
+    assert len(opacities(tab)) == 96
+    assert {row[0] for row in seen(tab, "Beta")} == set(AGENTS)
+    assert len(seen(tab, "Alpha")) == 6
+    weights = seen(tab, "Mean weights by agent")
+    assert len(weights) == 6 * 6, "five assets and cash"
+    signals = seen(tab, "Signals")
+    assert [row[0] for row in signals] == [
+        f"{team} · {role}" for team in ("deepfund", "hedge_fund") for role in ("macro", "news", "technical")
+    ]
+    days = len(session_days(tab))
+    assert all(sum(map(count, row[1:])) == days * 5 * 2 * 16 for row in signals + seen(tab, "Decisions"))
+    assert tab.title() != "owned"
+    assert not scrolls_sideways(tab)
+    assert not axe_violations(tab)
+
+
+def count(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def session_days(tab: Any) -> list[str]:
+    """Days of the portfolio on show."""
+    wait_until(tab, "document.querySelectorAll('.pickers select').length > 4 && document.querySelector('.days-slider')")
+    return list(tab.evaluate("[...document.querySelector('.pickers:has(.pair)').querySelectorAll('select')][1].options").values())
+
+
+def test_the_portfolio_of_a_card_is_walked_by_keys_and_kept_in_the_address(session: Reader, arena_site: Path) -> None:
+    card = read_data(arena_site, "division/division-2/all")["rows"][3]
+    tab = session.open(f"deepfund.html#card={card['card']}")
+    tab.locator("h2", has_text="Portfolio analysis").scroll_into_view_if_needed()
+    wait_until(tab, "document.querySelector('.days-slider')")
+    assert tab.locator("select:has(option[value='" + card["card"] + "'])").input_value() == card["card"]
+    tab.focus(".days-slider")
+    tab.keyboard.press("ArrowLeft")
+    wait_until(tab, "/day=2025-/.test(location.hash) && document.activeElement.className === 'days-slider'")
+    steps = read_data(arena_site, f"decisions/{card['card']}")["episodes"][0]["steps"]
+    assert f"day={steps[-2]['day']}" in tab.url
+    href = tab.locator("tbody tr >> nth=0 >> a", has_text="report").get_attribute("href")
+    assert href.startswith("model.html#model=")

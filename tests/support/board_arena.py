@@ -99,6 +99,31 @@ def play_ama(days: dict[str, Any], steps: dict[str, Any], rng: np.random.Generat
     }
 
 
+def play_fund(days: dict[str, Any], steps: dict[str, Any], rng: np.random.Generator, agent: int) -> dict[str, float]:
+    """Funds that move with the index by the agent's own beta, from drawn weights; teams of analysts give signals."""
+    levels = np.array(days["benchmark"])
+    moved = levels[1:] / levels[:-1] - 1.0
+    nav = np.concatenate([[1.0], np.cumprod(1.0 + (0.4 + 0.2 * agent) * moved + rng.normal(0.0, 0.004, len(moved)))])
+    days |= {"nav": nav.tolist(), "gross_nav": nav.tolist()}
+    codes = ("AAPL", "AXP", "BAC", "CVX", "KO")
+    template = {"asked": "20 %", "filled": 1, "price": 1.0, "status": "filled", "rule": None, "reason": HOSTILE}
+    for step in steps["steps"]:
+        weights = rng.dirichlet(np.full(6, 2.0 + agent))[:5]
+        step["holdings"] = sorted(
+            ([code, float(weight)] for code, weight in zip(codes, weights, strict=True)), key=lambda one: -one[1]
+        )
+        bought = [code for code in codes if rng.random() < 0.1 * (1 + agent)]
+        step["orders"] = [{**template, "code": code, "side": ("BUY", "SELL")[int(rng.random() < 0.4)]} for code in bought]
+    if AGENTS[agent] in ("deepfund", "hedge_fund"):
+        drawn = rng.multinomial(5 * len(moved), (0.4, 0.2, 0.3, 0.1), size=3).tolist()
+        kinds = ("Bullish", "Bearish", "Neutral", "no_signal")
+        steps["signals"] = {
+            role: dict(zip(kinds, one, strict=True)) for role, one in zip(("macro", "news", "technical"), drawn, strict=True)
+        }
+    beta = float(np.cov(np.diff(nav) / nav[:-1], moved)[0, 1] / np.var(moved, ddof=1))
+    return {"total_return": float(nav[-1] - 1), "df_beta": beta, "df_alpha": float(rng.normal(0.0, 0.2)), "df_effectiveness": 0.5}
+
+
 def _division(name: str, card: Mapping[str, Any]) -> dict[str, Any]:
     windows = [{key: window[key] for key in ("name", "first", "last")} for window in card["windows"]]
     task = {"task": card["task"]["name"], "version": card["task"]["version"], "hash": card["task"]["hash"]}

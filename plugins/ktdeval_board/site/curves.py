@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray
-from ktdeval_board.documents import Decisions, DecisionStep, EpisodeSeries, Series, rounded
+from ktdeval.typed import to_plain
+from ktdeval_board.documents import Decisions, DecisionStep, EpisodeDecisions, EpisodeSeries, Series, rounded
 from ktdeval_board.rules import Division
 
-_FIGURES = ("ama_gap_to_buy_and_hold",)
+_FIGURES = ("ama_gap_to_buy_and_hold", "df_effectiveness")
 """Figures of the tasks whose divisions have curves."""
 
 
@@ -26,17 +28,22 @@ def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> d
     `windows`: days [n + 1] from the first decision on, `asset` and `benchmark` [n + 1] over their first value, null where they are
     not known. `cards`: of each card and window `seeds`; `after` and `before` fees the return since the start, [n + 1] median over
     seeds and, of several, the lowest and highest; of each decision [n] the seeds that then are `long` and `short`, and those with a
-    filled order to `buy` and to `sell`.
+    filled order to `buy` and to `sell`. Over days and seeds: number of `orders` by side or `unfilled`, mean weight of each asset
+    `held`, number of `signals` by analyst.
     """
     windows: dict[str, dict[str, JsonValue]] = {}
     cards: dict[str, dict[str, JsonValue]] = {}
     for series, decisions in records:
-        steps = {episode.id: episode.steps for episode in decisions.episodes}
+        known = {episode.id: episode for episode in decisions.episodes}
         for window in division.window_names():
-            episodes = [episode for episode in series.episodes if episode.window == window and episode.id in steps]
-            frame = windows.setdefault(window, _frame(episodes[0])) if episodes else {}
-            if all([episode.base_day, *episode.days] == frame["days"] for episode in episodes) and episodes:
-                cards.setdefault(series.card, {})[window] = _card(episodes, [steps[episode.id] for episode in episodes])
+            episodes = [episode for episode in series.episodes if episode.window == window and episode.id in known]
+            if not episodes:
+                continue
+            frame = windows.setdefault(window, _frame(episodes[0]))
+            if all([episode.base_day, *episode.days] == frame["days"] for episode in episodes):
+                decided = [known[episode.id] for episode in episodes]
+                card = _card(episodes, [episode.steps for episode in decided])
+                cards.setdefault(series.card, {})[window] = card | {"signals": _signals(decided)}
     return {"division": division.id, "windows": windows, "cards": rounded(cards)}
 
 
@@ -50,7 +57,25 @@ def _card(episodes: Sequence[EpisodeSeries], steps: Sequence[Sequence[DecisionSt
         "after": _spread([episode.nav for episode in episodes]),
         "before": _spread([episode.gross_nav for episode in episodes]),
         **{name: _count(steps, name) for name in ("long", "short", "buy", "sell")},
+        "orders": Counter(order.side if order.filled else "unfilled" for seed in steps for step in seed for order in step.orders),
+        "held": _held([step for seed in steps for step in seed]),
     }
+
+
+def _held(steps: Sequence[DecisionStep]) -> dict[str, float]:
+    """Mean weight of each asset that was held on any day, by code."""
+    total: Counter[str] = Counter()
+    for step in steps:
+        total.update(dict(step.holdings))
+    return {code: weight / len(steps) for code, weight in sorted(total.items())}
+
+
+def _signals(episodes: Iterable[EpisodeDecisions]) -> dict[str, JsonValue]:
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for episode in episodes:
+        for role, counts in (episode.signals or {}).items():
+            found[role].update(to_plain(counts))
+    return dict(sorted(found.items()))
 
 
 def _spread(paths: Sequence[Sequence[float]]) -> list[JsonValue]:

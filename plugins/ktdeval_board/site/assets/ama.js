@@ -2,53 +2,18 @@
 "use strict";
 
 (() => {
-  const {el, format, known, plural} = kt;
+  const {el, format, plural} = kt;
 
   function rulesOf({task_config: config, mask, rules}) {
     const venue = config?.venue_rules || {};
     return [
       mask,
+      config?.exit ? "leaves positions in parts" : "",
       config?.hold === "flat" ? "HOLD has no position" : "HOLD keeps",
       !venue.short ? "long only" : config?.sell === "close" ? "SELL of a holding closes it" : "sells short",
       venue.fees ? `${format.number(venue.fees.buy_bps, 1).replace(/\.0$/, "")} bps a side` : "",
       `${rules} figures`,
     ].filter(Boolean).join(" · ");
-  }
-
-  // -- gaps
-
-  function gaps(element, view, name, {title, description, axis}) {
-    const cards = view.rows.filter((row) => row.card && known(view.figure(row, name)))
-      .map((row) => ({agent: view.agentOf(row), value: view.figure(row, name), label: row.label}));
-    const agents = [...new Set(cards.map(({agent}) => agent))].map((agent) => {
-      const values = cards.filter((one) => one.agent === agent).map(({value}) => value);
-      return {agent, value: view.median(values), low: Math.min(...values), high: Math.max(...values), n: values.length};
-    }).sort((one, other) => other.value - one.value);
-    const say = (value) => format.percent(value, 2, axis.startsWith("+"));
-    kt.charts.draw(element, (theme) => {
-      const y = {field: "agent", type: "nominal", sort: agents.map(({agent}) => agent),
-        axis: {title: null, labelLimit: theme.width < 420 ? 90 : 150, labelColor: theme.ink}};
-      const x = (field) => ({field, type: "quantitative", axis: {title: null, format: axis, grid: true, tickCount: 5}});
-      const color = {field: "agent", type: "nominal", legend: null,
-        scale: {domain: view.agents, range: view.agents.map((agent) => view.paint(agent, theme).color)}};
-      const tips = (pairs) => pairs.map(([field, heading]) => ({field, title: heading, type: "nominal"}));
-      return {
-        height: 30 * Math.max(2, agents.length),
-        layer: [
-          {data: {values: agents.map((one) => ({...one, shown: say(one.value)}))}, mark: {type: "bar", opacity: 0.55, height: 16},
-            encoding: {y, x: x("value"), color, tooltip: tips([["agent", "Agent"], ["shown", "Median"], ["n", "Cards"]])}},
-          {data: {values: cards.map((one) => ({...one, shown: say(one.value)}))},
-            mark: {type: "tick", height: 16, thickness: 1.5, opacity: 0.75},
-            encoding: {y, x: x("value"), color: {value: theme.ink}, tooltip: tips([["label", "Entrant"], ["shown", title]])}},
-          {data: {values: [{zero: 0}]}, mark: {type: "rule", color: theme.muted},
-            encoding: {x: {field: "zero", type: "quantitative"}}},
-        ],
-      };
-    }, {
-      title, description, height: 30 * Math.max(2, agents.length) + 30,
-      columns: [["Agent", ""], ["Cards", "count"], ["Median", "fraction"], ["Lowest", "fraction"], ["Highest", "fraction"]],
-      rows: agents.map(({agent, n, value, low, high}) => [agent, n, value, low, high]),
-    });
   }
 
   // -- votes
@@ -132,9 +97,9 @@
           title: "Ahead of Buy & Hold", element: el("div.beside", {}, days, gap),
           words: "Bars: median over the cards of an agent; strokes: its cards. Figures of the cards, after fees.",
           draw() {
-            gaps(days, view, "ama_days_above_buy_and_hold",
+            kt.arena.bars(days, view, "ama_days_above_buy_and_hold",
               {title: "Days above Buy & Hold", description: "Share of days.", axis: ".0%"});
-            gaps(gap, view, "ama_gap_to_buy_and_hold",
+            kt.arena.bars(gap, view, "ama_gap_to_buy_and_hold",
               {title: "Mean daily gap to Buy & Hold", description: "Return since the start, less that of Buy & Hold.", axis: "+.1%"});
           },
         },

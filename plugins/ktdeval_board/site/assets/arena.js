@@ -4,6 +4,7 @@
 //       needs: figure that divisions of this page have;  facets: [[label, of(division)], …], what a reader picks a division by;
 //       reference: {name, of(frame)}: [n + 1] line that the curves lie over, or null;  figures: names of columns, as a RegExp
 //       sections(view): [{title, words, draw(element)}, …], drawn below; drawn again whenever the view changes
+//   kt.arena.bars(element, view, figure, {title, description, axis, unit})   median over the cards of each agent, a stroke for each card
 //   view: {board, division, window, frame, table, rows, cards, agents, fees, figure(row, name), agentOf(row), paint(agent, theme)}
 //       rows: entrants and baselines that the filters let through;  cards: [{row, curve}, …], those of them that have curves
 "use strict";
@@ -13,6 +14,7 @@ kt.arena = (() => {
   const {FILTERS, wantedRows, isEntrant} = kt.choices;
   const BASELINES = "baselines";
   const DASHES = [[1, 0], [7, 3], [2, 2], [8, 3, 2, 3]];
+  const KEYS = [...FILTERS.map(([name]) => name), "q", "ranked", "fees", "lines", "focus", "sort", "card"];
   const FEW = 12; // lines that can be told apart without dimming any
 
   const agentOf = (row) => (isEntrant(row) ? row.agent : BASELINES);
@@ -172,7 +174,7 @@ kt.arena = (() => {
     const layersOf = (theme) => {
       const paints = view.agents.map((agent) => view.paint(agent, theme));
       const x = {field: "day", type: "temporal", scale: {type: "utc"},
-        axis: {title: null, format: panels ? "%-d %b" : "%-d %b %y", tickCount: {expr: "max(2, width / 110)"}}};
+        axis: {title: null, format: panels ? "%-d %b" : "%-d %b %y", tickCount: {expr: `max(2, width / ${panels ? 60 : 110})`}}};
       const y = (field) => ({field, type: "quantitative", axis: {title: null, format: "+.0%"}});
       const of = (name, legend = null) => ({field: "agent", type: "nominal", legend,
         scale: {domain: view.agents, range: paints.map((one) => one[name])}});
@@ -230,6 +232,7 @@ kt.arena = (() => {
       {key: "agent", title: "Agent", sorts: true, of: agentOf},
       ...names.map((name) => ({key: name, title: view.board.metrics[name].title, unit: format.unit(view.board.metrics[name].unit),
         hint: view.board.metrics[name].description, n: true, sorts: true, of: (row) => view.figure(row, name)})),
+      {key: "report", title: "Report"},
     ];
     const asked = state.get("sort");
     const sort = {key: columns.find(({key}) => key === asked.replace(/^-/, ""))?.key || "rank", descending: asked.startsWith("-")};
@@ -247,9 +250,46 @@ kt.arena = (() => {
       el("th", {scope: "row"}, row.card ? kt.cardLink(row.card, row.label) : row.label),
       el("td", {}, agentOf(row)),
       names.map((name) => el("td.n", {}, format.cell(view.figure(row, name), view.board.metrics[name].unit, "not defined",
-        {bare: true, digits: view.board.metrics[name].unit === "per year" ? 2 : null}))))));
+        {bare: true, digits: view.board.metrics[name].unit === "per year" ? 2 : null}))),
+      el("td", {}, row.card ? kt.modelLink(row.model, "report", {card: row.card}) : null))));
     table.element.classList.toggle("tall", rows.length > 40);
     return table.element;
+  }
+
+  // -- a figure by agent
+
+  function bars(element, view, name, {title, description, axis, unit = "fraction"}) {
+    const cards = view.rows.filter((row) => row.card && known(view.figure(row, name)))
+      .map((row) => ({agent: view.agentOf(row), value: view.figure(row, name), label: row.label}));
+    const agents = [...new Set(cards.map(({agent}) => agent))].map((agent) => {
+      const values = cards.filter((one) => one.agent === agent).map(({value}) => value);
+      return {agent, value: view.median(values), low: Math.min(...values), high: Math.max(...values), n: values.length};
+    }).sort((one, other) => other.value - one.value);
+    const say = (value) => format.value(value, unit, {signed: axis.startsWith("+")});
+    kt.charts.draw(element, (theme) => {
+      const y = {field: "agent", type: "nominal", sort: agents.map(({agent}) => agent),
+        axis: {title: null, labelLimit: theme.width < 420 ? 90 : 150, labelColor: theme.ink}};
+      const x = (field) => ({field, type: "quantitative", axis: {title: null, format: axis, grid: true, tickCount: 5}});
+      const color = {field: "agent", type: "nominal", legend: null,
+        scale: {domain: view.agents, range: view.agents.map((agent) => view.paint(agent, theme).color)}};
+      const tips = (pairs) => pairs.map(([field, heading]) => ({field, title: heading, type: "nominal"}));
+      return {
+        height: 30 * Math.max(2, agents.length),
+        layer: [
+          {data: {values: agents.map((one) => ({...one, shown: say(one.value)}))}, mark: {type: "bar", opacity: 0.55, height: 16},
+            encoding: {y, x: x("value"), color, tooltip: tips([["agent", "Agent"], ["shown", "Median"], ["n", "Cards"]])}},
+          {data: {values: cards.map((one) => ({...one, shown: say(one.value)}))},
+            mark: {type: "tick", height: 16, thickness: 1.5, opacity: 0.75},
+            encoding: {y, x: x("value"), color: {value: theme.ink}, tooltip: tips([["label", "Entrant"], ["shown", title]])}},
+          {data: {values: [{zero: 0}]}, mark: {type: "rule", color: theme.muted},
+            encoding: {x: {field: "zero", type: "quantitative"}}},
+        ],
+      };
+    }, {
+      title, description, height: 30 * Math.max(2, agents.length) + 30,
+      columns: [["Agent", ""], ["Cards", "count"], ["Median", unit], ["Lowest", unit], ["Highest", unit]],
+      rows: agents.map(({agent, n, value, low, high}) => [agent, n, value, low, high]),
+    });
   }
 
   // -- the page
@@ -271,20 +311,23 @@ kt.arena = (() => {
     };
   }
 
-  return ({needs, lead, facets, reference, figures, sections}) => kt.page(async (main) => {
+  const start = ({needs, lead, facets, reference, figures, sections}) => kt.page(async (main) => {
     const board = await kt.load("board");
     const divisions = board.divisions.filter(({columns}) => columns.includes(needs));
     const parts = {pickers: el("div.pickers", {role: "group", "aria-label": "What is compared"}), filters: filters(),
       count: el("p.count", {role: "status"}), legend: el("div", {}), chart: el("div", {}), ranking: el("div", {}), own: el("div", {})};
     replace(main, el("p.lead", {}, lead), parts.pickers, parts.filters.element, parts.count, parts.legend, parts.chart,
       kt.section("Ranking", parts.ranking), parts.own);
-    let [turn, redraw] = [0, null];
+    let [turn, redraw, shown] = [0, null, ""];
     kt.theme.onChange(() => redraw?.());
 
     async function show() {
       const mine = (turn += 1);
       const picked = pickDivision(divisions, facets);
       const {window, scope, field} = pickWindow(picked.division);
+      const key = [picked.division.id, window, ...KEYS.map(state.get)].join("\n");
+      if (key === shown) return; // another part of the page follows what has changed
+      shown = key;
       const [table, curves] = await Promise.all(
         [kt.load(`division/${picked.division.id}/${scope}`), kt.load(`curves/${picked.division.id}`)]);
       if (mine !== turn) return;
@@ -318,4 +361,5 @@ kt.arena = (() => {
     state.onChange(() => show().catch(kt.fail));
     await show();
   });
+  return Object.assign(start, {bars});
 })();

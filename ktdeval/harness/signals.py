@@ -37,14 +37,14 @@ def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
 
 @dataclass(frozen=True)
 class StepSignals:
-    """Signals of one step, as later roles read them."""
+    """Signals of one step. Each analyst that was asked owes one on each asset shown."""
 
     held: Mapping[str, float]  #: shares before the step by label, of every asset shown (candidates and positions)
     answers: Mapping[str, Mapping[str, Signal]]  #: analyst that was asked -> label -> signal, where it could be read
 
     @property
     def assets(self) -> tuple[str, ...]:
-        """Labels of the assets shown. Each analyst that was asked owes a signal on each."""
+        """Labels of the assets shown."""
         return tuple(self.held)
 
 
@@ -76,11 +76,7 @@ def _held(messages: Iterable[tuple[str, str]]) -> dict[str, float]:
         except (ValueError, TypeError):  # no table as tasks write them
             continue
         if positions or candidates:
-            shares = {asset: row.get("shares") for asset, row in positions.items()}
-            return dict.fromkeys(candidates, 0.0) | {asset: _number(value) for asset, value in shares.items()}
+            shares = {asset: row.get("shares") for asset, row in positions.items()}  # held all the same without a number
+            known = {asset: float(value) if isinstance(value, int | float) else 1.0 for asset, value in shares.items()}
+            return dict.fromkeys(candidates, 0.0) | known
     return {}
-
-
-def _number(value: Any) -> float:
-    """Return a number of shares; a holding without one is held all the same."""
-    return float(value) if isinstance(value, int | float) else 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,53 +10,47 @@ import pandas as pd
 
 from ktdeval.cards import clean
 from ktdeval.cli import LazyCommand, LazyGroup, grid_lines, open_plugins, plugin_option, print_json, warn
-from ktdeval.harness import SIGNALS
 from ktdeval.runner import recorded_market
-from ktdeval_arena.consistency import ACTIONS, Record, Row, analyst_rows, decision_rows, summary_rows
+from ktdeval.yamlio import load_yaml
+from ktdeval_arena.consistency import Record, Row, analyst_rows, decision_rows, summary_rows
 from ktdeval_arena.fund_runs import read_groups, read_record, result_rows, weekly_rows
-from ktdeval_arena.replay import notes, read_database
+from ktdeval_arena.replay import RULES, notes, read_database
 
-_REPLAY = LazyCommand(__name__, "replay", "Report validity and consistency of the signals and decisions in a database of DeepFund.")
-_REPORT = LazyCommand(
-    __name__, "report", "Report validity, consistency, effectiveness and cost-efficiency of the decisions of runs."
-)
-_WEEKLY = LazyCommand(__name__, "weekly", "Print NAV, return or drawdown of runs at the end of each week.")
-deepfund = LazyGroup(
-    "ktdeval deepfund",
-    {"replay": _REPLAY, "report": _REPORT, "weekly": _WEEKLY},
-    help="Records of DeepFund and of runs on its tasks.",
-)
+_COMMANDS = {
+    "replay": "Report validity and consistency of the signals and decisions in a database of DeepFund.",
+    "report": "Report validity, consistency, effectiveness and cost-efficiency of the decisions of runs.",
+    "weekly": "Print NAV, return or drawdown of runs at the end of each week.",
+}
+_LAZY = {name: LazyCommand(__name__, name, told) for name, told in _COMMANDS.items()}
+deepfund = LazyGroup("ktdeval deepfund", _LAZY, help="Records of DeepFund and of runs on its tasks.")
+_DECISIONS = click.option("--decisions", is_flag=True, help="list each decision with its signals")
 _FORMAT = click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True,
                        help="how it is written; CSV and JSON have every digit, shares as fractions")  # fmt: skip
 _RUNS = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN…")
 _NONE = "-"
 _WEEK_FIGURES = {
-    "nav": ("nav", "{:,.2f}"),
-    "cr": ("total_return", "{:+.2%}"),
-    "week": ("week_return", "{:+.2%}"),
-    "mdd": ("max_drawdown", "{:.2%}"),
+    "nav": "{nav:,.2f}",
+    "cr": "{total_return_pct:+.2f} %",
+    "week": "{week_return_pct:+.2f} %",
+    "mdd": "{max_drawdown_pct:.2f} %",
 }
 
 
 @click.command()
 @click.argument("database", type=click.Path(path_type=Path), metavar="FILE.db")
-@click.option("--decisions", is_flag=True, help="list each decision with its signals")
+@_DECISIONS
 @click.option("--json", "as_json", is_flag=True, help="print JSON: every table, shares as fractions")
 def replay(database: Path, decisions: bool, as_json: bool) -> None:
     """Report validity and consistency of the signals and decisions in a database of DeepFund.
 
     FILE.db is an SQLite database of DeepFund's public code, such as its src/example/deepfund.db. It is only read.
     """
-    found = read_database(database)
-    if as_json:
-        print_json({**_tables(found), "notes": notes()})
-    else:
-        click.echo("\n".join([*_lines(_tables(found), decisions), *(f"- {note}" for note in notes())]))
+    _print(_tables(read_database(database)), notes(), "json" if as_json else "text", decisions)
 
 
 @click.command()
 @_RUNS
-@click.option("--decisions", is_flag=True, help="list each decision with its signals")
+@_DECISIONS
 @click.option("--data", metavar="DATA", help="the market, where it has moved since the run")
 @plugin_option
 @_FORMAT
@@ -66,22 +60,14 @@ def report(runs: tuple[Path, ...], decisions: bool, data: str | None, extra: tup
     RUN is a run folder, which is only read, of an agent team whose analysts give signals, such as `deepfund`. Finished episodes
     count. CSV has a line for each decision.
     """
-    groups = read_groups(runs)
-    found, plugins = read_record(groups), open_plugins(extra)
+    groups, plugins = read_groups(runs), open_plugins(extra)
     missing = "Without the market it is not known which decisions were effective"
     folders = {group.folder.path: group.folder for group in groups}
     markets = {path: recorded_market(folder, plugins, data, missing) for path, folder in folders.items()}
-    for problem in filter(lambda market: isinstance(market, str), markets.values()):
-        warn(str(problem))
-    tables, results = _tables(found), result_rows(groups, markets)
-    if form == "json":
-        print_json({**tables, "results": results, "notes": notes("run")})
-    elif form == "csv":
-        _print_csv(tables["decisions"])
-    else:
-        heads = ["model", "experiment", "effective buys", "effective sells", "CR", "USD", "CR per USD"]
-        lines = [*_lines(tables, decisions), "", *grid_lines(heads, [_result(row) for row in results], ("model", "experiment"))]
-        click.echo("\n".join([*lines, *(f"- {note}" for note in notes("run"))]))
+    for market in markets.values():
+        if isinstance(market, str):
+            warn(market)
+    _print({**_tables(read_record(groups)), "results": result_rows(groups, markets)}, notes("run"), form, decisions)
 
 
 @click.command()
@@ -96,83 +82,45 @@ def weekly(runs: tuple[Path, ...], figure: str, form: str) -> None:
     figure.
     """
     rows = weekly_rows(read_groups(runs))
-    if form == "json":
-        print_json(rows)
-    elif form == "csv":
-        _print_csv(rows)
-    else:
-        click.echo("\n".join(_week_lines(rows, *_WEEK_FIGURES[figure])))
-
-
-def _week_lines(rows: Sequence[Row], key: str, how: str) -> list[str]:
-    columns = dict.fromkeys((row["model"], row["experiment"], row["window"] or "") for row in rows)
-    values = {(row["week"], row["model"], row["experiment"], row["window"] or ""): row[key] for row in rows}
-    weeks = sorted({row["week"] for row in rows})
-    legend = [f"{number}  {' · '.join(filter(None, names))}" for number, names in enumerate(columns, 1)]
-    cells = [[week, *(_told(how, values.get((week, *names))) for names in columns)] for week in weeks]
-    return [
-        *map(clean, legend),
-        "",
-        *grid_lines(["week to", *(str(number) for number in range(1, len(columns) + 1))], cells, ("week to",)),
-    ]
-
-
-def _print_csv(rows: Sequence[Row]) -> None:
-    click.echo(pd.DataFrame(rows).to_csv(index=False), nl=False)
+    if form != "text":
+        print_json(rows) if form == "json" else _print_csv(rows)
+        return
+    weeks: dict[str, dict[str, str]] = {}
+    for row in rows:
+        name = " · ".join(filter(None, (row["model"], row["experiment"], row["window"])))
+        weeks.setdefault(row["week"], {})[name] = _cells(row, [("", "nav", _WEEK_FIGURES[figure])])[0]
+    columns = dict.fromkeys(name for week in weeks.values() for name in week)
+    cells = [[week, *(weeks[week].get(name, _NONE) for name in columns)] for week in sorted(weeks)]
+    legend = [f"{number}  {clean(name)}" for number, name in enumerate(columns, 1)]
+    heads = ["week to", *(str(number) for number in range(1, len(columns) + 1))]
+    click.echo("\n".join([*legend, "", *grid_lines(heads, cells, heads[:1])]))
 
 
 def _tables(found: Record) -> dict[str, list[Row]]:
     return {"models": summary_rows(found), "analysts": analyst_rows(found), "decisions": decision_rows(found)}
 
 
-def _lines(tables: dict[str, list[Row]], decisions: bool) -> list[str]:
-    models, analysts, decided = tables["models"], tables["analysts"], tables["decisions"]
-    heads = ["model", "experiment", "signals", "errors", "valid", "decisions", "errors", "valid", "consistent", "held rule"]
-    lines = [*grid_lines([*heads, *ACTIONS], [_summary(row) for row in models], ("model", "experiment")), ""]
-    heads = ["model / analyst", "signals", "errors", *SIGNALS]
-    shown = [[row["model"], row["signals"], row["signal_errors"], *map(row.get, SIGNALS)] for row in models]
-    shown += [[row["analyst"], row["signals"], row["errors"], *map(row.get, SIGNALS)] for row in analysts]
-    lines += grid_lines(heads, [list(map(str, row)) for row in shown], ("model / analyst",))
-    if decisions:
-        lines += ["", *_decision_lines(decided)]
-    return lines
+def _print(tables: dict[str, list[Row]], told: Sequence[str], form: str, decisions: bool) -> None:
+    """Print tables by the layout of `replay.yaml`, and what a reader must know of them."""
+    if form != "text":
+        print_json({**tables, "notes": told}) if form == "json" else _print_csv(tables["decisions"])
+        return
+    models = [{**row, "analyst": row["model"], "errors": row["signal_errors"]} for row in tables["models"]]
+    shown = {**tables, "analysts": [*models, *tables["analysts"]], "decisions": tables["decisions"] if decisions else []}
+    lines = []
+    for name, columns in load_yaml(RULES)["tables"].items():
+        if rows := shown.get(name):
+            left = [head for head, key, _ in columns if isinstance(rows[0][key], str)]
+            lines += [*grid_lines([head for head, _, _ in columns], [_cells(row, columns) for row in rows], left), ""]
+    click.echo("\n".join([*lines[:-1], *(f"- {note}" for note in told)]))
 
 
-def _result(row: Row) -> list[str]:
-    counts = [_part(row[f"effective_{name}"], row[name]) for name in ("buys", "sells")]
-    dollars, efficiency = _told("{:.4f}", row["usd"]), _told("{:.4g}", row["return_per_usd"])
-    return [row["model"], row["experiment"], *counts, _per_cent(row["total_return"]), dollars, efficiency]
+def _cells(row: Row, columns: Sequence[Sequence[str]]) -> list[str]:
+    """Cells of a row, each by a format of its fields (`NAME_pct`: in per cent); empty where the column's key is None."""
+    shown = {key: ("no", "yes")[value] if isinstance(value, bool) else value for key, value in row.items()}
+    shown |= {f"{key}_pct": 100.0 * value for key, value in row.items() if isinstance(value, float)}
+    return [_NONE if row[key] is None else how.format(**shown) for _, key, how in columns]
 
 
-def _told(how: str, value: float | None) -> str:
-    return _NONE if value is None else how.format(value)
-
-
-def _summary(row: Row) -> list[str]:
-    counts = [_part(row[name], row["judged"]) for name in ("consistent", "consistent_held")]
-    made = []
-    for kind in ("signal", "decision"):
-        made += [str(row[f"{kind}s"]), str(row[f"{kind}_errors"]), _per_cent(row[f"{kind}_validity"])]
-    return [row["model"], row["experiment"], *made, *counts, *(str(row[name]) for name in ACTIONS)]
-
-
-def _part(count: int | None, whole: int | None) -> str:
-    return f"{count} of {whole}" if whole else _NONE
-
-
-def _per_cent(value: float | None) -> str:
-    return _NONE if value is None else f"{100 * value:.1f} %"
-
-
-def _decision_lines(rows: Sequence[Row]) -> Iterator[str]:
-    keys = ("model", "day", "ticker", *SIGNALS, "action", "shares", "held", "consistent", "consistent_held")
-    cells = [[_cell(row[key]) for key in keys] for row in rows]
-    yield from grid_lines([*keys[:-1], "held rule"], cells, ("model", "day", "ticker", "action"))
-
-
-def _cell(value: str | float | bool | None) -> str:
-    if value is None:
-        return _NONE
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _print_csv(rows: Sequence[Row]) -> None:
+    click.echo(pd.DataFrame(rows).to_csv(index=False), nl=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -65,10 +65,8 @@ def read_record(groups: Sequence[Group]) -> Record:
     for config, group in zip(configs, groups, strict=True):
         for spec in group.specs:
             ledger, talks = group.folder.load_ledger(spec), group.folder.load_transcript(spec)
-            if len(talks) != len(ledger.steps):
-                raise StoreError(
-                    f"{group.folder.episode_path(spec)}: {len(ledger.steps)} steps in the ledger, {len(talks)} in the transcript"
-                )
+            if (steps := len(ledger.steps)) != len(talks):
+                raise StoreError(f"{group.folder.episode_path(spec)}: {steps} steps in the ledger, {len(talks)} in the transcript")
             read = [_ReadStep(step, talk, ledger) for step, talk in zip(ledger.steps, talks, strict=True)]
             codes = {label: order.code for one in read for label, order in one.orders.items() if order.code is not None}
             for one in read:
@@ -122,8 +120,8 @@ def _submitted(talk: TranscriptEntry, step: StepRecord, found: StepSignals) -> t
 
 
 def result_rows(groups: Sequence[Group], markets: Mapping[Path, MarketSnapshot | str]) -> list[Row]:
-    """One row a group: effective buys and sells of those filled that have a next price (None without the market), and from its card
-    the median total return (a fraction), dollars and total return per dollar of an episode (None where the card has none).
+    """One row a group: effective buys and sells of those filled that have a next price (None where there are none), and from its
+    card the median total return (a fraction), dollars and total return per dollar of an episode (None where the card has none).
     """
     rows = []
     for group in groups:
@@ -134,8 +132,8 @@ def result_rows(groups: Sequence[Group], markets: Mapping[Path, MarketSnapshot |
             ledgers = map(group.folder.load_ledger, group.specs)
             counts = Counter(outcome for ledger in ledgers for outcome in _outcomes(ledger, market))
             for name, side in (("buys", "BUY"), ("sells", "SELL")):
-                row[f"effective_{name}"] = counts[side, True]
                 row[name] = counts[side, True] + counts[side, False]
+                row[f"effective_{name}"] = counts[side, True] if row[name] else None
         rows.append(row | _card_figures(group))
     return rows
 
@@ -178,9 +176,7 @@ def weekly_rows(groups: Sequence[Group]) -> list[Row]:
             windows.setdefault(spec.window_name, []).append(group.folder.load_ledger(spec))
         for window, ledgers in windows.items():
             if len({tuple(ledger.days.tolist()) for ledger in ledgers}) != 1:
-                raise UsageError(
-                    f"{group.folder.path}: {group.task}, {window}: the seeds have different days; finish the run first"
-                )
+                raise UsageError(f"{group.folder.path}: {group.task}, {window}: seeds have different days; finish the run first")
             named = {"experiment": group.experiment, "model": group.model, "window": window}
             rows += [{**named, "seeds": len(ledgers), **row} for row in _weeks(ledgers)]
     return rows
@@ -189,18 +185,7 @@ def weekly_rows(groups: Sequence[Group]) -> list[Row]:
 def _weeks(ledgers: Sequence[Ledger]) -> Iterator[Row]:
     nav, days = np.mean([ledger.nav for ledger in ledgers], axis=0), ledgers[0].days.tolist()
     drawdown = np.maximum.accumulate(1.0 - nav / np.maximum.accumulate(nav))
-    ends = [_sunday(day) for day in days]
-    before = nav[0]
-    for place, end in enumerate(ends, 1):
-        if place == len(ends) or ends[place] != end:
-            figures = {"nav": nav[place], "total_return": nav[place] / nav[0] - 1.0, "week_return": nav[place] / before - 1.0}
-            yield {
-                "week": str(end),
-                **{name: float(value) for name, value in figures.items()},
-                "max_drawdown": float(drawdown[place]),
-            }
-            before = nav[place]
-
-
-def _sunday(day: date) -> date:
-    return day + timedelta(days=6 - day.weekday())
+    last = {str(day + timedelta(days=6 - day.weekday())): place for place, day in enumerate(days, 1)}  # Sunday -> its last day
+    for (week, place), before in zip(last.items(), [0, *last.values()]):
+        figures = {"nav": nav[place], "total_return": nav[place] / nav[0] - 1.0, "week_return": nav[place] / nav[before] - 1.0}
+        yield {"week": week, **{name: float(value) for name, value in (*figures.items(), ("max_drawdown", drawdown[place]))}}

@@ -143,7 +143,7 @@ def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
     assert [row["week_return"] for row in rows] == pytest.approx([0.1, 0.1, 0.0])
     assert [row["max_drawdown"] for row in rows] == pytest.approx([0.0, 0.1, 0.1])
     ledgers[1].days = days + 1
-    with pytest.raises(UsageError, match="the seeds have different days"):
+    with pytest.raises(UsageError, match="seeds have different days"):
         weekly_rows([Group(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
 
 
@@ -163,7 +163,7 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
     (result,) = found["results"]
     judged = card["episodes"][0]["metrics"]["df_effectiveness"]
     assert result["buys"] + result["sells"] == judged["n"]
-    assert (result["effective_buys"] + result["effective_sells"]) / judged["n"] == pytest.approx(judged["value"])
+    assert sum(result[f"effective_{name}"] or 0 for name in ("buys", "sells")) / judged["n"] == pytest.approx(judged["value"])
     assert result["total_return"] / result["usd"] == pytest.approx(result["return_per_usd"])
     assert main(["deepfund", "report", str(run), "--decisions"]) == 0
     assert f"{whole['consistent']} of {whole['judged']}" in capsys.readouterr().out

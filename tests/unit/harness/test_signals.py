@@ -57,7 +57,6 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
         )
     )
     assert found.held == {"asset_1": 0.0, "asset_2": 2.5}
-    assert found.assets == ("asset_1", "asset_2")
     assert found.answers == {"news": {"asset_1": "Bearish", "asset_2": "Bearish"}, "macro": {}, "policy": {}}
     table = '```json\n{"candidates": {"columns": ["stock_id"], "rows": [[1, 2]]}}\n```'
     damaged: Any = (

@@ -167,6 +167,7 @@ kt.arena = (() => {
       gap: drawn ? format.percent(line.at(-1) - drawn.at(-1), 2, true) : "—",
     })));
     const shown = view.agents.filter((name) => rows.some(({agent}) => agent === name));
+    const bands = bandsOf(view);
     const [few, panels] = [view.cards.length <= FEW, arePanels(view)];
     const seeds = Math.max(...view.cards.map(({curve}) => curve.seeds));
     const isLit = "datum.agent === lit || datum.id === lit";
@@ -201,7 +202,7 @@ kt.arena = (() => {
       ];
     };
     const spec = (theme) => {
-      const whole = {params: [{name: "lit", value: lit}], data: {values: [...bandsOf(view), ...rows]}};
+      const whole = {params: [{name: "lit", value: lit}], data: {values: [...bands, ...rows]}};
       if (!panels) return {...whole, height: theme.width < 600 ? 300 : 400, layer: layersOf(theme)};
       const most = Math.max(1, Math.floor(theme.width / 300));
       const columns = Math.ceil(shown.length / Math.ceil(shown.length / most));
@@ -212,9 +213,9 @@ kt.arena = (() => {
     equityFigure = kt.charts.draw(element, spec, {
       title: drawn ? `Return since the start, over ${name}` : "Return since the start",
       description: `${plural(view.cards.length, "card")}, a line each${seeds > 1 ? " (median over seeds)" : ""}, ${
-        view.fees === "before" ? "before" : "after"} fees, in the colour of its agent. Band${
-        panels || shown.length < 4 ? "" : " of an agent that is lit"}: lowest to highest of its cards${
-        seeds > 1 ? " and their seeds" : ""}. Point at a line to read it.`,
+        view.fees === "before" ? "before" : "after"} fees, in the colour of its agent.${
+        bands.length ? ` Band${panels || shown.length < 4 ? "" : " of an agent that is lit"}: lowest to highest of its cards${
+          seeds > 1 ? " and their seeds" : ""}.` : ""} Point at a line to read it.`,
       height: panels ? 240 : 440,
       columns: [["Day", ""], ...(drawn ? [[name, "fraction"]] : []), ...named.map(({label}) => [label, "fraction"])],
       rows: view.frame.days.map((day, at) =>
@@ -281,8 +282,10 @@ kt.arena = (() => {
           {data: {values: cards.map((one) => ({...one, shown: say(one.value)}))},
             mark: {type: "tick", height: 16, thickness: 1.5, opacity: 0.75},
             encoding: {y, x: x("value"), color: {value: theme.ink}, tooltip: tips([["label", "Entrant"], ["shown", title]])}},
-          {data: {values: [{zero: 0}]}, mark: {type: "rule", color: theme.muted},
-            encoding: {x: {field: "zero", type: "quantitative"}}},
+          // Those that are not seen keep differences of rounding small.
+          {data: {values: [{zero: 0, seen: 1}, ...(axis.startsWith("+") ? [0.01, -0.01] : [0.1]).map((zero) => ({zero, seen: 0}))]},
+            mark: {type: "rule", color: theme.muted, tooltip: null},
+            encoding: {x: {field: "zero", type: "quantitative"}, opacity: {field: "seen", type: "quantitative", scale: null}}},
         ],
       };
     }, {

@@ -9,82 +9,94 @@ from typing import Any
 
 import pytest
 
+from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
 from ktdeval_agents import TEAMS
-from run_support import PLUGIN, SAME_MASK, ktdeval, records
+from run_support import PLUGIN, SAME_MASK, card_of, ktdeval, records
 from view_page import days_of
 
-TASKS = [
-    ("blinded_open_research", "synthetic"),
-    ("blinded_fixed_candidate", "synthetic"),
-    ("market_news_blinded", "synthetic_us"),
-    ("investorbench_btc", "synthetic_investorbench"),
-    ("deepfund_berkshire", "synthetic_deepfund"),
-]
+pytestmark = pytest.mark.slow
+
+AGENTS = [*TEAMS, "vote"]
+STUB = "test/member"
+GRID = {  # tasks of one run, by their market
+    "synthetic": ("blinded_open_research", "blinded_fixed_candidate"),
+    "synthetic_us": ("market_news_blinded",),
+    "synthetic_arena": ("investorbench_btc", "ama_btc", "deepfund_berkshire"),
+}
 
 
-def words(agent: str, model: str, task: tuple[str, str], out: Path) -> tuple[Any, ...]:
-    told = ("--plugin", PLUGIN, "--model", model, "--agent", agent, *SAME_MASK, "--tasks", task[0], "--data", task[1])
-    return (*told, "--limit", "3", "--price", "input=3", "--price", "output=15", "--out", out)
+def words(agent: str, model: str, data: str, out: Path) -> list[str]:
+    told = ["--plugin", PLUGIN, "--model", model, "--agent", agent, *SAME_MASK, "--tasks", ",".join(GRID[data]), "--data", data]
+    return [*map(str, told), "--limit", "3", "--price", "input=3", "--price", "output=15", "--quiet", "--out", str(out)]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=[task for task, _ in TASKS])
-@pytest.mark.parametrize("agent", [*TEAMS, "vote"])
-def test_an_agent_completes_resumes_and_verifies(agent: str, task: tuple[str, str], tmp_path: Path) -> None:
-    told = (agent, "test/member", task)
-    assert ktdeval(*words(*told, tmp_path / "whole"), cwd=tmp_path).code == 0
-    died = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})
-    assert died.code == -signal.SIGKILL
-    assert ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path).code == 0
-    assert records(tmp_path / "run") == records(tmp_path / "whole")
-    assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
-
-    folder = RunFolder.load(tmp_path / "run")
-    exchanges = [one for spec in folder.manifest.specs for talk in folder.load_transcript(spec) for one in talk.exchanges]
-    assert all(one["role"] for one in exchanges)
-    sent = json.dumps([message["content"] for one in exchanges for message in one["sent"]])
-    assert "2024-03-05" not in sent
-    if "synthetic" in task:
-        assert "600519" not in sent
-    if agent != "investor":
-        assert "[withheld]" in sent  # one role's words reach another with what the mask hides left out
-    if task is TASKS[2]:
-        assert ktdeval("view", tmp_path / "run", cwd=tmp_path).code == 0
-        (page,) = (path for path in (tmp_path / "run" / "view").glob("*.html") if path.name != "index.html")
-        shown = [one["role"] for day in days_of(page) for one in day["talk"]["exchanges"]]
-        assert shown == [one["role"] for one in exchanges]
-    (path,) = (tmp_path / "run" / "cards").glob("*.json")
-    card = json.loads(path.read_text())
-    assert card["decisions"]["model"] == 3
-    if task is TASKS[2]:
-        rows = json.loads(ktdeval("roles", tmp_path / "run", "--json", cwd=tmp_path).out)
-        assert sum(row["calls"] for row in rows.values()) == len(exchanges)
-        assert sum(row["usd"] for row in rows.values()) == pytest.approx(card["cost"]["value"])
-        assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
+@pytest.mark.parametrize(
+    ("model", "data"), [*((STUB, data) for data in GRID), ("builtin/random", "synthetic"), ("builtin/random", "synthetic_arena")]
+)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_completes_resumes_and_verifies(agent: str, model: str, data: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for number, _ in enumerate(GRID[data], 1):  # killed within each episode
+        died = ktdeval(*words(agent, model, data, run), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})
+        assert died.code == -signal.SIGKILL
+        assert len(list(run.glob("episodes/*/journal.jsonl")) + list(run.glob("episodes/*/ledger.parquet"))) == number
+    for out in (tmp_path / "whole", run):
+        assert main(words(agent, model, data, out)) == 0
+    assert records(run) == records(tmp_path / "whole")
+    assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
+    assert {path.stem for path in (run / "cards").glob("*.json")} == set(GRID[data])
+    if model == STUB:
+        check_words(agent, data, run)
 
 
-@pytest.mark.parametrize("agent", [*TEAMS, "vote"])
-def test_an_agent_works_with_a_keyless_model_and_on_questions(agent: str, tmp_path: Path) -> None:
-    for task in ("blinded_memory_only", "qfinzero_calling"):
-        told = ("--model", "builtin/random", "--agent", agent, "--tasks", task, "--limit", "3", "--out", tmp_path / task)
-        done = ktdeval(*told, cwd=tmp_path)
-        assert done.code == 0, done
-        assert ktdeval("card", "verify", tmp_path / task, cwd=tmp_path).code == 0
+def check_words(agent: str, data: str, run: Path) -> None:
+    """Each call has a role, and none is told what the mask hides."""
+    folder = RunFolder.load(run)
+    for spec in folder.manifest.specs:
+        exchanges: list[Any] = [one for talk in folder.load_transcript(spec) for one in talk.exchanges]
+        assert all(one["role"] for one in exchanges)
+        sent = json.dumps([message["content"] for one in exchanges for message in one["sent"]])
+        assert "2024-03-05" not in sent
+        if data == "synthetic":
+            assert "600519" not in sent
+        if agent != "investor":
+            assert "[withheld]" in sent  # one role's words reach another with what the mask hides left out
+        assert card_of(run, spec.task)["decisions"]["model"] == 3
+    if data != "synthetic_us":
+        return
+    assert main(["view", str(run)]) == 0
+    (page,) = (path for path in (run / "view").glob("*.html") if path.name != "index.html")
+    assert [one["role"] for day in days_of(page) for one in day["talk"]["exchanges"]] == [one["role"] for one in exchanges]
+    rows, card = json.loads(ktdeval("roles", run, "--json", cwd=run).out), card_of(run, GRID[data][0])
+    assert sum(row["calls"] for row in rows.values()) == len(exchanges)
+    assert sum(row["usd"] for row in rows.values()) == pytest.approx(card["cost"]["value"])
+    assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
 
 
-@pytest.fixture(scope="module")
-def coins(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("coins")
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_works_on_questions(agent: str, tmp_path: Path) -> None:
+    told = ["--model", "builtin/random", "--agent", agent, "--tasks", "qfinzero_calling", "--limit", "3", "--quiet"]
+    assert main([*told, "--out", str(tmp_path / "run")]) == 0
+    assert main(["card", "verify", str(tmp_path / "run")]) == 0
+
+
+def test_agents_trade_a_real_coin(shared_data: Path, tmp_path: Path) -> None:
     bars = shared_data / "crypto_daily/crypto10_daily.csv.gz"
-    told = ("--bars", bars, "--venue", "crypto_spot", "--last", "2025-11-15", "--out", folder / "market")
-    assert ktdeval("data", "import", "long", *told, cwd=folder).code == 0
-    return folder / "market"
-
-
-@pytest.mark.parametrize("agent", [*TEAMS, "vote"])
-def test_an_agent_trades_a_coin_of_agent_market_arena(agent: str, coins: Path, tmp_path: Path) -> None:
-    done = ktdeval(*words(agent, "test/member", ("ama_btc", str(coins)), tmp_path / "run"), cwd=tmp_path)
-    assert done.code == 0, done
-    assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
-    card = json.loads((tmp_path / "run/cards/ama_btc.json").read_text())
-    assert (card["decisions"]["model"], card["metrics"]["ama_cumulative_return"]["n"]) == (3, 1)
+    told = ["--bars", str(bars), "--venue", "crypto_spot", "--last", "2025-11-15", "--out", str(tmp_path / "market")]
+    assert main(["data", "import", "long", *told]) == 0
+    told = [
+        "--model",
+        "builtin/random",
+        "--agent",
+        "vote",
+        "--tasks",
+        "ama_btc",
+        "--data",
+        str(tmp_path / "market"),
+        "--limit",
+        "3",
+    ]
+    assert main([*told, "--quiet", "--out", str(tmp_path / "run")]) == 0
+    assert main(["card", "verify", str(tmp_path / "run")]) == 0
+    assert card_of(tmp_path / "run", "ama_btc")["metrics"]["ama_cumulative_return"]["n"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.runner.store import RunFolder
+from run_support import PLUGIN, SAME_MASK, card_of, ktdeval as ktdeval_process, records
 
 PERL = shutil.which("perl")
 FAULTS = (
@@ -91,6 +93,35 @@ def test_its_card_verifies_when_it_is_gone(tmp_path: Path, capsys: pytest.Captur
     assert "verified" in capsys.readouterr().out
 
 
+@needs_perl
+@pytest.mark.parametrize(
+    ("task", "data"), [("investorbench_btc_history", "synthetic_investorbench"), ("ama_btc", "synthetic_arena")]
+)
+def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(task: str, data: str, address: str, tmp_path: Path) -> None:
+    def words(out: Path) -> list[str]:
+        told = [
+            "--plugin",
+            str(PLUGIN),
+            "--model",
+            "trading_action/any",
+            "--base-url",
+            address,
+            *SAME_MASK,
+            "--canary",
+            "0",
+            "--quiet",
+        ]
+        return [*told, "--tasks", task, "--data", data, "--limit", "4", "--max-retries", "0", "--out", str(out)]
+
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    died = ktdeval_process(*words(run), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})
+    assert died.code == -signal.SIGKILL
+    assert [main(words(out)) for out in (run, whole)] == [0, 0]
+    assert records(run) == records(whole)
+    assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
+    assert card_of(run, task)["decisions"] == {**card_of(run, task)["decisions"], "model": 2, "error": 2}
+
+
 def test_an_agent_that_is_not_there_ends_the_run_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--model", "trading_action/any", "--tasks", "investorbench_msft", "--data", "synthetic_investorbench"]
     out = ["--out", str(tmp_path / "run"), "--quiet", "--max-retries", "0"]
@@ -99,4 +130,7 @@ def test_an_agent_that_is_not_there_ends_the_run_with_one_line(tmp_path: Path, c
     assert main([*words, *out, "--base-url", "http://127.0.0.1:9", "--limit", "3"]) != 0
     told = capsys.readouterr().err
     assert "can't be reached" in told
-    assert main([*words, *out, "--base-url", "http://127.0.0.1:9", "--tasks", "blinded_memory_only", "--data", "synthetic"]) != 0
+    for task, data in (("blinded_memory_only", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")):
+        other = ["--tasks", task, "--data", data, "--base-url", "http://127.0.0.1:9", "--out", str(tmp_path / task), "--quiet"]
+        assert main([*words[:2], *other, "--canary", "0"]) != 0
+        assert "takes tasks that ask for BUY, SELL or HOLD of one asset" in capsys.readouterr().err

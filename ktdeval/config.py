@@ -36,6 +36,9 @@ class RunConfig:
         None, help="samples instead of a scoring task's own: hf:ORG/NAME, a folder, or a .parquet or JSON lines file"
     )
     limit: int | None = option(None, help="stop each episode after this many steps; the card says so", minimum=1)
+    knowledge_cutoff: str | None = option(
+        None, help="end of the model's training data, a day or a month (2024-06), or unknown; default: that of the list that ships"
+    )
     metrics: tuple[str, ...] = option((), help="further metrics besides the task's own (see `ktdeval metrics`)")
     rules: Literal["strict", "paper"] = option("strict", help="which rule set where a paper's rule and the right rule differ")
     temperature: float = option(0.7, help="sampling temperature", minimum=0, maximum=10)

@@ -21,6 +21,18 @@ from ktdeval.cards.check import (
     validate_card as validate_card,
 )
 from ktdeval.cards.compare import JsonPath as JsonPath, card_difference as card_difference
+from ktdeval.cards.cutoff import (
+    SEEN as SEEN,
+    SIDES as SIDES,
+    SPANS as SPANS,
+    Cutoff as Cutoff,
+    card_cutoff as card_cutoff,
+    cutoff_words as cutoff_words,
+    listed_cutoff as listed_cutoff,
+    parse_cutoff as parse_cutoff,
+    sides as sides,
+    window_words as window_words,
+)
 from ktdeval.cards.derive import (
     LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT,
     episode_cost as episode_cost,

@@ -141,6 +141,7 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
         UNSET  #: in its place on cards from before there were keys: seed, window and this gave the handles
     )
     drift: parts.Drift
+    knowledge_cutoff: parts.KnowledgeCutoff | UnsetType = UNSET  #: absent where the run records no end of the training data
     artefacts: dict[str, Sha256]  #: path in the run folder -> SHA-256 of the file
     provenance: parts.Provenance
 
@@ -175,6 +176,8 @@ class TradingCard(TradingFacts, frozen=True):
             "limited",
             "incomplete",
             "low coverage",
+            "before cutoff",
+            "spans cutoff",
             "mask not certified",
             "certificate claimed",
             "no adjustment factor",
@@ -244,7 +247,18 @@ class ScoringCard(ScoringFacts, frozen=True):
     """One evaluation on a scoring task. Each step of an episode is a sample, a question with a known answer."""
 
     #: what a reader must see before any figure
-    labels: list[Literal["synthetic", "placebo", "limited", "incomplete", "low coverage", "no adjustment factor"]]
+    labels: list[
+        Literal[
+            "synthetic",
+            "placebo",
+            "limited",
+            "incomplete",
+            "low coverage",
+            "before cutoff",
+            "spans cutoff",
+            "no adjustment factor",
+        ]
+    ]
     coverage: parts.Coverage
     rankable: parts.Rankable
     decisions: parts.Decisions

@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 from ktdeval.calls.prices import Price
 from ktdeval.cards import parts
 from ktdeval.cards.card import Evaluation, ScoringFacts, TradingEpisode, TradingFacts
+from ktdeval.cards.cutoff import cutoff_labels
 from ktdeval.cards.parts import Coverage, EpisodeMetric, Finished, Interval, Line, PriceEntry, TokenCost, TradingCost
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
 from ktdeval.typed import Value
@@ -118,6 +119,7 @@ def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
         "limited": card.limit is not None,
         "incomplete": coverage.episodes_finished < coverage.episodes_planned,
         "low coverage": _has_low_coverage(coverage),
+        **cutoff_labels(card),
         "mask not certified": is_uncertified,
         "certificate claimed": isinstance(card, TradingFacts) and card.certificate.value is not None and not is_uncertified,
         "no adjustment factor": card.snapshot is not None and not card.snapshot.has_factor,

@@ -39,6 +39,8 @@ class EvaluationInputs:
     provenance: Mapping[str, JsonValue]
     price: Mapping[str, JsonValue] | None = None  #: `Price.to_json()`; None where none is known, or none is due
     request_settings: Mapping[str, JsonValue] | None = None  #: `RemoteModel.settings()`; None for a model of this machine
+    #: end of the model's training data (`ktdeval.cards.CutoffEntry`); None where the run records none
+    knowledge_cutoff: Mapping[str, JsonValue] | None = None
     #: how far the model's answers moved during the run (`ktdeval.runner.canary.drift`), or null with a reason
     drift: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": "no fixed questions were asked"})
     #: what was asked of the provider (`ktdeval.calls.record.summarise_calls`); None where nothing was. It goes to

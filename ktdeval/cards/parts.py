@@ -233,6 +233,29 @@ class PriceEntry(Value, frozen=True):
     source: str
 
 
+class SideDays(Value, frozen=True):
+    """Trading days of a window by where their returns lie to a cutoff: before, across (it lies within, or may) and after."""
+
+    before: Count
+    across: Count
+    after: Count
+
+
+class CutoffEntry(Value, frozen=True):
+    """End of a model's training data, as a run records it."""
+
+    date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}(-\d{2})?$")]  #: a day, or the month of which the day is not public
+    #: vendor: read in the vendor's documentation; reported: by others; given: by the user; recorded: by who trained the policy
+    confidence: Literal["vendor", "reported", "given", "recorded"]
+    source: Name
+
+
+class KnowledgeCutoff(CutoffEntry, frozen=True):
+    """End of the model's training data, and where the card's days lie to it. The date is the word of who ran it."""
+
+    windows: dict[Name, SideDays]  #: of each window, as far as its episodes go
+
+
 class TokenCost(Figure, Value, frozen=True, kw_only=True):
     """US dollars of the tokens that the replies of the finished episodes took, cached or not; null where no price is known."""
 

@@ -9,6 +9,7 @@ from textwrap import wrap
 from msgspec.structs import asdict
 
 from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
+from ktdeval.cards.cutoff import cutoff_words
 from ktdeval.cards.derive import aggregate
 from ktdeval.cards.figures import chosen_columns, claims, number, panel
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, Pluggable, PriceEntry
@@ -78,6 +79,7 @@ def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
     settings = card.request_settings or {}
     if unsent := [clean(str(name)) for field in ("not_sent", "omit") for name in settings.get(field) or ()]:
         yield "not sent", f"{', '.join(unsent)}: the provider does not take it"
+    yield "cutoff", cutoff_words(card)
     if card.snapshot is not None:
         yield "market", f"{card.snapshot.name}, {card.snapshot.assets} assets, id {card.snapshot.id[:12]}"
     limited = f"the first {count(card.limit, step)} of each" if card.limit is not None else ""

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from ktdeval.cards.card import ScoreLine, ScoringCard, ScoringFacts, TargetTaskPart
+from ktdeval.cards.cutoff import cutoff_fields, cutoff_problems
 from ktdeval.cards.derive import add_counts, derive_common, token_cost
 from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, price_of
 from ktdeval.cards.parts import Definition, PriceEntry, UsageCounts
@@ -53,6 +54,7 @@ def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
         {
             "kind": "scoring",
             **common,
+            **cutoff_fields(inputs, planned),
             "episodes": [_episode(spec, finished[spec.id]) for spec in planned if spec.id in finished],
             "missing_episodes": [{**entry, "steps": _samples(inputs, entry["id"])} for entry in common["missing_episodes"]],
             "scores": _scores(inputs, planned[0].task),
@@ -153,6 +155,7 @@ def recorded_as(card: ScoringCard, score: str, recorded: Container[str]) -> str 
 
 def scoring_problems(card: ScoringCard) -> Iterator[Problem]:
     """Counts or scores that contradict the rest of the card: its episodes' counts, and each score with its own detail."""
+    yield from cutoff_problems(card)
     for field in ("episodes", "missing_episodes"):
         for place, episode in enumerate(getattr(card, field)):
             if card.limit is not None and episode.steps > card.limit:

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from ktdeval.cards.card import Attribution, AttributionLines, Orders, TradingCard, TradingEpisode, TradingFacts
+from ktdeval.cards.cutoff import cutoff_fields, cutoff_problems
 from ktdeval.cards.derive import add_counts, add_up, aggregate, derive_common, planned_steps, trading_cost
 from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, price_of, window_days
 from ktdeval.cards.parts import Definition, EpisodeMetric, Interval, MetricLine, PriceEntry, UsageCounts
@@ -73,6 +74,7 @@ def build_card(inputs: CardInputs) -> TradingCard:
         {
             "kind": "trading",
             **common_fields(inputs, planned, ledgers.keys(), "a ledger"),
+            **cutoff_fields(inputs, planned, planned[0].limit),
             "rules": inputs.rules,
             "episodes": [_episode(spec, ledgers[spec.id], inputs) for spec in finished],
             "reference": {
@@ -176,6 +178,7 @@ def trading_problems(card: TradingCard) -> Iterator[Problem]:
             yield ("episodes", place), "has neither final_nav_minor nor final_nav_fen, or both"
         if surplus := sorted(set(episode.metrics) ^ set(card.metrics)):
             yield ("episodes", place, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
+    yield from cutoff_problems(card, card.limit)
 
 
 # ---- from ledgers

@@ -17,7 +17,7 @@ from ktdeval.registry import Plugins, load_plugins
 F = TypeVar("F", bound=Callable[..., Any])
 
 _METAVARS = {"out": "DIR", "limit": "STEPS", "items": "SOURCE", "base_url": "URL", "price_table": "FILE", "certificate": "FILE"}
-_METAVARS |= {"cache": "shared|run|FILE", "max_cost": "USD", "int": "N", "float": "X"}
+_METAVARS |= {"cache": "shared|run|FILE", "max_cost": "USD", "knowledge_cutoff": "DATE", "int": "N", "float": "X"}
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")

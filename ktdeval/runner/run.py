@@ -13,6 +13,7 @@ from pathlib import Path
 from ktdeval.calls.prices import Price
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.check import ATTACHED, load_card
+from ktdeval.cards.cutoff import Cutoff, run_cutoff
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
@@ -69,6 +70,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     model = plugins.make_model(config.model, config.model_args)
     remote = as_remote(model)
     price = run_price(config, model)
+    cutoff = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
     if remote is not None:
         remote.connect()
     if config.certificate is not None:
@@ -82,7 +84,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(claim.path) or secrets.token_hex(16))
         access = ModelAccess(model) if remote is None else RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
-        folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote), claim)
+        folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote, cutoff), claim)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
@@ -94,7 +96,12 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
 
 
 def _manifest(
-    config: RunConfig, snapshot: MarketSnapshot | None, plan: Plan, price: Price | None, remote: RemoteModel | None
+    config: RunConfig,
+    snapshot: MarketSnapshot | None,
+    plan: Plan,
+    price: Price | None,
+    remote: RemoteModel | None,
+    cutoff: Cutoff | None,
 ) -> RunManifest:
     return RunManifest(
         data=None if snapshot is None else _data_of(config),
@@ -104,6 +111,7 @@ def _manifest(
         specs=plan.specs,
         price=None if price is None else price.to_json(),
         request_settings=None if remote is None else remote.settings(),
+        knowledge_cutoff=None if cutoff is None else cutoff.to_json(),
     )
 
 

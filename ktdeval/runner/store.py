@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
-from ktdeval.cards.parts import PriceEntry
+from ktdeval.cards.parts import CutoffEntry, PriceEntry
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError
@@ -78,12 +78,16 @@ class RunManifest:
     price: Mapping[str, JsonValue] | None = None
     #: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this machine
     request_settings: Mapping[str, JsonValue] | None = None
+    #: end of the model's training data (`ktdeval.cards.CutoffEntry`); None where it is unknown, or there is none
+    knowledge_cutoff: Mapping[str, JsonValue] | None = None
 
     def to_json(self) -> JsonValue:
         """Return the manifest as written."""
         facts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "specs"}
         planned = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
         sent_as = facts.pop("request_settings")
+        if self.knowledge_cutoff is None:  # as manifests were before there were cutoffs
+            del facts["knowledge_cutoff"]
         return to_plain({**facts, "sent_as": sent_as, "version": MANIFEST_VERSION, "episodes": planned})
 
     @classmethod
@@ -110,7 +114,8 @@ class RunManifest:
                 raise StoreError(f"{where}: episodes[{number}].{problem}")
             specs.append(spec)
         data_source, price = to_plain(file.data) if file.snapshot else None, to_plain(file.price)
-        return cls(data_source, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings)
+        cutoff = to_plain(file.knowledge_cutoff)
+        return cls(data_source, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings, cutoff)
 
 
 def _spec_problem(spec: EpisodeSpec) -> str | None:
@@ -147,6 +152,7 @@ class ManifestFile(Value):
     price: PriceEntry | None
     request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
     episodes: tuple[dict[str, JsonValue], ...]
+    knowledge_cutoff: CutoffEntry | None = None
 
 
 class EpisodeMark(Value):

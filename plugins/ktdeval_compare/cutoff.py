@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import calendar
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
 import numpy as np
-import numpy.typing as npt
 
 from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
+from ktdeval.cards import SIDES, Cutoff, card_cutoff, parse_cutoff, sides
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import csv_rows, dumps_pretty
+from ktdeval.jsonio import dumps_pretty
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
@@ -26,52 +22,13 @@ from ktdeval.trading import Ledger
 from ktdeval_compare.entrants import Entrant, Row, Values, label, load_entrants, recorded_ledger
 from ktdeval_compare.grid import figure_of, grid, interval, text
 
-BEFORE, ACROSS, AFTER = "before", "across", "after"
-_UNKNOWN = "unknown: no public date of this model; --cutoff MODEL=DATE gives one"
-_NO_MARKET = "no excess return and no selection"
-
-
-@dataclass(frozen=True, slots=True)
-class Cutoff:
-    """Day on which a model's training data end: `first` to `last`, one day, or the month of which the day is not public."""
-
-    first: np.datetime64
-    last: np.datetime64
-    text: str  #: as it was given
-    confidence: str  #: `vendor`: read in the vendor's documentation; `reported`: by others; `given`: by the user
-    source: str = ""
-
-
-def parse_cutoff(spelled: str, confidence: str = "given", source: str = "") -> Cutoff:
-    """A cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError: it is neither."""
-    try:
-        if len(spelled) == len("2024-06"):
-            first = date.fromisoformat(f"{spelled}-01")
-            last = first.replace(day=calendar.monthrange(first.year, first.month)[1])
-        else:
-            first = last = date.fromisoformat(spelled)
-    except ValueError:
-        raise UsageError(f"--cutoff: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)") from None
-    return Cutoff(np.datetime64(first, "D"), np.datetime64(last, "D"), spelled, confidence, source)
-
-
-def known_cutoff(model: str, given: Mapping[str, str]) -> Cutoff | None:
-    """Cutoff of `model` (such as openai/gpt-4o): the user's, or that of the first pattern of cutoffs.csv; None: unknown."""
-    if model in given:
-        return parse_cutoff(given[model])
-    name = model.rpartition("/")[2].lower()
-    rows = csv_rows(Path(__file__).with_name("cutoffs.csv"))
-    found = next((row for row in rows if fnmatchcase(name, row["pattern"])), None)
-    return parse_cutoff(found["cutoff"], found["confidence"], found["source"]) if found else None
-
-
-def sides(days: npt.NDArray[np.datetime64], base: np.datetime64, cutoff: Cutoff) -> list[str]:
-    """[n] where the return of each day lies, which runs from the close of the day before (`base` of the first) to its own:
-    `before` where it ends by the cutoff, `after` where it begins there or later, `across` where it holds the cutoff or may.
-    """
-    begins = np.concatenate([[base], days[:-1]])
-    return [BEFORE if day <= cutoff.first else AFTER if begin >= cutoff.last else ACROSS
-            for begin, day in zip(begins, days, strict=True)]  # fmt: skip
+BEFORE, ACROSS, AFTER = SIDES
+_REASONS = {
+    "unknown": "unknown: no public date of this model; --cutoff MODEL=DATE gives one",
+    "none": "none: a rule, trained on nothing",
+}
+_NO_MARKET = "no excess return, no alpha and no selection"
+_FEW = 3  #: Days on a side below which no beta is fitted
 
 
 def decay(before: Values, after: Values, level: float = 0.95) -> Row:
@@ -92,9 +49,9 @@ def decay(before: Values, after: Values, level: float = 0.95) -> Row:
 
 
 def report(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) -> Row:
-    """Rows `cards`: one for each card and figure (return; excess over the benchmark; selection, where the market is at hand), with
-    the days before, across and after the model's cutoff and the decay, annualised. Raises UsageError: a cutoff is no date, or of a
-    model that is on no card.
+    """Rows `cards`: one for each card and figure (return; excess over the benchmark, alpha and selection, where there is a market),
+    with the days before, across and after the model's cutoff and the decay, annualised. Raises UsageError: a cutoff is no date, or
+    of a model that is on no card.
     """
     models = [entrant.card.model.name for entrant in entrants]
     for name in given:
@@ -103,12 +60,13 @@ def report(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) 
         parse_cutoff(given[name])
     rows, notes = [], list[str]()
     for entrant in label(entrants):
-        cutoff = known_cutoff(entrant.card.model.name, given)
-        head: Row = {"card": entrant.label, "model": entrant.card.model.name, "cutoff": cutoff.text if cutoff else "unknown",
-                     "confidence": cutoff.confidence if cutoff else None, "source": cutoff.source if cutoff else None}  # fmt: skip
-        if cutoff is None:
-            rows.append(head | {"figure": None, "reason": _UNKNOWN})
+        name = entrant.card.model.name
+        cutoff = parse_cutoff(given[name]) if name in given else card_cutoff(entrant.card)
+        head: Row = {"card": entrant.label, "model": name, "cutoff": cutoff, "confidence": None, "source": None}
+        if not isinstance(cutoff, Cutoff):
+            rows.append(head | {"figure": None, "reason": _REASONS[cutoff]})
             continue
+        head |= {"cutoff": cutoff.text, "confidence": cutoff.confidence, "source": cutoff.source}
         series, why = _series(entrant, cutoff)
         notes += [f"{entrant.label}: {reason}" for reason in why]
         for figure, by_side in series.items():
@@ -140,7 +98,21 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[
                 by_side[side].setdefault(str(day), []).append(float(value))
     means = {figure: {side: {day: float(np.mean(values)) for day, values in sorted(days.items())} for side, days in by_side.items()}
              for figure, by_side in found.items()}  # fmt: skip
+    if "excess" in means:
+        means["alpha"] = {str(side): _alpha(means["return"][side], means["excess"][side]) for side in SIDES}
     return means, notes
+
+
+def _alpha(returns: Mapping[str, float], excess: Mapping[str, float]) -> dict[str, float]:
+    """Daily returns less beta times those of the benchmark, beta fitted by least squares to the days of this side: their mean is
+    Jensen's alpha, without a riskless rate. Empty where there are too few days, or days without a benchmark.
+    """
+    own = np.array(list(returns.values()))
+    market = own - np.array([excess.get(day, np.nan) for day in returns])
+    if len(own) < _FEW or not float(np.var(market)) > 0:
+        return {}
+    beta = float(np.cov(own, market, ddof=0)[0, 1] / np.var(market))
+    return dict(zip(returns, (own - beta * market).tolist(), strict=True))
 
 
 def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]) -> dict[str, Values]:

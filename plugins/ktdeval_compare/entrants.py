@@ -11,7 +11,16 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.cards import Pluggable, ScoringCard, TradingCard, TradingEpisode, load_card
+from ktdeval.cards import (
+    SEEN,
+    SPANS,
+    Pluggable,
+    ScoringCard,
+    TradingCard,
+    TradingEpisode,
+    load_card,
+    window_words,
+)
 from ktdeval.errors import CardError, StoreError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, file_sha256
@@ -59,7 +68,8 @@ class Entrant(_Card):
 
 
 _Entry = TypeVar("_Entry", bound=_Card)
-_NO_CAUTION = ("mask not certified", "certificate claimed")  #: Labels of cards that are about the mask, which compared cards share
+_NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
+"""Labels of cards that are about the mask, which compared cards share, and those that have lines of their own."""
 
 
 def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
@@ -246,6 +256,16 @@ def flag_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
     for flag in dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag not in _NO_CAUTION):
         flagged = [entrant.label for entrant in entrants if flag in entrant.card.labels]
         yield f"{flag}: {'every card' if len(flagged) == len(entrants) else ', '.join(dict.fromkeys(flagged))}"
+    yield from cutoff_notes(entrants)
+
+
+def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
+    """A line for each card whose figures rest on days that its model may know; those of other models may not."""
+    for entrant in entrants:
+        if block := entrant.card.knowledge_cutoff if not {SEEN, SPANS}.isdisjoint(entrant.card.labels) else None:
+            days = "pool days on both sides of" if SPANS in entrant.card.labels else "are all of days before"
+            placed = f"windows {window_words(entrant.card)} (see `ktdeval cutoff`)"
+            yield f"{entrant.label}: figures {days} the cutoff {block.date} of its training data: {placed}"
 
 
 def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:

@@ -12,7 +12,7 @@ from scipy import stats
 from ktdeval.cards import TradingCard
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
-from ktdeval_compare.entrants import Entrant, Row, differ_in_windows, label, recorded_ledger
+from ktdeval_compare.entrants import Entrant, Row, cutoff_notes, differ_in_windows, label, recorded_ledger
 
 _SELECTION = "selection_alpha"
 
@@ -38,6 +38,7 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
         ranks = rank(rows)
     notes = [f"{entrant.label}: window {window} is left out: {reason}"
              for entrant in named for window, reason in (entrant.card.left_out or {}).items()]  # fmt: skip
+    notes += cutoff_notes(named)
     return {"cards": rows, "ranks": ranks, "exposures": exposures, "notes": notes}
 
 

@@ -23,6 +23,7 @@ from ktdeval_compare.entrants import (
     check_same,
     chosen_metrics,
     flag_notes,
+    label,
     left_out_notes,
     paired_cells,
     recorded_ledger,
@@ -118,6 +119,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
         if len(members) < 2:
             raise CardError(f"{members[0].path}: is the only card of task {task}; a split needs several agents or models")
         names += chosen_metrics(members, metrics)
+        members = label(members)
         cells, seen = paired_cells(members, common), dict[tuple[str, str], Entrant]()
         notes += [*left_out_notes(members), *flag_notes(members)]
         for member in members:

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.cards import TradingCard
-from ktdeval.cli import grid_lines
+from ktdeval.cli import grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
-from ktdeval_compare.entrants import Entrant, Scored, differ_in_windows, label, load_cards, load_entrants
+from ktdeval_compare.entrants import Entrant, Scored, cutoff_notes, differ_in_windows, label, load_cards, load_entrants
 from ktdeval_compare.luck import card_value as _value, luck
 
 Row = dict[str, float | str | None]
@@ -40,6 +40,8 @@ def table_command(cards: tuple[Path, ...], name: str, form: str, cohorts: tuple[
 
     CARD is a card file or a run folder. Figures are those of the cards: medians over the windows and seeds that each has.
     """
+    for note in cutoff_notes(label(load_cards(cards)[0])):
+        warn(note)
     click.echo(write_table(table_of(name), paper_frame(name, cards, cohorts), form), nl=False)
 
 

@@ -8,7 +8,19 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ktdeval.cards import SCHEME_HEADS, Calls, Drift, PriceEntry, TradingCard, count, price_index, scheme_rows, tally, with_args
+from ktdeval.cards import (
+    SCHEME_HEADS,
+    Calls,
+    Drift,
+    PriceEntry,
+    TradingCard,
+    count,
+    cutoff_words,
+    price_index,
+    scheme_rows,
+    tally,
+    with_args,
+)
 from ktdeval.jsonio import file_sha256
 from ktdeval_report import card_tables
 from ktdeval_report.inputs import Evaluation
@@ -40,6 +52,7 @@ def _facts(evaluation: Evaluation) -> Table:
         ),
         ("windows", [Cell(f"{window.name} {window.first} … {window.last}") for window in card.windows]),
         ("seeds", ", ".join(map(str, card.seeds))),
+        ("cutoff", cutoff_words(card)),
         ("ranking", ranking(card)),
         ("limit", "none" if limit is None else f"the first {count(limit, 'step')} of every episode"),
         ("rules of metrics", card.rules + (f" (for this page; the card is by {recorded} rules)" if recorded != card.rules else "")),

@@ -1,7 +1,8 @@
 """Forged cards and runs of more than two hundred kinds, made by somebody who recomputes all hashes: none verifies, each is named.
 
 One run is made once; each forgery is made on a copy of it. What no record shows is no forgery here: which provider gave the
-replies (a run that names another model throughout), what it bills (`price`), and how long it took (`docs/cards.md`).
+replies (a run that names another model throughout), what it bills (`price`), when its training data end (`knowledge_cutoff`,
+where manifest and card agree), and how long it took (`docs/cards.md`).
 """
 
 from __future__ import annotations
@@ -79,7 +80,15 @@ class Bench:
 def bench(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     folder, plugins = tmp_path_factory.mktemp("forgery"), load_plugins((str(PLUGIN),))
     for name, model in (("run", "test/mixed"), ("other", "builtin/momentum")):
-        given = {"tasks": (TASK,), "windows": (WINDOW,), "seeds": 2, "limit": 4, "data": str(market), "quiet": True}
+        given = {
+            "tasks": (TASK,),
+            "windows": (WINDOW,),
+            "seeds": 2,
+            "limit": 4,
+            "data": str(market),
+            "quiet": True,
+            "knowledge_cutoff": "2024-03-03",
+        }
         evaluate(RunConfig(model=model, out=str(folder / name), **given), plugins)
     return Bench(folder / "run", folder / "other", plugins, market)
 
@@ -272,7 +281,14 @@ def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
             lambda run, path=path, false=false: edit_json(run / "manifest.json", lambda old: with_value(old, path, false)),
             "manifest.json: episode .* has been changed",
         )
-    for name, false in {"snapshot": HASH, "rules": "paper", "metrics": ["days_up"], "version": 3, "price": FREE_PRICE}.items():
+    for name, false in {
+        "snapshot": HASH,
+        "rules": "paper",
+        "metrics": ["days_up"],
+        "version": 3,
+        "price": FREE_PRICE,
+        "knowledge_cutoff": {"date": "2024-02", "confidence": "given", "source": "x"},
+    }.items():
         yield Forgery(
             f"manifest: {name}",
             lambda run, name=name, false=false: edit_json(run / "manifest.json", lambda old: {**old, name: false}),

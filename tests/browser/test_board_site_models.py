@@ -526,6 +526,24 @@ def test_a_card_page_shows_every_figure_and_where_it_is_from(session: Reader, fo
     assert sha256_hex((forged_site / href).read_text()) == row["card"]
 
 
+def test_a_card_with_a_cutoff_says_the_days_on_each_side(session: Reader, forged_site: Path, tmp_path: Path) -> None:
+    name = ranked(forged_site)[0]["card"]
+
+    def known(entry: Any) -> Any:
+        windows = {window["name"]: {"before": 2, "across": 1, "after": window["days"] - 3} for window in entry["card"]["windows"]}
+        entry["card"]["knowledge_cutoff"] = {"date": "2024-06", "confidence": "given", "source": "x", "windows": windows}
+        return entry | {"labels": ["spans cutoff"]}
+
+    file = f"card/{name}"
+    first = read_data(forged_site, file)["card"]["windows"][0]
+    tab = session.open(link("card.html", card=name), folder=changed_site(forged_site, tmp_path / "site", {file: known}))
+    shown = tab.inner_text("main")
+    assert f"{first['name']}: 2 before, 1 across, {first['days'] - 3} after" in shown
+    assert "(2024-06)" in shown
+    assert "pool days before and after" in tab.get_attribute(".chip:has-text('spans cutoff')", "title")
+    assert "Days to it, by the card" not in session.open(link("card.html", card=name)).inner_text("main")
+
+
 def test_a_card_without_a_rank_says_why_and_shows_its_errata(session: Reader, forged_site: Path) -> None:
     board = read_data(forged_site, "board")
     erratum = board["errata"][0]

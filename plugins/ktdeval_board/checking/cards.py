@@ -262,6 +262,9 @@ def _cutoff(inputs: SubmissionInputs) -> Iterator[str]:
     for day, event in ((said.submitted_on, "submission"), (model.released_on, "release")):
         if model.cutoff_date is not None and day and model.cutoff_date > day:
             yield f"model.cutoff_date: {model.cutoff_date} is after the {event} ({day})"
+    recorded = inputs.card.knowledge_cutoff
+    if recorded and not (model.cutoff_date or "").startswith(recorded.date):
+        yield f"model.cutoff_date: is {model.cutoff_date or 'not given'}, the card says {recorded.date}"
 
 
 @rule("date", Stage.SUBMISSION)

@@ -16,8 +16,9 @@ from msgspec import structs
 from card_cases import CALLS, PRICE, PROVENANCE, card, episode, inputs, open_objects, paid, remote_card, typed
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards.check import validate_card
+from ktdeval.cards.cutoff import SEEN, SPANS, cutoff_words
 from ktdeval.cards.derive import decided_percent, trading_cost
-from ktdeval.cards.parts import Coverage
+from ktdeval.cards.parts import Coverage, Pluggable
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
 from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.cards.trading import build_card
@@ -83,6 +84,47 @@ def test_equal_inputs_in_any_order_give_the_same_bytes_apart_from_provenance(giv
     other = build(dataclasses.replace(again, **mixed, provenance={**PROVENANCE, "wall_time_s": 99.0})).plain
     assert one["provenance"] != other["provenance"]
     assert dumps_pretty(one | {"provenance": 0}) == dumps_pretty(other | {"provenance": 0})
+
+
+def given_cutoff(date: str) -> dict[str, Any]:
+    return {"knowledge_cutoff": {"date": date, "confidence": "given", "source": "--knowledge-cutoff"}}
+
+
+@pytest.mark.parametrize(
+    ("date", "limit", "days", "label"),
+    [  # returns of 3 to 9 January, the first from the close of the 2nd; 6 and 7 are a weekend
+        ("2024-01-05", None, (3, 0, 2), SPANS),
+        ("2024-01-06", None, (3, 1, 1), SPANS),
+        ("2024-01", None, (0, 5, 0), SPANS),
+        ("2024-01-02", None, (0, 0, 5), None),
+        ("2023-12", None, (0, 0, 5), None),
+        ("2024-01-09", None, (5, 0, 0), SEEN),
+        ("2024-01-05", 3, (3, 0, 0), SEEN),  # cut before the cutoff
+    ],
+)
+def test_days_before_across_and_after_the_cutoff_stand_on_the_card(date: str, limit: Any, days: Any, label: str | None) -> None:
+    made, whole, scored = (
+        make(**given_cutoff(date), **how) for make, how in ((card, {"limit": limit}), (card, {}), (scoring_card, {}))
+    )
+    validate_card(made)
+    assert [made["knowledge_cutoff"]["windows"]["long"][side] for side in ("before", "across", "after")] == list(days)
+    assert [one for one in made["labels"] if "cutoff" in one] == ([label] if label else [])
+    assert scored["knowledge_cutoff"] == whole["knowledge_cutoff"]
+    assert cutoff_words(typed(made)) == (
+        f"{date} (given: --knowledge-cutoff); days: {days[0]} before, {days[1]} across, {days[2]} after; windows "
+        f"{ {SPANS: 'across', SEEN: 'before', None: 'after'}[label] } long"
+    )
+    plain_card = card((0,), (), limit)
+    assert {**made, "knowledge_cutoff": 0, "labels": 0} == {**plain_card, "knowledge_cutoff": 0, "labels": 0}
+    assert "knowledge_cutoff" not in plain_card
+
+
+def test_a_card_without_a_cutoff_says_none_or_unknown() -> None:
+    for name, said in (
+        ("builtin/momentum", "none: a rule, trained on nothing"), ("builtin/memory", "unknown"), ("house/one", "unknown"),
+        ("openai/o3", "not recorded; 2024-06-01 by the list (vendor: https://platform.openai.com/docs/models/o3)"),
+    ):  # fmt: skip
+        assert cutoff_words(structs.replace(typed(card()), model=Pluggable(name=name, args={}))) == said
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,21 @@ SCORING: list[tuple[Path_, Any, str]] = [
     (("metrics",), {}, "unknown field"),
     (("scorse",), {}, "unknown field; did you mean 'scores'"),
 ]
-TAMPERED = [(made, *row) for made, table in ((CARD, TRADING), (SCORES, SCORING)) for row in table]
+KNOWN = card((0,), knowledge_cutoff={"date": "2024-01-06", "confidence": "given", "source": "--knowledge-cutoff"})
+DAYS: Path_ = ("knowledge_cutoff", "windows", "long")
+CUTOFF: list[tuple[Path_, Any, str]] = [
+    ((*DAYS, "after"), 2, "do not add up to the 5 days of the window"),
+    (DAYS, ..., "windows: are not the windows of the card"),
+    (("knowledge_cutoff", "date"), "2024-01-10", "are not the sides on which its days lie to 2024-01-10"),
+    (("knowledge_cutoff", "date"), "2023-12", "are not the sides on which its days lie to 2023-12"),
+    (("knowledge_cutoff", "date"), "2024-13", "knowledge_cutoff.date: '2024-13' is no day"),
+    (("knowledge_cutoff", "date"), "soon", "does not have the form"),
+    (("knowledge_cutoff", "confidence"), "sure", "expected .*given"),
+    (("knowledge_cutoff", "source"), ..., "field 'source' is missing"),
+    (("knowledge_cutoff",), ..., "labels"),
+    (("labels",), ["synthetic", "mask not certified"], "labels"),
+]
+TAMPERED = [(made, *row) for made, table in ((CARD, TRADING), (SCORES, SCORING), (KNOWN, CUTOFF)) for row in table]
 
 
 @pytest.mark.parametrize(

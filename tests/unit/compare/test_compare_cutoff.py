@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 
 from compare_cards import make_card, save_run
 from ktdeval.attribution import attribute, fit_factors
+from ktdeval.cards import Cutoff, cutoff as module, listed_cutoff, parse_cutoff, sides
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import csv_rows
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
-from ktdeval_compare import cutoff as module
-from ktdeval_compare.cutoff import decay, known_cutoff, parse_cutoff, sides
+from ktdeval_compare.cutoff import decay
 
 WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
 
@@ -45,7 +46,7 @@ def test_a_month_ends_with_its_last_day() -> None:
     assert (str(found.first), str(found.last)) == ("2024-02-01", "2024-02-29")
 
 
-@pytest.mark.parametrize("wrong", ["", "2024", "2024-13", "2024-02-30", "June 2024", "20240601x"])
+@pytest.mark.parametrize("wrong", ["", "2024", "2024-13", "2024-02-30", "June 2024", "20240601x", "20240601", "2024-W23"])
 def test_what_is_no_date_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="is no day"):
         parse_cutoff(wrong)
@@ -54,15 +55,21 @@ def test_what_is_no_date_is_refused(wrong: str) -> None:
 def test_the_list_is_of_dates_with_sources_and_matches_names_exactly() -> None:
     rows = csv_rows(Path(module.__file__).with_name("cutoffs.csv"))
     for row in rows:
+        if row["pattern"].startswith("builtin/"):
+            assert row["cutoff"] in ("none", "unknown")
+            continue
         assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
         assert row["confidence"] in ("vendor", "reported")
         assert row["source"].startswith("https://")
     names = {"openai/gpt-4o": "2023-10-01", "openai/gpt-4o-2024-08-06": "2023-10-01", "openai/gpt-4.1": "2024-06-01",
              "google/gemini-2.0-flash": "2024-08", "together/meta-llama/Llama-3.3-70B-Instruct-Turbo": "2023-12"}  # fmt: skip
-    assert {name: getattr(known_cutoff(name, {}), "text", None) for name in names} == names
-    for unknown in ("builtin/momentum", "openai/chatgpt-4o-latest", "openai/gpt-4.1-nano", "deepseek/deepseek-chat"):
-        assert known_cutoff(unknown, {}) is None
-    assert known_cutoff("openai/gpt-4o", {"openai/gpt-4o": "2030-01"}).text == "2030-01"  # type: ignore[union-attr]
+    assert {name: getattr(listed_cutoff(name, {}), "text", None) for name in names} == names
+    for unknown in ("builtin/memory", "openai/chatgpt-4o-latest", "openai/gpt-4.1-nano", "deepseek/deepseek-chat", "rl/policy"):
+        assert listed_cutoff(unknown, {}) == "unknown"
+    assert listed_cutoff("builtin/momentum", {}) == "none"
+    policy = listed_cutoff("rl/policy", {"trained": "2020-01-02:2023-06-30"})
+    assert isinstance(policy, Cutoff)
+    assert (policy.text, policy.confidence) == ("2023-06-30", "recorded")
 
 
 def test_a_planted_decay_is_recovered_and_none_covers_zero() -> None:
@@ -105,7 +112,7 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     assert (other["cutoff"], other["figure"]) == ("unknown", None)
     text = run(capsys, *words)[1]
     assert "house/one: cutoff: unknown" in text
-    assert "no excess return and no selection" in text
+    assert "no excess return, no alpha and no selection" in text
     assert "mean before" not in run(capsys, unknown)[1].partition("\n")[2]
     shipped = json.loads(run(capsys, known, "--json")[1])["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
@@ -144,6 +151,7 @@ def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, capsys: py
     selection = attribute(ledger, market, fit_factors(market, first, first + 24)).selection
     assert rows["selection"]["mean_before"] == pytest.approx(252 * selection.mean())
     levels = benchmark_levels(ledger, market)
-    assert rows["return"]["mean_before"] - rows["excess"]["mean_before"] == pytest.approx(
-        252 * (levels[1:] / levels[:-1] - 1).mean()
-    )
+    index = levels[1:] / levels[:-1] - 1
+    assert rows["return"]["mean_before"] - rows["excess"]["mean_before"] == pytest.approx(252 * index.mean())
+    fitted = sm.OLS(ledger.returns, sm.add_constant(index)).fit()  # Jensen's alpha is the intercept
+    assert rows["alpha"]["mean_before"] == pytest.approx(252 * fitted.params[0])

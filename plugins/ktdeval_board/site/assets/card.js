@@ -196,7 +196,7 @@ Address: #card=ID */
 
   // -- who says so
 
-  function submissionSection({entry: {submission}}) {
+  function submissionSection({entry: {card, submission}}) {
     const {submitter, model, agent, attempts} = submission;
     const link = (address) => (address ? el("a", {href: address, rel: "noopener nofollow"}, address) : null);
     const contact = submitter.contact.startsWith("https://") ? link(submitter.contact)
@@ -205,6 +205,7 @@ Address: #card=ID */
       ["Submitter", submitter.name], ["Organisation", submitter.organisation], ["Contact", contact],
       ["Address", link(submitter.url)], ["Submitted on", submission.submitted_on],
       ["Training data end", model.cutoff_date || "not given"], ["Source of that", model.cutoff_source],
+      ["Days to it, by the card", kt.sidesWords(card)],
       ["Model released on", model.released_on],
       ["Weights", model.open_weights === true ? "open" : model.open_weights === false ? "closed" : null],
       ["Model's page", link(model.url)], ["Strategy", agent.strategy], ["Agent's page", link(agent.url)],

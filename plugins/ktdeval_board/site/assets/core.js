@@ -251,6 +251,8 @@ window.kt = (() => {
     limited: ["bad", "Episodes were cut short; never ranked."],
     incomplete: ["bad", "Planned episodes are missing."],
     "low coverage": ["bad", "The model decided fewer than 95 % of the planned steps."],
+    "before cutoff": ["warn", "Every window lies in the model's training time: it may remember these days."],
+    "spans cutoff": ["warn", "Figures pool days before and after the end of the model's training data: it may remember the former."],
     "price claimed": ["", "The price of the model's tokens is the submitter's; hold its day and source, on the card's page, against the provider's list."],
     "certificate claimed": ["warn", "The mask's certificate is the submitter's: this board has not verified the runs of its attacks."],
     "certificate verified": ["good", "This board has verified the runs of the attacks that the mask's certificate rests on."],

@@ -3,6 +3,7 @@
 kt.report(entry, board, series)      <article>; `entry` is the data `card/<id>`, `series` those of `series/<id>` or null
 kt.afterWords(windows, cutoff)       how many windows are later than the training data, in a sentence; kt.windowsAfter: their number
 kt.ordinal(3)                        3rd
+kt.sidesWords(card)                  trading days of each window before, across and after the cutoff that the card records; or null
 kt.cutoffOf(window, cutoff)          how a window lies to the end of a model's training data: {word, kind, text}
 kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
 "use strict";
@@ -36,6 +37,12 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
     if (after === windows.length) return after === 1 ? "The window is later." : `All ${after} windows are later.`;
     return after ? `${after} of ${plural(windows.length, "window")} ${after === 1 ? "is" : "are"} wholly later.`
       : `None of the ${plural(windows.length, "window")} is wholly later.`;
+  }
+
+  function sidesWords({knowledge_cutoff: cutoff}) {
+    const days = Object.entries(cutoff?.windows || {});
+    return days.length ? `${days.map(([name, {before, across, after}]) =>
+      `${name}: ${before} before, ${across} across, ${after} after`).join("; ")} (${cutoff.date})` : null;
   }
 
   const metric = (card, name) => card.metrics?.[name] || {value: null};
@@ -232,6 +239,6 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
         + `trade.`));
   }
 
-  Object.assign(kt, {report, ordinal, cutoffOf, windowsAfter, afterWords, maskWords: (mask) => look(MASKS, mask),
+  Object.assign(kt, {report, ordinal, cutoffOf, sidesWords, windowsAfter, afterWords, maskWords: (mask) => look(MASKS, mask),
     modeWords: (mode) => look(MODES, mode)});
 })();

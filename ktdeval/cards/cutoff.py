@@ -1,0 +1,166 @@
+"""End of a model's training data, and which days of a card lie before, across and after it."""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ktdeval.cards.card import Evaluation
+from ktdeval.cards.inputs import EvaluationInputs, Problem, window_days
+from ktdeval.cards.parts import SideDays
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import JsonValue, csv_rows
+from ktdeval.market.snapshot import DayArray
+
+Side = Literal["before", "across", "after"]
+SIDES: tuple[Side, ...] = ("before", "across", "after")
+SPANS, SEEN = "spans cutoff", "before cutoff"
+"""Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cutoff:
+    """Day on which a model's training data end: `first` to `last`, one day, or the month of which the day is not public."""
+
+    first: np.datetime64
+    last: np.datetime64
+    text: str  #: as it was given
+    confidence: str  #: `vendor`: read in the vendor's documentation; `reported`: by others; `given`: by the user; `recorded`
+    source: str = ""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the cutoff as a manifest keeps it."""
+        return {"date": self.text, "confidence": self.confidence, "source": self.source}
+
+
+def parse_cutoff(spelled: str, confidence: str = "given", source: str = "", where: str = "--cutoff") -> Cutoff:
+    """A cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError, which `where` starts: it is neither."""
+    try:
+        if len(spelled) == len("2024-06"):
+            first = date.fromisoformat(f"{spelled}-01")
+            last = first.replace(day=calendar.monthrange(first.year, first.month)[1])
+        else:
+            first = last = date.fromisoformat(spelled)
+        if spelled not in (first.isoformat(), first.isoformat()[:7]):
+            raise ValueError("another ISO form, such as 20240601")
+    except ValueError:
+        raise UsageError(f"{where}: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)") from None
+    return Cutoff(np.datetime64(first, "D"), np.datetime64(last, "D"), spelled, confidence, source)
+
+
+def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | Literal["none", "unknown"]:
+    """Cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, or by the days of training that a policy's
+    arguments record; `none`: it is a rule that was not trained.
+    """
+    days = str(args.get("trained", "")).split(":")
+    if model == "rl/policy" and len(days) == len(("first", "last")):
+        return parse_cutoff(days[1], "recorded", "last day of training in the policy's file", "trained")
+    names = (model, model.rpartition("/")[2].lower())
+    rows = csv_rows(Path(__file__).with_name("cutoffs.csv"))
+    row = next((row for row in rows if fnmatchcase(names["/" not in row["pattern"]], row["pattern"])), None)
+    if row is None or row["cutoff"] == "unknown":
+        return "unknown"
+    return "none" if row["cutoff"] == "none" else parse_cutoff(row["cutoff"], row["confidence"], row["source"])
+
+
+def run_cutoff(model: str, args: Mapping[str, Any], given: str | None) -> Cutoff | None:
+    """Cutoff that a run records: that of `--knowledge-cutoff`, else the listed one; None: there is none, or it is unknown, or said
+    to be. Raises UsageError: it is no date.
+    """
+    if given is not None:
+        return None if given == "unknown" else parse_cutoff(given, "given", "--knowledge-cutoff", "--knowledge-cutoff")
+    found = listed_cutoff(model, args)
+    return found if isinstance(found, Cutoff) else None
+
+
+def card_cutoff(card: Evaluation) -> Cutoff | Literal["none", "unknown"]:
+    """Cutoff of a card's model: as recorded on the card, else as listed."""
+    block = card.knowledge_cutoff
+    return parse_cutoff(block.date, block.confidence, block.source) if block else listed_cutoff(card.model.name, card.model.args)
+
+
+def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
+    """[n] where the return of each day lies, which runs from the close of the day before (`base` of the first) to its own:
+    `before` where it ends by the cutoff, `after` where it begins there or later, `across` where it holds the cutoff or may.
+    """
+    begins = np.concatenate([[base], days[:-1]])
+    return ["before" if day <= cutoff.first else "after" if begin >= cutoff.last else "across"
+            for begin, day in zip(begins, days, strict=True)]  # fmt: skip
+
+
+def cutoff_fields(inputs: EvaluationInputs, planned: Sequence[EpisodeSpec], limit: int | None = None) -> dict[str, Any]:
+    """Block of a card whose run records a cutoff; empty where it records none. `limit`: days after which windows were cut."""
+    if inputs.knowledge_cutoff is None:
+        return {}
+    entry = {name: str(value) for name, value in inputs.knowledge_cutoff.items()}
+    cutoff, counts = parse_cutoff(entry["date"], where="knowledge_cutoff"), dict[str, dict[str, int]]()
+    for window in dict.fromkeys(spec.window for spec in planned if spec.window is not None):
+        days = window_days(window, inputs.snapshot)[:limit]
+        before = [] if inputs.snapshot is None or not len(days) else inputs.snapshot.days[inputs.snapshot.days < days[0]]
+        found = sides(days, before[-1] if len(before) else days[0], cutoff) if len(days) else []
+        counts[window.name] = {side: found.count(side) for side in SIDES}
+    return {"knowledge_cutoff": {**entry, "windows": counts}}
+
+
+def cutoff_labels(card: Evaluation) -> dict[str, bool]:
+    """Labels of where a card's windows lie, and whether they hold."""
+    classes = {window_side(days) for days in card.knowledge_cutoff.windows.values()} if card.knowledge_cutoff else set()
+    return {SEEN: classes == {"before"}, SPANS: "across" in classes or len(classes) > 1}
+
+
+def window_side(days: SideDays) -> Side:
+    """Side of a window: that of all its days, or across."""
+    whole = [side for side in SIDES if getattr(days, side) == days.before + days.across + days.after]
+    return whole[0] if whole else "across"
+
+
+def cutoff_problems(card: Evaluation, limit: int | None = None) -> Iterator[Problem]:
+    """Contradictions of a card's cutoff block with its windows; which day is a trading day, only the market says."""
+    block = card.knowledge_cutoff
+    if not block:
+        return
+    try:
+        cutoff = parse_cutoff(block.date)
+    except UsageError as error:
+        yield ("knowledge_cutoff", "date"), str(error).removeprefix("--cutoff: ")
+        return
+    if set(block.windows) != {window.name for window in card.windows}:
+        yield ("knowledge_cutoff", "windows"), "are not the windows of the card"
+        return
+    for window in card.windows:
+        days, total = block.windows[window.name], min(window.days, limit or window.days)
+        if days.before + days.across + days.after != total:
+            yield ("knowledge_cutoff", "windows", window.name), f"do not add up to the {total} days of the window"
+        elif (window.last <= str(cutoff.first) and days.before != total) or (
+            window.first > str(cutoff.last) and days.after < total - 1
+        ):
+            yield ("knowledge_cutoff", "windows", window.name), f"are not the sides on which its days lie to {block.date}"
+
+
+def cutoff_words(card: Evaluation) -> str:
+    """Words on the model's cutoff and where the days lie; a card that records none says why."""
+    block = card.knowledge_cutoff
+    if not block:
+        found = listed_cutoff(card.model.name, card.model.args)
+        if isinstance(found, Cutoff):
+            return f"not recorded; {found.text} by the list ({found.confidence}: {found.source})"
+        return "none: a rule, trained on nothing" if found == "none" else "unknown"
+    totals = {side: sum(getattr(days, side) for days in block.windows.values()) for side in SIDES}
+    counts = ", ".join(f"{days:,} {side}" for side, days in totals.items())
+    placed = f"; days: {counts}; windows {window_words(card)}" if block.windows else ""
+    return f"{block.date} ({block.confidence}: {block.source}){placed}"
+
+
+def window_words(card: Evaluation) -> str:
+    """Windows of a card that records a cutoff, by the side on which they lie: `before W1, W2; across W3`."""
+    windows = card.knowledge_cutoff.windows if card.knowledge_cutoff else {}
+    found = {side: [name for name, days in windows.items() if window_side(days) == side] for side in SIDES}
+    return "; ".join(f"{side} {', '.join(names)}" for side, names in found.items() if names)

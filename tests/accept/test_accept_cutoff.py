@@ -1,0 +1,113 @@
+"""A model that remembers the market up to its cutoff, and one of equal skill at all times: what cards, tables and decay say."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ktdeval
+from ktdeval.cli.main import main
+from ktdeval.harness.messages import ModelRequest, Reply, ToolCall
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, recorded_market
+
+CUTOFF, TASK = "2025-06-15", "ama_tsla_bright"
+WINDOWS = ("2025-03-03:2025-04-30", "2025-05-01:2025-07-31", "2025-08-01:2025-09-30")
+Call = Callable[..., tuple[int, str, str]]
+
+
+def trader(gains: dict[str, float], knows: Callable[[str], float], chance: random.Random) -> Callable[[ModelRequest], Reply]:
+    """A model that knows the next day's move with this probability of a day, else guesses."""
+
+    def reply(request: ModelRequest) -> Reply:
+        day = str(request.messages[-1].content).partition("Day ")[2][:10]
+        right = chance.random() < knows(day) or chance.random() < 0.5
+        decision = {"stock_id": "TSLA", "decision": "BUY" if (gains.get(day, 0.0) > 0) == right else "SELL", "confidence": 0.5,
+                    "reason": "as I remember the days"}  # fmt: skip
+        submitted = {"decisions": [decision], "overall_reason": "one decision a day"}
+        return Reply("", (ToolCall("1", "submit_action", json.dumps(submitted)),))
+
+    return reply
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("cutoff")
+    options: dict[str, Any] = {"data": "synthetic_arena", "windows": list(WINDOWS), "quiet": True}
+    first = ktdeval.evaluate("builtin/hold", TASK, out=str(folder / "rule"), **options)
+    market: Any = recorded_market(RunFolder.load(first.folder), load_plugins(), None, "")
+    closes = market.close[:, market.codes.index("TSLA")] * market.factor[:, market.codes.index("TSLA")]
+    gains = dict(zip(map(str, market.days[:-1]), closes[1:] / closes[:-1] - 1, strict=True))
+    models = {"remembers": lambda day: float(day < CUTOFF), "skilled": lambda _: 0.3}
+    for name, knows in models.items():
+        model = trader(gains, knows, random.Random(1))
+        model.__name__ = name
+        ktdeval.evaluate(model, TASK, out=str(folder / name), knowledge_cutoff=CUTOFF, **options)
+    return {name: folder / name for name in ("rule", *models)}
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    def run(*words: Any) -> tuple[int, str, str]:
+        code = main(list(map(str, words)))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> None:
+    code, out, err = call("cutoff", *runs.values(), "--json")
+    assert (code, err) == (0, "")
+    rows = {(row["model"], row["figure"]): row for row in json.loads(out)["cards"]}
+    for figure in ("return", "selection"):
+        memory, skill = rows["python/remembers", figure], rows["python/skilled", figure]
+        assert memory["low"] > 0
+        assert skill["low"] < 0 < skill["high"]
+        assert skill["mean_after"] > memory["mean_after"]
+        assert [memory[f"days_{side}"] for side in ("before", "across", "after")] == [105, 0, 107]
+    assert rows["builtin/hold", None]["reason"] == "none: a rule, trained on nothing"
+
+
+def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
+    said = "python/remembers: figures pool days on both sides of the cutoff 2025-06-15 of its training data: windows before "
+    paths = list(runs.values())
+    for words in (("compare", *paths), ("luck", *paths), ("compare", "--factor", "model,window", *paths)):
+        code, out, err = call(*words)
+        assert (code, err) == (0, "")
+        assert f"{said}{WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}" in out, words
+        assert "builtin/hold: figures" not in out
+    code, out, err = call("table", "--like", "ktdfin-4", runs["remembers"])
+    assert (code, said in err, said in out) == (0, True, False)
+    code, out, _ = call("card", "show", runs["remembers"], "--all", "--plain")
+    assert "[synthetic] [spans cutoff]" in out
+    placed = f"windows before {WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}"
+    assert f"2025-06-15 (given: --knowledge-cutoff); days: 105 before, 0 across, 107 after; {placed}" in " ".join(out.split())
+    assert call("report", *paths, "--out", tmp_path / "r.html")[0] == 0
+    page = (tmp_path / "r.html").read_text()
+    assert page.count(f"days: 105 before, 0 across, 107 after; {placed}") == 2
+    assert "none: a rule, trained on nothing" in page
+
+
+def test_the_card_follows_from_the_run_and_a_rule_records_nothing(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
+    card = json.loads((runs["remembers"] / "cards" / f"{TASK}.json").read_text())
+    sides = card["knowledge_cutoff"]["windows"]
+    assert sides[WINDOWS[0]] == {"before": 59, "across": 0, "after": 0}
+    assert sides[WINDOWS[1]] == {"before": 46, "across": 0, "after": 46}
+    assert call("card", "verify", runs["remembers"])[0] == 0
+    for file in ("manifest.json", f"cards/{TASK}.json"):
+        assert "knowledge_cutoff" not in (runs["rule"] / file).read_text()
+    words = ("--model", "builtin/hold", "--tasks", TASK, "--data", "synthetic_arena", "--limit", "2", "--quiet")
+    no_day = "--knowledge-cutoff: 'June 2024' is no day (2024-06-01) and no month (2024-06)"
+    for given, said in (("June 2024", no_day), ("2024-13", "is no day")):
+        code, _, err = call(*words, "--out", tmp_path / "bad", "--knowledge-cutoff", given)
+        assert (code, err.count("\n"), said in err, (tmp_path / "bad").exists()) == (2, 1, True, False), err
+    for given, recorded in (("2025-07", True), ("unknown", False)):
+        assert call(*words, "--out", tmp_path / given, "--knowledge-cutoff", given)[0] == 0
+        made = json.loads((tmp_path / given / "cards" / f"{TASK}.json").read_text())
+        assert ("knowledge_cutoff" in made) == recorded
+        assert not recorded or list(made["knowledge_cutoff"]["windows"].values()) == [{"before": 0, "across": 0, "after": 2}]

@@ -336,6 +336,14 @@ edited("release_in_the_future", "date", "submission", setting("model", "released
 edited("day_before_the_board_began", "date", "submission", setting("submitted_on", to="2025-12-31"))
 edited("cut_off_after_the_submission", "cutoff", "submission", setting("model", "cutoff_date", to="2026-12-01"))
 edited("cut_off_after_the_release", "cutoff", "submission", setting("model", "cutoff_date", to="2024-06-01"))
+
+
+def with_an_early_cutoff(card: Value) -> None:
+    days = {window["name"]: {"before": 0, "across": 0, "after": window["days"]} for window in card["windows"]}
+    card["knowledge_cutoff"] = {"date": "2010-06", "confidence": "given", "source": "--knowledge-cutoff", "windows": days}
+
+
+full("cut_off_that_the_card_does_not_say", "cutoff", "submission", forge(with_an_early_cutoff))
 edited("no_attempt", "schema", "submission", setting("attempts", "runs", to=0))
 full("no_submission", "missing", "submission", lambda board: board.submission_path.unlink())
 full("no_list", "missing", "list", lambda board: board.list_path.unlink())

@@ -31,6 +31,7 @@ from ktdeval.cards.cutoff import (
     listed_cutoff as listed_cutoff,
     parse_cutoff as parse_cutoff,
     sides as sides,
+    window_side as window_side,
     window_words as window_words,
 )
 from ktdeval.cards.derive import (

@@ -74,6 +74,8 @@ def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
               "paper")  # fmt: skip
 @_alpha
 @_common
+@click.option("--side", type=click.Choice(["before", "after"]),
+              help="only windows wholly before or after the cutoff of every card that records one")  # fmt: skip
 @click.option("--against-first", is_flag=True, help="only the first card against each of the others: fewer tests, more power")
 @_seed
 @_json
@@ -93,8 +95,8 @@ def compare(
             raise UsageError("compare needs two cards or run folders" if table is None else "--table goes with --factor")
         report, lines = compared(cards, CompareOptions(metrics=named, **options))
     else:
-        if options.pop("against_first") or options.pop("unit") != "window":
-            raise UsageError("--pairs and --against-first are of paired tests, not of --factor")
+        if options.pop("against_first") or options.pop("side") or options.pop("unit") != "window":
+            raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
         report, lines = study(cards, table, VarianceOptions(_names_of([factors]), named, **options))
     _show(report, lines, as_json)
 
@@ -103,6 +105,8 @@ def compared(paths: Sequence[Path], options: CompareOptions) -> tuple[Row, Itera
     """Report of the cards of trading tasks, or, where there are none, of scoring tasks, with its lines."""
     trading, scored = load_cards(paths)
     if scored and not trading:
+        if options.side:
+            raise UsageError("--side is of trading tasks; these cards are of scoring tasks")
         report = compare_scores(scored, options)
         return report, score_lines(report)
     report = find_differences(load_entrants(paths), options)

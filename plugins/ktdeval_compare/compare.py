@@ -28,6 +28,7 @@ from ktdeval_compare.entrants import (
     flag_notes,
     label,
     left_out_notes,
+    on_side,
     paired_cells,
     spans,
 )
@@ -51,6 +52,8 @@ class Options:
     against_first: bool = False  #: only the first card against each other one
     seed: int = 0  #: of every simulation and bootstrap
     draws: int = 1000  #: bootstrap samples of the daily tests
+    #: windows that lie on this side of the cutoff of every card that records one; None: all
+    side: Literal["before", "after"] | None = None
 
     def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
         """Places of the cards, as many as there are, that are tested against each other."""
@@ -122,8 +125,11 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
     for task, members in groups.items():
         check_same(members, TASK_FACETS, "they can't be compared")
         groups[task] = label(members)
-    return [Group(task, members, paired_cells(members, options.common), chosen_metrics(members, options.metrics))
+    made = [Group(task, members, paired_cells(members, options.common), chosen_metrics(members, options.metrics))
             for task, members in groups.items()]  # fmt: skip
+    for group in made if options.side else ():
+        group.cells = on_side(group.entrants, group.cells, str(options.side))
+    return made
 
 
 def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) -> Row:
@@ -240,7 +246,9 @@ def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> I
     for group in groups:
         if options.unit == "window":
             yield from _overlap_notes(group)
-        yield from flag_notes(group.entrants)
+        yield from flag_notes(group.entrants, are_sides_mixed=options.side is None)
+        if options.side:
+            yield f"{group.task}: windows {options.side} the cutoff of every card that records one: {', '.join(group.windows())}"
         for name, what in (("agent", "agents (scaffolds)"), ("call", "call parameters")):
             if any(getattr(entrant.card, name) != getattr(group.entrants[0].card, name) for entrant in group.entrants):
                 yield f"{group.task}: the cards have different {what}; the comparison is of model and {what} together"

@@ -19,6 +19,7 @@ from ktdeval.cards import (
     TradingCard,
     TradingEpisode,
     load_card,
+    window_side,
     window_words,
 )
 from ktdeval.errors import CardError, StoreError, UsageError
@@ -251,12 +252,30 @@ def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
     return [covered[window] for window in windows]
 
 
-def flag_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
-    """Words of cards about themselves that a reader must know: synthetic prices, limited or unfinished runs."""
+def flag_notes(entrants: Sequence[_Entry], are_sides_mixed: bool = True) -> Iterator[str]:
+    """Words of cards about themselves that a reader must know: synthetic prices, limited or unfinished runs, windows on both sides
+    of a cutoff where they are mixed.
+    """
     for flag in dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag not in _NO_CAUTION):
         flagged = [entrant.label for entrant in entrants if flag in entrant.card.labels]
         yield f"{flag}: {'every card' if len(flagged) == len(entrants) else ', '.join(dict.fromkeys(flagged))}"
-    yield from cutoff_notes(entrants)
+    if are_sides_mixed:
+        yield from cutoff_notes(entrants)
+
+
+def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> list[Cell]:
+    """Cells whose windows lie wholly on one side (before, after) of the cutoff of every card that records one.
+
+    Raises CardError: no card records one, or no window lies there.
+    """
+    blocks = [block for entrant in entrants if (block := entrant.card.knowledge_cutoff)]
+    if not blocks:
+        raise CardError(f"{entrants[0].path}: no card of its task records a cutoff; --side needs one (run with --knowledge-cutoff)")
+    found = [cell for cell in cells if all(window_side(block.windows[cell[0]]) == side for block in blocks)]
+    if not found:
+        dates = ", ".join(dict.fromkeys(block.date for block in blocks))
+        raise CardError(f"{entrants[0].path}: no window that all cards have lies wholly {side} the cutoff ({dates})")
+    return found
 
 
 def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:

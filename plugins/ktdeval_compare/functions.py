@@ -43,9 +43,9 @@ class Tables(Mapping[str, Any]):
 
 def compare(*runs: Any, factors: str | Iterable[str] = (), table: str | Path | None = None, **options: Any) -> Tables:
     """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns; `options`: `metrics`, `unit`
-    ("window" or "episode"), `alpha`, `common`, `against_first`, `seed`, `draws`. With `factors`, such as "agent,model": the shares
-    of one metric's variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`. `table`: a CSV
-    file of runs, or "ama-1", in place of `runs`. Raises KtdevalError: they can't be compared, or are no complete crossing.
+    ("window" or "episode"), `alpha`, `common`, `side`, `against_first`, `seed`, `draws`. With `factors`, such as "agent,model":
+    shares of one metric's variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`. `table`: a
+    CSV file of runs, or "ama-1", in place of `runs`. Raises KtdevalError: they can't be compared, or are no complete crossing.
     """
     if factors:
         named = tuple(factors.split(",") if isinstance(factors, str) else factors)

@@ -93,6 +93,23 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(runs: dict[
     assert "none: a rule, trained on nothing" in page
 
 
+def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call: Call) -> None:
+    cards = [json.loads((runs[name] / "cards" / f"{TASK}.json").read_text()) for name in ("remembers", "skilled")]
+    for side, window in (("before", WINDOWS[0]), ("after", WINDOWS[2])):
+        code, out, err = call("compare", *runs.values(), "--side", side, "--json")
+        assert (code, err) == (0, "")
+        report = json.loads(out)
+        assert [row["n"] for row in report["tests"]] == [1, 1, 1]
+        assert f"{TASK}: windows {side} the cutoff of every card that records one: {window}" in report["notes"]
+        assert not [note for note in report["notes"] if "both sides" in note]
+        episodes = [each for card in cards for each in card["episodes"] if each["window"] == window]
+        one, other = (each["metrics"]["total_return"]["value"] for each in episodes)
+        assert report["tests"][-1]["shift"]["value"] == pytest.approx(one - other)
+    code, out, err = call("compare", "--factor", "model,window", *runs.values(), "--side", "after")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--pairs, --side and --against-first are of paired tests" in err
+
+
 def test_the_card_follows_from_the_run_and_a_rule_records_nothing(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
     card = json.loads((runs["remembers"] / "cards" / f"{TASK}.json").read_text())
     sides = card["knowledge_cutoff"]["windows"]

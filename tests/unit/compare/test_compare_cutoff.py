@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from compare_cards import make_card, save_run
+from compare_cards import make_card, save_card, save_run
 from ktdeval.attribution import attribute, fit_factors
 from ktdeval.cards import Cutoff, cutoff as module, listed_cutoff, parse_cutoff, sides
 from ktdeval.cli.main import main
@@ -132,6 +132,26 @@ def test_refusals_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         code, out, err = run(capsys, *words)
         assert (code, out, err.count("\n")) == (2, "", 1), (words, err)
         assert expected in err
+
+
+def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def cards(name: str, **changes: Any) -> list[Path]:
+        return [
+            save_card(tmp_path / name / model, make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, model, **changes))
+            for model in ("a", "b")
+        ]
+
+    days = {"A1": {"before": 5, "across": 0, "after": 0}, "A2": {"before": 4, "across": 1, "after": 0}}
+    block = {"date": "2012-03-04", "confidence": "given", "source": "x", "windows": days}
+    for words, expected in (
+        (
+            (*cards("known", knowledge_cutoff=block), "--side", "after"),
+            "all cards have lies wholly after the cutoff (2012-03-04)",
+        ),
+        ((*cards("unknown"), "--side", "before"), "no card of its task records a cutoff"),
+    ):
+        assert main(["compare", *map(str, words)]) == 2
+        assert expected in capsys.readouterr().err
 
 
 @pytest.mark.slow

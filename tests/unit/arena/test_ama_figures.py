@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.harness import HarnessConfig, StanceForm, StanceRule
+from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, Standing
 from ktdeval.market import Fees, Instrument, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.stats import MetricValue
@@ -185,7 +185,7 @@ def test_figures_of_any_decisions_are_those_of_the_public_code(
     account, nav, made = open_account(config), CASH / 100, []
     for row, decision in enumerate(said):
         worth = abs(account.positions[0].shares) * prices[row] / 1e8 / nav if account.positions else 0.0
-        form.today((0,), account.positions, None, {0: StanceRule.invested(Fees(buy_bps=5, sell_bps=5), worth)})
+        form.today((0,), account.positions, None, {0: Standing(StanceRule.invested(Fees(buy_bps=5, sell_bps=5), worth), worth)})
         item = {"stock_id": "AAA", "decision": decision, "confidence": 0.6, "reason": "because it fits"}
         orders = form.read(json.dumps({"decisions": [item], "overall_reason": "so"})).submission.action
         assert orders is not None

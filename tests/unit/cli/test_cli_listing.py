@@ -149,7 +149,17 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
     single += [f"ama_{name}_{rule}" for name in ("tsla", "btc") for rule in ama_rules]
     single += [f"deepfund_{name}" for name in ("berkshire", "berkshire_bright", "gold", "oil", "crypto", "bank")]
     assert [line.split()[0] for line in lines] == sorted(
-        [*trading, *probes, *tool_use, *single, "market_blinded", "market_bright", "market_minutes_blinded", "market_news_blinded"]
+        [
+            *trading,
+            *probes,
+            *tool_use,
+            *single,
+            "market_blinded",
+            "market_bright",
+            "market_minutes_blinded",
+            "market_news_blinded",
+            "views_blinded",
+        ]
     )
     # Its informative cells give the memory premium of each mode and the ladder.
     core = {line.split()[0] for line in said("tasks", "ktdfin_core").splitlines()[1:]}

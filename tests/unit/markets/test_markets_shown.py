@@ -41,7 +41,7 @@ def test_random_traders_are_not_set_beside_shorts() -> None:
 def test_decisions_of_a_board_are_in_shares_and_dollars() -> None:
     ledger, entry = short_ledger(), SimpleNamespace(id="a" * 20, window="W1", seed=0)
     run: Any = SimpleNamespace(manifest=SimpleNamespace(specs=[entry]), load_ledger=lambda spec: ledger)
-    card: Any = SimpleNamespace(episodes=[entry])
+    card: Any = SimpleNamespace(episodes=[entry], metrics={})
     found: Any = to_plain(make_decisions(run, "c" * 64, card))
     steps = found["episodes"][0]["steps"]
     told = [[order[name] for name in ("side", "asked", "filled", "price")] for step in steps for order in step["orders"]]

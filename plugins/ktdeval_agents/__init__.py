@@ -44,7 +44,8 @@ def ktdeval_agents() -> Sequence[Spec]:
     from ktdeval.lazy import maker
 
     teams = [Spec(name, maker("ktdeval_agents.team:make_team", name), summary, TeamParams) for name, summary in TEAMS.items()]
-    return [*teams, Spec("vote", maker("ktdeval_agents.vote:VoteAgent"), "What most of several teams submit", VoteParams)]
+    by_asset = Spec("by_asset", maker("ktdeval_agents.by_asset:ByAssetAgent"), "One question for each asset shown, put together")
+    return [*teams, by_asset, Spec("vote", maker("ktdeval_agents.vote:VoteAgent"), "What most of several teams submit", VoteParams)]
 
 
 @hookimpl

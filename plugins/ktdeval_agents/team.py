@@ -130,7 +130,7 @@ class TeamAgent:
     """
 
     def __init__(self, name: str, team: Team, sources: Sequence[str] = ()) -> None:
-        self._name, self._team, self._words = name, team, _wordings()
+        self._name, self._team, self._words = name, team, wordings()
         self._hidden = {
             role: frozenset(sources) - {sources[place % len(sources)]} for place, role in enumerate(team.shown_the_day) if sources
         }
@@ -259,5 +259,6 @@ def _unfenced(text: str) -> str:
 
 
 @cache
-def _wordings() -> dict[str, Any]:
+def wordings() -> dict[str, Any]:
+    """Return the words that agents add around prompts, by name."""
     return load_yaml(_FOLDER / "wording.yaml")

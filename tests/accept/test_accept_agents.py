@@ -74,6 +74,18 @@ def check_words(agent: str, data: str, run: Path) -> None:
     assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
 
 
+@pytest.mark.parametrize(("task", "data"), [("blinded_fixed_candidate", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")])
+def test_a_portfolio_is_decided_asset_by_asset(task: str, data: str, tmp_path: Path) -> None:
+    told = ["--plugin", PLUGIN, "--model", "builtin/random", "--agent", "by_asset", "--tasks", task, "--data", data, *SAME_MASK]
+    run, whole = ([*map(str, told), "--limit", "3", "--quiet", "--out", str(tmp_path / name)] for name in ("run", "whole"))
+    died = ktdeval(*run, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})
+    assert died.code == -signal.SIGKILL
+    assert [main(words) for words in (run, whole)] == [0, 0]
+    assert records(tmp_path / "run") == records(tmp_path / "whole")
+    assert main(["card", "verify", str(tmp_path / "run"), "--plugin", str(PLUGIN)]) == 0
+    assert card_of(tmp_path / "run", task)["decisions"]["model"] == 3
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_works_on_questions(agent: str, tmp_path: Path) -> None:
     told = ["--model", "builtin/random", "--agent", agent, "--tasks", "qfinzero_calling", "--limit", "3", "--quiet"]

@@ -122,6 +122,18 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(task: str, data: st
     assert card_of(run, task)["decisions"] == {**card_of(run, task)["decisions"], "model": 2, "error": 2}
 
 
+@needs_perl
+@pytest.mark.parametrize(("task", "data"), [("blinded_fixed_candidate", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")])
+def test_it_decides_a_portfolio_asset_by_asset_and_one_fault_is_no_hold(task: str, data: str, address: str, tmp_path: Path) -> None:
+    """The server answers wrong on every second day."""
+    words = ["--model", "trading_action/any", "--base-url", address, "--agent", "by_asset", "--tasks", task, "--data", data]
+    words += ["--limit", "2", "--max-retries", "0", "--max-failures", "9", "--canary", "0", "--quiet", "--out", str(tmp_path)]
+    assert main(words) == 0
+    assert main(["card", "verify", str(tmp_path)]) == 0
+    decisions = card_of(tmp_path, task)["decisions"]
+    assert (decisions["model"], decisions["error"]) == (1, 1)
+
+
 def test_an_agent_that_is_not_there_ends_the_run_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--model", "trading_action/any", "--tasks", "investorbench_msft", "--data", "synthetic_investorbench"]
     out = ["--out", str(tmp_path / "run"), "--quiet", "--max-retries", "0"]

@@ -65,7 +65,7 @@ class TradingActionModel(RemoteAdapter):
         rows = conversation.rows(state.get("candidates"))
         if "hold" not in state.get("constraints", {}) or len(rows) != 1:
             problem = "takes tasks that ask for BUY, SELL or HOLD of one asset, such as ama_tsla or investorbench_msft"
-            raise ProviderError(f"trading_action/{self.name} {problem}; this one does not")
+            raise ProviderError(f"trading_action/{self.name} {problem}; this one does not: --agent by_asset asks for each")
         symbol, news = str(rows[0]["stock_id"]), conversation.rows(state.get("news"))
         body = {
             "date": state["day"],

@@ -1,0 +1,179 @@
+"""One question for each asset shown, and the answers put together: how a model that speaks of one asset takes part in any task."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ktdeval.errors import ProviderError, StoreError
+from ktdeval.harness import (
+    Decision,
+    Message,
+    ModelRequest,
+    Observation,
+    StepSession,
+    Submission,
+    ToolSpec,
+    as_object,
+    shown_state,
+    table_rows,
+)
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_untrusted
+from ktdeval.typed import Value, from_plain, to_plain
+from ktdeval_agents.sight import ACCOUNT, Sight, first_number
+from ktdeval_agents.team import wordings
+
+INVESTED = 0.98  #: of the NAV, shared out equally; the rest covers costs and gaps at the open
+CAN_BUY = frozenset({"trading", "limit_down"})
+SMALLEST = 0.001  #: weight below which nothing is bought
+_NEWS_FIELDS = ("day", "source", "kind", "stock_ids", "title", "text")
+
+
+class _Answer(Value):
+    stock_id: str
+    decision: Literal["BUY", "SELL", "HOLD"]
+    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    reason: str
+
+
+class _Submitted(Value):
+    decisions: Annotated[tuple[_Answer, ...], msgspec.Meta(min_length=1, max_length=1)]
+    overall_reason: str
+
+
+class ByAssetAgent:
+    """Asks the model about each asset shown, and each holding, as a task on it alone: its price, bars, documents and position, and
+    BUY, SELL or HOLD as the answer, which must be valid for every asset, or the step is a hold (`fallback`). A failed call ends the
+    step (`error`). Where the task asks for decisions, these are submitted; where it asks for orders, SELL of a holding sells it,
+    and BUYs of names not held share what is free equally, in the order shown, within the task's limits.
+    """
+
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
+        """Decide one step. Raises ModelError: a call failed; ProviderError: the task shows no assets in its prompt."""
+        sight, state = Sight.of(observation), shown_state(observation.user)
+        asked = [asset for asset in sight.rows if asset in sight.prices]
+        if not sight.candidates or not as_object(state.get("constraints")):
+            raise ProviderError(
+                f"the agent by_asset asks about the assets that a prompt shows, and this one shows none (step {observation.step}): "
+                "choose a task as blinded_fixed_candidate, deepfund_berkshire or ama_tsla"
+            )
+        answers = []
+        for asset in asked:
+            answer = self._ask(asset, sight, state, session)
+            if answer is None:
+                return Decision((), "fallback", memory=memory)
+            answers.append(answer)
+        submission = _submit(sight, state, answers, session)
+        if submission.action is None:
+            return Decision((), "fallback", memory=memory)
+        return Decision(submission.action, "model", submission.overall_reason, submission.stock_ids, memory)
+
+    def _ask(self, asset: str, sight: Sight, state: Mapping[str, Any], session: StepSession) -> _Answer | None:
+        """Return the answer on an asset; None where no attempt was valid."""
+        words = wordings()
+        shortest = int(first_number(as_object(state.get("constraints")), ("min_reason_chars",)) or 0)
+        tool = ToolSpec(session.submit_tool.name, words["by_asset_tool"], _schema(shortest))
+        shown = json.dumps(_narrowed(asset, sight, state), ensure_ascii=False, separators=(",", ":"))
+        messages = [Message("system", words["by_asset"]), Message("user", f"```json\n{shown}\n```")]
+        for _ in range(session.submission_attempts):
+            reply = session.ask(ModelRequest(tuple(messages), (tool,), tool.name, role="asset"))
+            written = [call.arguments for call in reply.tool_calls if call.name == tool.name]
+            try:
+                (text,) = written
+                (answer,) = from_plain(loads_untrusted(text), _Submitted, "answer").decisions
+            except (ValueError, StoreError):
+                answer = None
+            if answer is not None and answer.stock_id == asset and len(answer.reason) >= shortest:
+                return answer
+            session.count_failure("schema" if written else "no_submission")
+            messages.append(Message("user", words["by_asset_again"].format(asset=asset)))
+        return None
+
+
+def _narrowed(asset: str, sight: Sight, state: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """State of a day that shows one asset, as tasks on one asset write it."""
+    limits = as_object(state.get("constraints"))
+    tables: dict[str, list[Mapping[str, Any]]] = {
+        name: [row for row in table_rows(state.get(name)) if row.get("stock_id") == asset] for name in ("positions", "history")
+    }
+    tables["news"] = [
+        {field: row.get(field) for field in _NEWS_FIELDS}
+        for row in table_rows(state.get("news"))
+        if not row.get("stock_ids") or asset in row["stock_ids"]
+    ]
+    figures = {name: value for name, value in sight.rows[asset].items() if name not in ("stock_id", "close")}
+    tables["candidates"] = [{"stock_id": asset, "close": sight.prices[asset], **figures}]
+    shortest = {name: limits[name] for name in ("min_reason_chars",) if name in limits}
+    return {
+        "day": state.get("day"),
+        "account": dict(as_object(state.get("account"))),
+        **{name: _table(rows) for name, rows in tables.items() if rows or name in ("candidates", "positions")},
+        "constraints": {"hold": "keep", "max_positions": 1, "max_weight": 1.0, **shortest},
+    }
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> JsonValue:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return {"columns": columns, "rows": [[row.get(name) for name in columns] for row in rows]}
+
+
+def _submit(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer], session: StepSession) -> Submission:
+    """Submit what the answers amount to in the task's own form."""
+    said = Counter(answer.decision for answer in answers)
+    why = f"{len(answers)} assets asked about: {', '.join(f'{count} {name}' for name, count in said.items())}."
+    if sight.asks_stances:
+        unpriced = [
+            _Answer(stock_id=asset, decision="HOLD", confidence=0.5, reason="It has no price today.")
+            for asset in sight.candidates
+            if asset not in sight.prices
+        ]
+        decisions = [to_plain(answer) for answer in (*answers, *unpriced) if answer.stock_id in sight.candidates]
+        return session.parse_submission(dumps_canonical({"decisions": decisions, "overall_reason": why}))
+    orders = list(_orders(sight, state, answers))
+    return session.parse_submission(dumps_canonical({"orders": orders, "overall_reason": why}))
+
+
+def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) -> Iterator[dict[str, JsonValue]]:
+    """Orders of answers: sales of holdings, then purchases that share what is free."""
+    limits, account = as_object(state.get("constraints")), as_object(state.get("account"))
+    weights = {row["stock_id"]: row for row in table_rows(state.get("positions"))}
+    free = (first_number(account, ("cash_weight",)) or 0.0) - (1 - INVESTED)
+    left = (sight.most_positions or len(sight.candidates)) - len(weights)
+    for answer in answers:
+        row = weights.get(answer.stock_id)
+        if answer.decision == "SELL" and row is not None and row.get("shares", 0) > row.get("locked_shares", 0):
+            free, left = free + float(row["weight"]), left + 1
+            yield _order(answer, 0.0)
+    wanted = [answer for answer in answers if answer.decision == "BUY" and answer.stock_id not in weights]
+    can = [answer for answer in wanted if sight.rows[answer.stock_id].get("status", "trading") in CAN_BUY][: max(0, left)]
+    slots = min(sight.most_positions or len(sight.candidates), len(sight.candidates))
+    most = first_number(limits, ("max_weight",)) or 1.0
+    # Short of the weight limit, since it is judged at the next open and not at the close seen here.
+    part = min(INVESTED / slots, 0.95 * most if most < 1 else most, free / max(1, len(can)))
+    weight = int(max(part, 0.0) * 10_000) / 10_000
+    for answer in can if weight >= SMALLEST else ():
+        lot = "star_min_shares" if sight.rows[answer.stock_id].get("board") == "star" else "lot_shares"
+        if sight.prices[answer.stock_id] * (first_number(limits, (lot,)) or 0.0) <= weight * sight.prices.get(ACCOUNT, 0.0):
+            yield _order(answer, weight)
+
+
+def _order(answer: _Answer, weight: float) -> dict[str, JsonValue]:
+    side = "BUY" if weight else "SELL"
+    made: dict[str, JsonValue] = {"stock_id": answer.stock_id, "side": side, "target_weight": weight}
+    return made | {"confidence": answer.confidence, "reason": answer.reason}
+
+
+@cache
+def _schema(shortest: int) -> dict[str, JsonValue]:
+    """Schema of an answer: that of tasks that ask for decisions, of one, with a reason of so many characters at least."""
+    schema: dict[str, Any] = json.loads(resources.files("ktdeval.harness").joinpath("stance_schema.json").read_text("utf-8"))
+    del schema["$schema"]  # an address that holds what reads as a date
+    schema["properties"]["decisions"] |= {"minItems": 1, "maxItems": 1}
+    schema["properties"]["decisions"]["items"]["properties"]["reason"]["minLength"] = shortest
+    return schema

@@ -1,0 +1,134 @@
+"""One question for each asset: what is shown of it, what answers amount to by hand, and what an invalid one comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness import Decision, ModelRequest, Observation, Reply, Submission, ToolCall, ToolSpec, shown_state, table_rows
+from ktdeval_agents.by_asset import ByAssetAgent
+
+LIMITS = {"max_positions": 4, "max_weight": 0.3, "lot_shares": 100, "star_min_shares": 200, "min_reason_chars": 5}
+
+
+class Session:
+    """Answers for each asset as `says` has it, one text an attempt (None: the call fails); takes what is submitted."""
+
+    submit_tool = ToolSpec("submit_action", "Submit.", {})
+    submission_attempts = 2
+
+    def __init__(self, says: Callable[[str, int], str | None]) -> None:
+        self.says, self.failures, self.submitted, self.states = says, list[str](), dict[str, Any](), dict[str, Any]()
+        self.asked: list[str] = []
+
+    def ask(self, request: ModelRequest) -> Reply:
+        state = shown_state(request.messages[1].content)
+        (row,) = table_rows(state["candidates"])
+        asset = row["stock_id"]
+        self.asked.append(asset)
+        self.states[asset] = state
+        text = self.says(asset, self.asked.count(asset))
+        if text is None:
+            raise ModelError("timeout", "no reply")
+        return Reply(text, (ToolCall("c", "submit_action", text),) if text.startswith("{") else ())
+
+    def parse_submission(self, text: str) -> Submission:
+        self.submitted = json.loads(text)
+        return Submission((), self.submitted["overall_reason"], ())
+
+    def count_failure(self, kind: str) -> None:
+        self.failures.append(kind)
+
+
+def table(columns: str, *rows: Sequence[Any]) -> dict[str, Any]:
+    return {"columns": columns.split(), "rows": rows}
+
+
+def shown(**changes: Any) -> Observation:
+    state = {
+        "day": "day_+3",
+        "account": {"nav_cny": 100_000.0, "cash_weight": 0.5},
+        "positions": table("stock_id shares locked_shares weight", ("H", 100, 0, 0.3), ("L", 100, 100, 0.2)),
+        "candidates": table("stock_id status close_cny board", ("A", "trading", 10.0, "main"), ("S", "trading", 60.0, "star"),
+                            ("U", "limit_up", 10.0, "main"), ("B", "trading", 20.0, "main"), ("H", "trading", 300.0, "main"),
+                            ("L", "trading", 200.0, "main")),
+        "news": table("day source kind stock_ids title text", ("d", "x", "news", ["A"], "t", "of A"),
+                      ("d", "x", "news", [], "t", "of all")),
+        "constraints": LIMITS,
+        **changes,
+    }  # fmt: skip
+    return Observation(3, "system", f"```json\n{json.dumps(state)}\n```")
+
+
+def answer(asset: str, side: str, **changes: Any) -> str:
+    made = {"stock_id": asset, "decision": side, "confidence": 0.7, "reason": "because", **changes}
+    return json.dumps({"decisions": [made], "overall_reason": "so"})
+
+
+def decided(says: Callable[[str, int], str | None], **changes: Any) -> tuple[Decision, Session]:
+    session = Session(says)
+    return ByAssetAgent().decide(shown(**changes), session, None), session  # type: ignore[arg-type]
+
+
+def test_orders_share_what_is_free_by_hand() -> None:
+    made, session = decided(lambda asset, _: answer(asset, "SELL" if asset in "HL" else "BUY"))
+    # H is sold (30 %), L is locked. Two of four places are held and one comes free: of A, S, U, B those that trade, the first three
+    # in order, share 0.5 - 0.02 + 0.3 = 0.78, at most .98 / 4 = 0.245 each and 0.95 x 0.3. 200 shares of S are 12,000 of 24,500.
+    orders = [(order["stock_id"], order["side"], order["target_weight"]) for order in session.submitted["orders"]]
+    assert orders == [("H", "SELL", 0.0), ("A", "BUY", 0.245), ("S", "BUY", 0.245), ("B", "BUY", 0.245)]
+    assert (made.provenance, made.overall_reason) == ("model", "6 assets asked about: 4 BUY, 2 SELL.")
+    poor = {"nav_cny": 100_000.0, "cash_weight": 0.13}
+    _, session = decided(lambda asset, _: answer(asset, "BUY"), account=poor)
+    # No place is freed: A and S share 0.11, and 200 shares of S, 12,000, are more than 5,500.
+    (order,) = session.submitted["orders"]
+    assert (order["stock_id"], order["target_weight"]) == ("A", pytest.approx(0.055, abs=1.5e-4))
+
+
+def test_each_question_shows_one_asset_and_what_belongs_to_it() -> None:
+    _, session = decided(lambda asset, _: answer(asset, "HOLD"))
+    assert session.asked == ["A", "S", "U", "B", "H", "L"]
+    assert session.submitted["orders"] == []
+    assert [row["text"] for row in table_rows(session.states["A"]["news"])] == ["of A", "of all"]
+    assert [row["text"] for row in table_rows(session.states["S"]["news"])] == ["of all"]
+    assert [row["weight"] for row in table_rows(session.states["H"]["positions"])] == [0.3]
+    assert table_rows(session.states["A"]["positions"]) == []
+    assert table_rows(session.states["A"]["candidates"])[0]["close"] == 10.0
+    assert "300" not in json.dumps(session.states["A"])
+
+
+def test_where_decisions_are_asked_for_they_are_submitted_one_for_each_candidate() -> None:
+    two = table("stock_id status close", ("A", "trading", 1.0), ("N", "not_listed", None))
+    _, session = decided(
+        lambda asset, _: answer(asset, "SELL"), candidates=two, constraints={"hold": "keep"}, positions=table("stock_id")
+    )
+    assert [(one["stock_id"], one["decision"]) for one in session.submitted["decisions"]] == [("A", "SELL"), ("N", "HOLD")]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        ("words", "no_submission"),
+        ("{}", "schema"),
+        (answer("B", "BUY"), "schema"),  # of another asset
+        (answer("A", "BUY, later"), "schema"),
+        (answer("A", "BUY", confidence=2), "schema"),
+        (answer("A", "BUY", reason="no"), "schema"),  # shorter than the task wants
+        (answer("A", "BUY").replace('"decision"', '"decision": "SELL", "decision"'), "schema"),  # two decisions in one
+    ],
+)
+def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(wrong: str, kind: str) -> None:
+    made, session = decided(lambda asset, attempt: wrong if asset == "A" and attempt == 1 else answer(asset, "HOLD"))
+    assert (made.provenance, session.failures) == ("model", [kind])
+    made, session = decided(lambda asset, _: wrong if asset == "A" else answer(asset, "BUY"))
+    assert (made.action, made.provenance, session.failures, session.asked) == ((), "fallback", [kind, kind], ["A", "A"])
+
+
+def test_a_failed_call_is_an_error_and_a_prompt_without_assets_says_what_to_choose() -> None:
+    with pytest.raises(ModelError):
+        decided(lambda asset, _: None if asset == "B" else answer(asset, "BUY"))
+    with pytest.raises(ProviderError, match=r"this one shows none .* blinded_fixed_candidate"):
+        decided(lambda asset, _: answer(asset, "BUY"), candidates=None, positions=None)

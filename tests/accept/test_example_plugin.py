@@ -24,7 +24,7 @@ from ktdeval.runner.plan import target_task_of
 from ktdeval.stats import MetricValue
 from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot
 from ktdeval.testing.ledgers import sample_ledgers, step_record
-from ktdeval_data.params import TwinParams as ArenaParams
+from ktdeval_data.params import TwinParams as ArenaParams, ViewParams
 from ktdeval_data.twins import make_twin as make_arena
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
@@ -110,6 +110,8 @@ def test_built_in_tasks_keep_the_contract(name: str) -> None:
         testing.check_task(task, make_arena("arena", ArenaParams(first="2025-04-01", last="2025-10-31")))
     elif name.startswith("deepfund"):
         testing.check_task(task, make_arena("deepfund", ArenaParams(first="2024-09-02", last="2025-06-30")))
+    elif name.startswith("views"):
+        testing.check_task(task, make_arena("views", ViewParams()))
     else:
         testing.check_task(task)
 

@@ -198,5 +198,10 @@ def test_figures_of_any_decisions_are_those_of_the_public_code(
         made.append((SIDES[decision], day.open_nav_minor / 100, fee, nav, abs(shares) * prices[row + 1] / 1e8))
     found = values(ledger(snapshot, *made), snapshot)
     for name, value in public(prices, [SIDES[one] for one in said], 365 if instrument is COIN else 252).items():
-        # Theirs takes 5 bps of the account, ours of the notional, which differ for a short that gained or lost.
-        assert found[name].value == pytest.approx(value, rel=2e-3, abs=0.02 if name == "sharpe" else 1e-4), name
+        # Theirs takes 5 bps of the account, ours of the notional, which differ for a short by what it gained or lost in a day.
+        a_day = 5e-4 * 0.08
+        loose = {"sharpe": 0.05, "volatility": 2 * math.sqrt(365) * a_day}.get(name, max(1e-4, a_day * len(moves)))
+        if math.isnan(value):  # of one return there is no standard deviation
+            assert found[name].value is None, name
+        else:
+            assert found[name].value == pytest.approx(value, rel=2e-3, abs=loose), name

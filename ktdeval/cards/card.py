@@ -12,6 +12,10 @@ from ktdeval.cards.parts import Count, Counts, Day, EpisodeMetric, Figure, Inter
 from ktdeval.contracts.spec import MaskKey
 from ktdeval.typed import Value
 
+Label = Literal[
+    "synthetic", "placebo", "limited", "incomplete", "low coverage", "before cutoff", "spans cutoff", "no adjustment factor"
+]  # of cards of evaluations
+
 
 class Card(Value, frozen=True):
     """A card of any kind."""
@@ -169,20 +173,8 @@ class TradingFacts(Evaluation, frozen=True):
 class TradingCard(TradingFacts, frozen=True):
     """One evaluation on a trading task. Money is integer minor units of the currency; fractions are not percentages."""
 
-    labels: list[  #: what a reader must see before any figure
-        Literal[
-            "synthetic",
-            "placebo",
-            "limited",
-            "incomplete",
-            "low coverage",
-            "before cutoff",
-            "spans cutoff",
-            "mask not certified",
-            "certificate claimed",
-            "no adjustment factor",
-        ]
-    ]
+    #: what a reader must see before any figure
+    labels: list[Literal[Label, "mask not certified", "certificate claimed"]]
     coverage: parts.Coverage
     rankable: parts.Rankable
     decisions: parts.Decisions
@@ -247,18 +239,7 @@ class ScoringCard(ScoringFacts, frozen=True):
     """One evaluation on a scoring task. Each step of an episode is a sample, a question with a known answer."""
 
     #: what a reader must see before any figure
-    labels: list[
-        Literal[
-            "synthetic",
-            "placebo",
-            "limited",
-            "incomplete",
-            "low coverage",
-            "before cutoff",
-            "spans cutoff",
-            "no adjustment factor",
-        ]
-    ]
+    labels: list[Label]
     coverage: parts.Coverage
     rankable: parts.Rankable
     decisions: parts.Decisions

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,11 +65,15 @@ def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | Literal["none
     if model == "rl/policy" and len(days) == len(("first", "last")):
         return parse_cutoff(days[1], "recorded", "last day of training in the policy's file", "trained")
     names = (model, model.rpartition("/")[2].lower())
-    rows = csv_rows(Path(__file__).with_name("cutoffs.csv"))
-    row = next((row for row in rows if fnmatchcase(names["/" not in row["pattern"]], row["pattern"])), None)
+    row = next((row for row in _listed() if fnmatchcase(names["/" not in row["pattern"]], row["pattern"])), None)
     if row is None or row["cutoff"] == "unknown":
         return "unknown"
     return "none" if row["cutoff"] == "none" else parse_cutoff(row["cutoff"], row["confidence"], row["source"])
+
+
+@cache
+def _listed() -> list[dict[str, str]]:
+    return csv_rows(Path(__file__).with_name("cutoffs.csv"))
 
 
 def run_cutoff(model: str, args: Mapping[str, Any], given: str | None) -> Cutoff | None:

@@ -100,7 +100,7 @@ def _asset(ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard) -> dict[
         return {}
     place = snapshot.asset_index[assets[0]]
     rows = [snapshot.day_index(day) for day in (ledger.base_day, *ledger.days)]
-    prices = snapshot.close[rows, place] * snapshot.factor[rows, place]
+    prices = snapshot.adjusted_close[rows, place]
     known = np.isfinite(prices)
     if not known.any():
         return {}

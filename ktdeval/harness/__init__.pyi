@@ -52,6 +52,7 @@ from ktdeval.harness.stance import (
     StanceRule as StanceRule,
     Standing as Standing,
     Target as Target,
+    stance_schema as stance_schema,
 )
 from ktdeval.harness.tools import (
     Refusal as Refusal,

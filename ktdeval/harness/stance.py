@@ -94,6 +94,16 @@ class StanceRule(NamedTuple):
         return shares[1 + min(range(len(shares) - 1), key=lambda place: abs(shares[place] - closed)) if closed else 0]
 
 
+def stance_schema(min_reason_chars: int) -> dict[str, Any]:
+    """Return the JSON Schema of decisions as a model is shown it, with the shortest reason that a task takes. It does not name its
+    draft: that address holds what reads as a date.
+    """
+    schema: dict[str, Any] = json.loads(resources.files("ktdeval.harness").joinpath("stance_schema.json").read_text("utf-8"))
+    del schema["$schema"]
+    schema["properties"]["decisions"]["items"]["properties"]["reason"]["minLength"] = min_reason_chars
+    return schema
+
+
 class StanceForm:
     """Reads decisions under one mask; `today` says what they are about, `StanceRule` what they mean. A position that is already on
     the side decided on stays as it is, whatever its weight: only a change of side trades, at once or in parts. Where `today` gives
@@ -102,18 +112,14 @@ class StanceForm:
     """
 
     def __init__(self, config: HarnessConfig, lens: Lens, rule: StanceRule) -> None:
-        text = resources.files("ktdeval.harness").joinpath("stance_schema.json").read_text("utf-8")
-        schema: dict[str, Any] = json.loads(text)
-        schema["properties"]["decisions"]["items"]["properties"]["reason"]["minLength"] = config.min_reason_chars
+        schema = stance_schema(config.min_reason_chars)
         self._lens, self._rule = lens, rule
         self._validator = Draft202012Validator(schema)
         self._assets: frozenset[int] = frozenset()
         self._held: dict[int, int] = {}
         self._rebuild: Rebuild | None = None
         self._standing: Mapping[int, Standing] = {}
-        shown = copy.deepcopy(schema)
-        del shown["$schema"]
-        self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, shown)
+        self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, copy.deepcopy(schema))  # an agent could change it in its place
         """The tool that a model submits with."""
 
     def today(

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,10 +20,13 @@ from ktdeval.harness import (
     Submission,
     ToolSpec,
     as_object,
+    rows_by_asset,
     shown_state,
+    stance_schema,
     table_rows,
 )
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_untrusted
+from ktdeval.masking import Payload, table
 from ktdeval.typed import Value, from_plain, to_plain
 from ktdeval_agents.sight import ACCOUNT, Sight, first_number
 from ktdeval_agents.team import wordings
@@ -96,7 +98,7 @@ class ByAssetAgent:
         return None
 
 
-def _narrowed(asset: str, sight: Sight, state: Mapping[str, Any]) -> dict[str, JsonValue]:
+def _narrowed(asset: str, sight: Sight, state: Mapping[str, Any]) -> dict[str, Payload]:
     """State of a day that shows one asset, as tasks on one asset write it."""
     limits = as_object(state.get("constraints"))
     tables: dict[str, list[Mapping[str, Any]]] = {
@@ -113,14 +115,14 @@ def _narrowed(asset: str, sight: Sight, state: Mapping[str, Any]) -> dict[str, J
     return {
         "day": state.get("day"),
         "account": dict(as_object(state.get("account"))),
-        **{name: _table(rows) for name, rows in tables.items() if rows or name in ("candidates", "positions")},
+        **{name: _as_table(rows) for name, rows in tables.items() if rows or name in ("candidates", "positions")},
         "constraints": {"hold": "keep", "max_positions": 1, "max_weight": 1.0, **shortest},
     }
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> JsonValue:
+def _as_table(rows: Sequence[Mapping[str, Any]]) -> Payload:
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    return {"columns": columns, "rows": [[row.get(name) for name in columns] for row in rows]}
+    return table(columns, ([row.get(name) for name in columns] for row in rows))
 
 
 def _submit(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer], session: StepSession) -> Submission:
@@ -142,7 +144,7 @@ def _submit(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer], 
 def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) -> Iterator[dict[str, JsonValue]]:
     """Orders of answers: sales of holdings, then purchases that share what is free."""
     limits, account = as_object(state.get("constraints")), as_object(state.get("account"))
-    weights = {row["stock_id"]: row for row in table_rows(state.get("positions"))}
+    weights = rows_by_asset(state.get("positions"))
     free = (first_number(account, ("cash_weight",)) or 0.0) - (1 - INVESTED)
     left = (sight.most_positions or len(sight.candidates)) - len(weights)
     for answer in answers:
@@ -172,8 +174,6 @@ def _order(answer: _Answer, weight: float) -> dict[str, JsonValue]:
 @cache
 def _schema(shortest: int) -> dict[str, JsonValue]:
     """Schema of an answer: that of tasks that ask for decisions, of one, with a reason of so many characters at least."""
-    schema: dict[str, Any] = json.loads(resources.files("ktdeval.harness").joinpath("stance_schema.json").read_text("utf-8"))
-    del schema["$schema"]  # an address that holds what reads as a date
+    schema = stance_schema(shortest)
     schema["properties"]["decisions"] |= {"minItems": 1, "maxItems": 1}
-    schema["properties"]["decisions"]["items"]["properties"]["reason"]["minLength"] = shortest
     return schema

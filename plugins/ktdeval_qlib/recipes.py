@@ -1,0 +1,239 @@
+"""Recipes of the eighteen baselines, and the estimators that they make; importing this needs neither torch nor pyqlib."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.typed import Value, from_plain
+from ktdeval.yamlio import load_yaml
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Layout = Literal["flat", "window", "unrolled"]
+Device = Literal["cpu", "cuda"]
+Progress = Callable[[int, int], None]
+"""Called after each round with the rounds done and the most there can be; early stopping may end before."""
+
+FACTORS = 9
+WINDOW_DAYS = 20
+UNROLLED_DAYS = 60
+SHAPES = MappingProxyType({"flat": (FACTORS,), "window": (WINDOW_DAYS, FACTORS), "unrolled": (FACTORS * UNROLLED_DAYS,)})
+"""Shape of one sample in each layout."""
+
+_FILE = Path(__file__).with_name("models.yaml")
+
+
+class Change(Value):
+    """Exception from a published hyperparameter, with its reason."""
+
+    value: Any
+    why: str
+
+
+class Recipe(Value):
+    """Baseline as `models.yaml` describes it; see there for the fields."""
+
+    name: str
+    title: str
+    class_: str = msgspec.field(name="class")
+    config: str
+    layout: Layout
+    features: Literal["none", "cs_fill", "robust_zscore"]
+    label: Literal["cs_rank", "cs_zscore"]
+    published: dict[str, Any]
+    defaults: dict[str, Any] = msgspec.field(default_factory=dict)
+    changed: dict[str, Change] = msgspec.field(default_factory=dict)
+    fit: dict[str, Any] = msgspec.field(default_factory=dict)
+    rounds: tuple[str, ...] = ()
+    patience: str | None = None
+    batch: str | None = None
+    seed: str | None = None
+    threads: str | None = None
+    device: str | None = None
+    network: str | None = None
+    repair: str | None = None
+
+    def __post_init__(self) -> None:
+        known = {**self.parameters, **self.fit}
+        for name in (*self.rounds, *filter(None, (self.batch,))):
+            if name not in known:
+                raise ValueError(f"{name} is no parameter of {self.name}")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments of the class: published, pyqlib's defaults, and the exceptions."""
+        return {**self.defaults, **self.published, **{name: change.value for name, change in self.changed.items()}}
+
+    @property
+    def most_rounds(self) -> int | None:
+        """Return the epochs, boosting rounds or steps of a full training; None of a closed form (Linear)."""
+        return {**self.parameters, **self.fit}[self.rounds[0]] if self.rounds else None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of one sample: (9,), (20, 9) or (540,)."""
+        return SHAPES[self.layout]
+
+
+@functools.cache
+def recipes() -> MappingProxyType[str, Recipe]:
+    """Return the eighteen recipes by name, in the order of the file. Raises ConfigError: the file names a field wrongly."""
+    entries = {name: {"name": name, **entry} for name, entry in load_yaml(_FILE).items()}
+    return MappingProxyType(
+        {name: from_plain(entry, Recipe, f"{_FILE.name}: {name}", ConfigError) for name, entry in entries.items()}
+    )
+
+
+def make_estimator(recipe: Recipe, seed: int, rounds: int | None = None, threads: int = 1, device: Device = "cpu") -> Estimator:
+    """Return an untrained estimator. `rounds` replaces the published number of epochs, boosting rounds or steps. Raises UsageError:
+    a package is missing, CUDA is asked for and absent, or a number is out of range.
+    """
+    if not 0 <= seed < 2**32:
+        raise UsageError(f"qlib/{recipe.name}: seed {seed} is out of range; give 0 to {2**32 - 1}")
+    if threads < 1 or (rounds is not None and rounds < 1):
+        raise UsageError(f"qlib/{recipe.name}: rounds and threads are whole numbers from 1")
+    if device not in get_args(Device):
+        raise UsageError(f"qlib/{recipe.name}: device {device!r} is unknown; give cpu or cuda")
+    return Estimator(recipe, seed, rounds, threads, device, _class_of(recipe, device))
+
+
+class Estimator:
+    """Baseline to be trained: pyqlib's object, built anew by each `fit`, with seeds, threads and temporary files held in.
+
+    `model` is pyqlib's object (None before `fit`), `scores` what it recorded of each round on `train` and `valid`.
+    """
+
+    def __init__(self, recipe: Recipe, seed: int, rounds: int | None, threads: int, device: Device, class_: Any) -> None:
+        self.recipe = recipe
+        self.seed = seed
+        self.threads = threads
+        self.device: Device = device
+        self.model: Any = None
+        self.scores: dict[str, list[float]] = {}
+        self._class = class_
+        self._parameters = recipe.parameters
+        self._fit = dict(recipe.fit)
+        given = {recipe.seed: seed, recipe.threads: threads, recipe.device: _device_argument(recipe, device)}
+        self._parameters |= {name: value for name, value in given.items() if name is not None}
+        for place, name in enumerate(recipe.rounds if rounds is not None else ()):
+            into = self._fit if name in self._fit else self._parameters
+            into[name] = rounds if place == 0 else min(rounds or 1, into[name])
+        self.most_rounds: int = {**self._parameters, **self._fit}[recipe.rounds[0]] if recipe.rounds else 1
+
+    def build(self) -> Any:
+        """Return pyqlib's object with its first weights; those of a seed are always the same."""
+        with _held(self.seed, self.threads):
+            return self._class(**self._parameters)
+
+    def fit(self, dataset: Any, progress: Progress | None = None) -> None:
+        """Train on the segments `train` and `valid` of a dataset in the recipe's layout. Leaves nothing in the working folder
+        or with mlflow, and the process's random generators and thread counts as they were.
+        """
+        self.model, self.scores = None, {}
+        scores = _Watched(lambda done: progress(done, self.most_rounds) if progress else None)
+        with _held(self.seed, self.threads), tempfile.TemporaryDirectory(prefix="ktdeval-qlib-") as folder:
+            model = self._class(**self._parameters)
+            offered = {"evals_result": scores, "save_path": str(Path(folder, "best"))}
+            taken = inspect.signature(model.fit).parameters
+            model.fit(dataset, **self._fit, **{name: value for name, value in offered.items() if name in taken})
+            self.model = model
+        for segment, series in scores.items():
+            values = next(iter(series.values()), []) if isinstance(series, dict) else series
+            self.scores[segment] = [float(value) for value in values]
+
+    def predict(self, dataset: Any, segment: str = "test") -> pd.Series[float]:
+        """Return pyqlib's own predictions of a segment, indexed by (datetime, instrument). Raises UsageError before `fit`."""
+        if self.model is None:
+            raise UsageError(f"qlib/{self.recipe.name} is not trained; call fit before predict")
+        with _held(self.seed, self.threads):
+            predictions: pd.Series[float] = self.model.predict(dataset, segment)
+        return predictions.sort_index()
+
+
+class _Watched(dict[str, Any]):
+    """Dictionary of scores that pyqlib's models fill by segment; reports how many rounds `valid` has."""
+
+    def __init__(self, report: Callable[[int], None], key: str = "") -> None:
+        super().__init__()
+        self._report = report
+        self._key = key
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, self._watched(key, value))
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Keep what is there, or the watched default (LightGBM fills its dictionary so)."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def _watched(self, key: str, value: Any) -> Any:
+        segment = self._key or key
+        if isinstance(value, dict) and not value:
+            return _Watched(self._report, segment)
+        if isinstance(value, list) and not value and segment == "valid":
+            return _Series(self._report)
+        return value
+
+
+class _Series(list[float]):
+    """Scores of one segment, one a round."""
+
+    def __init__(self, report: Callable[[int], None]) -> None:
+        super().__init__()
+        self._report = report
+
+    def append(self, value: float) -> None:
+        super().append(value)
+        self._report(len(self))
+
+
+def _device_argument(recipe: Recipe, device: Device) -> int | str:
+    return device if recipe.device == "device" else (0 if device == "cuda" else -1)
+
+
+def _class_of(recipe: Recipe, device: Device) -> Any:
+    """Import the class of a recipe, or its repaired subclass."""
+    module, name = recipe.class_.rsplit(".", 1)
+    if recipe.repair:
+        module, name = "ktdeval_qlib.repairs", recipe.repair
+    try:
+        class_ = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise UsageError(f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install 'ktdeval[qlib]'") from error
+    if device == "cuda":
+        import torch  # noqa: PLC0415
+
+        if not torch.cuda.is_available():
+            raise UsageError(f"qlib/{recipe.name}: torch finds no CUDA device here; train with the device cpu")
+    return class_
+
+
+@contextmanager
+def _held(seed: int, threads: int) -> Iterator[None]:
+    """Seed numpy's and torch's global generators and pin torch's threads, and put all of it back afterwards."""
+    import torch  # noqa: PLC0415
+
+    numpy_state, torch_state, torch_threads = np.random.get_state(), torch.get_rng_state(), torch.get_num_threads()  # noqa: NPY002
+    try:
+        np.random.seed(seed)  # noqa: NPY002 - pyqlib draws from the global generator
+        torch.manual_seed(seed)
+        torch.set_num_threads(threads)
+        yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        torch.set_rng_state(torch_state)
+        torch.set_num_threads(torch_threads)

@@ -1,0 +1,59 @@
+"""Small pyqlib datasets with a planted linear factor: nine columns, label = 0.05 × first column + noise, in the three layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+FACTORS = (
+    "size",
+    "beta",
+    "momentum",
+    "residual_volatility",
+    "nonlinear_size",
+    "book_to_price",
+    "liquidity",
+    "earnings_yield",
+    "growth",
+)
+SEGMENTS = {"train": (0.0, 0.6), "valid": (0.6, 0.8), "test": (0.8, 1.0)}
+
+
+def planted(names: int = 40, days: int = 150, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
+    """Return factors [days × names, 9] and labels: independent normal factors, the first one pays."""
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product(
+        [pd.bdate_range("2020-01-01", periods=days), [f"S{n:03d}" for n in range(names)]], names=["datetime", "instrument"]
+    )
+    factors = rng.standard_normal((days, names, len(FACTORS)))
+    label = 0.05 * factors[:, :, 0] + 0.05 * rng.standard_normal((days, names))
+    return pd.DataFrame(factors.reshape(-1, len(FACTORS)), index, FACTORS), pd.Series(label.reshape(-1), index, name="LABEL0")
+
+
+def unrolled(factors: pd.DataFrame, length: int = 60) -> pd.DataFrame:
+    """Return [N, 9 × length] as Alpha360 lays it: factor by factor, oldest day first, without rows that lack a past."""
+    by_name = factors.groupby(level="instrument")
+    columns = {f"{name}{ago}": by_name[name].shift(ago) for name in factors for ago in reversed(range(length))}
+    return pd.DataFrame(columns).dropna()
+
+
+def dataset(layout: str, names: int = 40, days: int = 150, seed: int = 0, shuffled: bool = False) -> Any:
+    """Return a DatasetH (flat, unrolled) or a TSDatasetH of 20 days (window) with segments train, valid and test."""
+    from qlib.data.dataset import DatasetH, TSDatasetH
+    from qlib.data.dataset.handler import DataHandlerLP
+    from qlib.data.dataset.loader import StaticDataLoader
+
+    factors, label = planted(names, days, seed)
+    if shuffled:
+        label = pd.Series(np.random.default_rng(seed + 1).permutation(label.to_numpy()), label.index, name=label.name)
+    features = unrolled(factors) if layout == "unrolled" else factors
+    table = pd.concat({"feature": features, "label": label.to_frame().loc[features.index]}, axis=1)
+    dates = features.index.get_level_values("datetime").unique()
+    segments = {name: (dates[int(low * len(dates))], dates[int(high * len(dates)) - 1]) for name, (low, high) in SEGMENTS.items()}
+    rank = {"class": "CSRankNorm", "kwargs": {"fields_group": "label"}}
+    handler = DataHandlerLP(data_loader=StaticDataLoader(table), learn_processors=["DropnaLabel", rank])
+    if layout == "window":
+        return TSDatasetH(handler=handler, segments=segments, step_len=20)
+    return DatasetH(handler=handler, segments=segments)

@@ -1,0 +1,113 @@
+"""Recipes of the eighteen baselines: names, published hyperparameters, exceptions with reasons; without torch or pyqlib."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.typed import from_plain
+from ktdeval_qlib.recipes import Recipe, make_estimator, recipes
+
+# name: (layout, most rounds, patience, batch, learning rate), read by hand from the official configurations and class defaults
+PUBLISHED = {
+    "linear": ("flat", None, None, None, None),
+    "lightgbm": ("flat", 1000, 50, None, 0.2),
+    "xgboost": ("flat", 1000, 50, None, 0.0421),
+    "catboost": ("flat", 1000, 50, None, 0.0421),
+    "doubleensemble": ("flat", 28, None, None, 0.2),
+    "mlp": ("flat", 8000, 50, 8192, 0.002),
+    "lstm": ("window", 200, 10, 800, 1e-3),
+    "gru": ("window", 200, 10, 800, 2e-4),
+    "alstm": ("window", 200, 10, 800, 1e-3),
+    "tcn": ("window", 200, 20, 2000, 1e-4),
+    "transformer": ("window", 100, 5, 8192, 1e-4),
+    "localformer": ("window", 100, 5, 8192, 1e-4),
+    "tabnet": ("flat", 100, 20, 4096, 0.01),
+    "sfm": ("unrolled", 20, 20, 1600, 1e-3),
+    "adarnn": ("unrolled", 200, 20, 800, 1e-3),
+    "add": ("unrolled", 200, 20, 5000, 1e-3),
+    "krnn": ("unrolled", 200, 20, 2000, 1e-3),
+    "sandwich": ("unrolled", 200, 20, 2000, 1e-3),
+}
+TREES = {"lightgbm", "xgboost", "catboost", "doubleensemble"}
+
+
+def test_the_eighteen_of_the_paper_are_there():
+    assert list(recipes()) == list(PUBLISHED)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_rounds_patience_batch_and_learning_rate_are_the_published_ones(name):
+    recipe = recipes()[name]
+    known = {**recipe.parameters, **recipe.fit}
+    rate = next((known[key] for key in ("lr", "learning_rate", "eta") if key in known), None)
+    patience, batch = (known.get(key) if key else None for key in (recipe.patience, recipe.batch))
+    assert (recipe.layout, recipe.most_rounds, patience, batch, rate) == PUBLISHED[name]
+
+
+def test_samples_have_nine_factors_in_each_layout():
+    assert {recipe.layout: recipe.shape for recipe in recipes().values()} == {"flat": (9,), "window": (20, 9), "unrolled": (540,)}
+    for recipe in recipes().values():
+        inputs = {**recipe.parameters, **recipe.parameters.get("pt_model_kwargs", {})}
+        assert {inputs[key] for key in ("d_feat", "fea_dim", "input_dim") if key in inputs} <= {9}
+
+
+def test_labels_are_normalised_as_the_configurations_say():
+    assert {name for name, recipe in recipes().items() if recipe.label == "cs_zscore"} == TREES | {"mlp"}
+    assert {name for name, recipe in recipes().items() if recipe.features == "none"} == TREES
+
+
+def test_each_exception_has_a_reason_and_differs_from_the_published_value():
+    for recipe in recipes().values():
+        for name, change in recipe.changed.items():
+            assert change.why
+            assert change.value != {**recipe.defaults, **recipe.published}.get(name)
+
+
+def test_no_number_is_text():
+    """PyYAML reads `1e-3` as text; a learning rate of text fails far from here."""
+    for recipe in recipes().values():
+        for name, value in {**recipe.parameters, **recipe.fit}.items():
+            if isinstance(value, str):
+                with pytest.raises(ValueError, match="could not convert"):
+                    float(value)
+                assert not name.endswith("lr")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [("layout", "square", "layout"), ("published", [], "published"), ("rounds", ["steps"], "steps"), ("colour", "red", "colour")],
+)
+def test_a_wrong_field_is_one_line_that_names_it(field, value, told):
+    entry = {
+        "name": "x",
+        "title": "X",
+        "class": "a.B",
+        "config": "c",
+        "layout": "flat",
+        "features": "none",
+        "label": "cs_rank",
+        "published": {},
+    }
+    from_plain(entry, Recipe, "models.yaml: x", ConfigError)
+    with pytest.raises(ConfigError, match=rf"models.yaml: x: .*{told}") as caught:
+        from_plain({**entry, field: value}, Recipe, "models.yaml: x", ConfigError)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**32}, {"rounds": 0}, {"threads": 0}, {"device": "tpu"}])
+def test_numbers_out_of_range_are_refused(wrong):
+    with pytest.raises(UsageError, match="qlib/linear"):
+        make_estimator(recipes()["linear"], **{"seed": 0, **wrong})
+
+
+def test_reading_recipes_imports_neither_torch_nor_pyqlib():
+    heavy = "('torch', 'qlib', 'lightgbm', 'xgboost', 'catboost', 'safetensors', 'pandas')"
+    code = (
+        f"import sys; from ktdeval_qlib.recipes import recipes; recipes(); print([name for name in {heavy} if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"

@@ -15,9 +15,9 @@ import numpy as np
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.jsonio import dumps_canonical
+from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval.seeds import derive_seed
 from ktdeval.yamlio import load_yaml
-from ktdeval_models.conversation import SUBMIT, Conversation
 from ktdeval_models.params import ChaosParams
 
 _WORDS = load_yaml(Path(__file__).with_name("chaos.yaml"))

@@ -8,13 +8,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from ktdeval.keyless import Conversation, Intent, Ranking, Row, Sizing, rebalance
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_models.catalogue import RankModel
-from ktdeval_models.conversation import Conversation, Row
 from ktdeval_models.params import MemoryParams
-from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance
 
 CONFIDENT = 0.8
 

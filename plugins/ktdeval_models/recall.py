@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval_models.catalogue import KeylessModel
-from ktdeval_models.conversation import Conversation
-from ktdeval_models.portfolio import Intent
+from ktdeval.keyless import Conversation, Intent, KeylessModel
 
 MOST_WORDS = 24  #: kept: a memory is short
 _SIDES = {"BUY": 1, "SELL": -1}

@@ -10,11 +10,10 @@ import numpy as np
 
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
+from ktdeval.keyless import Conversation, Intent, Row
 from ktdeval.market import sessions
 from ktdeval.masking import render_json
-from ktdeval_models.conversation import Conversation, Row
 from ktdeval_models.params import CalendarParams, rules
-from ktdeval_models.portfolio import Intent
 from ktdeval_models.technical import RULES, Bars, Signals
 
 _DECISIONS: Mapping[int, Literal["BUY", "SELL", "HOLD"]] = {1: "BUY", -1: "SELL", 0: "HOLD"}

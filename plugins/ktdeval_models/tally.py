@@ -6,9 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval_models.catalogue import KeylessModel
-from ktdeval_models.conversation import Call, Conversation
-from ktdeval_models.portfolio import Intent
+from ktdeval.keyless import Call, Conversation, Intent, KeylessModel
 
 _SIDES = {"rise": 1, "fall": -1}
 _WRITTEN = re.compile(r"\bto (rise|fall) by the next close\b")

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.keyless import Call, Conversation, Intent, KeylessModel, Ranking, Sizing, buyable, rebalance
 from ktdeval.seeds import derive_seed
-from ktdeval_models.catalogue import KeylessModel, RankModel, buyable
-from ktdeval_models.conversation import Call, Conversation
+from ktdeval_models.catalogue import RankModel
 from ktdeval_models.params import RankParams
-from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance
 
 MOOD = "LABEL_PLUGIN_MOOD"  # what a model's own chance depends on: another in each run, as a provider's is
 MEMORY = "LABEL_PLUGIN_MEMORY"  # file: {ISO day: codes that rise from then on}

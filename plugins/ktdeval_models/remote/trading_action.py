@@ -14,7 +14,7 @@ from ktdeval.calls import bad_response
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol
 from ktdeval.jsonio import JsonValue, loads_untrusted
-from ktdeval_models.conversation import Conversation, Row
+from ktdeval.keyless import Conversation, Row
 from ktdeval_models.remote.base import RemoteAdapter
 from ktdeval_models.remote.params import RemoteParams
 

@@ -9,7 +9,7 @@ import numpy as np
 from ktdeval.contracts import Window
 from ktdeval.errors import ProviderError, UsageError
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval_models.conversation import SUBMIT, Conversation
+from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval_models.rl import PolicyParams
 from ktdeval_models.rl.policy import DECISIONS, features, overlap, read_policy
 

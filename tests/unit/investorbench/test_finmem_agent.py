@@ -11,10 +11,10 @@ import pytest
 from ktdeval.errors import ConfigError, ModelError, StoreError
 from ktdeval.harness import Lesson, Observation, Submission, ToolSpec
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.keyless import Conversation
 from ktdeval.registry import load_plugins
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_investorbench.params import FinmemParams
-from ktdeval_models.conversation import Conversation
 
 AGENT = FinmemAgent(FinmemParams(parameters="investorbench"))
 NEWS = ("day", "source", "kind", "stock_ids", "title", "text")

@@ -9,13 +9,12 @@ import pytest
 
 from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
+from ktdeval.keyless import Conversation, Ranking, Sizing, buyable, rebalance
 from ktdeval.registry import load_plugins
 from ktdeval.testing.conformance import check_model, check_plugin
-from ktdeval_models.catalogue import buyable, make_builtin
+from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
-from ktdeval_models.conversation import Conversation
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
-from ktdeval_models.portfolio import Ranking, Sizing, rebalance
 
 NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatility", "chaos")
 SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ktdeval_models.conversation import Conversation, Row
+from ktdeval.keyless.conversation import Conversation, Row
 
 RESERVE = 0.005
 SMALLEST_BUY = 0.01
@@ -31,7 +31,7 @@ class Intent(NamedTuple):
 class Ranking(NamedTuple):
     """Ranking of the names by a model."""
 
-    buyable: Sequence[Row]  # rows of names that can be bought, best first, with `stock_id`, `close_cny` and `board`
+    buyable: Sequence[Row]  # rows of names that can be bought, best first, with `stock_id`, `close_cny`; `board` where it is shown
     kept: frozenset[str] | None  # holdings that still rank high enough; None keeps every holding that is a member
     label: str  # what the ranking is by, for reasons
 
@@ -104,7 +104,8 @@ def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
     limits = state["constraints"]
     if "lot_shares" not in limits:  # a market of fractions
         return row["close"] is not None
-    price, shares = row["close_cny"], limits["star_min_shares"] if row["board"] == "star" else limits["lot_shares"]
+    is_star = row.get("board") == "star"  # where the board is not shown, the task's rules tell
+    price, shares = row["close_cny"], limits["star_min_shares"] if is_star else limits["lot_shares"]
     return price is not None and bool(price * shares <= weight * state["account"]["nav_cny"])
 
 

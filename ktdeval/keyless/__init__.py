@@ -1,0 +1,5 @@
+"""Public names for models of rules: a request read, a portfolio rebalanced, a reply written. Listed in `__init__.pyi`."""
+
+from ktdeval.lazy import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

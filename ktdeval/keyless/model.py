@@ -1,0 +1,68 @@
+"""Models of rules: they look things up, check the plan and submit it, as a real model would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ktdeval.harness.messages import ModelRequest, Reply
+from ktdeval.jsonio import JsonValue
+from ktdeval.keyless.conversation import Call, Conversation, Row
+from ktdeval.keyless.portfolio import Intent
+
+
+class KeylessModel:
+    """A stateless function of the request, in two phases as the harness asks for them.
+
+    Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of the plan, then a closing
+    remark. Submission: the plan, without the orders that the risk check found to break a rule.
+    """
+
+    closing = "Research done."
+
+    is_free = True  # it calls nobody
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request."""
+        conversation = Conversation(request)
+        if conversation.is_submission:
+            intents = self._checked(conversation) if conversation.is_readable else []
+            orders = [intent.order(conversation) for intent in intents]
+            return conversation.submit(orders, conversation.reason(self.explained(conversation, intents)))
+        calls = [call for call in self._next_calls(conversation) if call[0] in conversation.offered]
+        return conversation.call(calls) if calls else Reply(self.closing)
+
+    def _next_calls(self, conversation: Conversation) -> Sequence[Call]:
+        if not conversation.is_readable:
+            return ()
+        if conversation.turns == 0:
+            return self.lookups(conversation)
+        intents = self.plan(conversation) if conversation.turns == 1 else []
+        weights: dict[str, JsonValue] = {intent.stock_id: intent.target_weight for intent in intents}
+        return [("risk_check", {"target_weights": weights})] if weights else ()
+
+    def _checked(self, conversation: Conversation) -> Sequence[Intent]:
+        report = conversation.rows(conversation.result("risk_check").get("plan"))
+        forbidden = {row["stock_id"] for row in report if row["violation"] is not None}
+        return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]
+
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:
+        """Return the calls of the first research turn."""
+        raise NotImplementedError
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """Return the orders that follow from the conversation so far; none when it holds no data to decide on."""
+        raise NotImplementedError
+
+    def explained(self, conversation: Conversation, intents: Sequence[Intent]) -> str:  # noqa: ARG002 - whatever is shown
+        """Return the overall reason."""
+        return self.summary(intents)
+
+    def summary(self, intents: Sequence[Intent]) -> str:
+        """Return the overall reason of orders by rule."""
+        buys = sum(intent.side == "BUY" for intent in intents)
+        return f"{buys} buys and {len(intents) - buys} sells by rule." if intents else "Nothing to change by rule."
+
+
+def buyable(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of names that trade and are not at their upper limit."""
+    return [row for row in rows if row["status"] in ("trading", "limit_down")]

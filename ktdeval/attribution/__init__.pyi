@@ -23,4 +23,8 @@ from ktdeval.attribution.fit import (
     has_few_assets as has_few_assets,
 )
 from ktdeval.attribution.industries import Scheme as Scheme
-from ktdeval.attribution.panel import FACTOR_NAMES as FACTOR_NAMES, factor_panel as factor_panel
+from ktdeval.attribution.panel import (
+    FACTOR_NAMES as FACTOR_NAMES,
+    factor_history as factor_history,
+    factor_panel as factor_panel,
+)

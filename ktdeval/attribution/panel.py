@@ -31,7 +31,7 @@ from ktdeval.attribution.factors import (
     trailing_sum,
 )
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
+from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
 
 IndexArray = npt.NDArray[np.intp]
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
@@ -41,15 +41,15 @@ _CANCELLATION = 1e-3
 _GATHERED = 1024  #: Windows that the kernel gets at a time
 
 
-def factor_panel(snapshot: MarketSnapshot, rows: range) -> FloatArray:
+def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray:
     """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to `factor_values(snapshot.as_of(row))`. Days
-    come first in memory. Raises DataError unless `rows` are consecutive rows of the snapshot.
+    come first in memory. Raises DataError unless `rows` are consecutive rows of the snapshot, or of what the view shows.
     """
-    check_rows(snapshot, rows, 0)
-    values = np.empty((len(rows), len(FACTORS), len(snapshot.codes)))
+    check_rows(prices, rows, 0)
+    values = np.empty((len(rows), len(FACTORS), len(prices.codes)))
     first = max(0, rows.start - YEAR)
     with np.errstate(all="ignore"):
-        market = price_window(snapshot, slice(first, rows.stop))
+        market = price_window(prices, slice(first, rows.stop))
         for start in range(0, len(rows), _BLOCK):
             block = _Block(market, rows.start - first + start, min(_BLOCK, len(rows) - start))
             for place, kernel in enumerate(_BATCHED):
@@ -57,12 +57,20 @@ def factor_panel(snapshot: MarketSnapshot, rows: range) -> FloatArray:
     return values.transpose(1, 0, 2)
 
 
-def check_rows(snapshot: MarketSnapshot, rows: range, earliest: int) -> None:
+def factor_history(view: MarketView, days: int) -> FloatArray:
+    """[days, N, K] raw values of `FACTORS` of the latest days up to the close of `view.day`, oldest first; NaN before the data."""
+    first = max(0, view.day + 1 - days)
+    known = factor_panel(view, range(first, view.day + 1)).transpose(1, 2, 0)
+    absent = np.full((days - len(known), *known.shape[1:]), np.nan)
+    return np.concatenate([absent, known])
+
+
+def check_rows(prices: MarketSnapshot | MarketView, rows: range, earliest: int) -> None:
     """Refuse rows that are not a run of the snapshot's rows from `earliest` on. Raises DataError: they are not."""
-    if rows.step != 1 or len(rows) == 0 or rows.start < earliest or rows.stop > len(snapshot.days):
+    if rows.step != 1 or len(rows) == 0 or rows.start < earliest or rows.stop > len(prices.days):
+        name = f"snapshot {prices.meta.name}" if isinstance(prices, MarketSnapshot) else "a view"
         raise DataError(
-            f"rows {rows.start}…{rows.stop - 1} of snapshot {snapshot.meta.name}: expected consecutive rows within "
-            f"{earliest}…{len(snapshot.days) - 1}"
+            f"rows {rows.start}…{rows.stop - 1} of {name}: expected consecutive rows within {earliest}…{len(prices.days) - 1}"
         )
 
 

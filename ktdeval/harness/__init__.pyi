@@ -20,6 +20,7 @@ from ktdeval.harness.messages import (
     Model as Model,
     ModelRequest as ModelRequest,
     Opaque as Opaque,
+    Predictor as Predictor,
     RemoteModel as RemoteModel,
     Reply as Reply,
     ToolCall as ToolCall,

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, cast
 
 from ktdeval.errors import ModelError
 from ktdeval.jsonio import JsonValue
+from ktdeval.market.snapshot import FloatArray
 
 MAX_REPLY_CHARS = 1 << 20
 MAX_REPLY_CALLS = 256
@@ -111,6 +112,8 @@ class ModelRequest:
     #: a JSON Schema (an object) that the reply's content must follow; None where it is free
     response_schema: Mapping[str, JsonValue] | None = None
     role: str | None = None  #: who of an agent's team asks; recorded with the call, and sent to nobody
+    #: handle -> what the model itself predicts of each name today; None of a model that predicts nothing
+    predictions: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +194,25 @@ class Model(Protocol):
     """Turns messages and tools into a reply; raises `ModelError` when the call itself failed. One that calls nobody says so by
     `is_free = True`; one that asks a network is a `RemoteModel`; of any other the cost is not known. One that depends on a file
     has `recorded_args`: further parameters that pin it, recorded with each run. One that was trained has
-    `window_problem(window)`: why it can't be evaluated on a window, in words, or None.
+    `window_problem(window)`: why it can't be evaluated on a window, in words, or None. One that ranks a market is a `Predictor`,
+    too.
     """
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request. Must not keep state between calls: the request holds the whole conversation."""
+
+
+class Predictor(Protocol):
+    """A model trained on style factors. It sees figures alone, in the order that the mask gives names, so that no code
+    or day can tell; what it predicts is recorded with the step, and each request of the step has it by handle (`predictions`).
+    """
+
+    history_days: int  #: trading days of factors that it looks back on, 1 or more
+
+    def predict(self, history: FloatArray) -> FloatArray:
+        """[N] scores, higher is better, NaN where unknown; of [history_days, N, K] raw factors (`FACTOR_NAMES`), oldest first,
+        NaN where unknown. Each name's score must depend on its own history and the day's alone.
+        """
 
 
 class RemoteModel(Protocol):

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 from msgspec import UNSET, UnsetType
 
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
 from ktdeval.harness.action import SubmissionForm, breaking
 from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Lesson, Observation, StepCounts, Submission, ToolResult
-from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, encodable, sound
+from ktdeval.harness.messages import (
+    CallParams,
+    Message,
+    Model,
+    ModelRequest,
+    Opaque,
+    Predictor,
+    Reply,
+    ToolCall,
+    ToolSpec,
+    encodable,
+    sound,
+)
 from ktdeval.harness.tools import Tool, call
 from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_shallow, loads_strict, sha256_hex
+from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
@@ -30,6 +45,13 @@ _SHOWN_CHARS = 200
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
 
 
+class FactorHistory(NamedTuple):
+    """Style factors of some names over some days."""
+
+    assets: Sequence[int]  #: N columns of the market
+    values: FloatArray  #: [days, N, K] raw values, oldest first
+
+
 class TranscriptEntry(Value):
     """Conversation of one step."""
 
@@ -41,6 +63,8 @@ class TranscriptEntry(Value):
     submission: str | None  #: arguments of the submit tool that the decision took as they were; None where there are none
     #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or `error`; absent without one
     embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
+    #: handle -> what the model predicts of a name (`Predictor`); absent of a model that predicts nothing
+    predicted: dict[str, float] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +103,7 @@ class GuardedSession:
     the step fails with LeakError. What the model wrote is sent back to it with hidden identities withheld; the agent, too, gets a
     reply's text in that form, so that it can quote it anywhere. Tool calls reach the agent as written, for their arguments must be
     read as written. `breaches` names the orders of an action that break a rule as known now: such a submission is answered with it.
-    `teach` gives the lessons of a warm-up.
+    `teach` gives the lessons of a warm-up, `history` some days' style factors of the index's members, in the mask's order.
     """
 
     def __init__(
@@ -89,8 +113,10 @@ class GuardedSession:
         context: Any,
         breaches: Callable[[Action], Sequence[Breach]] | None = None,
         teach: Callable[[], Iterable[Lesson]] | None = None,
+        history: Callable[[int], FactorHistory] | None = None,
     ) -> None:
         self._parts, self._step, self._context, self._breaches, self._teach = parts, step, context, breaches, teach
+        self._history = history
         self._tools = {tool.name: tool for tool in parts.tools}
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
@@ -101,6 +127,7 @@ class GuardedSession:
         self._accepted: list[tuple[str, Submission]] = []
         self._kept: JsonValue = None
         self._embedded: list[dict[str, JsonValue]] = []
+        self._predicted: dict[str, float] | None = None
         self.counts = StepCounts()  #: of this step so far
         self.exchanges: list[dict[str, JsonValue]] = []  #: conversation of this step so far, as in `TranscriptEntry`
 
@@ -118,7 +145,10 @@ class GuardedSession:
                 f"was {shown!r}"
             )
         text, embedded = self.accepted_text(decision), tuple(self._embedded) or UNSET
-        transcript = TranscriptEntry(step=self._step, exchanges=tuple(self.exchanges), submission=text, embedded=embedded)
+        predicted = UNSET if self._predicted is None else self._predicted
+        transcript = TranscriptEntry(
+            step=self._step, exchanges=tuple(self.exchanges), submission=text, embedded=embedded, predicted=predicted
+        )
         return StepOutcome(decision, self.counts.record(), transcript)
 
     @property
@@ -152,8 +182,10 @@ class GuardedSession:
             self._clear_tool(spec)
         messages = tuple(self._clear(message) for message in request.messages)
         seed = derive_seed(self._parts.seed, self._step, self._calls)
+        if self._calls == 0:
+            self._predicted = self._predictions(seed)
         self._calls += 1
-        sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed))
+        sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed), predictions=self._predicted)
         if request.tool_choice == self.submit_tool.name:
             self.counts.submissions += 1
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(self._previous, messages)))
@@ -181,6 +213,24 @@ class GuardedSession:
             self.counts.fail(failure)
         calls = tuple(map(_readable, reply.tool_calls))
         return replace(reply, content=self._withhold(reply.content), reasoning=self._withhold(reply.reasoning), tool_calls=calls)
+
+    def _predictions(self, seed: int) -> dict[str, float] | None:
+        """Return the model's own prediction for each name it can tell of, by handle: recorded ones where there are such. `seed`: of
+        the step's first call. Raises PluginError: not a number for each name.
+        """
+        model = self._parts.model
+        recorded = getattr(model, "recorded_predictions", None)
+        known = recorded(seed) if recorded is not None else None
+        if self._history is None or (known is None and (recorded is not None or not hasattr(model, "predict"))):
+            return None
+        names, factors = self._history(0 if known is not None else cast(Predictor, model).history_days)
+        handles = [self._parts.lens.asset_handle(name) for name in names]
+        if known is not None:
+            return {handle: float(known[handle]) for handle in handles if handle in known}
+        scores = np.asarray(cast(Predictor, model).predict(factors), dtype=float)
+        if scores.shape != (len(handles),):
+            raise PluginError(f"{type(model).__name__}.predict gave an array of shape {scores.shape} for {len(handles)} names")
+        return {handle: score for handle, score in zip(handles, scores.tolist(), strict=True) if math.isfinite(score)}
 
     def call_tool(self, call_: ToolCall) -> ToolResult:
         """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become feedback and cost budget."""

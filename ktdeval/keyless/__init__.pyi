@@ -10,3 +10,4 @@ from ktdeval.keyless.portfolio import (
     rebalance as rebalance,
     sell_short as sell_short,
 )
+from ktdeval.keyless.predicted import TopModel as TopModel, TopParams as TopParams, replaced as replaced

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+import numpy as np
 from msgspec import UNSET
 
+from ktdeval.attribution.panel import factor_history
 from ktdeval.contracts.events import StepFinished
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import HasForm, HasLessons, Scene, Task
@@ -17,11 +19,11 @@ from ktdeval.fields import build
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Agent, Decision
 from ktdeval.harness.messages import CallParams, Model
-from ktdeval.harness.session import GuardedSession, SessionParts
+from ktdeval.harness.session import FactorHistory, GuardedSession, SessionParts
 from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.market.calendar import window_rows
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshot import MarketSnapshot, MarketView
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
@@ -227,11 +229,17 @@ class TradingEpisode:
         context = self._scene.tool_context(step, view, books.account)
         scene, is_first = self._scene, step == 0 and self.has_warm_up
         teach = partial(scene.lessons, view) if is_first and isinstance(scene, HasLessons) else None
-        session = GuardedSession(self._session_parts, step, context, books.breaches, teach)
+        session = GuardedSession(self._session_parts, step, context, books.breaches, teach, partial(self._history, view))
         outcome = session.decide(self._parts.agent, observation, self._memory)
         record = books.book(step, outcome.decision, outcome.counts)
         self._memory = loads_strict(dumps_canonical(outcome.decision.memory))  # so that a resumed agent is given the very same
         return JournalEntry(step=record, transcript=outcome.transcript, memory=self._memory, shown=self._scene.lens.shown)
+
+    def _history(self, view: MarketView, days: int) -> FactorHistory:
+        """Style factors of today's index members over the latest days, in an order that says nothing about codes."""
+        inside = view.member[view.day]
+        members = [asset for asset in self._scene.lens.order if inside[asset]]
+        return FactorHistory(members, factor_history(view, days)[:, members] if days else np.empty((0, len(members), 0)))
 
     def event(self, record: StepRecord) -> StepFinished:
         """Return what observers are told of a recorded step."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_evaluation
 from ktdeval.cards.compare import card_difference, first_difference, steps_difference, value_difference
@@ -42,6 +44,7 @@ class RecordedModel:
     def __init__(self) -> None:
         self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: of the step that is run
         self.embedded: deque[Mapping[str, JsonValue]] = deque()  #: likewise
+        self.predicted: Mapping[str, float] | None = None  #: likewise
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
         """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError: there is no further one."""
@@ -52,6 +55,10 @@ class RecordedModel:
         """Return the next recorded vectors; errors as of `reply`."""
         record = _next(self.embedded, "the agent asks for vectors once more than the transcript has them")
         return list(map(str, record.get("vectors", ())))
+
+    def recorded_predictions(self, seed: int) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
+        """Return the step's recorded predictions; None of a model that predicts nothing."""
+        return self.predicted
 
 
 def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str, JsonValue]:
@@ -69,7 +76,9 @@ def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callabl
     model = RecordedModel()
     episode = open_episode(model)
     for step in range(min(episode.total_steps, len(transcript))):
-        model.exchanges, model.embedded = deque(transcript[step].exchanges), deque(transcript[step].embedded or ())
+        entry = transcript[step]
+        model.exchanges, model.embedded = deque(entry.exchanges), deque(entry.embedded or ())
+        model.predicted = None if entry.predicted is UNSET else entry.predicted
         yield episode.run_step(step)
 
 

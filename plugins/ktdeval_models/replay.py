@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.fields import build
-from ktdeval.harness import ModelRequest, Reply
+from ktdeval.harness import ModelRequest, Reply, TranscriptEntry
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.runner import RunFolder
 
@@ -33,6 +35,7 @@ class ReplayModel:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._replies: dict[str, Mapping[str, JsonValue]] | None = None
+        self._predictions: dict[int, Mapping[str, float]] = {}
         self._lock = threading.Lock()
 
     def recorded_settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
@@ -72,22 +75,35 @@ class ReplayModel:
         reply: Reply = build(Reply, exchange["reply"], "recorded reply")
         return reply
 
+    def recorded_predictions(self, seed: int) -> Mapping[str, float] | None:
+        """Return what the recorded model predicted in the step whose first call has a seed; None where it predicted nothing."""
+        self._index()
+        return self._predictions.get(seed)
+
     def _index(self) -> dict[str, Mapping[str, JsonValue]]:
         with self._lock:
             if self._replies is None:
-                self._replies = dict(_recorded(RunFolder.load(self._folder)))
+                entries = list(_recorded(RunFolder.load(self._folder)))
+                self._replies = dict(exchange for entry in entries for exchange in _exchanges(entry))
+                self._predictions = {
+                    int(entry.exchanges[0]["seed"]): entry.predicted
+                    for entry in entries
+                    if entry.predicted is not UNSET and entry.exchanges
+                }
             return self._replies
 
 
-def _recorded(folder: RunFolder) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-    """Each exchange of a run by the key of its request."""
+def _recorded(folder: RunFolder) -> Iterator[TranscriptEntry]:
     for spec in folder.manifest.specs:
-        _, transcript = folder.load_recorded(spec)
-        for entry in transcript:
-            messages: list[Any] = []
-            for exchange in entry.exchanges:
-                messages = [*messages[: exchange["kept"]], *exchange["sent"]]
-                yield _key(messages, exchange["tools"], exchange["tool_choice"], exchange["seed"]), exchange
+        yield from folder.load_recorded(spec)[1]
+
+
+def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+    """Each exchange of a step by the key of its request."""
+    messages: list[Any] = []
+    for exchange in entry.exchanges:
+        messages = [*messages[: exchange["kept"]], *exchange["sent"]]
+        yield _key(messages, exchange["tools"], exchange["tool_choice"], exchange["seed"]), exchange
 
 
 def _key(messages: Sequence[JsonValue], tools: Sequence[JsonValue], tool_choice: JsonValue, seed: JsonValue) -> str:

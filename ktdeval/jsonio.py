@@ -20,6 +20,7 @@ JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str,
 JsonObject = Mapping[str, JsonValue]
 TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def dumps_canonical(value: JsonValue) -> str:
@@ -34,9 +35,11 @@ def dumps_pretty(value: JsonValue) -> str:
 
 def plain(value: Any) -> JsonValue:
     """Mappings as dicts and sequences as lists, all the way down; all else as it is, for JSON to refuse."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, list | tuple):
+        return [item if type(item) in _SCALARS else plain(item) for item in value]
+    if isinstance(value, (dict, Mapping)):  # dict first: asking an abstract class is slow
+        return {key: item if type(item) in _SCALARS else plain(item) for key, item in value.items()}
+    return value
 
 
 def reject_constant(token: str) -> NoReturn:

@@ -121,6 +121,8 @@ def _first_path(
     left: object, right: object, path: tuple[str | int, ...], is_same: _Same | None = None
 ) -> tuple[JsonPath, str] | None:
     """Place of the first difference, and `recorded …, recomputed …`."""
+    if not path and _is_written_alike(left, right):
+        return None
     pairs: list[tuple[str | int, object, object]]
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         # Files are written with sorted keys, so this is their order.
@@ -131,6 +133,14 @@ def _first_path(
         return None if (is_same or _is_same)(left, right) else (path, f"recorded {_shown(left)}, recomputed {_shown(right)}")
     found = (_first_path(old, new, (*path, key), is_same) for key, old, new in pairs)
     return next((difference for difference in found if difference is not None), None)
+
+
+def _is_written_alike(left: object, right: object) -> bool:
+    """Whether two values are the same JSON: most are, and writing both takes less than walking through them."""
+    try:
+        return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+    except (TypeError, ValueError):  # not all of it is JSON
+        return False
 
 
 def _is_same(left: object, right: object) -> bool:

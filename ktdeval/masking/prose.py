@@ -85,25 +85,13 @@ class TextMask:
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
         self._lens, self._snapshot, self._days = lens, snapshot, snapshot.days
-        self._found = lru_cache(maxsize=_REMEMBERED)(self._find)
-
-    # Made when the first text comes: most tasks show none.
 
     @cached_property
-    def _guard(self) -> IdentityIndex:
-        return identities_of(self._snapshot, assets=self._lens.hides_assets, dates=self._lens.hides_dates)
-
-    @cached_property
-    def _entities(self) -> EntityIndex | None:
-        return _entities_of(_named(self._snapshot)) if self._lens.hides_assets else None
-
-    @cached_property
-    def _meaning(self) -> dict[str, frozenset[int]]:
-        return _meanings(_named(self._snapshot))
-
-    @cached_property
-    def _industries(self) -> dict[str, str]:
-        return {variant: name for name in set(self._snapshot.industries) for variant in name_variants(name)}
+    def _finder(self) -> _Finder:
+        # Made when the first text comes: most tasks show none.
+        guard = identities_of(self._snapshot, assets=self._lens.hides_assets, dates=self._lens.hides_dates)
+        industries = tuple(dict.fromkeys(self._snapshot.industries))
+        return _finder_of(guard, _named(self._snapshot), industries, (self._lens.hides_assets, self._lens.hides_dates))
 
     def mask(self, text: str, day: int, assets: Collection[int] = ()) -> Prose | None:
         """Return a text as it may be shown at the close of row `day`; None where it can't be masked safely. `assets`: columns of
@@ -112,7 +100,7 @@ class TextMask:
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
         text = _PRIVATE.sub(" ", text)
-        found = self._found(text)
+        found = self._finder.find(text)
         if found is None:
             return None
         parts: list[str | AssetRef | DayRef | SectorRef] = []
@@ -126,7 +114,7 @@ class TextMask:
                 parts += [between, target] if between else [target]
             done = hidden.end
         prose = Prose((*parts, text[done:]))
-        return None if self._guard.has_any(encode_basestring(_plain(prose))) else prose
+        return None if self._finder.is_found_in(encode_basestring(_plain(prose))) else prose
 
     def show(self, document: Document, day: int) -> ShownDocument | None:
         """Return a document as it may be shown at the close of row `day`; None where a part of it can't be masked safely."""
@@ -141,7 +129,7 @@ class TextMask:
 
     def hidden(self, text: str) -> tuple[Hidden, ...] | None:
         """Spans of a text that the mask hides, by place; None where the leak guard finds more than can be told apart."""
-        return self._found(_PRIVATE.sub(" ", text))
+        return self._finder.find(_PRIVATE.sub(" ", text))
 
     def _target(self, hidden: Hidden, day: int, assets: Collection[int]) -> str | AssetRef | DayRef | SectorRef | None:
         if hidden.kind == "date":
@@ -159,6 +147,39 @@ class TextMask:
             return DATE
         row = int(np.searchsorted(self._days[: cursor + 1], np.datetime64(day), side="right")) - 1
         return DayRef(row) if row >= 0 and np.datetime64(day) <= self._days[cursor] else DATE
+
+
+Name = tuple[int, EntityKind, str]  #: Column (-1: of no asset of the market), kind and text
+
+
+def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
+    """Everything that names an asset, as entities."""
+    column = snapshot.asset_index
+    names: list[Name] = [(asset, "name", name) for asset, name in enumerate(snapshot.names) if name != snapshot.codes[asset]]
+    names += [(column[spell.code], "former", spell.name) for spell in snapshot.spells]
+    names += [(asset, "ticker", code) for asset, code in enumerate(snapshot.codes)]
+    names += [(column[snapshot.canonical(then)], "ticker", then) for then in snapshot.former_codes]
+    names += [(column.get(one.code, -1), one.kind, one.text) for one in snapshot.documents.entities]
+    return tuple(names)
+
+
+@lru_cache(maxsize=4)
+def _finder_of(guard: IdentityIndex, named: tuple[Name, ...], industries: tuple[str, ...], hides: tuple[bool, bool]) -> _Finder:
+    return _Finder(guard, named, industries, *hides)
+
+
+class _Finder:
+    """Finds what a kind of mask hides in the texts of a market. Episodes share it, with what it remembers of texts."""
+
+    def __init__(
+        self, guard: IdentityIndex, named: tuple[Name, ...], industries: tuple[str, ...], hides_assets: bool, hides_dates: bool
+    ) -> None:
+        self._guard, self._hides_dates = guard, hides_dates
+        self._entities = EntityIndex(named) if hides_assets else None
+        self._meaning = _meanings(named)
+        self._industries = {variant: name for name in industries for variant in name_variants(name)}
+        self.find = lru_cache(maxsize=_REMEMBERED)(self._find)
+        self.is_found_in = lru_cache(maxsize=_REMEMBERED)(guard.has_any)
 
     def _find(self, text: str) -> tuple[Hidden, ...] | None:
         """All spans, by place: entities and dates first, then what the guard still finds between them."""
@@ -179,7 +200,7 @@ class TextMask:
         known: list[Hidden] = []
         if self._entities is not None:
             known += [Hidden(one.start, one.end, "asset", one.assets) for one in self._entities.find(folded, no_case)]
-        if self._lens.hides_dates and first:
+        if self._hides_dates and first:
             known += _full_dates(folded)
             patterns = (*_HEADLINE_DATES, *_GLUED_DATES) if no_case else _HEADLINE_DATES
             known += [Hidden(*match.span(), "date") for pattern in patterns for match in pattern.finditer(folded)]
@@ -204,26 +225,6 @@ class TextMask:
         return Hidden(hit.start, hit.end, "asset", _SEVERAL)
 
 
-Name = tuple[int, EntityKind, str]  #: Column (-1: of no asset of the market), kind and text
-
-
-def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
-    """Everything that names an asset, as entities."""
-    column = snapshot.asset_index
-    names: list[Name] = [(asset, "name", name) for asset, name in enumerate(snapshot.names) if name != snapshot.codes[asset]]
-    names += [(column[spell.code], "former", spell.name) for spell in snapshot.spells]
-    names += [(asset, "ticker", code) for asset, code in enumerate(snapshot.codes)]
-    names += [(column[snapshot.canonical(then)], "ticker", then) for then in snapshot.former_codes]
-    names += [(column.get(one.code, -1), one.kind, one.text) for one in snapshot.documents.entities]
-    return tuple(names)
-
-
-@lru_cache(maxsize=16)
-def _entities_of(named: tuple[Name, ...]) -> EntityIndex:
-    return EntityIndex(named)
-
-
-@lru_cache(maxsize=16)
 def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
     """Digits of a code, or a name without spaces and case -> columns of the assets that it may mean."""
     assets: dict[str, set[int]] = {}

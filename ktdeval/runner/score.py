@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from itertools import count
 from pathlib import Path
@@ -42,6 +43,7 @@ from ktdeval.task_files import task_specs
 _PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
 
 
+@cache  # what this process has imported stays as it was
 def source_revision() -> str | None:
     """Return the commit of the checkout that ktdeval runs from; None for an installed wheel or without git."""
     root = Path(ktdeval.__file__).parent.parent
@@ -63,12 +65,17 @@ def describe_environment(wall_s: float, metrics: Mapping[str, str] = MappingProx
         "source_revision": source_revision(),
         "wall_time_s": round(wall_s, 3),
         "environment": {
-            "python": platform.python_version(),
-            "platform": platform.platform(terse=True),
-            **{name: metadata.version(name) for name in _PACKAGES},
+            **_versions(),
             **{f"metric {name}": owner for name, owner in metrics.items()},
         },
     }
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    """Return the versions of what this process computes with."""
+    packages = {name: metadata.version(name) for name in _PACKAGES}
+    return MappingProxyType({"python": platform.python_version(), "platform": platform.platform(terse=True), **packages})
 
 
 def make_card(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import exchange_calendars
 import numpy as np
 import pytest
 
@@ -40,6 +41,17 @@ def test_sessions_are_those_of_the_exchange() -> None:
         sessions("2060-01-01", "2060-02-01")
     with pytest.raises(DataError, match="lies after"):
         sessions("2024-02-01", "2024-01-01")
+
+
+@pytest.mark.parametrize("exchange", ["XNYS", "XSHG", "XHKG", "24/7"])
+def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own(exchange: str) -> None:
+    """Each range is that of a calendar made for it alone, whatever was asked before; the library says which days those are."""
+    for first, last in (("2019-12-20", "2020-01-10"), ("2020-02-03", "2020-02-28"), ("2009-12-31", "2021-01-04")):
+        alone = exchange_calendars.get_calendar(exchange, start="2009-01-02", end=last).sessions_in_range(first, last)
+        found = sessions(first, last, exchange)
+        assert found.astype(str).tolist() == [str(day.date()) for day in alone]
+        found[:] = np.datetime64("1970-01-01")  # who asked may do with them as they like
+    assert len(sessions("2020-02-03", "2020-02-28", exchange)) > 15
 
 
 NO_WINDOW = [

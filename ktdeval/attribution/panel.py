@@ -42,8 +42,9 @@ _GATHERED = 1024  #: Windows that the kernel gets at a time
 
 
 def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray:
-    """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to `factor_values(snapshot.as_of(row))`. Days
-    come first in memory. Raises DataError unless `rows` are consecutive rows of the snapshot, or of what the view shows.
+    """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to `factor_values(snapshot.as_of(row))`; a day's
+    are the same bits in whatever range, and of a snapshot or a view of it. Days come first in memory. Raises DataError unless
+    `rows` are consecutive rows of the snapshot, or of what the view shows.
     """
     check_rows(prices, rows, 0)
     values = np.empty((len(rows), len(FACTORS), len(prices.codes)))
@@ -122,9 +123,11 @@ class _Block:
         # Almost always empty; numpy finds nothing ten times faster in a flat array than in two dimensions.
         days, assets = np.divmod(np.flatnonzero(wanted), wanted.shape[1])
         for start in range(0, len(days), _GATHERED):
-            part = slice(start, start + _GATHERED)
-            at = (np.arange(YEAR)[:, None] + days[part], assets[part])
-            values[days[part], assets[part]] = FACTORS[place].kernel(self._windows(at))
+            part_days, part_assets = days[start : start + _GATHERED], assets[start : start + _GATHERED]
+            # numpy adds up a lone column in another order than one among several: a lone window goes in twice.
+            size = max(2, len(part_days))
+            at = (np.arange(YEAR)[:, None] + np.resize(part_days, size), np.resize(part_assets, size))
+            values[part_days, part_assets] = FACTORS[place].kernel(self._windows(at))[: len(part_days)]
         return values
 
     def _windows(self, at: tuple[IndexArray, IndexArray]) -> TrailingWindow:

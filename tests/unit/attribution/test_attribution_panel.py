@@ -19,7 +19,7 @@ from ktdeval.attribution.factors import (
     trailing_maximum,
     trailing_sum,
 )
-from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
+from ktdeval.attribution.panel import FACTOR_NAMES, factor_history, factor_panel
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 
@@ -104,6 +104,30 @@ def test_names_that_hardly_move_lose_no_digits() -> None:
     arrays["volume"][:, :3] = 1e6
     arrays["amount"][:, :3] = 1e9 + np.array([0.0, 1.0, 1e-3]) * np.sin(rows)[:, None]
     assert_equal_to_kernels(replace(snapshot, **arrays), range(330))
+
+
+def test_a_days_values_are_the_same_bits_in_whatever_range_and_of_a_view() -> None:
+    """A name that hardly moves goes to the kernel alone on a day alone, and with its other days in a range."""
+    snapshot = market(gap_share=0.02)
+    arrays = {name: getattr(snapshot, name).copy() for name in PRICES}
+    rows = np.arange(330.0)
+    for array in arrays.values():
+        array[:, 2] = 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))
+    steady = replace(snapshot, **arrays)
+    whole = factor_panel(steady, range(330))
+    for row in range(300, 330):
+        assert factor_panel(steady, range(row, row + 1)).tobytes() == whole[:, row : row + 1].tobytes()
+        history = factor_history(steady.as_of(row), 10)
+        assert history.tobytes() == whole[:, row - 9 : row + 1].transpose(1, 2, 0).tobytes()
+    with pytest.raises(DataError, match="rows 299…300 of a view: expected consecutive rows within 0…299"):
+        factor_panel(steady.as_of(299), range(299, 301))
+
+
+def test_days_of_a_history_before_the_data_are_unknown() -> None:
+    snapshot = market()
+    history = factor_history(snapshot.as_of(30), 40)
+    assert np.isnan(history[:9]).all()
+    np.testing.assert_array_equal(history[9:], factor_panel(snapshot, range(31)).transpose(1, 2, 0))
 
 
 def test_a_price_spike_long_ago_leaves_nothing_behind() -> None:

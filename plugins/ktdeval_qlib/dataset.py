@@ -1,0 +1,79 @@
+"""Datasets of pyqlib from samples: the objects that its models fit and predict on, with the figures that a step of trading sees.
+
+pyqlib's handler is given finished frames: features scaled by `Scaler`, labels normalised by `normalised_labels`. This is what its
+own processors RobustZScoreNorm, Fillna, DropnaLabel and CSRankNorm (or CSZScoreNorm) make of the raw frame. `qlib.init` is not
+needed: nothing here reads a data provider.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from qlib.data.dataset import DatasetH, TSDatasetH
+from qlib.data.dataset.handler import DataHandlerLP
+from qlib.data.dataset.loader import StaticDataLoader
+
+from ktdeval.errors import DataError
+from ktdeval.market import BoolArray, FloatArray
+from ktdeval_qlib.samples import Layout, Norm, Samples, Scaler, arranged, feature_names, normalised_labels, sequences
+
+SERVED = ("sample", "SERVED")  #: Column by which a dataset of windows tells its samples from rows that windows only look back on
+_TABNET = {"pretrain": "train", "pretrain_validation": "valid"}  #: Names by which TabNet asks for days to pre-train on
+
+
+def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1, norm: Norm = "CSRankNorm") -> Any:
+    """Return pyqlib's dataset of all segments: index (datetime, instrument), columns `feature` and `("label", "LABEL0")`. `flat` is
+    a DatasetH of the nine factors, `unrolled` a DatasetH of 9 × `days` columns, `window` a TSDatasetH of the nine with `step_len`
+    `days`: [days, 10] a sample, the label last.
+
+    Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I) and raw data (DK_R) are all index members of
+    a day, with labels as they are. A window shows a name's own days before the sample, on which it need not be a member or have a
+    label; models fill days before the data by `config(fillna_type="ffill+bfill")`.
+
+    Raises DataError if the samples have fewer rows before the first training day than sequences look back on, although the snapshot
+    has them: training would see other figures than trading.
+    """
+    before = samples.rows("train").start
+    if before < days - 1 and samples.first > 0:
+        raise DataError(f"samples begin {before} days before training, sequences are {days} days long; make them with days={days}")
+    segments = {name: tuple(part) for name, part in samples.split.used.items()}
+    if "test" not in segments:
+        # KRNN and Sandwich ask for test data while they are fitted, and do not use them.
+        after = str(np.datetime64(segments["valid"][1], "D") + 1)
+        segments["test"] = (after, after)
+    segments |= {name: segments[of] for name, of in _TABNET.items()}
+    labels = normalised_labels(samples.labels, norm)
+    infer = _frame(samples, scaler, layout, days, (samples.labels, samples.member))
+    handler = DataHandlerLP(data_loader=StaticDataLoader(infer))
+    # Finished frames instead of processors: a scaler can then be stored without pickle, and windows keep days without a label.
+    handler._learn = _frame(samples, scaler, layout, days, (labels, np.isfinite(labels)))
+    if layout == "window":
+        return TSDatasetH(step_len=days, flt_col=SERVED[0], handler=handler, segments=segments)
+    return DatasetH(handler=handler, segments=segments)
+
+
+def _frame(
+    samples: Samples, scaler: Scaler, layout: Layout, days: int, labels_and_served: tuple[FloatArray, BoolArray]
+) -> pd.DataFrame:
+    """Frame of the rows served, or for windows of all rows, with a column that says which are served; arrays are [T, N]."""
+    labels, served = labels_and_served
+    in_frame = np.ones_like(served) if layout == "window" else served
+    rows, assets = np.nonzero(in_frame)
+    index = pd.MultiIndex.from_arrays(
+        [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]], names=["datetime", "instrument"]
+    )
+    scaled = scaler.apply(samples.features)
+    if layout == "window":
+        values = scaled[in_frame]  # pyqlib's sampler puts the windows together
+    else:
+        values = arranged(sequences(scaled, layout, days)[in_frame], layout)
+    columns = pd.MultiIndex.from_product([["feature"], feature_names(layout, days)])
+    parts = [
+        pd.DataFrame(values, index, columns),
+        pd.DataFrame(labels[in_frame][:, None], index, pd.MultiIndex.from_tuples([("label", "LABEL0")])),
+    ]
+    if layout == "window":
+        parts.append(pd.DataFrame(served[in_frame][:, None], index, pd.MultiIndex.from_tuples([SERVED])))
+    return pd.concat(parts, axis=1)

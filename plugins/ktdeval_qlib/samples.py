@@ -1,0 +1,270 @@
+"""Samples of the supervised baselines: nine style factors a day and name, labels, purged segments, scaling, inputs of a step.
+
+All of it is numpy. Training reads whole ranges of days (`factor_panel`), trading the history behind a cursor (`factor_history`, the
+same bits for the same day), and both go through `Scaler.apply`, `sequences` and `arranged`: a model is traded on the figures that
+it was trained on. `dataset` packs them for pyqlib.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ktdeval.attribution import FACTOR_NAMES, FACTORS, factor_panel
+from ktdeval.errors import ConfigError, DataError
+from ktdeval.market import BoolArray, DayArray, FloatArray, MarketSnapshot, parse_day
+from ktdeval.seeds import derive_seed
+
+Label = Literal["qlib", "open"]
+LABELS: Mapping[Label, str] = {
+    "qlib": "close of t+2 / close of t+1 - 1, adjusted: Qlib's Ref($close, -2) / Ref($close, -1) - 1",
+    "open": "open of t+2 / open of t+1 - 1, adjusted: a decision after the close of t is filled at the open of t+1",
+}
+LABEL_REACH = 2  #: Days after its own up to which a label reads prices
+Norm = Literal["CSRankNorm", "CSZScoreNorm", "none"]
+Layout = Literal["flat", "window", "unrolled"]
+FIRST_ROW = max(factor.window for factor in FACTORS) - 1  #: First row of a snapshot at which all nine factors have their windows
+CLIP = 3.0  #: Scaled features are clipped at plus and minus this
+_MAD_TO_DEVIATION, _EPSILON = 1.4826, 1e-12  # of pyqlib's RobustZScoreNorm
+
+# ---- segments
+
+
+class Days(NamedTuple):
+    """First and last day of a segment, ISO dates, both included."""
+
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Days of training, validation and test. Test may be absent: a model for days to come has none."""
+
+    train: Days
+    valid: Days
+    test: Days | None = None
+
+    def items(self) -> list[tuple[str, Days]]:
+        """Name and days of the segments that there are, in time order."""
+        named = ((part.name, getattr(self, part.name)) for part in fields(self))
+        return [(name, Days(*days)) for name, days in named if days is not None]
+
+
+def paper_segments(train_from: str = "2008-01-01") -> Segments:
+    """Segments of KTD-Fin: training to 2022, validation in 2023, test from 2024-01-01 to 2026-04-10. Training begins in 2008 in the
+    paper's section 4.1 and Table 4, and in 2015 in its section 1.
+    """
+    return Segments(Days(train_from, "2022-12-31"), Days("2023-01-01", "2023-12-31"), Days("2024-01-01", "2026-04-10"))
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Segments as wanted, and as used: cut to trading days of the snapshot at which all factors have their windows, and purged:
+    labels of training and validation read no price after the last day of their segment as wanted.
+    """
+
+    wanted: Segments
+    used: Segments
+
+
+def make_split(snapshot: MarketSnapshot, wanted: Segments) -> Split:
+    """Cut and purge segments for a snapshot. Raises ConfigError if days are malformed or segments overlap or are out of order,
+    DataError if a segment keeps no day.
+    """
+    used: dict[str, Days] = {}
+    before = parse_day("0001-01-01")
+    for name, given in wanted.items():
+        first, last = (parse_day(day, f"{name} days: ", ConfigError) for day in given)
+        if not before < first <= last:
+            raise ConfigError(
+                f"{name} days {first}…{last}: segments are in order and share no day; give train, valid, test in turn"
+            )
+        before = last
+        start = max(FIRST_ROW, int(np.searchsorted(snapshot.days, first)))
+        stop = int(np.searchsorted(snapshot.days, last, side="right")) - (0 if name == "test" else LABEL_REACH)
+        if start >= stop:
+            raise DataError(_out_of_reach(snapshot, name, given))
+        used[name] = Days(str(snapshot.days[start]), str(snapshot.days[stop - 1]))
+    return Split(wanted, Segments(used["train"], used["valid"], used.get("test")))
+
+
+def _out_of_reach(snapshot: MarketSnapshot, name: str, wanted: Days) -> str:
+    days = snapshot.days
+    if len(days) <= FIRST_ROW:
+        return f"snapshot {snapshot.meta.name} has {len(days)} days, and factors need {FIRST_ROW + 1}; give data of more days"
+    return (
+        f"{name} days {wanted[0]}…{wanted[1]}: none is left of snapshot {snapshot.meta.name}, where all factors are known from"
+        f" {days[FIRST_ROW]} to {days[-1]} (training and validation lose {LABEL_REACH} days at their ends); give other {name} days,"
+        " or data that reach further"
+    )
+
+
+# ---- labels and samples
+
+
+def label_rows(snapshot: MarketSnapshot, rows: range, label: Label) -> FloatArray:
+    """[T, N] labels of `LABELS`; NaN where a price is missing or lies after the data. Raises ConfigError on an unknown label."""
+    if label not in LABELS:
+        raise ConfigError(f"label {label!r} is unknown; give one of {', '.join(LABELS)}")
+    prices = snapshot.adjusted_close if label == "qlib" else snapshot.adjusted_open
+    labels = np.full((len(rows), prices.shape[1]), np.nan)
+    known = max(0, min(rows.stop, len(prices) - LABEL_REACH) - rows.start)
+    bought, sold = (prices[rows.start + lag : rows.start + lag + known] for lag in (LABEL_REACH - 1, LABEL_REACH))
+    labels[:known] = sold / bought - 1.0
+    return labels
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Rows of a snapshot from which models are trained and judged. A sample is an index member of a day of a segment with a label:
+    NaN features do not exclude it, they are scaled to 0 (the training median).
+    """
+
+    split: Split
+    label: Label
+    first: int  #: row of the snapshot that is row 0 here; `days` before the first training day, for sequences
+    days: DayArray  #: [T]
+    codes: tuple[str, ...]
+    features: FloatArray  #: [T, N, 9] raw factors of every name
+    member: BoolArray  #: [T, N]
+    labels: FloatArray  #: [T, N] NaN where there is no sample
+
+    def rows(self, segment: str) -> slice:
+        """Rows of a segment's used days. Raises DataError: there is no such segment."""
+        days: Days | None = getattr(self.split.used, segment, None)
+        if days is None:
+            raise DataError(f"segment {segment!r} is absent; give its days")
+        first, last = (np.datetime64(day, "D") for day in days)
+        return slice(int(np.searchsorted(self.days, first)), int(np.searchsorted(self.days, last, side="right")))
+
+
+def make_samples(snapshot: MarketSnapshot, split: Split, label: Label = "qlib", days: int = 1) -> Samples:
+    """Samples of all segments, with `days` rows of features up to the first training day where the snapshot has them. Sequences of
+    validation may look back into training; no label looks ahead into the next segment. Raises DataError if training or validation
+    has no sample.
+    """
+    used = split.used.items()
+    start, stop = snapshot.day_index(used[0][1].first), snapshot.day_index(used[-1][1].last) + 1
+    rows = range(max(0, start + 1 - days), stop)
+    cut = slice(rows.start, rows.stop)
+    features = np.ascontiguousarray(factor_panel(snapshot, rows).transpose(1, 2, 0))
+    samples = Samples(
+        split, label, rows.start, snapshot.days[cut], snapshot.codes, features, snapshot.member[cut],
+        label_rows(snapshot, rows, label),
+    )  # fmt: skip
+    usable = np.zeros((len(rows), 1), dtype=bool)
+    for name, _ in used:
+        usable[samples.rows(name)] = True
+    samples = replace(samples, labels=np.where(usable & samples.member, samples.labels, np.nan))
+    for name in ("train", "valid"):
+        if not np.isfinite(samples.labels[samples.rows(name)]).any():
+            raise DataError(f"{name} days {split.used}: snapshot {snapshot.meta.name} has no index member with a {label} label")
+    return samples
+
+
+def shuffled_labels(samples: Samples, seed: int) -> Samples:
+    """Control without a signal: labels of training and validation permuted among the names of each day, so that each day keeps its
+    distribution. Test labels stay, to judge by.
+    """
+    rng = np.random.default_rng(derive_seed("shuffled labels", seed))
+    labels = samples.labels.copy()
+    for name in ("train", "valid"):
+        for row in labels[samples.rows(name)]:
+            known = np.flatnonzero(np.isfinite(row))
+            row[known] = row[rng.permutation(known)]
+    return replace(samples, labels=labels)
+
+
+def normalised_labels(labels: FloatArray, norm: Norm) -> FloatArray:
+    """[T, N] labels normalised over the names of each day that have one: pyqlib's CSRankNorm ((percentile rank - 0.5) × 3.46, tied
+    ranks averaged), CSZScoreNorm (z-score, ddof 1; NaN on a day without spread), or none. Raises ConfigError on another name.
+    """
+    if norm == "none":
+        return labels
+    if norm == "CSRankNorm":
+        return np.stack([_rank_norm(row) for row in labels]) if len(labels) else labels
+    if norm == "CSZScoreNorm":
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            centred = labels - np.nanmean(labels, axis=1, keepdims=True)
+            return np.asarray(centred / np.nanstd(labels, axis=1, ddof=1, keepdims=True))
+    raise ConfigError(f"label normaliser {norm!r} is unknown; give CSRankNorm, CSZScoreNorm or none")
+
+
+def _rank_norm(labels: FloatArray) -> FloatArray:
+    known = np.isfinite(labels)
+    _, group, sizes = np.unique(labels[known], return_inverse=True, return_counts=True)
+    mean_rank = np.cumsum(sizes) - (sizes - 1) / 2.0
+    ranked = np.full(labels.shape, np.nan)
+    ranked[known] = (mean_rank[group] / known.sum() - 0.5) * 3.46
+    return ranked
+
+
+# ---- scaling
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """Robust z-scores of features, as pyqlib's RobustZScoreNorm and Fillna make them: less the median, divided by 1.4826 median
+    absolute deviations, clipped at ±3, NaN replaced by 0. A factor that training never saw is NaN here, and always 0.
+    """
+
+    center: FloatArray  #: [9]
+    scale: FloatArray  #: [9]
+
+    @classmethod
+    def fit(cls, samples: Samples) -> Scaler:
+        """Fit to index members of training days (with or without a label, as pyqlib does), and to nothing else."""
+        rows = samples.rows("train")
+        values = samples.features[rows][samples.member[rows]]
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            center = np.nanmedian(values, axis=0)
+            deviation = np.nanmedian(np.abs(values - center), axis=0)
+        return cls(center, (deviation + _EPSILON) * _MAD_TO_DEVIATION)
+
+    def apply(self, features: FloatArray) -> FloatArray:
+        """[..., 9] raw features, scaled; no NaN is left."""
+        scaled = np.clip((features - self.center) / self.scale, -CLIP, CLIP)
+        return np.nan_to_num(scaled, copy=False, nan=0.0)
+
+
+# ---- inputs of models
+
+
+def feature_names(layout: Layout, days: int) -> list[str]:
+    """Names of a model's columns: the nine factors; unrolled, `RV_60_D59` … `RV_60_D0` of each in turn, by days back."""
+    if layout != "unrolled":
+        return list(FACTOR_NAMES)
+    return [f"{name}_D{back}" for name in FACTOR_NAMES for back in reversed(range(days))]
+
+
+def sequences(scaled: FloatArray, layout: Layout, days: int) -> FloatArray:
+    """[T, n, 9, days] view: the `days` rows that end at each row of [T, n, 9] scaled features, oldest first. Days before the data
+    are 0, as pyqlib fills them: unrolled by Fillna, in windows by the first row (ffill+bfill), on which no factor is known yet.
+    """
+    padded = np.concatenate([np.zeros((days - 1, *scaled.shape[1:])), scaled])
+    # 540 columns a sample: half the memory, and models compute in float32 anyway.
+    return sliding_window_view(padded.astype(np.float32) if layout == "unrolled" else padded, days, axis=0)
+
+
+def arranged(sequence: FloatArray, layout: Layout) -> FloatArray:
+    """[n, 9, days] sequences as models take them: `flat` [n, 9] the last day, `window` [n, days, 9], `unrolled` [n, 9 × days]
+    feature-major and oldest first, as in Alpha360.
+    """
+    if layout == "flat":
+        return np.ascontiguousarray(sequence[..., -1])
+    if layout == "window":
+        return np.ascontiguousarray(sequence.swapaxes(1, 2))
+    return sequence.reshape(len(sequence), -1)
+
+
+def step_input(history: FloatArray, scaler: Scaler, layout: Layout) -> FloatArray:
+    """Input of a trained model at one step, in the shape of `arranged`, of [days, n, 9] raw factors up to the step's cursor
+    (`factor_history`), oldest first: equal to what a dataset of `layout` and `days` serves for that day.
+    """
+    return arranged(sequences(scaler.apply(history), layout, len(history))[-1], layout)

@@ -1,0 +1,226 @@
+"""Datasets of pyqlib: its own processors give the same frames, and a step of trading sees what a dataset serves for its day."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.attribution import factor_history
+from ktdeval.errors import DataError
+from ktdeval_qlib.samples import (
+    FIRST_ROW,
+    LABELS,
+    Layout,
+    Norm,
+    Samples,
+    Scaler,
+    feature_names,
+    make_samples,
+    make_split,
+    normalised_labels,
+    step_input,
+)
+from ktdfin_market import poisoned
+from qlib_market import SEGMENTS, baseline_market
+
+pytest.importorskip("qlib")
+
+from qlib.data.dataset import DatasetH, TSDatasetH
+from qlib.data.dataset.handler import DataHandlerLP
+from qlib.data.dataset.loader import StaticDataLoader
+from qlib.data.dataset.processor import CSRankNorm, CSZScoreNorm, Fillna, RobustZScoreNorm
+
+from ktdeval_qlib.dataset import make_dataset
+
+MARKET = baseline_market()
+SPLIT = make_split(MARKET, SEGMENTS)
+BOTH = ["feature", "label"]
+LEARN, INFER, RAW = DataHandlerLP.DK_L, DataHandlerLP.DK_I, DataHandlerLP.DK_R
+SEGMENT_NAMES = ("train", "valid", "test")
+
+
+def raw_frame(samples: Samples) -> pd.DataFrame:
+    """Frame as pyqlib's loader would give it: raw factors and labels of the members of each day."""
+    rows, assets = np.nonzero(samples.member)
+    index = pd.MultiIndex.from_arrays(
+        [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]], names=["datetime", "instrument"]
+    )
+    columns = [("feature", name) for name in feature_names("flat", 1)] + [("label", "LABEL0")]
+    values = np.column_stack([samples.features[rows, assets], samples.labels[rows, assets]])
+    return pd.DataFrame(values, index, pd.MultiIndex.from_tuples(columns))
+
+
+def qlibs_own(samples: Samples, norm: Norm) -> Any:
+    """Dataset as the published workflows configure it, on the raw frame."""
+    train = samples.split.used.train
+    scaling = {"fit_start_time": train.first, "fit_end_time": train.last, "fields_group": "feature", "clip_outlier": True}
+    learning: list[Any] = [{"class": "DropnaLabel"}]
+    if norm != "none":
+        learning.append({"class": norm, "kwargs": {"fields_group": "label"}})
+    handler = DataHandlerLP(
+        data_loader=StaticDataLoader(raw_frame(samples)),
+        infer_processors=[
+            {"class": "RobustZScoreNorm", "kwargs": scaling},
+            {"class": "Fillna", "kwargs": {"fields_group": "feature"}},
+        ],
+        learn_processors=learning,
+    )
+    return DatasetH(handler=handler, segments={name: tuple(days) for name, days in samples.split.used.items()})
+
+
+def served(dataset: Any, segment: str, key: str) -> tuple[pd.MultiIndex, np.ndarray]:
+    """Index and values of what models get of a segment, windows filled as they ask for it."""
+    data = dataset.prepare(segment, col_set=BOTH, data_key=key)
+    if isinstance(data, pd.DataFrame):
+        return data.index, data["feature"].to_numpy()
+    data.config(fillna_type="ffill+bfill")
+    return data.get_index(), data[list(range(len(data)))][..., :-1]
+
+
+def test_the_scaler_is_pyqlibs() -> None:
+    samples = make_samples(MARKET, SPLIT)
+    frame = raw_frame(samples)
+    train = samples.split.used.train
+    processor = RobustZScoreNorm(train.first, train.last, fields_group="feature")
+    processor.fit(frame)
+    scaler = Scaler.fit(samples)
+    np.testing.assert_allclose(scaler.center, processor.mean_train, rtol=1e-12)
+    np.testing.assert_allclose(scaler.scale, processor.std_train, rtol=1e-12)
+    expected = Fillna("feature")(processor(frame))["feature"].to_numpy()
+    np.testing.assert_allclose(scaler.apply(samples.features)[samples.member], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("norm", "processor"), [("CSRankNorm", CSRankNorm), ("CSZScoreNorm", CSZScoreNorm)])
+@pytest.mark.filterwarnings("ignore")
+def test_label_normalisers_are_pyqlibs(norm: Norm, processor: Any) -> None:
+    samples = make_samples(MARKET, SPLIT)
+    labels = np.round(samples.labels, 2)  # ties
+    labels[5] = np.where(np.isfinite(labels[5]), 0.25, np.nan)
+    frame = raw_frame(replace(samples, labels=labels)).dropna(subset=[("label", "LABEL0")])
+    known = np.isfinite(labels)
+    expected = processor(fields_group="label")(frame)["label"].to_numpy()[:, 0]
+    np.testing.assert_allclose(normalised_labels(labels, norm)[known], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm", ["CSRankNorm", "CSZScoreNorm", "none"])
+@pytest.mark.parametrize("label", LABELS)
+def test_flat_data_are_what_pyqlibs_own_workflow_makes_of_the_raw_frame(label: Any, norm: Norm) -> None:
+    samples = make_samples(MARKET, SPLIT, label)
+    ours, theirs = make_dataset(samples, Scaler.fit(samples), "flat", norm=norm), qlibs_own(samples, norm)
+    for segment in SEGMENT_NAMES:
+        for key in (LEARN, INFER):
+            one, other = (data.prepare(segment, col_set=BOTH, data_key=key) for data in (ours, theirs))
+            pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=1e-12, check_freq=False)
+        raw = ours.prepare(segment, col_set="label", data_key=RAW)["LABEL0"]
+        pd.testing.assert_series_equal(raw, theirs.prepare(segment, col_set="label", data_key=RAW)["LABEL0"])
+
+
+@pytest.mark.parametrize(("layout", "days"), [("flat", 1), ("window", 20), ("window", 60), ("unrolled", 60)])
+def test_a_step_sees_what_the_dataset_serves_for_its_day(layout: Layout, days: int) -> None:
+    """Training and trading see the same: learning and inference data of each segment, against the view at the day's close."""
+    samples = make_samples(MARKET, SPLIT, days=days)
+    scaler = Scaler.fit(samples)
+    dataset = make_dataset(samples, scaler, layout, days)
+    for segment in SEGMENT_NAMES:
+        for key in (LEARN, INFER):
+            index, values = served(dataset, segment, key)
+            dates = index.get_level_values("datetime")
+            for day in (dates.min(), dates[len(dates) // 2], dates.max()):
+                at = np.flatnonzero(dates == day)
+                assets = [MARKET.asset_index[code] for code in index.get_level_values("instrument")[at]]
+                view = MARKET.as_of(MARKET.day_index(str(day.date())))
+                history = factor_history(view, days)[:, assets]
+                np.testing.assert_array_equal(values[at], step_input(history, scaler, layout))
+
+
+@pytest.mark.parametrize(("layout", "days"), [("window", FIRST_ROW + 9), ("unrolled", FIRST_ROW + 9)])
+def test_days_before_the_data_are_filled_alike(layout: Layout, days: int) -> None:
+    samples = make_samples(MARKET, SPLIT, days=days)
+    assert samples.first == 0
+    scaler = Scaler.fit(samples)
+    index, values = served(make_dataset(samples, scaler, layout, days), "train", LEARN)
+    at = np.flatnonzero(index.get_level_values("datetime") == pd.Timestamp(SPLIT.used.train.first))
+    assets = [MARKET.asset_index[code] for code in index.get_level_values("instrument")[at]]
+    history = factor_history(MARKET.as_of(FIRST_ROW), days)[:, assets]
+    np.testing.assert_array_equal(values[at], step_input(history, scaler, layout))
+
+
+@pytest.mark.parametrize(("layout", "days"), [("flat", 1), ("window", 5), ("unrolled", 5)])
+def test_learning_data_are_samples_and_inference_data_members(layout: Layout, days: int) -> None:
+    samples = make_samples(MARKET, SPLIT, days=days)
+    dataset = make_dataset(samples, Scaler.fit(samples), layout, days)
+    for segment in SEGMENT_NAMES:
+        rows = samples.rows(segment)
+        wanted = {LEARN: np.isfinite(samples.labels[rows]), INFER: samples.member[rows]}
+        assert wanted[LEARN].sum() < wanted[INFER].sum()
+        for key, mask in wanted.items():
+            index, values = served(dataset, segment, key)
+            named = {(str(samples.days[rows][row]), samples.codes[asset]) for row, asset in zip(*np.nonzero(mask), strict=True)}
+            assert {(str(day.date()), code) for day, code in index} == named
+            assert len(values) == mask.sum()
+            assert np.isfinite(values).all()
+
+
+def test_a_windows_label_is_its_last_days() -> None:
+    samples = make_samples(MARKET, SPLIT, days=5)
+    sampler = make_dataset(samples, Scaler.fit(samples), "window", 5).prepare("train", col_set=BOTH, data_key=LEARN)
+    known = normalised_labels(samples.labels, "CSRankNorm")
+    for place, (day, code) in enumerate(sampler.get_index()):
+        row = int(np.searchsorted(samples.days, np.datetime64(day, "D")))
+        assert sampler[place][-1, -1] == known[row, samples.codes.index(code)]
+
+
+def test_unrolled_columns_are_reshaped_by_models_into_factors_by_days() -> None:
+    """SFM, KRNN, Sandwich, ADARNN and ADD reshape to [n, d_feat, days], oldest first."""
+    samples = make_samples(MARKET, SPLIT, days=6)
+    scaler = Scaler.fit(samples)
+    frame = make_dataset(samples, scaler, "unrolled", 6).prepare("test", col_set="feature", data_key=INFER)
+    assert list(frame.columns) == feature_names("unrolled", 6)
+    assert frame.to_numpy().dtype == np.float32
+    scaled = scaler.apply(samples.features).astype(np.float32)
+    row = samples.rows("test").start
+    columns = np.flatnonzero(samples.member[row])
+    reshaped = frame.to_numpy()[: len(columns)].reshape(len(columns), 9, -1)
+    np.testing.assert_array_equal(reshaped, scaled[row - 5 : row + 1, columns].transpose(1, 2, 0))
+
+
+def test_kinds_segments_and_the_names_of_tabnet() -> None:
+    samples = make_samples(MARKET, SPLIT, days=5)
+    scaler = Scaler.fit(samples)
+    assert type(make_dataset(samples, scaler, "unrolled", 5)) is DatasetH
+    assert type(make_dataset(samples, scaler, "window", 5)) is TSDatasetH
+    flat = make_dataset(samples, scaler, "flat")
+    assert flat.segments["train"] == tuple(SPLIT.used.train) == flat.segments["pretrain"]
+    assert flat.segments["valid"] == tuple(SPLIT.used.valid) == flat.segments["pretrain_validation"]
+
+
+def test_a_dataset_without_test_days_serves_none() -> None:
+    split = make_split(MARKET, replace(SEGMENTS, test=None))
+    samples = make_samples(MARKET, split)
+    train, valid, test = make_dataset(samples, Scaler.fit(samples), "flat").prepare(
+        list(SEGMENT_NAMES), col_set=BOTH, data_key=LEARN
+    )
+    assert len(train) > len(valid) > len(test) == 0
+    assert str(valid.index.get_level_values(0).max().date()) == split.used.valid.last
+
+
+def test_samples_too_short_for_the_sequences_are_refused() -> None:
+    samples = make_samples(MARKET, SPLIT, days=5)
+    with pytest.raises(DataError, match="samples begin 4 days before training, sequences are 20 days long; make them with days=20"):
+        make_dataset(samples, Scaler.fit(samples), "window", 20)
+
+
+@pytest.mark.parametrize(("layout", "days"), [("flat", 1), ("window", 20), ("unrolled", 20)])
+def test_what_a_dataset_serves_for_learning_does_not_change_with_later_prices(layout: Layout, days: int) -> None:
+    rows = {"train": MARKET.day_index(SEGMENTS.valid.first), "valid": MARKET.day_index("2024-03-11")}
+    for segment, row in rows.items():
+        values = []
+        for market in (MARKET, poisoned(MARKET, row - 1)):
+            samples = make_samples(market, make_split(market, SEGMENTS), days=days)
+            data = make_dataset(samples, Scaler.fit(samples), layout, days).prepare(segment, col_set=BOTH, data_key=LEARN)
+            values.append(data.to_numpy() if isinstance(data, pd.DataFrame) else data[list(range(len(data)))])
+        np.testing.assert_array_equal(*values)

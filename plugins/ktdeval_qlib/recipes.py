@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import logging
 import tempfile
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 import numpy as np
 
-from ktdeval.errors import ConfigError, UsageError
+from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
 
@@ -33,6 +36,7 @@ UNROLLED_DAYS = 60
 SHAPES = MappingProxyType({"flat": (FACTORS,), "window": (WINDOW_DAYS, FACTORS), "unrolled": (FACTORS * UNROLLED_DAYS,)})
 """Shape of one sample in each layout."""
 
+_HOLDING = threading.RLock()
 _FILE = Path(__file__).with_name("models.yaml")
 
 
@@ -58,12 +62,12 @@ class Recipe(Value):
     changed: dict[str, Change] = msgspec.field(default_factory=dict)
     fit: dict[str, Any] = msgspec.field(default_factory=dict)
     rounds: tuple[str, ...] = ()
+    scored_every: str | None = None
     patience: str | None = None
     batch: str | None = None
     seed: str | None = None
     threads: str | None = None
     device: str | None = None
-    network: str | None = None
     repair: str | None = None
 
     def __post_init__(self) -> None:
@@ -135,20 +139,27 @@ class Estimator:
 
     def build(self) -> Any:
         """Return pyqlib's object with its first weights; those of a seed are always the same."""
-        with _held(self.seed, self.threads):
+        with held(self.seed, self.threads):
             return self._class(**self._parameters)
 
     def fit(self, dataset: Any, progress: Progress | None = None) -> None:
         """Train on the segments `train` and `valid` of a dataset in the recipe's layout. Leaves nothing in the working folder
-        or with mlflow, and the process's random generators and thread counts as they were.
+        or with mlflow, and the process's random generators and thread counts as they were; one training at a time in a process.
+        Raises DataError: no round has a finite validation score.
         """
         self.model, self.scores = None, {}
-        scores = _Watched(lambda done: progress(done, self.most_rounds) if progress else None)
-        with _held(self.seed, self.threads), tempfile.TemporaryDirectory(prefix="ktdeval-qlib-") as folder:
+        most, step = self.most_rounds, self._parameters.get(self.recipe.scored_every or "", 1)
+        scores = _Watched(lambda scored: progress(min(scored * step, most), most) if progress else None)
+        with held(self.seed, self.threads), tempfile.TemporaryDirectory(prefix="ktdeval-qlib-") as folder:
             model = self._class(**self._parameters)
             offered = {"evals_result": scores, "save_path": str(Path(folder, "best"))}
             taken = inspect.signature(model.fit).parameters
-            model.fit(dataset, **self._fit, **{name: value for name, value in offered.items() if name in taken})
+            try:
+                model.fit(dataset, **self._fit, **{name: value for name, value in offered.items() if name in taken})
+            except UnboundLocalError as error:  # pyqlib never met a score above minus infinity
+                raise DataError(
+                    f"qlib/{self.recipe.name}: no round had a finite validation score; check the features and labels"
+                ) from error
             self.model = model
         for segment, series in scores.items():
             values = next(iter(series.values()), []) if isinstance(series, dict) else series
@@ -158,7 +169,7 @@ class Estimator:
         """Return pyqlib's own predictions of a segment, indexed by (datetime, instrument). Raises UsageError before `fit`."""
         if self.model is None:
             raise UsageError(f"qlib/{self.recipe.name} is not trained; call fit before predict")
-        with _held(self.seed, self.threads):
+        with held(self.seed, self.threads):
             predictions: pd.Series[float] = self.model.predict(dataset, segment)
         return predictions.sort_index()
 
@@ -222,18 +233,30 @@ def _class_of(recipe: Recipe, device: Device) -> Any:
     return class_
 
 
+def quiet_lightgbm() -> Any:
+    """Return LightGBM, whose lines go to logging: it prints them to standard output otherwise."""
+    import lightgbm  # noqa: PLC0415
+
+    lightgbm.register_logger(logging.getLogger("ktdeval.lightgbm"))
+    return lightgbm
+
+
 @contextmanager
-def _held(seed: int, threads: int) -> Iterator[None]:
-    """Seed numpy's and torch's global generators and pin torch's threads, and put all of it back afterwards."""
+def held(seed: int, threads: int) -> Iterator[None]:
+    """Seed numpy's and torch's global generators, pin torch's threads and silence the libraries' warnings, and put all of it back
+    afterwards. Only one block at a time runs in a process.
+    """
     import torch  # noqa: PLC0415
 
-    numpy_state, torch_state, torch_threads = np.random.get_state(), torch.get_rng_state(), torch.get_num_threads()  # noqa: NPY002
-    try:
-        np.random.seed(seed)  # noqa: NPY002 - pyqlib draws from the global generator
-        torch.manual_seed(seed)
-        torch.set_num_threads(threads)
-        yield
-    finally:
-        np.random.set_state(numpy_state)  # noqa: NPY002
-        torch.set_rng_state(torch_state)
-        torch.set_num_threads(torch_threads)
+    with _HOLDING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        numpy_state, torch_state, torch_threads = np.random.get_state(), torch.get_rng_state(), torch.get_num_threads()  # noqa: NPY002
+        try:
+            np.random.seed(seed)  # noqa: NPY002 - pyqlib draws from the global generator
+            torch.manual_seed(seed)
+            torch.set_num_threads(threads)
+            yield
+        finally:
+            np.random.set_state(numpy_state)  # noqa: NPY002
+            torch.set_rng_state(torch_state)
+            torch.set_num_threads(torch_threads)

@@ -1,7 +1,8 @@
-"""Small pyqlib datasets with a planted linear factor: nine columns, label = 0.05 × first column + noise, in the three layouts."""
+"""Small pyqlib datasets with a planted factor: label = 0.05 × first of nine columns + noise, in the three layouts."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ FACTORS = (
     "earnings_yield",
     "growth",
 )
+ROUNDS = {"mlp": 40, "lightgbm": 20, "xgboost": 20, "catboost": 20, "doubleensemble": 5}
+"""Rounds of a quick training; one epoch of the others."""
 SEGMENTS = {"train": (0.0, 0.6), "valid": (0.6, 0.8), "test": (0.8, 1.0)}
 
 
@@ -57,3 +60,29 @@ def dataset(layout: str, names: int = 40, days: int = 150, seed: int = 0, shuffl
     if layout == "window":
         return TSDatasetH(handler=handler, segments=segments, step_len=20)
     return DatasetH(handler=handler, segments=segments)
+
+
+def small(layout: str) -> Any:
+    """Return the dataset of `trained`: a few hundred rows."""
+    return dataset(layout, names=10 if layout == "unrolled" else 12, days=110)
+
+
+@functools.cache
+def trained(name: str, seed: int = 3) -> Any:
+    """Return an estimator after a quick training on `small`."""
+    from ktdeval_qlib.recipes import make_estimator, recipes
+
+    estimator = make_estimator(recipes()[name], seed, rounds=ROUNDS.get(name, 1))
+    estimator.fit(small(estimator.recipe.layout))
+    return estimator
+
+
+def samples(layout: str, segment: str = "test") -> tuple[np.ndarray, pd.MultiIndex]:
+    """Return the samples of `small`, [N, 9], [N, 20, 9] or [N, 540], and the index (datetime, instrument) of each."""
+    data = small(layout)
+    if layout == "window":
+        sampler = data.prepare(segment, col_set=["feature", "label"])
+        sampler.config(fillna_type="ffill+bfill")
+        return np.stack([sampler[row][:, :-1] for row in range(len(sampler))]), sampler.get_index()
+    table = data.prepare(segment, col_set="feature")
+    return table.to_numpy(), table.index

@@ -1,0 +1,456 @@
+"""Repairs of pyqlib 0.9.7's models, each a subclass with its reason; importing this needs the extra `qlib`.
+
+All of them leave the architecture, the loss and the hyperparameters alone. Shared by the torch models:
+
+* every validation row counts. pyqlib drops the last incomplete batch; with fewer rows than one batch nothing is left, the score
+  is NaN, no weights are ever kept, and `fit` ends in an UnboundLocalError. Scores here are means over all rows;
+* fewer training rows than one batch are one batch. pyqlib drops them and learns nothing, without a word;
+* a batch of one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the other batches;
+* the classes on windows predict the segment that they are asked for, not always `test`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from qlib.contrib.model import catboost_model, double_ensemble, gbdt, pytorch_adarnn, pytorch_add, pytorch_nn, pytorch_tabnet
+from qlib.contrib.model.pytorch_alstm_ts import ALSTM as _ALSTM
+from qlib.contrib.model.pytorch_gru_ts import GRU as _GRU
+from qlib.contrib.model.pytorch_krnn import KRNN as _KRNN
+from qlib.contrib.model.pytorch_localformer_ts import LocalformerModel
+from qlib.contrib.model.pytorch_lstm_ts import LSTM as _LSTM
+from qlib.contrib.model.pytorch_sandwich import Sandwich as _Sandwich
+from qlib.contrib.model.pytorch_sfm import SFM as _SFM
+from qlib.contrib.model.pytorch_tcn_ts import TCN as _TCN
+from qlib.contrib.model.pytorch_transformer_ts import TransformerModel
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+from ktdeval_qlib.recipes import quiet_lightgbm
+
+quiet_lightgbm()
+
+_SWAPPING = threading.RLock()
+
+
+@contextmanager
+def _swapped(module: ModuleType, name: str, value: Any) -> Iterator[None]:
+    """Give a module another global while one of its functions runs."""
+    with _SWAPPING:
+        before = getattr(module, name)
+        setattr(module, name, value)
+        try:
+            yield
+        finally:
+            setattr(module, name, before)
+
+
+class _Unrecorded:
+    """Recorder that keeps nothing. pyqlib's own needs `qlib.init`, and writes an mlflow store into the working folder (which
+    mlflow 3 refuses).
+    """
+
+    def log_metrics(self, **metrics: float) -> None:
+        """Record nothing."""
+
+
+class _Renamed:
+    """Dataset whose segments have other names."""
+
+    def __init__(self, dataset: Any, names: Mapping[str, str]) -> None:
+        self._dataset = dataset
+        self._names = names
+
+    def prepare(self, segments: Any, **arguments: Any) -> Any:
+        """Return the data of a segment, or of a list of them."""
+        if isinstance(segments, list):
+            return self._dataset.prepare([self._names.get(each, each) for each in segments], **arguments)
+        return self._dataset.prepare(self._names.get(segments, segments), **arguments)
+
+
+def _pieces(rows: int, most: int) -> list[tuple[int, int]]:
+    """Return (first, past the last) row of the fewest pieces of at most `most` rows, all of nearly one size."""
+    bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int)
+    return [(int(first), int(last)) for first, last in pairwise(bounds)]
+
+
+def _mean_over_rows(rows: int, most: int, measure: Callable[[int, int], tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean loss and score over all rows, measured a piece at a time."""
+    pieces = _pieces(rows, most)
+    with torch.no_grad():
+        measured = [measure(first, last) for first, last in pieces]
+    weights = [last - first for first, last in pieces]
+    loss, score = np.average(np.array(measured, dtype=float), axis=0, weights=weights)
+    return float(loss), float(score)
+
+
+def _one_per_row(_module: Any, _inputs: Any, output: Any) -> Any:
+    return output.reshape(-1) if isinstance(output, torch.Tensor) else output
+
+
+class _Network:
+    """Torch model of pyqlib whose network is the attribute `network`."""
+
+    network: ClassVar[str]
+    batch_size: int
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.module.register_forward_hook(_one_per_row)
+
+    @property
+    def module(self) -> Any:
+        """Return the torch network."""
+        return getattr(self, self.network)
+
+    def scores(self, features: Any) -> Any:
+        """Return scores [N] of a tensor of samples, [N, …] in the layout of the recipe."""
+        return self.module(features)
+
+    @contextmanager
+    def _batches_of(self, rows: int) -> Iterator[None]:
+        """Let one batch hold at most `rows` samples."""
+        before = self.batch_size
+        self.batch_size = min(before, rows)
+        try:
+            yield
+        finally:
+            self.batch_size = before
+
+
+class _OnFrames(_Network):
+    """Model that reads its samples from tables [N, columns]."""
+
+    def train_epoch(self, x_train: Any, y_train: Any) -> None:
+        """Train one epoch."""
+        with self._batches_of(len(x_train)):
+            super().train_epoch(x_train, y_train)  # type: ignore[misc]
+
+    def test_epoch(self, data_x: Any, data_y: Any) -> tuple[float, float]:
+        """Return the mean loss and score over all rows."""
+        measure = super().test_epoch  # type: ignore[misc]
+
+        def measured(first: int, last: int) -> tuple[float, float]:
+            with self._batches_of(last - first):
+                loss, score = measure(data_x.iloc[first:last], data_y.iloc[first:last])
+            return loss, score
+
+        return _mean_over_rows(len(data_x), self.batch_size, measured)
+
+
+class _OnWindows(_Network):
+    """Model that reads its samples from a loader of windows [N, 20, columns and label]."""
+
+    def train_epoch(self, data_loader: Any) -> None:
+        """Train one epoch."""
+        if not len(data_loader):
+            data_loader = DataLoader(data_loader.dataset, batch_size=len(data_loader.dataset), shuffle=True)
+        super().train_epoch(data_loader)  # type: ignore[misc]
+
+    def test_epoch(self, data_loader: Any) -> tuple[float, float]:
+        """Return the mean loss and score over all rows."""
+        measure, samples = super().test_epoch, data_loader.dataset  # type: ignore[misc]
+
+        def measured(first: int, last: int) -> tuple[float, float]:
+            loss, score = measure(DataLoader(Subset(samples, range(first, last)), batch_size=last - first))
+            return loss, score
+
+        return _mean_over_rows(len(samples), self.batch_size, measured)
+
+    def predict(self, dataset: Any, segment: str = "test") -> Any:
+        """Return predictions of any segment."""
+        return super().predict(_Renamed(dataset, {"test": segment}))  # type: ignore[misc]
+
+
+class LightGBM(gbdt.LGBModel):
+    """LightGBM that records nothing with mlflow."""
+
+    def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
+        """Train; arguments as of pyqlib."""
+        with _swapped(gbdt, "R", _Unrecorded()):
+            super().fit(dataset, evals_result=evals_result, **arguments)
+
+
+class CatBoost(catboost_model.CatBoostModel):
+    """CatBoost on the device that it is given. The published bootstrap `Poisson` exists on GPUs alone: on a CPU it is `Bernoulli`,
+    with the same `subsample`. pyqlib moves to a GPU whenever the machine has one, and does not hand the scores out.
+    """
+
+    def __init__(self, device: str = "cpu", **parameters: Any) -> None:
+        if device == "cpu" and parameters.get("bootstrap_type") == "Poisson":
+            parameters["bootstrap_type"] = "Bernoulli"
+        super().__init__(**parameters)
+        self._devices: Callable[[], int] = catboost_model.get_gpu_device_count if device == "cuda" else (lambda: 0)
+
+    def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
+        """Train; arguments as of pyqlib."""
+        with _swapped(catboost_model, "get_gpu_device_count", self._devices):
+            super().fit(dataset, **arguments)
+        for segment, scores in zip(("train", "valid"), self.model.get_evals_result().values(), strict=True):
+            evals_result[segment] = next(iter(scores.values()))
+
+
+class DoubleEnsemble(double_ensemble.DEnsembleModel):
+    """DoubleEnsemble whose columns lie in the order of the dataset. pyqlib takes the selected ones from a set of texts, in an order
+    that differs between processes, and with it the trees.
+    """
+
+    def feature_selection(self, df_train: Any, loss_values: Any) -> Any:
+        """Return the selected columns in the order of the dataset."""
+        selected = set(super().feature_selection(df_train, loss_values))
+        return pd.Index([column for column in df_train["feature"].columns if column in selected])
+
+
+class MLP(_Network, pytorch_nn.DNNModelPytorch):
+    """MLP without pyqlib's three stops: torch's version compared as text ("2.10" < "2.6.0"), which passes an argument that torch
+    has removed; a debugger where no day has fifty names; an mlflow recorder. The metric is logged alone, never used to select.
+    """
+
+    network = "dnn_model"
+
+    def __init__(self, **parameters: Any) -> None:
+        def scheduler(optimizer: Any) -> Any:
+            return torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=10, threshold=0.0001, min_lr=0.00001)
+
+        super().__init__(**parameters, scheduler=scheduler)
+
+    def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
+        """Train; arguments as of pyqlib."""
+        with _swapped(pytorch_nn, "R", _Unrecorded()):
+            super().fit(dataset, evals_result, verbose=False, save_path=save_path)
+
+    def get_metric(self, pred: Any, target: Any, index: Any) -> Any:
+        """Return the mean daily IC; NaN where no day has one."""
+        table = pd.DataFrame({"pred": pred.cpu().numpy(), "target": target.cpu().numpy()}, index=index)
+        daily = [day["pred"].corr(day["target"]) for _, day in table.groupby(level=0)]
+        return torch.tensor(pd.Series(daily, dtype=float).mean())
+
+
+class LSTM(_OnWindows, _LSTM):
+    """LSTM; see the repairs of all torch models."""
+
+    network = "LSTM_model"
+
+
+class GRU(_OnWindows, _GRU):
+    """GRU; see the repairs of all torch models."""
+
+    network = "GRU_model"
+
+
+class ALSTM(_OnWindows, _ALSTM):
+    """ALSTM; see the repairs of all torch models."""
+
+    network = "ALSTM_model"
+
+
+class TCN(_OnWindows, _TCN):
+    """TCN that predicts from the axes that it was trained on. pyqlib turns a window to [factors, days] in training and not in
+    prediction, which fails, or reads days as factors where there are as many of both.
+    """
+
+    network = "TCN_model"
+
+    def scores(self, features: Any) -> Any:
+        """Return scores [N] of windows [N, days, factors]."""
+        return self.module(features.transpose(1, 2))
+
+    def predict(self, dataset: Any, segment: str = "test") -> Any:
+        """Return predictions of any segment."""
+        turning = self.module.register_forward_pre_hook(lambda _module, inputs: (inputs[0].transpose(1, 2),))
+        try:
+            return super().predict(dataset, segment)
+        finally:
+            turning.remove()
+
+
+class Transformer(_OnWindows, TransformerModel):
+    """Transformer; see the repairs of all torch models, without which 8,192 validation rows are the least."""
+
+    network = "model"
+
+
+class Localformer(_OnWindows, LocalformerModel):
+    """Localformer; see the repairs of all torch models, without which 8,192 validation rows are the least."""
+
+    network = "model"
+
+
+class TabNet(_OnFrames, pytorch_tabnet.TabnetModel):
+    """TabNet that pretrains on the days of training and validation, as the published configuration does under two more names of
+    segments, keeps the pretrained weights in the temporary folder of the run, and trains its last layer: pyqlib adds that layer
+    after the optimizer has taken its list of weights, so it stays as it was drawn.
+    """
+
+    network = "tabnet_model"
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters, pretrain_file=os.devnull)
+
+    def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
+        """Train; the weights in between lie beside `save_path`."""
+        self.pretrain_file = f"{save_path}.pretrained"
+        super().fit(_Renamed(dataset, {"pretrain": "train", "pretrain_validation": "valid"}), evals_result, save_path)
+
+    def add_output(self) -> None:
+        """Add the last layer, as `fit` does, to a model whose trained weights are to be read."""
+        self.tabnet_model: Any = pytorch_tabnet.FinetuneModel(self.out_dim, self.final_out_dim, self.module).to(self.device)
+
+    def scores(self, features: Any) -> Any:
+        """Return scores [N] of samples [N, 9]."""
+        return self.module(features, torch.ones_like(features)).reshape(-1)
+
+    def train_epoch(self, x_train: Any, y_train: Any) -> None:
+        """Train one epoch, the last layer with the others."""
+        known = {id(weights) for group in self.train_optimizer.param_groups for weights in group["params"]}
+        added = [weights for weights in self.module.parameters() if id(weights) not in known]
+        if added:
+            self.train_optimizer.add_param_group({"params": added})
+            self.module.register_forward_hook(_one_per_row)
+        super().train_epoch(x_train, y_train)
+
+    def pretrain_epoch(self, x_train: Any) -> None:
+        """Pretrain one epoch."""
+        with self._batches_of(len(x_train)):
+            super().pretrain_epoch(x_train)
+
+    def pretrain_test_epoch(self, x_train: Any) -> float:
+        """Return the mean loss of reconstruction over batches that hold all rows."""
+        measure = super().pretrain_test_epoch
+
+        def measured(first: int, last: int) -> tuple[float, float]:
+            with self._batches_of(last - first):
+                loss = measure(x_train.iloc[first:last])
+            return loss, loss
+
+        return _mean_over_rows(len(x_train), self.batch_size, measured)[0]
+
+
+class SFM(_OnFrames, _SFM):
+    """SFM on nine factors of sixty days; on nine columns pyqlib's class learns sequences of one day, without a word."""
+
+    network = "sfm_model"
+
+
+class _DayByDay(_OnFrames):
+    """Model whose network reads columns day by day. They lie factor by factor, in Alpha360 too: pyqlib mixes both."""
+
+    fea_dim: int
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.module.register_forward_pre_hook(lambda _module, inputs: (self._by_day(inputs[0]),))
+
+    def _by_day(self, features: Any) -> Any:
+        return features.reshape(len(features), self.fea_dim, -1).transpose(1, 2).reshape(len(features), -1)
+
+
+class KRNN(_DayByDay, _KRNN):
+    """KRNN on sequences of sixty days of nine factors, in order."""
+
+    network = "krnn_model"
+
+
+class Sandwich(_DayByDay, _Sandwich):
+    """Sandwich on sequences of sixty days of nine factors, in order."""
+
+    network = "sandwich_model"
+
+
+class ADD(_Network, pytorch_add.ADD):
+    """ADD on nine factors of sixty days (sequences of one day fail), with the scores of each epoch recorded, and a day without an
+    IC counted as 0: one such day makes pyqlib's mean over days NaN, and no weights are kept.
+    """
+
+    network = "ADD_model"
+
+    def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
+        """Train; scores of each epoch go to `evals_result`."""
+        self._recorded = evals_result
+        super().fit(dataset, evals_result, save_path)
+
+    def scores(self, features: Any) -> Any:
+        """Return scores [N] of samples [N, 540]."""
+        return self.module(features)["excess"]
+
+    def log_metrics(self, mode: str, metrics: dict[str, float]) -> None:
+        """Record the score of one segment."""
+        self._recorded[mode].append(metrics[self.metric])
+
+    def train_epoch(self, x_train_values: Any, y_train_values: Any, m_train_values: Any) -> None:
+        """Train one epoch."""
+        with self._batches_of(len(x_train_values)):
+            super().train_epoch(x_train_values, y_train_values, m_train_values)
+
+    def test_epoch(self, data_x: Any, data_y: Any, data_m: Any) -> Any:
+        """Return the metrics, means over days."""
+        with torch.no_grad():
+            return super().test_epoch(data_x, data_y, data_m)
+
+    def cal_ic_metrics(self, pred: Any, label: Any) -> dict[str, float]:
+        """Return the metrics of one day."""
+        metrics: dict[str, float] = super().cal_ic_metrics(pred, label)
+        return {name: 0.0 if np.isnan(value) else value for name, value in metrics.items()}
+
+
+class ADARNN(_Network, pytorch_adarnn.ADARNN):
+    """ADARNN on nine factors of sixty days. pyqlib reshapes training samples, and these alone, to 6 × 60; sets CUDA_VISIBLE_DEVICES
+    of the process; and keeps the weights of the epoch with the highest mean of score − label, which it calls `mse` and `loss`:
+    here it is the negative mean square that the names say.
+    """
+
+    network = "model"
+
+    def __init__(self, **parameters: Any) -> None:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        super().__init__(**parameters)
+        if visible is None:
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = visible
+        self.model.device = self.device  # its own default is the first GPU that there is
+        predict = self.model.predict
+        self.model.predict = lambda features: predict(features).reshape(-1)
+
+    def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
+        """Train; arguments as of pyqlib."""
+        with _swapped(pytorch_adarnn, "data_loader", self._samples):
+            super().fit(dataset, evals_result, save_path)
+
+    def scores(self, features: Any) -> Any:
+        """Return scores [N] of samples [N, 540]."""
+        return self.model.predict(self._sequences(features))
+
+    def _sequences(self, features: Any) -> Any:
+        """Return samples [N, 540] as sequences [N, 60, 9]."""
+        return features.reshape(len(features), self.d_feat, -1).transpose(1, 2)
+
+    def _samples(self, table: Any) -> TensorDataset:
+        features = torch.tensor(table["feature"].to_numpy(), dtype=torch.float32)
+        return TensorDataset(self._sequences(features), torch.tensor(table["label"].to_numpy().reshape(-1), dtype=torch.float32))
+
+    def train_AdaRNN(self, train_loader_list: Any, epoch: int, dist_old: Any = None, weight_mat: Any = None) -> Any:
+        """Train one epoch. Where a period has fewer rows than one batch, batches are as large as the smallest period: pyqlib skips
+        pairs of unequal batches, here all of them.
+        """
+        fewest = min(len(loader.dataset) for loader in train_loader_list)
+        if fewest < self.batch_size:
+            train_loader_list = [
+                DataLoader(loader.dataset, batch_size=fewest, shuffle=True, drop_last=True) for loader in train_loader_list
+            ]
+        return super().train_AdaRNN(train_loader_list, epoch, dist_old, weight_mat)
+
+    @staticmethod
+    def calc_all_metrics(pred: Any) -> dict[str, float]:
+        """Return the metrics of a table of `score` and `label`; `mse` and `loss` are negative mean squares."""
+        metrics: dict[str, float] = pytorch_adarnn.ADARNN.calc_all_metrics(pred)
+        square = -float(((pred["label"] - pred["score"]) ** 2).mean())
+        return {**metrics, "mse": square, "loss": square}

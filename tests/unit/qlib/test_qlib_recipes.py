@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.jsonio import sha256_hex
 from ktdeval.typed import from_plain
 from ktdeval_qlib.recipes import Recipe, make_estimator, recipes
+from ktdeval_qlib.stored import load
 
 # name: (layout, most rounds, patience, batch, learning rate), read by hand from the official configurations and class defaults
 PUBLISHED = {
@@ -111,3 +115,12 @@ def test_reading_recipes_imports_neither_torch_nor_pyqlib():
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
+
+
+def test_a_stored_linear_model_scores_with_numpy_alone(tmp_path):
+    """score = coefficients · factors + intercept: 2 × 3 − 1 × 4 + 0.5 = 2.5."""
+    content = json.dumps({"coefficients": [2.0, -1.0, *[0.0] * 7], "intercept": 0.5})
+    (tmp_path / "linear.json").write_text(content)
+    (tmp_path / "stored.json").write_text(json.dumps({"model": "linear", "files": {"linear.json": sha256_hex(content)}}))
+    scores = load(recipes()["linear"], tmp_path).predict(np.array([[3.0, 4.0, *[1.0] * 7], [0.0] * 9]))
+    assert scores.tolist() == [2.5, 0.5]

@@ -1,0 +1,248 @@
+"""Trained baselines in files of safe formats: JSON, the libraries' own text and JSON, cbm, and safetensors; nothing is unpickled.
+
+    linear                         linear.json          coefficients and intercept
+    lightgbm, xgboost, catboost    model.txt, .json, .cbm
+    doubleensemble                 ensemble.json        weights and columns of the sub-models model-0.txt, model-1.txt, …
+    the others                     weights.safetensors  state of the torch network, rebuilt from the recipe
+
+stored.json names the model and the SHA-256 of each file. It is checked before a library sees a byte: damaged texts end the process
+inside LightGBM and XGBoost.
+Importing this, and applying Linear, needs numpy alone.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.jsonio import read_plain, sha256_hex, write_atomic
+from ktdeval.market.snapshot import FloatArray
+from ktdeval.typed import Value, decode_json, encode_canonical
+from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, make_estimator, quiet_lightgbm
+
+_STORED, _LINEAR, _ENSEMBLE, _WEIGHTS, _PART = "stored.json", "linear.json", "ensemble.json", "weights.safetensors", "model-{}.txt"
+_TREES = {"lightgbm": "model.txt", "xgboost": "model.json", "catboost": "model.cbm"}
+_ROWS = 4096
+"""Samples that a network scores at a time."""
+
+
+class Stored(Value):
+    """Content of stored.json."""
+
+    model: str
+    files: dict[str, str]
+
+
+class LinearModel(Value):
+    """Coefficients of the nine factors, and the intercept."""
+
+    coefficients: list[float]
+    intercept: float
+
+
+class Member(Value):
+    """Sub-model of a DoubleEnsemble: its weight, and the columns that it reads, in its order."""
+
+    weight: float
+    columns: list[int]
+
+
+class Ensemble(Value):
+    """DoubleEnsemble: its sub-models, the first in model-0.txt."""
+
+    members: list[Member]
+
+
+class Predictor:
+    """Trained baseline read from files."""
+
+    def __init__(self, recipe: Recipe, scores: Callable[[FloatArray], Any]) -> None:
+        self.recipe = recipe
+        self._scores = scores
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        """Return scores [N] of samples, [N, 9], [N, 20, 9] or [N, 540] by the recipe's layout; higher is better. Raises DataError:
+        the samples have another shape.
+        """
+        if features.ndim != len(self.recipe.shape) + 1 or features.shape[1:] != self.recipe.shape:
+            shape = ", ".join(str(size) for size in self.recipe.shape)
+            raise DataError(f"qlib/{self.recipe.name} scores samples of shape [N, {shape}], given {list(features.shape)}")
+        if not len(features):
+            return np.empty(0)
+        return np.asarray(self._scores(np.ascontiguousarray(features, dtype=float)), dtype=float)
+
+
+def save(estimator: Estimator, recipe: Recipe, folder: Path) -> tuple[Path, ...]:
+    """Write a trained estimator into an existing folder and return the files. Raises UsageError before `fit`."""
+    if estimator.model is None:
+        raise UsageError(f"qlib/{recipe.name} is not trained; call fit before saving")
+    contents = _contents(estimator.model, recipe)
+    index = Stored(model=recipe.name, files={name: sha256_hex(content) for name, content in contents.items()})
+    for name, content in {**contents, _STORED: encode_canonical(index).encode()}.items():
+        write_atomic(folder / name, content)
+    return tuple(folder / name for name in (*contents, _STORED))
+
+
+def _contents(model: Any, recipe: Recipe) -> dict[str, bytes]:
+    """Return the content of each file of a trained pyqlib object."""
+    if recipe.name == "linear":
+        linear = LinearModel(coefficients=[float(value) for value in model.coef_], intercept=float(model.intercept_))
+        return {_LINEAR: encode_canonical(linear).encode()}
+    if recipe.name == "lightgbm":
+        return {_TREES["lightgbm"]: model.model.model_to_string().encode()}
+    if recipe.name == "xgboost":
+        return {_TREES["xgboost"]: bytes(model.model.save_raw("json"))}
+    if recipe.name == "catboost":
+        with tempfile.TemporaryDirectory(prefix="ktdeval-qlib-") as folder:
+            path = Path(folder, _TREES["catboost"])
+            model.model.save_model(str(path))
+            return {path.name: path.read_bytes()}
+    if recipe.name == "doubleensemble":
+        place = {column: number for number, column in enumerate(model.sub_features[0])}  # the first sub-model reads all of them
+        members = [
+            Member(weight=float(weight), columns=[place[column] for column in columns])
+            for weight, columns in zip(model.sub_weights, model.sub_features, strict=True)
+        ]
+        parts = {_PART.format(number): part.model_to_string().encode() for number, part in enumerate(model.ensemble)}
+        return {_ENSEMBLE: encode_canonical(Ensemble(members=members)).encode(), **parts}
+    from safetensors.torch import save as encode  # noqa: PLC0415
+
+    return {_WEIGHTS: encode({name: weights.cpu().clone().contiguous() for name, weights in model.module.state_dict().items()})}
+
+
+def load(recipe: Recipe, folder: Path, threads: int = 1) -> Predictor:
+    """Read what `save` wrote. Raises StoreError, which names the file: it is missing, damaged or of another model; UsageError: a
+    package of the extra `qlib` is missing.
+    """
+    index = decode_json(_read(folder / _STORED), Stored, str(folder / _STORED))
+    if index.model != recipe.name:
+        raise StoreError(f"{folder / _STORED}: holds qlib/{index.model}, not qlib/{recipe.name}")
+    files = _Files(folder, index)
+    try:
+        return Predictor(recipe, _LOADERS.get(recipe.name, _network)(recipe, files, threads))
+    except ImportError as error:
+        raise UsageError(f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install 'ktdeval[qlib]'") from error
+
+
+class _Files:
+    """Files of a stored model, read once and checked."""
+
+    def __init__(self, folder: Path, index: Stored) -> None:
+        self.folder = folder
+        self._index = index
+
+    def __getitem__(self, name: str) -> bytes:
+        path = self.folder / name
+        content = _read(path)
+        if sha256_hex(content) != self._index.files.get(name):
+            raise StoreError(f"{path}: differs from what was stored (SHA-256 in {_STORED}); train the model again")
+        return content
+
+
+def _linear(_recipe: Recipe, files: _Files, _threads: int) -> Callable[[FloatArray], Any]:
+    path = files.folder / _LINEAR
+    stored = decode_json(files[_LINEAR], LinearModel, str(path))
+    _check_columns(path, len(stored.coefficients))
+    coefficients = np.array(stored.coefficients)
+    return lambda features: features @ coefficients + stored.intercept
+
+
+def _lightgbm(_recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
+    booster = _booster(files, _TREES["lightgbm"], FACTORS)
+    return lambda features: booster.predict(features, num_threads=threads)
+
+
+def _double_ensemble(_recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
+    path = files.folder / _ENSEMBLE
+    members = decode_json(files[_ENSEMBLE], Ensemble, str(path)).members
+    whole = math.fsum(member.weight for member in members)
+    if not whole:
+        raise StoreError(f"{path}: the weights of the sub-models add up to 0; train the model again")
+    for member in members:
+        if not member.columns or not set(member.columns) <= set(range(FACTORS)):
+            raise StoreError(f"{path}: a sub-model reads columns {member.columns} of {FACTORS}; train the model again")
+    boosters = [_booster(files, _PART.format(number), len(member.columns)) for number, member in enumerate(members)]
+
+    def scores(features: FloatArray) -> Any:
+        total = np.zeros(len(features))
+        for member, booster in zip(members, boosters, strict=True):
+            total += booster.predict(features[:, member.columns], num_threads=threads) * member.weight
+        return total / whole
+
+    return scores
+
+
+def _xgboost(_recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
+    import xgboost  # noqa: PLC0415
+
+    booster = xgboost.Booster({"nthread": threads, "verbosity": 0})
+    booster.load_model(bytearray(files[_TREES["xgboost"]]))
+    _check_columns(files.folder / _TREES["xgboost"], booster.num_features())
+    return lambda features: booster.predict(xgboost.DMatrix(features))
+
+
+def _catboost(_recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
+    import catboost  # noqa: PLC0415
+
+    model = catboost.CatBoost()
+    model.load_model(blob=files[_TREES["catboost"]])
+    _check_columns(files.folder / _TREES["catboost"], len(model.feature_names_))
+    return lambda features: model.predict(features, thread_count=threads)
+
+
+def _network(recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
+    """Build the network as for training, and give it the stored weights."""
+    import torch  # noqa: PLC0415
+    from safetensors.torch import load as decode  # noqa: PLC0415
+
+    model = make_estimator(recipe, seed=0, threads=threads).build()
+    if hasattr(model, "add_output"):
+        model.add_output()
+    try:
+        model.module.load_state_dict(decode(files[_WEIGHTS]))
+    except RuntimeError as error:  # another version of pyqlib names or shapes them otherwise
+        raise StoreError(
+            f"{files.folder / _WEIGHTS}: the weights are not those of qlib/{recipe.name}; train the model again"
+        ) from error
+    model.module.eval()
+
+    def scores(features: FloatArray) -> Any:
+        with held(0, threads), torch.no_grad():
+            batches = [torch.from_numpy(features[first : first + _ROWS]).float() for first in range(0, len(features), _ROWS)]
+            return np.concatenate([model.scores(batch).numpy() for batch in batches])
+
+    return scores
+
+
+_LOADERS = {
+    "linear": _linear,
+    "lightgbm": _lightgbm,
+    "xgboost": _xgboost,
+    "catboost": _catboost,
+    "doubleensemble": _double_ensemble,
+}
+
+
+def _booster(files: _Files, name: str, columns: int) -> Any:
+    """Read a LightGBM model of so many columns."""
+    booster = quiet_lightgbm().Booster(model_str=files[name].decode())
+    _check_columns(files.folder / name, booster.num_feature(), columns)
+    return booster
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_plain(path)
+    except OSError as error:
+        raise StoreError(f"{path}: can't read: {error.strerror or error}") from error
+
+
+def _check_columns(path: Path, found: int, columns: int = FACTORS) -> None:
+    if found != columns:
+        raise StoreError(f"{path}: the model reads {found} columns instead of {columns}; train it again")

@@ -7,18 +7,21 @@ needed: nothing here reads a data provider.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from qlib.data.dataset import DatasetH, TSDatasetH
 from qlib.data.dataset.handler import DataHandlerLP
 from qlib.data.dataset.loader import StaticDataLoader
 
 from ktdeval.errors import DataError
-from ktdeval.market import BoolArray, FloatArray
+from ktdeval.market import BoolArray
 from ktdeval_qlib.samples import Layout, Norm, Samples, Scaler, arranged, feature_names, normalised_labels, sequences
 
+LABEL = ("label", "LABEL0")
 SERVED = ("sample", "SERVED")  #: Column by which a dataset of windows tells its samples from rows that windows only look back on
 _TABNET = {"pretrain": "train", "pretrain_validation": "valid"}  #: Names by which TabNet asks for days to pre-train on
 
@@ -28,9 +31,10 @@ def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1
     a DatasetH of the nine factors, `unrolled` a DatasetH of 9 × `days` columns, `window` a TSDatasetH of the nine with `step_len`
     `days`: [days, 10] a sample, the label last.
 
-    Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I) and raw data (DK_R) are all index members of
-    a day, with labels as they are. A window shows a name's own days before the sample, on which it need not be a member or have a
-    label; models fill days before the data by `config(fillna_type="ffill+bfill")`.
+    Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I; DK_R is the same) are all index members of
+    a day, with labels as they are; those of purged days are in no segment. A window shows a name's own
+    days before the sample, on which it need not be a member or have a label; models fill days before the data by
+    `config(fillna_type="ffill+bfill")`.
 
     Raises DataError if the samples have fewer rows before the first training day than sequences look back on, although the snapshot
     has them: training would see other figures than trading.
@@ -44,36 +48,41 @@ def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1
         after = str(np.datetime64(segments["valid"][1], "D") + 1)
         segments["test"] = (after, after)
     segments |= {name: segments[of] for name, of in _TABNET.items()}
-    labels = normalised_labels(samples.labels, norm)
-    infer = _frame(samples, scaler, layout, days, (samples.labels, samples.member))
+    shown = np.ones_like(samples.member) if layout == "window" else samples.member
+    features = _features(samples, scaler, layout, days, shown)
+    labels = normalised_labels(samples.labels, norm)[shown]
+    is_sample = np.isfinite(labels)
+    if layout == "window":
+        infer = _beside(features, {LABEL: samples.labels[shown], SERVED: samples.member[shown]})
+        learn = _beside(features, {LABEL: labels, SERVED: is_sample})
+    else:
+        infer = _beside(features, {LABEL: samples.labels[shown]})
+        learn = _beside(features[is_sample], {LABEL: labels[is_sample]})
     handler = DataHandlerLP(data_loader=StaticDataLoader(infer))
     # Finished frames instead of processors: a scaler can then be stored without pickle, and windows keep days without a label.
-    handler._learn = _frame(samples, scaler, layout, days, (labels, np.isfinite(labels)))
+    handler._learn = learn
     if layout == "window":
         return TSDatasetH(step_len=days, flt_col=SERVED[0], handler=handler, segments=segments)
     return DatasetH(handler=handler, segments=segments)
 
 
-def _frame(
-    samples: Samples, scaler: Scaler, layout: Layout, days: int, labels_and_served: tuple[FloatArray, BoolArray]
-) -> pd.DataFrame:
-    """Frame of the rows served, or for windows of all rows, with a column that says which are served; arrays are [T, N]."""
-    labels, served = labels_and_served
-    in_frame = np.ones_like(served) if layout == "window" else served
-    rows, assets = np.nonzero(in_frame)
+def _features(samples: Samples, scaler: Scaler, layout: Layout, days: int, shown: BoolArray) -> pd.DataFrame:
+    """Frame of scaled features of the days and names of `shown` [T, N]."""
+    rows, assets = np.nonzero(shown)
     index = pd.MultiIndex.from_arrays(
         [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]], names=["datetime", "instrument"]
     )
-    scaled = scaler.apply(samples.features)
-    if layout == "window":
-        values = scaled[in_frame]  # pyqlib's sampler puts the windows together
-    else:
-        values = arranged(sequences(scaled, layout, days)[in_frame], layout)
     columns = pd.MultiIndex.from_product([["feature"], feature_names(layout, days)])
-    parts = [
-        pd.DataFrame(values, index, columns),
-        pd.DataFrame(labels[in_frame][:, None], index, pd.MultiIndex.from_tuples([("label", "LABEL0")])),
-    ]
-    if layout == "window":
-        parts.append(pd.DataFrame(served[in_frame][:, None], index, pd.MultiIndex.from_tuples([SERVED])))
-    return pd.concat(parts, axis=1)
+    of_days = sequences(scaler.apply(samples.features), layout, 1 if layout == "window" else days)
+    values = np.empty((len(rows), len(columns)), of_days.dtype)
+    stop = 0
+    for sequence, names in zip(of_days, shown, strict=True):  # day by day: all days at once do not fit the cache
+        start, stop = stop, stop + int(names.sum())
+        values[start:stop] = arranged(sequence[names], "flat" if layout == "window" else layout)
+    return pd.DataFrame(values, index, columns, copy=False)
+
+
+def _beside(features: pd.DataFrame, others: Mapping[tuple[str, str], npt.NDArray[Any]]) -> pd.DataFrame:
+    """Frame of features and other columns."""
+    columns = (pd.DataFrame({name: values}, features.index) for name, values in others.items())
+    return pd.concat([features, *columns], axis=1)

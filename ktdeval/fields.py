@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import re
 import types
 import typing
@@ -59,7 +60,7 @@ def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     """
     if not isinstance(mapping, Mapping):
         raise ConfigError(f"{where}: expected a mapping of fields, was {_kind(mapping)}")
-    hints = typing.get_type_hints(cls)
+    hints = _type_hints(cls)  # type: ignore[arg-type]
     fields = {_written(field): field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for name in mapping:
         if name not in fields:
@@ -72,6 +73,11 @@ def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{where}: field {name!r} is missing")
     return cls(**values)
+
+
+@functools.cache  # annotations are text, which is compiled at each call otherwise: half the time of building a task's config
+def _type_hints(cls: Any) -> Mapping[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def _written(field: dataclasses.Field[Any]) -> str:
@@ -166,7 +172,7 @@ def to_mapping(config: Any) -> dict[str, Any]:
 
 def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
     """Build a params dataclass from user input: as `build`, with text brought to the field's type where it plainly is one."""
-    hints = typing.get_type_hints(cls)
+    hints = _type_hints(cls)
     known = {field.name for field in dataclasses.fields(cls)}
     return build(cls, {key: _fit(hints[key], value) if key in known else value for key, value in args.items()}, where)
 

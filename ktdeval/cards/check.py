@@ -24,7 +24,7 @@ from ktdeval.cards.trading import NOT_GIVEN, derive_trading, trading_problems
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import CardError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_untrusted, read_plain
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, dumps_pretty, loads_untrusted, read_plain
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.typed import from_plain
 
@@ -155,7 +155,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
     """
     try:
         # Also settles that the card can be hashed: no NaN, no lone surrogate, no foreign type.
-        written = dumps_pretty(card)
+        written = dumps_pretty(card) if text is None else dumps_canonical(card)  # the latter is six times as fast
         written.encode()
     except (TypeError, ValueError) as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error

@@ -146,9 +146,9 @@ def _is_written_alike(left: object, right: object) -> bool:
 def _is_same(left: object, right: object) -> bool:
     if left is _ABSENT or right is _ABSENT:
         return left is right
-    if type(left) is type(right) and not isinstance(left, float):
-        return left == right
     # As written: tells 1 from 1.0 and from true, and 0.0 from -0.0.
+    if type(left) is type(right):
+        return repr(left) == repr(right) if isinstance(left, float) else left == right
     return json.dumps(left) == json.dumps(right)
 
 

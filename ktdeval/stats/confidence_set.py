@@ -14,34 +14,47 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[np.float64]
+
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's (1979) step-down correction: holds the chance of any false positive, whatever the dependence of the tests."""
-    return _corrected(p_values, "holm")
+    return _corrected(p_values, _holm)
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Benjamini and Hochberg's (1995) step-up correction: holds the share of false positives, of positively dependent tests."""
-    return _corrected(p_values, "fdr_bh")
+    return _corrected(p_values, _benjamini_hochberg)
 
 
-def _corrected(p_values: Sequence[float | None], method: str) -> list[float | None]:
-    from statsmodels.stats.multitest import multipletests  # noqa: PLC0415 - a second of import, which only comparisons need
+def _holm(p_values: Array) -> Array:
+    # `multipletests` of statsmodels, which gives the same bits, runs the garbage collector at each call: 70 ms instead of 0.01.
+    order = np.argsort(p_values)
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1))
+    return np.minimum(adjusted, 1.0)
 
+
+def _benjamini_hochberg(p_values: Array) -> Array:
+    from statsmodels.stats.multitest import fdrcorrection  # noqa: PLC0415 - a second of import, which only comparisons need
+
+    return np.asarray(fdrcorrection(p_values)[1])
+
+
+def _corrected(p_values: Sequence[float | None], method: Callable[[Array], Array]) -> list[float | None]:
     known = [p for p in p_values if p is not None]
     if outside := [p for p in known if not 0.0 <= p <= 1.0]:
         raise ValueError(f"a p-value lies in 0 … 1, was {outside[0]!r}")
-    adjusted = iter(multipletests(known, method=method)[1].tolist() if known else ())
+    adjusted = iter(method(np.array(known)).tolist() if known else ())
     return [None if p is None else next(adjusted) for p in p_values]
 
 
-Array = npt.NDArray[np.float64]
 MINIMUM_DAYS = 30  #: Fewer days than this can't be resampled in blocks
 DRAWS = 1000  #: Bootstrap samples: a p-value is known to 0.007 near 0.05
 _NO_VARIANCE = 1e-12

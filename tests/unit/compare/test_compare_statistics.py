@@ -13,6 +13,7 @@ from arch.covariance.kernel import QuadraticSpectral
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from statsmodels.tsa.api import VAR
 
 from ktdeval.cli.main import main
@@ -302,6 +303,15 @@ def test_corrections_worked_by_hand() -> None:
     assert (holm([0.01, None, 0.04]), holm([]), benjamini_hochberg([None, 0.01])) == ([0.02, None, 0.04], [], [None, 0.01])
     with pytest.raises(ValueError, match="lies in"):
         holm([1.5])
+
+
+def test_corrections_are_those_of_statsmodels_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gc.collect", lambda: 0)  # which it calls each time
+    chance = np.random.default_rng(1)
+    for count in range(1, 60):
+        p_values = (chance.random(count) ** 3).round(chance.integers(1, 17)).tolist()  # some of them equal
+        assert holm(p_values) == multipletests(p_values, method="holm")[1].tolist()
+        assert benjamini_hochberg(p_values) == multipletests(p_values, method="fdr_bh")[1].tolist()
 
 
 def returns(seed: int, days: int = 250, agents: int = 2) -> np.ndarray:

@@ -22,9 +22,11 @@ demo: $(VENV)/.installed
 	$(BIN)/ktdeval demo
 
 # Tests wait for the disk more than for the processor, so their files are in memory where there is plenty; and as workers share the
-# cores, numerical libraries take one thread each.
+# cores, numerical libraries take one thread each. Containers tend to forbid bytecode: each worker would compile all tests, and each
+# process that a test starts all of ktdeval.
 MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -gt 8000000 2>/dev/null && echo TMPDIR=/dev/shm)
-PYTEST = env $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal
 FAST := tests/unit tests/contract tests/golden
 REST := tests/accept tests/browser tests/fuzz
 

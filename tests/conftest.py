@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Generated markets are cached in a folder of this test session, which its workers and subprocesses share."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # until all is collected
     if "KTDEVAL_CACHE_DIR" not in os.environ:
         config.stash[CACHE] = os.environ["KTDEVAL_CACHE_DIR"] = tempfile.mkdtemp(prefix="ktdeval-test-cache-")
 
@@ -49,6 +50,7 @@ def pytest_collection_finish() -> None:
     """Let the collector of cycles pass over what stays for the whole session, which it would walk over hundreds of times."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

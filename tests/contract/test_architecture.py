@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 import importlib
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,10 +20,9 @@ from ktdeval.hookspecs import Spec
 from ktdeval.registry import KINDS, load_plugins
 from ktdeval.trading.types import TradingConfig
 from paths import REPOSITORY
+from source_trees import SOURCES, functions_in, imports_in, nodes_of, tree_of
 
 ROOT = REPOSITORY
-SOURCE_ROOTS = ("ktdeval", "tasks", "plugins")
-SOURCES = sorted(path for root in SOURCE_ROOTS for path in (ROOT / root).rglob("*.py"))
 MANIFESTS = {path for path in SOURCES if path.name == "__init__.py" and path.relative_to(ROOT).parts[0] in ("tasks", "plugins")}
 
 MAX_MODULE_LINES = 400
@@ -51,23 +47,6 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), filename=str(path))
-
-
-def functions_in(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-
-
-def imports_in(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
 # ---- sizes
 
 
@@ -76,7 +55,7 @@ def test_modules_and_functions_are_small() -> None:
     for path in SOURCES:
         if (lines := len(path.read_text().splitlines())) > MAX_MODULE_LINES:
             too_large.append(f"{name_of(path)}: {lines} lines")
-        for function in functions_in(tree_of(path)):
+        for function in functions_in(path):
             where = f"{name_of(path)}:{function.lineno} {function.name}"
             if (lines := (function.end_lineno or 0) - function.lineno + 1) > MAX_FUNCTION_LINES:
                 too_large.append(f"{where}: {lines} lines")
@@ -95,7 +74,7 @@ def test_modules_and_functions_are_small() -> None:
 def test_only_boundaries_catch_everything() -> None:
     broad = []
     for path in SOURCES:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ExceptHandler):
                 caught = ast.walk(node.type) if node.type else [ast.Name("BaseException")]
                 names = {name.id for name in caught if isinstance(name, ast.Name)}
@@ -110,23 +89,14 @@ def test_nothing_is_pickled_or_evaluated_and_the_library_has_no_clock_and_no_glo
         r"\bdatetime\.now|\bdate\.today|\btime\.time\(|np\.random\.(seed|rand|normal)\b|^import random", re.MULTILINE
     )
     for path in SOURCES:
-        tree = tree_of(path)
-        assert {"pickle", "marshal", "shelve", "dill"} & set(imports_in(tree)) == set(), name_of(path)
-        called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        assert {"pickle", "marshal", "shelve", "dill"} & set(imports_in(nodes_of(path))) == set(), name_of(path)
+        called = {node.func.id for node in nodes_of(path) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
         assert called & {"eval", "exec", "compile", "__import__"} == set(), name_of(path)
         if path.relative_to(ROOT).parts[1] in ("market", "masking", "trading", "harness", "attribution", "stats"):
             assert impure.search(path.read_text()) is None, name_of(path)
 
 
-# ---- rings
-
-
-def test_imports_go_inwards_only() -> None:
-    """The contracts of pyproject.toml, checked by import-linter."""
-    pytest.importorskip("importlinter")
-    script = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
+# ---- rings: the contracts of pyproject.toml are checked by import-linter, in make lint; here what it cannot say
 
 
 def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
@@ -135,7 +105,7 @@ def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
     for path in SOURCES:
         parts = path.relative_to(ROOT).parts
         own = parts[0] if parts[0] == "ktdeval" else parts[1]
-        for module in imports_in(tree_of(path)):
+        for module in imports_in(nodes_of(path)):
             package, *inside = module.split(".")
             if package == "ktdeval" != own and len(inside) > 1:
                 wrong.append(f"{name_of(path)}: {module}")
@@ -151,8 +121,8 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
     for path in [*SOURCES, *sorted((ROOT / "examples").rglob("src/**/*.py"))]:
         if path in MANIFESTS or path.parent.name in ("cli", "ktdeval_example") or name_of(path) in allowed:
             continue
-        for function in functions_in(tree_of(path)):
-            late = [module for module in imports_in(function) if module.split(".")[0].startswith("ktdeval")]
+        for function in functions_in(path):
+            late = [module for module in imports_in(ast.walk(function)) if module.split(".")[0].startswith("ktdeval")]
             assert not late, f"{name_of(path)}: {function.name} imports {late}"
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from paths import REPOSITORY
+from source_trees import SOURCES, nodes_of
 
 PAGE = REPOSITORY / "docs/dependencies.md"
 MODULE_OF = {"pyyaml": "yaml", "google-genai": "google.genai", "exchange_calendars": "exchange_calendars"}
@@ -36,21 +37,19 @@ def dependencies() -> dict[str, str]:
 def importers() -> dict[str, set[str]]:
     """Imported module, at every length of its path -> packages of the product that import it."""
     found: dict[str, set[str]] = defaultdict(set)
-    for root in ("ktdeval", "tasks", "plugins"):
-        for path in (REPOSITORY / root).rglob("*.py"):
-            parts = path.relative_to(REPOSITORY).with_suffix("").parts
-            package = ".".join(parts[:2]) if root == "ktdeval" else parts[1]
-            for module in imported(path):
-                pieces = module.split(".")
-                for length in range(1, len(pieces) + 1):
-                    found[".".join(pieces[:length])].add(package)
+    for path in SOURCES:
+        parts = path.relative_to(REPOSITORY).with_suffix("").parts
+        package = ".".join(parts[:2]) if parts[0] == "ktdeval" else parts[1]
+        for module in imported(path):
+            pieces = module.split(".")
+            for length in range(1, len(pieces) + 1):
+                found[".".join(pieces[:length])].add(package)
     return found
 
 
 def imported(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    for node in ast.walk(tree):
+    names = {alias.name for node in nodes_of(path) if isinstance(node, ast.Import) for alias in node.names}
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         # Adapters of models name the package of their SDK, which is imported when the model is made.

@@ -7,6 +7,7 @@ any reply), the kind of a ModelError, or `stop` (a ProviderError, which names th
 from __future__ import annotations
 
 import copy
+import functools
 import gzip
 import json
 import zlib
@@ -121,16 +122,25 @@ kind(
 
 # -- compression
 PACKED = {"Content-Encoding": "gzip"}
+
+
+@functools.cache
+def bomb(mebibytes: int, encoding: str = "gzip") -> bytes:
+    """Packed zeros; made when first asked for, which takes up to a second."""
+    zeros = bytes(mebibytes << 20)
+    return gzip.compress(zeros, 1) if encoding == "gzip" else zlib.compress(zeros)
+
+
 kind(
     "bad_response",
     not_packed=lambda good: Spoilt(good, headers=PACKED),
     packed_half=lambda good: Spoilt(gzip.compress(good)[:-9], headers=PACKED),
     packed_twice=lambda good: Spoilt(gzip.compress(gzip.compress(good)), headers={"Content-Encoding": "gzip, gzip"}),
-    bomb=Spoilt(gzip.compress(bytes(200 << 20), 1), headers=PACKED),
-    bomb_deflate=Spoilt(zlib.compress(bytes(64 << 20)), headers={"Content-Encoding": "deflate"}),
+    bomb=lambda _: Spoilt(bomb(200), headers=PACKED),
+    bomb_deflate=lambda _: Spoilt(bomb(64, "deflate"), headers={"Content-Encoding": "deflate"}),
     brotli=lambda good: Spoilt(good, headers={"Content-Encoding": "br"}),
     no_encoding=lambda good: Spoilt(good, headers={"Content-Encoding": "€"}),
-    packed_error_bomb=Spoilt(gzip.compress(bytes(64 << 20), 1), 500, PACKED),
+    packed_error_bomb=lambda _: Spoilt(bomb(64), 500, PACKED),
 )
 kind("reply", packed=lambda good: Spoilt(gzip.compress(good), headers=PACKED))
 

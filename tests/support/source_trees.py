@@ -1,0 +1,39 @@
+"""Syntax trees of the product's modules, each parsed and walked once for all the rules that read them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from paths import REPOSITORY
+
+SOURCES = sorted(path for root in ("ktdeval", "tasks", "plugins") for path in (REPOSITORY / root).rglob("*.py"))
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """Syntax tree of a file."""
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Nodes that rules ask for, in the order of `ast.walk`: statements, calls and handlers; no names, constants or operators."""
+    kinds = (ast.stmt, ast.Call, ast.ExceptHandler)
+    return tuple(node for node in ast.walk(tree_of(path)) if isinstance(node, kinds))
+
+
+def functions_in(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Functions and methods of a file, at every depth."""
+    return (node for node in nodes_of(path) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def imports_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Modules that statements import."""
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)

@@ -2,6 +2,7 @@
 
 from ktdeval.keyless.conversation import SUBMIT as SUBMIT, Call as Call, Conversation as Conversation, Row as Row
 from ktdeval.keyless.model import KeylessModel as KeylessModel, buyable as buyable
+from ktdeval.keyless.params import TopParams as TopParams
 from ktdeval.keyless.portfolio import (
     Intent as Intent,
     Ranking as Ranking,
@@ -10,4 +11,4 @@ from ktdeval.keyless.portfolio import (
     rebalance as rebalance,
     sell_short as sell_short,
 )
-from ktdeval.keyless.predicted import TopModel as TopModel, TopParams as TopParams, replaced as replaced
+from ktdeval.keyless.predicted import TopModel as TopModel, replaced as replaced

@@ -45,6 +45,7 @@ from ktdeval.stats.intervals import (
     poisson_binomial as poisson_binomial,
     wilson as wilson,
 )
+from ktdeval.stats.linear import least_squares as least_squares
 from ktdeval.stats.luck import deflated_sharpe_ratio as deflated_sharpe_ratio
 from ktdeval.stats.metric import (
     FunctionMetric as FunctionMetric,

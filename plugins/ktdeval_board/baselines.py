@@ -22,6 +22,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import evaluate, open_snapshot
+from ktdeval.stats import least_squares
 from ktdeval_board.entries import mismatches, seeds_of
 from ktdeval_board.rules import Baseline, Division, Rules
 
@@ -126,18 +127,14 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
 
 
 def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray:
-    """Pooled ridge regression of returns, less their mean over the day, on exposures.
-
-    `b = (X'X + RIDGE n I)^-1 X'y` over all days and names where everything is defined (Hoerl and Kennard 1970). Returns [K]
-    coefficients.
+    """[K] coefficients of a pooled ridge regression of returns, less their mean over the day, on exposures, over all days and names
+    where everything is defined.
     """
     usable = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
     counts = usable.sum(axis=1, keepdims=True)
     mean = np.where(usable, targets, 0.0).sum(axis=1, keepdims=True) / np.maximum(counts, 1)
     y = (targets - mean)[usable]
-    x = np.moveaxis(exposures, 1, 2)[usable]
-    penalty = RIDGE * len(y) * np.eye(x.shape[1])
-    return np.linalg.solve(x.T @ x + penalty, x.T @ y)
+    return least_squares(np.moveaxis(exposures, 1, 2)[usable], y, RIDGE)
 
 
 def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, FloatArray, BoolArray]:

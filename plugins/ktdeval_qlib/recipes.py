@@ -87,6 +87,11 @@ class Recipe(Value):
         return {**self.parameters, **self.fit}[self.rounds[0]] if self.rounds else None
 
     @property
+    def days(self) -> int:
+        """Return the days of one sample: 1, 20 or 60."""
+        return {"flat": 1, "window": WINDOW_DAYS, "unrolled": UNROLLED_DAYS}[self.layout]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Return the shape of one sample: (9,), (20, 9) or (540,)."""
         return SHAPES[self.layout]

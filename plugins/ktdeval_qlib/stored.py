@@ -22,8 +22,9 @@ import numpy as np
 
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.jsonio import read_plain, sha256_hex, write_atomic
-from ktdeval.market.snapshot import FloatArray
+from ktdeval.market import FloatArray
 from ktdeval.typed import Value, decode_json, encode_canonical
+from ktdeval_qlib.linear import LinearEstimator
 from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, make_estimator, quiet_lightgbm
 
 _STORED, _LINEAR, _ENSEMBLE, _WEIGHTS, _PART = "stored.json", "linear.json", "ensemble.json", "weights.safetensors", "model-{}.txt"
@@ -78,7 +79,7 @@ class Predictor:
         return np.asarray(self._scores(np.ascontiguousarray(features, dtype=float)), dtype=float)
 
 
-def save(estimator: Estimator, recipe: Recipe, folder: Path) -> tuple[Path, ...]:
+def save(estimator: Estimator | LinearEstimator, recipe: Recipe, folder: Path) -> tuple[Path, ...]:
     """Write a trained estimator into an existing folder and return the files. Raises UsageError before `fit`."""
     if estimator.model is None:
         raise UsageError(f"qlib/{recipe.name} is not trained; call fit before saving")

@@ -13,7 +13,7 @@ from paths import REPOSITORY
 from source_trees import SOURCES, nodes_of
 
 PAGE = REPOSITORY / "docs/dependencies.md"
-MODULE_OF = {"pyyaml": "yaml", "google-genai": "google.genai", "exchange_calendars": "exchange_calendars"}
+MODULE_OF = {"pyyaml": "yaml", "pyqlib": "qlib", "google-genai": "google.genai", "exchange_calendars": "exchange_calendars"}
 HEAD = """# Dependencies
 
 Which packages of ktdeval import what it depends on; made by `python tests/contract/test_dependencies.py`. Those of an extra are

@@ -1,0 +1,180 @@
+"""`ktdeval train`: baselines and a market in; a folder for each baseline and seed out, with how well it ranks days it never saw."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from ktdeval.cli import config_option, grid_lines, open_plugins, print_json
+from ktdeval.errors import DataError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market import MarketSnapshot
+from ktdeval.runner import open_snapshot
+from ktdeval.typed import to_plain
+from ktdeval_qlib import FOLDER, TITLES
+from ktdeval_qlib.model_file import Accuracy, TrainingLog, read_log
+from ktdeval_qlib.recipes import Device, Recipe, recipes
+from ktdeval_qlib.samples import FIRST_ROW, Days, Label, Samples, Segments, Split, make_samples, make_split, paper_segments
+from ktdeval_qlib.training import Settings, is_trained, samples_for, train as train_one
+
+_VALIDATION_PART = 5  # where the paper's days are not in a snapshot, the last fifth of those before its test days validates
+_COLUMNS = (
+    "model",
+    "seed",
+    "rounds",
+    "seconds",
+    "days",
+    "valid rank IC",
+    "95 % interval",
+    "test rank IC",
+    "95 % interval ",
+    "folder",
+)
+
+
+class _Done(NamedTuple):
+    recipe: Recipe
+    seed: int
+    folder: Path
+    log: TrainingLog
+    before: bool  # trained by an earlier command
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@click.option(
+    "--train", "train_days", metavar="FIRST:LAST", help="days of training; by default those of KTD-Fin, from 2008 to 2022"
+)
+@click.option("--valid", "valid_days", metavar="FIRST:LAST", help="days of validation, for early stopping; by default 2023")
+@click.option("--test", "test_days", metavar="FIRST:LAST", help="days on which rank IC is shown; by default 2024-01-01:2026-04-10")
+@click.option(
+    "--train-from", default="2008-01-01", show_default=True, metavar="DAY", help="the paper names 2008, and 2015 elsewhere"
+)
+@click.option(
+    "--label",
+    type=click.Choice(get_args(Label)),
+    default="qlib",
+    show_default=True,
+    help="return to predict: close to close of the next days, as Qlib publishes it, or open to open, as fills are made",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="first seed")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="how many seeds, one training each")
+@click.option("--rounds", type=click.IntRange(1), help="epochs, boosting rounds or steps at most; by default those published")
+@click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="of each library")
+@click.option("--device", type=click.Choice(get_args(Device)), default="cpu", show_default=True, help="where networks are trained")
+@click.option("--shuffle-labels", "shuffled", is_flag=True, help="a control: labels permuted within each day, nothing to learn")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(FOLDER), show_default=True, metavar="DIR")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
+@config_option("data", "data_args", "plugin")
+def train(models: tuple[str, ...], out: Path, as_json: bool, **given: Any) -> None:
+    """Train supervised baselines on days before those that they are evaluated on.
+
+    MODEL is a name as in `ktdeval models`, or a pattern such as 'qlib/*'. Trainings that are there already are not made again, so
+    the same command goes on where it was stopped. Then: ktdeval --model qlib/lightgbm --tasks blinded_open_research. All but
+    qlib/linear need the extra `qlib`; a card of a trained model is verified without it.
+    """
+    chosen = _chosen(models)
+    plugins = open_plugins(given["plugin"] or ())
+    snapshot = open_snapshot(plugins, given["data"] or "synthetic", given["data_args"] or {})
+    split = _split(snapshot, given)
+    for name, days in split.used.items():
+        click.echo(f"{name:<6}  {days.first}:{days.last}", err=True)
+    samples = make_samples(snapshot, split, given["label"])
+    seeds = range(given["seed"], given["seed"] + given["seeds"])
+    done = list(_trained(chosen, seeds, snapshot, samples, out, given))
+    if as_json:
+        print_json([{"model": f"qlib/{each.recipe.name}", "seed": each.seed, **to_plain(each.log)} for each in done])
+        return
+    click.echo("\n".join(grid_lines(_COLUMNS, [_row(each) for each in done], ("model", "folder"))))
+
+
+def _chosen(models: Sequence[str]) -> list[Recipe]:
+    names = {f"qlib/{name}": name for name in TITLES}
+    for text in models:
+        if not any(fnmatch.fnmatchcase(name, text) for name in names):
+            raise UsageError(
+                f"no model to train is called {text!r}{near_matches(text, names) or '; known are ' + ', '.join(names)}"
+            )
+    return [recipes()[name] for full, name in names.items() if any(fnmatch.fnmatchcase(full, text) for text in models)]
+
+
+def _split(snapshot: MarketSnapshot, given: dict[str, Any]) -> Split:
+    """Split by the days given, those of the paper for the others; where training has none of these, by those before the test."""
+    paper = paper_segments(given["train_from"])
+    parts = {name: _days(f"--{name}", given[f"{name}_days"]) for name in ("train", "valid", "test")}
+    wanted = Segments(parts["train"] or paper.train, parts["valid"] or paper.valid, parts["test"] or _within(snapshot, paper))
+    try:
+        return make_split(snapshot, wanted)
+    except DataError:
+        last = parts["test"].first if parts["test"] else "2024-01-01"
+        known = [str(day) for day in snapshot.days[FIRST_ROW:] if str(day) < last]
+        if parts["train"] or parts["valid"] or len(known) < _VALIDATION_PART:
+            raise
+    middle = len(known) * (_VALIDATION_PART - 1) // _VALIDATION_PART
+    click.echo(f"the paper's days of training are not in snapshot {snapshot.meta.name}; trained on those that are", err=True)
+    used = Segments(Days(known[0], known[middle - 1]), Days(known[middle], known[-1]), wanted.test)
+    return make_split(snapshot, used)
+
+
+def _within(snapshot: MarketSnapshot, paper: Segments) -> Days | None:
+    """Test days of the paper, if the snapshot has any of them."""
+    return paper.test if paper.test and str(snapshot.days[-1]) >= paper.test.first else None
+
+
+def _days(option: str, text: str | None) -> Days | None:
+    if text is None:
+        return None
+    first, colon, last = text.partition(":")
+    if not colon:
+        raise UsageError(f"{option} {text}: expected FIRST:LAST, such as 2008-01-01:2022-12-31")
+    return Days(first, last)
+
+
+def _trained(
+    chosen: Sequence[Recipe], seeds: range, snapshot: MarketSnapshot, samples: Samples, out: Path, given: dict[str, Any]
+) -> Iterator[_Done]:
+    console = Console(stderr=True)
+    columns = (TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        overall = progress.add_task("trainings", total=len(chosen) * len(seeds))
+        for recipe in chosen:
+            own = samples_for(recipe, snapshot, samples)
+            for seed in seeds:
+                folder = out / recipe.name / f"seed-{seed}"
+                settings = Settings(seed, given["rounds"], given["threads"], given["device"], given["shuffled"])
+                before = is_trained(folder, recipe, snapshot, own, settings)
+                if before:
+                    log = read_log(folder)
+                else:
+                    bar = progress.add_task(f"qlib/{recipe.name} seed {seed}", total=None)
+                    _, log = train_one(recipe, snapshot, own, settings, folder, partial(_show, progress, bar))
+                    progress.remove_task(bar)
+                progress.advance(overall)
+                told = "trained before" if before else f"{log.rounds} rounds, {log.seconds:.1f} s"
+                console.print(f"qlib/{recipe.name} seed {seed}: {told}, {folder}", highlight=False, soft_wrap=True)
+                yield _Done(recipe, seed, folder, log, before)
+
+
+def _show(progress: Progress, bar: TaskID, done: int, most: int) -> None:
+    progress.update(bar, completed=done, total=most)
+
+
+def _row(done: _Done) -> tuple[str, ...]:
+    log = done.log
+    cells = [cell for name in ("valid", "test") for cell in _figures(log.accuracy.get(name))]
+    days = next((f"{log.accuracy[name].days:,}" for name in ("test", "valid") if name in log.accuracy), "")
+    counts = (str(done.seed), str(log.rounds or ""), f"{log.seconds:,.1f}", days)
+    return (f"qlib/{done.recipe.name}", *counts, *cells, str(done.folder))
+
+
+def _figures(accuracy: Accuracy | None) -> tuple[str, str]:
+    if accuracy is None or accuracy.rank_ic is None:
+        return "", ""
+    return f"{accuracy.rank_ic:+.4f}", f"{accuracy.low:+.4f} … {accuracy.high:+.4f}"

@@ -1,0 +1,170 @@
+"""Training of one baseline: samples and a recipe in, a folder of safe files out, whole or not at all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata
+
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import content_hash, file_sha256, make_folder, write_atomic
+from ktdeval.lazy import later
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.stats import newey_west_mean
+from ktdeval.typed import encode_canonical, to_plain
+from ktdeval_qlib.linear import LinearEstimator
+from ktdeval_qlib.model_file import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model, recorded_days
+from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe, make_estimator
+from ktdeval_qlib.samples import Norm, Samples, Scaler, arranged, make_samples, sequences, shuffled_labels
+from ktdeval_qlib.stored import Predictor, load, save
+
+NORMS: Mapping[str, Norm] = {"cs_rank": "CSRankNorm", "cs_zscore": "CSZScoreNorm"}
+FEWEST_NAMES = 3  #: with a label on a day, for a rank correlation
+_Z95 = 1.959963984540054
+_LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "scikit-learn")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a training depends on besides recipe and samples."""
+
+    seed: int = 0
+    rounds: int | None = None  #: in the place of the published epochs, boosting rounds or steps
+    threads: int = 1
+    device: Device = "cpu"
+    shuffled: bool = False  #: labels permuted within each day: a control that has nothing to learn
+
+
+def samples_for(recipe: Recipe, snapshot: MarketSnapshot, samples: Samples) -> Samples:
+    """Return samples with as many days before training as the recipe's sequences look back on."""
+    return make_samples(snapshot, samples.split, samples.label, recipe.days)
+
+
+def train(
+    recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings, folder: Path, progress: Progress | None = None
+) -> tuple[ModelFile, TrainingLog]:
+    """Train a recipe on samples made by `samples_for`, and write what trading needs to `folder`, which must not exist. Equal
+    settings on one machine give equal files but for the time in the log. Raises UsageError: the extra is missing or a setting is
+    out of range; DataError: samples and recipe don't fit.
+    """
+    scaler = Scaler.fit(samples)
+    learnt = shuffled_labels(samples, settings.seed) if settings.shuffled else samples
+    began = time.perf_counter()
+    estimator = _fitted(recipe, learnt, scaler, settings, progress)
+    seconds = time.perf_counter() - began
+    make_folder(folder.parent, "choose another --out")
+    with tempfile.TemporaryDirectory(prefix=".training-", dir=folder.parent) as place:
+        unfinished = Path(place, folder.name)
+        unfinished.mkdir()
+        save(estimator, recipe, unfinished)
+        predictor = load(recipe, unfinished)
+        segments = [name for name, _ in samples.split.used.items() if name != "train"]
+        content = ModelFile(
+            format="ktdeval-qlib-model/1",
+            model=recipe.name,
+            recipe=recipe_hash(recipe),
+            snapshot=snapshot.id,
+            label=samples.label,
+            wanted=recorded_days(samples.split.wanted),
+            used=recorded_days(samples.split.used),
+            center=tuple(map(_number, scaler.center)),
+            scale=tuple(map(_number, scaler.scale)),
+            libraries={name: version for name in _LIBRARIES if (version := _version(name))},
+            files={path.name: file_sha256(path) for path in sorted(unfinished.iterdir())},
+            **asdict(settings),
+        )
+        accuracy = {name: accuracy_of(predictor, samples, scaler, recipe, name) for name in segments}
+        log = TrainingLog(seconds=round(seconds, 3), rounds=len(estimator.scores.get("valid", ())), accuracy=accuracy)
+        write_atomic(unfinished / LOG, encode_canonical(log) + "\n")
+        write_atomic(unfinished / DESCRIPTION, encode_canonical(content) + "\n")
+        shutil.move(unfinished, folder)
+    return content, log
+
+
+def _fitted(
+    recipe: Recipe, samples: Samples, scaler: Scaler, settings: Settings, progress: Progress | None
+) -> Estimator | LinearEstimator:
+    if recipe.name == "linear":
+        linear = LinearEstimator()
+        linear.fit(samples, scaler)
+        return linear
+    estimator = make_estimator(recipe, settings.seed, settings.rounds, settings.threads, settings.device)
+    make_dataset = later("ktdeval_qlib.dataset:make_dataset")()  # imports pyqlib, which `make_estimator` has found
+    estimator.fit(make_dataset(samples, scaler, recipe.layout, recipe.days, NORMS[recipe.label]), progress)
+    return estimator
+
+
+def is_trained(folder: Path, recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings) -> bool:
+    """Whether a folder holds this very training. Raises UsageError: it holds another; DataError: what it holds can't be read."""
+    if not folder.exists():
+        return False
+    found = read_model(folder).content
+    wanted = {"recipe": recipe_hash(recipe), "snapshot": snapshot.id, "label": samples.label, **asdict(settings)}
+    wanted |= {"used": recorded_days(samples.split.used)}
+    for name, value in wanted.items():
+        if name != "threads" and getattr(found, name) != value:
+            told = f"{name} is {getattr(found, name)!r}, not {value!r}"
+            raise UsageError(f"{folder} holds another training: {told}; choose another --out, or remove the folder")
+    return True
+
+
+def recipe_hash(recipe: Recipe) -> str:
+    """Return the SHA-256 of a recipe: another release may change one."""
+    return content_hash(to_plain(recipe))
+
+
+def accuracy_of(predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str) -> Accuracy:
+    """Mean daily rank IC of a segment, with its 95 % interval by Newey and West's standard error."""
+    found = rank_ics(predictions(predictor, samples, scaler, recipe, segment), samples.labels[samples.rows(segment)])
+    if len(found) < 2:
+        return Accuracy(days=len(found), rank_ic=None, low=None, high=None)
+    mean = newey_west_mean(found)
+    half = _Z95 * mean.se
+    return Accuracy(days=len(found), rank_ic=mean.mean, low=mean.mean - half, high=mean.mean + half)
+
+
+def predictions(predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str) -> FloatArray:
+    """[T, N] predictions of a segment's samples, as a step of trading makes them; NaN where there is no sample."""
+    rows = samples.rows(segment)
+    looked_at = sequences(scaler.apply(samples.features[: rows.stop]), recipe.layout, recipe.days)
+    found = np.full((rows.stop - rows.start, len(samples.codes)), np.nan)
+    for row in range(rows.start, rows.stop):
+        names = np.flatnonzero(np.isfinite(samples.labels[row]))
+        if len(names):
+            found[row - rows.start, names] = predictor.predict(arranged(looked_at[row, names], recipe.layout))
+    return found
+
+
+def rank_ics(predicted: FloatArray, labels: FloatArray) -> FloatArray:
+    """Spearman rank correlation of prediction and label of each day, [T, N] each, without days of fewer than three names or without
+    spread: the rank IC of Qlib.
+    """
+    found = []
+    for scores, outcomes in zip(predicted, labels, strict=True):
+        known = np.isfinite(scores) & np.isfinite(outcomes)
+        if np.count_nonzero(known) < FEWEST_NAMES:
+            continue
+        ranks = rankdata([scores[known], outcomes[known]], axis=1)
+        ranks -= ranks.mean(axis=1, keepdims=True)
+        spread = np.sqrt((ranks**2).sum(axis=1)).prod()
+        if spread > 0:
+            found.append(float((ranks[0] * ranks[1]).sum() / spread))
+    return np.array(found)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _version(library: str) -> str | None:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return None

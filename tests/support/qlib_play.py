@@ -1,0 +1,58 @@
+"""Markets and samples for the supervised baselines: a reduced embedded market, and samples with a planted signal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.market import MarketSnapshot
+from ktdeval.market.storage import save_snapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner import open_snapshot
+from ktdeval_qlib.samples import Days, Samples, Segments, Split
+
+TRAIN, VALID, TEST = "2023-06-15:2023-10-31", "2023-11-01:2023-12-29", "2024-01-02:2024-03-29"
+WINDOW = "2024-01-02:2024-01-31"
+_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor", "member")
+
+
+@cache
+def embedded() -> MarketSnapshot:
+    return open_snapshot(load_plugins(), "synthetic", {})
+
+
+def reduced(snapshot: MarketSnapshot, names: int = 40, last: str = "2024-04-30") -> MarketSnapshot:
+    """The first names that are members throughout, up to a day."""
+    rows = int(np.searchsorted(snapshot.days, np.datetime64(last), side="right"))
+    kept = np.flatnonzero(snapshot.member[:rows].all(axis=0))[:names]
+    fields = {name: getattr(snapshot, name)[:rows, kept] for name in _FIELDS}
+    return replace(
+        snapshot, **fields, days=snapshot.days[:rows], codes=tuple(snapshot.codes[place] for place in kept),
+        names=tuple(snapshot.names[place] for place in kept), industries=tuple(snapshot.industries[place] for place in kept),
+        indices={code: levels[:rows] for code, levels in snapshot.indices.items()}, id="",
+    )  # fmt: skip
+
+
+def store_reduced(folder: Path, names: int = 40) -> Path:
+    save_snapshot(reduced(embedded(), names), folder)
+    return folder
+
+
+def planted(lag: int = 0, strength: float = 0.7, names: int = 40, days: int = 190, seed: int = 3) -> Samples:
+    """Samples whose label is `strength` × the first factor of `lag` days ago + noise; all other factors are noise."""
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((days, names, 9))
+    labels = rng.standard_normal((days, names)) * np.sqrt(1 - strength**2)
+    labels[lag:] += strength * features[: days - lag, :, 0]
+    calendar = np.arange("2020-01-01", "2030-01-01", dtype="datetime64[D]")[:days]
+    parts = {"train": (60, days - 70), "valid": (days - 70, days - 35), "test": (days - 35, days)}
+    wanted = {name: Days(str(calendar[first]), str(calendar[stop - 1])) for name, (first, stop) in parts.items()}
+    labels[:60] = np.nan
+    segments = Segments(**wanted)
+    codes = tuple(f"S{number:03d}" for number in range(names))
+    return Samples(
+        Split(segments, segments), "qlib", 0, calendar, codes, features, np.ones((days, names), dtype=bool), labels * 0.02
+    )

@@ -1,0 +1,182 @@
+"""`ktdeval train` and the model that it makes, by Linear, which needs no extra: files, figures, trades, refusals."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata, spearmanr
+
+from forging import read_transcript
+from ktdeval.market.storage import load_snapshot
+from ktdeval_qlib import TITLES
+from ktdeval_qlib.model_file import read_log, read_model
+from ktdeval_qlib.recipes import recipes
+from ktdeval_qlib.samples import Days, Segments, make_samples, make_split
+from ktdeval_qlib.training import rank_ics
+from qlib_play import TEST, TRAIN, VALID, WINDOW, store_reduced
+from run_support import SAME_MASK, episodes, error_line, ktdeval, records
+
+DAYS = ("--train", TRAIN, "--valid", VALID, "--test", TEST)
+TASK = "blinded_open_research"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the reduced market `data` and, in `models`, Linear trained on it."""
+    folder = tmp_path_factory.mktemp("qlib")
+    store_reduced(folder / "data")
+    done = ktdeval("train", "qlib/linear", "--data", "data", *DAYS, "--out", "models", cwd=folder)
+    assert done.code == 0, done
+    return folder
+
+
+def run(place: Path, out: Path, *words: object) -> Any:
+    how = ("--data", place / "data", "--windows", WINDOW, "--limit", 4, *SAME_MASK, "--out", out, *words)
+    return ktdeval("--model", "qlib/linear", "--tasks", TASK, "--model-args", f"trained={place / 'models'}", *how, cwd=place)
+
+
+def test_linear_is_least_squares_of_ranks_on_scaled_factors(place: Path) -> None:
+    snapshot = load_snapshot(place / "data")
+    segments = Segments(*(Days(*days.split(":")) for days in (TRAIN, VALID, TEST)))
+    samples = make_samples(snapshot, make_split(snapshot, segments))
+    rows = samples.rows("train")
+    features, labels = samples.features[rows], samples.labels[rows]
+    flat = features.reshape(-1, 9)
+    middle = np.nanmedian(flat, axis=0)
+    scale = 1.4826 * np.nanmedian(np.abs(flat - middle), axis=0)
+    x, y = [], []
+    for day, outcomes in zip(features, labels, strict=True):
+        known = np.isfinite(outcomes)
+        y.extend((rankdata(outcomes[known]) / known.sum() - 0.5) * 3.46)
+        x.extend(np.nan_to_num(np.clip((day[known] - middle) / scale, -3, 3)))
+    wanted = np.linalg.lstsq(np.array(x), np.array(y), rcond=None)[0]
+    stored = json.loads((place / "models/linear/seed-0/linear.json").read_text())
+    np.testing.assert_allclose(stored["coefficients"], wanted, rtol=1e-8, atol=1e-12)
+
+
+def test_the_description_says_what_it_was_trained_on(place: Path) -> None:
+    content = read_model(place / "models/linear/seed-0").content
+    assert (content.model, content.label, content.seed) == ("linear", "qlib", 0)
+    assert content.snapshot == load_snapshot(place / "data").id
+    assert (content.wanted["train"].first, content.wanted["train"].last) == tuple(TRAIN.split(":"))
+    assert content.used["train"].first >= content.wanted["train"].first
+    assert content.used["train"].last < content.wanted["train"].last  # purged: labels reach two days on
+    log = read_log(place / "models/linear/seed-0")
+    assert log.accuracy.keys() == {"valid", "test"}
+    assert log.accuracy["test"].low < log.accuracy["test"].rank_ic < log.accuracy["test"].high
+
+
+def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(place: Path, tmp_path: Path) -> None:
+    again = ktdeval("train", "qlib/linear", "--data", place / "data", *DAYS, "--out", tmp_path / "models", cwd=tmp_path)
+    assert again.code == 0, again
+    for name in ("trained.json", "linear.json"):
+        assert (tmp_path / "models/linear/seed-0" / name).read_bytes() == (place / "models/linear/seed-0" / name).read_bytes()
+    once_more = ktdeval("train", "qlib/linear", "--data", place / "data", *DAYS, "--out", tmp_path / "models", cwd=tmp_path)
+    assert once_more.code == 0
+    assert "trained before" in once_more.err
+
+
+def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(place: Path, tmp_path: Path) -> None:
+    runs = [tmp_path / "first", tmp_path / "second"]
+    for out in runs:
+        done = run(place, out)
+        assert done.code == 0, done
+    assert records(runs[0]) == records(runs[1])
+    shutil.move(place / "models", place / "hidden")
+    try:
+        done = ktdeval("card", "verify", runs[0], cwd=tmp_path)
+    finally:
+        shutil.move(place / "hidden", place / "models")
+    assert done.code == 0, done
+    entry = read_transcript(episodes(runs[0])[0])[0]
+    assert len(entry["predicted"]) == 40
+    manifest = json.loads((runs[0] / "manifest.json").read_text())
+    assert read_model(place / "models/linear/seed-0").sha256 in json.dumps(manifest)
+
+
+def test_days_of_training_can_not_be_evaluated(place: Path, tmp_path: Path) -> None:
+    done = run(place, tmp_path / "run", "--windows", "2023-12-01:2024-01-31")
+    assert done.code != 0
+    assert "does not lie after the days of training and validation, which end on 2023-12-29" in error_line(done)
+
+
+def _spoil(name: str, change: Callable[[str], str]) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_text(change((folder / name).read_text())) and None
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda folder: shutil.rmtree(folder), "holds no trained model; make it: ktdeval train qlib/linear"),
+        (lambda folder: (folder / "linear.json").unlink(), "linear.json: can't be read"),
+        (_spoil("linear.json", lambda text: text.replace("0", "1")), "linear.json: SHA-256 is"),
+        (_spoil("trained.json", lambda text: text[:100]), "trained.json"),
+        (
+            _spoil("trained.json", lambda text: text.replace('"model":"linear"', '"model":"quadratic"')),
+            "is no baseline of this version",
+        ),
+        (_spoil("trained.json", lambda text: text.replace('"linear.json"', '"../linear.json"')), "trained.json"),
+    ],
+)
+def test_a_missing_or_changed_training_is_one_line(harm: Callable[[Path], Any], told: str, place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "models", tmp_path / "models")
+    harm(tmp_path / "models/linear/seed-0")
+    words = ("--data", place / "data", "--windows", WINDOW, "--limit", 1, "--out", tmp_path / "run")
+    done = ktdeval(
+        "--model", "qlib/linear", "--tasks", TASK, "--model-args", f"trained={tmp_path / 'models'}", *words, cwd=tmp_path
+    )
+    assert done.code != 0
+    assert told in error_line(done)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("qlib/liner",), "no model to train is called 'qlib/liner'; did you mean 'qlib/linear'"),
+        (("qlib/linear", "--train", "2023-06-15"), "--train 2023-06-15: expected FIRST:LAST"),
+        (("qlib/linear", "--train", "2023-10-31:2023-06-15"), "segments are in order"),
+        (("qlib/linear", "--train", "2001-01-01:2002-01-01"), "none is left of snapshot"),
+    ],
+)
+def test_what_can_not_be_trained_is_one_line(words: tuple[str, ...], told: str, place: Path, tmp_path: Path) -> None:
+    given = [str(place / "models") if word == "MODELS" else word for word in words]
+    done = ktdeval("train", *given, "--data", place / "data", cwd=tmp_path)
+    assert done.code != 0
+    assert told in error_line(done)
+
+
+def test_another_training_in_the_same_folder_is_refused(place: Path) -> None:
+    words = ("--data", "data", *DAYS, "--label", "open", "--out", "models")
+    done = ktdeval("train", "qlib/linear", *words, cwd=place)
+    assert done.code != 0
+    assert "models/linear/seed-0 holds another training: label is 'qlib', not 'open'; choose another --out" in done.err
+
+
+def test_days_default_to_those_that_the_market_has(place: Path, tmp_path: Path) -> None:
+    done = ktdeval("train", "qlib/linear", "--data", place / "data", "--out", tmp_path / "models", "--json", cwd=tmp_path)
+    assert done.code == 0, done
+    assert "the paper's days of training are not in snapshot" in done.err
+    assert json.loads(done.out)[0]["accuracy"]["test"]["days"] > 30
+    assert read_model(tmp_path / "models/linear/seed-0").content.last_day < "2024-01-01"
+
+
+def test_rank_ics_are_spearmans_correlations_by_day() -> None:
+    rng = np.random.default_rng(5)
+    predicted, labels = np.round(rng.normal(size=(9, 30)), 1), np.round(rng.normal(size=(9, 30)), 1)
+    labels[0, 2:] = np.nan  # two names: no correlation
+    labels[1] = 1.0  # no spread
+    predicted[2, 5] = np.nan
+    known = [np.isfinite(predicted[day] + labels[day]) for day in range(9)]
+    wanted = [spearmanr(predicted[day][known[day]], labels[day][known[day]]).statistic for day in range(2, 9)]
+    np.testing.assert_allclose(rank_ics(predicted, labels), wanted, atol=1e-12)
+    assert rank_ics(np.array([[1.0, 2, 3, 4]]), np.array([[1.0, 2, 4, 3]])) == pytest.approx([0.8])
+
+
+def test_the_manifest_lists_the_recipes() -> None:
+    assert {name: recipe.title for name, recipe in recipes().items()} == TITLES

@@ -206,8 +206,7 @@ class _Holdings:
 
     @classmethod
     def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:
-        before = [[], *([(position.code, position.value_minor) for position in step.positions] for step in ledger.steps[:-1])]
-        held = [_after_fills(pairs, step, ledger) for pairs, step in zip(before, ledger.steps, strict=True)]
+        held = _held(ledger)
         day = np.repeat(np.arange(len(held)), list(map(len, held)))
         try:
             asset = np.array([columns[code] for pairs in held for code, _ in pairs], dtype=np.intp)
@@ -217,6 +216,17 @@ class _Holdings:
             ) from None
         value = np.array([value for pairs in held for _, value in pairs], dtype=np.float64)
         return cls(day, asset, value / (ledger.nav[day] * float(ledger.minor_per_unit)))
+
+
+def held_days(ledger: Ledger) -> int:
+    """Count the days over which an account held something: those that mean exposures are means over."""
+    return sum(sum(value for _, value in pairs) != 0 for pairs in _held(ledger))
+
+
+def _held(ledger: Ledger) -> list[list[tuple[str, int]]]:
+    """Codes and values in minor units that each day began with."""
+    before = [[], *([(position.code, position.value_minor) for position in step.positions] for step in ledger.steps[:-1])]
+    return [_after_fills(pairs, step, ledger) for pairs, step in zip(before, ledger.steps, strict=True)]
 
 
 def _after_fills(held: list[tuple[str, int]], step: StepRecord, ledger: Ledger) -> list[tuple[str, int]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-from ktdeval.cards import TradingCard
+from ktdeval.attribution import held_days
+from ktdeval.cards import TradingCard, TradingEpisode
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.entrants import Entrant, Row, cutoff_notes, differ_in_windows, label, recorded_ledger
@@ -96,15 +97,30 @@ def _exposures(entrants: Sequence[Entrant]) -> list[Row]:
     """Mean style exposures of each card's holdings, and of the cohort that the cards are; none where no card has them."""
     members: dict[str, dict[str, float | None]] = {}
     for entrant in entrants:
-        found = [episode.metrics[_SELECTION].detail for episode in entrant.card.pooled if _SELECTION in episode.metrics]
-        tables = [detail["mean_exposures"] for detail in found
-                  if isinstance(detail, Mapping) and isinstance(detail.get("mean_exposures"), Mapping)]  # fmt: skip
-        if tables:
-            members[entrant.label] = {factor: _mean([table.get(factor) for table in tables]) for factor in tables[0]}
-    return cohort(members)
+        if table := mean_exposures([(entrant, episode) for episode in entrant.card.pooled])[0]:
+            members[entrant.label] = table
+    return cohort_means(members)
 
 
-def cohort(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
+def mean_exposures(episodes: Iterable[tuple[Entrant, TradingEpisode]]) -> tuple[dict[str, float | None], str | None]:
+    """Mean exposure to each style factor over the days on which something was held, of all episodes; None where nothing ever was,
+    empty where no card has exposures. Days are counted in the ledgers; without these episodes count equally, and why is returned.
+    """
+    found = [(entrant, episode.id, detail["mean_exposures"]) for entrant, episode in episodes
+             if _SELECTION in episode.metrics and isinstance(detail := episode.metrics[_SELECTION].detail, Mapping)
+             and isinstance(detail.get("mean_exposures"), Mapping)]  # fmt: skip
+    ledgers = [recorded_ledger(entrant, identity) for entrant, identity, _ in found] if len(found) > 1 else []
+    reason = next((ledger for ledger in ledgers if isinstance(ledger, str)), None)
+    days = [held_days(ledger) for ledger in ledgers if not isinstance(ledger, str)] if not reason and ledgers else [1] * len(found)
+    means: dict[str, float | None] = {}
+    for factor in found[0][2] if found else ():
+        known = [(value, count) for (_, _, table), count in zip(found, days, strict=True)
+                 if (value := table.get(factor)) is not None]  # fmt: skip
+        means[factor] = statistics.fmean(*zip(*known, strict=True)) if known else None
+    return means, reason
+
+
+def cohort_means(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
     """Mean exposure of a cohort to each factor, each member counted once (KTD-Fin §5.3 and Table 8).
 
     `members`: card -> factor -> mean exposure, None where it never held anything. Returns a row for each factor in the order of the

@@ -12,7 +12,7 @@ from scipy import stats
 from ktdeval.cli.main import main
 from ktdeval.runner.store import RunFolder
 from ktdeval.stats.luck import deflated_sharpe_ratio, sharpe_shape
-from ktdeval_compare.luck import cohort, rank
+from ktdeval_compare.luck import cohort_means, rank
 
 MODELS = ("random", "momentum", "low_volatility")
 WINDOWS = ("W5", "W9")
@@ -71,11 +71,11 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: 
 
 
 def test_cohort_exposures_average_members_and_count_signs() -> None:
-    table = cohort({"a": {"SKEW": 0.4, "ILLIQ": None}, "b": {"SKEW": -0.1, "ILLIQ": None}, "c": {"SKEW": 0.3, "ILLIQ": -0.2}})
+    table = cohort_means({"a": {"SKEW": 0.4, "ILLIQ": None}, "b": {"SKEW": -0.1, "ILLIQ": None}, "c": {"SKEW": 0.3, "ILLIQ": -0.2}})
     assert [(row["mean"], row["members"], row["same_sign"]) for row in table] == [(pytest.approx(0.2), 3, 2), (-0.2, 1, 1)]
     assert table[0]["cards"] == {"a": 0.4, "b": -0.1, "c": 0.3}
-    assert [(row["mean"], row["members"]) for row in cohort({"cash": {"SKEW": None}})] == [(None, 0)]
-    assert cohort({}) == cohort({"a": {"SKEW": 1.0}, "b": {"ILLIQ": 1.0}}) == []
+    assert [(row["mean"], row["members"]) for row in cohort_means({"cash": {"SKEW": None}})] == [(None, 0)]
+    assert cohort_means({}) == cohort_means({"a": {"SKEW": 1.0}, "b": {"ILLIQ": 1.0}}) == []
 
 
 def test_ranks_by_return_and_by_selection() -> None:

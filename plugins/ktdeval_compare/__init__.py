@@ -1,4 +1,4 @@
-"""Manifest of the commands that compare cards: `compare`, `power`, `effects`, `luck`, `invariance`, `cutoff`."""
+"""Manifest of the commands that compare cards: `compare`, `power`, `effects`, `luck`, `invariance`, `cohort`, `cutoff`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ _COMMANDS = {
     "effects": "Report the value of stock, date, data and tools, from cards of several masks and modes.",
     "luck": "Report how much of a result is luck, and whether a ranking by return is one by selection.",
     "invariance": "Report how much changes when only the labels of the mask do: the noise floor.",
+    "cohort": "Report how cohorts of models differ: style exposures, returns over seeds, trades declined when masked.",
     "cutoff": "Set a model's results in its training time against those after it.",
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
-_ELSEWHERE = {"cutoff": "cutoff:cutoff", "table": "paper_tables:table_command", "demo": "demo:demo"}
+_ELSEWHERE = {
+    "cohort": "cohort_table:cohort",
+    "cutoff": "cutoff:cutoff",
+    "table": "paper_tables:table_command",
+    "demo": "demo:demo",
+}
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -103,13 +103,22 @@ def _shared_config(entrant: Entrant) -> Row:
     return {name: value for name, value in entrant.card.task.config.items() if name not in VARIANT_FIELDS}
 
 
-def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
+def check_variants(members: Sequence[Entrant], then: str) -> None:
+    """Refuse cards that differ in something else than mask and mode. Raises CardError: with `then` as the last words."""
     same = {
         **facets("call parameters", "task versions", *MARKET_FACETS),
         **{f"task configs ({field})": lambda entrant, of=field: _shared_config(entrant).get(of)  # type: ignore[misc]
            for field in sorted({field for member in members for field in _shared_config(member)})},
     }  # fmt: skip
-    check_same(members, same, "an effect would mix that with mask and mode")
+    check_same(members, same, then)
+    for mode in dict.fromkeys(member.card.task.mode for member in members):
+        check_same([member for member in members if member.card.task.mode == mode],
+                   {name: lambda entrant, of=name: entrant.card.task.config.get(of) for name in ("prompts", "tools")},  # type: ignore[misc]
+                   then)  # fmt: skip
+
+
+def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
+    check_variants(members, "an effect would mix that with mask and mode")
     cards: dict[Variant, Entrant] = {}
     for member in label(members):
         variant = (member.card.task.mask, member.card.task.mode)
@@ -118,11 +127,6 @@ def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
         if member.card.task.mask not in MASK_FACTORS or member.card.task.mode not in MODE_PIECES:
             raise CardError(f"{member.path}: mask {variant[0]} in mode {variant[1]} is no part of a design of masks and modes")
         cards[variant] = member
-    for mode in dict.fromkeys(mode for _, mode in cards):
-        same_mode = [card for (_, of), card in cards.items() if of == mode]
-        check_same(same_mode, {"prompts": lambda entrant: entrant.card.task.config.get("prompts"),
-                               "tools": lambda entrant: entrant.card.task.config.get("tools")},
-                   "an effect of the mask would mix that in")  # fmt: skip
     order = sorted(cards, key=stats.variant_order)
     members = [cards[variant] for variant in order]
     return Design(name, {variant: cards[variant] for variant in order},

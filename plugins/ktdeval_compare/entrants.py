@@ -8,6 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -139,6 +140,22 @@ def label(entrants: Sequence[_Entry]) -> list[_Entry]:
     return [replace(entrant, label=name) for entrant, name in zip(entrants, names, strict=True)]
 
 
+def training_seed(entrant: Entrant) -> str:
+    """Seeds among the model's arguments, as canonical JSON: cards that differ in these alone are repeats of one model."""
+    return encode_canonical({name: value for name, value in entrant.card.model.args.items() if _is_seed(name)})
+
+
+def without_seed(entrant: Entrant) -> Entrant:
+    """The card without seeds among the model's arguments."""
+    model = entrant.card.model
+    args = {name: value for name, value in model.args.items() if not _is_seed(name)}
+    return replace(entrant, card=msgspec.structs.replace(entrant.card, model=msgspec.structs.replace(model, args=args)))
+
+
+def _is_seed(name: str) -> bool:
+    return name == "seed" or name.endswith("_seed")
+
+
 def check_same(entrants: Sequence[_Entry], facets: Mapping[str, Callable[[Any], Any]], then: str) -> None:
     """Refuse cards that differ in one of `facets` (what it is called -> its value on a card), naming the first that does.
 
@@ -180,7 +197,7 @@ def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
     return {name: _FACETS[name] for name in names}
 
 
-def _check_windows(entrants: Sequence[Entrant]) -> None:
+def check_windows(entrants: Sequence[Entrant]) -> None:
     """Refuse cards on which one window name means two date ranges."""
     known: dict[str, tuple[Entrant, str]] = {}
     for entrant in entrants:
@@ -199,7 +216,7 @@ def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
     Windows that do not mix with the others are left out (`left_out`). Raises CardError: there is none; or cards have different
     ones and `common` is not set; or mean two ranges by one window.
     """
-    _check_windows(entrants)
+    check_windows(entrants)
     finished = [set(entrant.episodes()) for entrant in entrants]
     shared = set.intersection(*finished)
     if not shared:

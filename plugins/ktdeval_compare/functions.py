@@ -1,4 +1,4 @@
-"""`ktdeval.compare`, `.effects`, `.luck`, `.invariance`: the commands as Python functions, whose tables are data frames."""
+"""`ktdeval.compare`, `.effects`, `.luck`, `.invariance`, `.cohort`: the commands as functions, whose tables are data frames."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pandas as pd
 from ktdeval.errors import UsageError
 from ktdeval.fields import build
 from ktdeval_compare import commands
+from ktdeval_compare.cohort import Options as CohortOptions, cohort as find_cohorts
+from ktdeval_compare.cohort_table import cohort_lines
 from ktdeval_compare.compare import Options as CompareOptions
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
 from ktdeval_compare.entrants import Row, load_entrants
@@ -68,6 +70,15 @@ def luck(*runs: Any, stores: Iterable[str | Path] = ()) -> Tables:
     return Tables(report, commands.luck_lines(report))
 
 
+def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tables:
+    """How cohorts of models differ; `runs` as of `compare`; `cohorts`: as of the command, such as `["ML=qlib/*", "LLM=openai/*"]`;
+    `options`: `task`, `alpha`, `common`.
+    """
+    named = (cohorts,) if isinstance(cohorts, str) else tuple(cohorts)
+    report = find_cohorts(_paths(runs) if runs else [], build(CohortOptions, {**options, "cohorts": named}, "cohort"))
+    return Tables(report, cohort_lines(report))
+
+
 def invariance(*runs: Any, **options: Any) -> Tables:
     """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`, `over`, `common`."""
     report = find_invariance(load_entrants(_paths(runs)), build(InvarianceOptions, options, "invariance"))
@@ -97,4 +108,4 @@ def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "metrics": tuple(metrics.split(",")) if isinstance(metrics, str) else tuple(metrics)}
 
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {made.__name__: made for made in (compare, effects, luck, invariance, table)}
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {made.__name__: made for made in (compare, effects, luck, invariance, cohort, table)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean, median
@@ -14,7 +14,7 @@ import click
 import numpy as np
 import pandas as pd
 
-from ktdeval.cards import TradingCard
+from ktdeval.cards import TradingCard, TradingEpisode
 from ktdeval.cli import grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
@@ -115,11 +115,23 @@ def _cell(value: Any, how: str) -> str:
     return UNDEFINED if value is None or pd.isna(value) else f"{value * 100 if how in _IN_PERCENT else value:{_SHOWN[how]}}"
 
 
+def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
+    """Total return less that of the benchmark, bought and held over the same days."""
+    own, held = episode.metrics["total_return"].value, card.reference.benchmark_buy_and_hold.get(episode.window)
+    other = held.metrics.total_return.value if held else None
+    return None if own is None or other is None else own - other
+
+
+def benchmark_held(card: TradingCard, metric: str, windows: Iterable[str]) -> float | None:
+    """Median over windows of a metric of the benchmark, bought and held; None where that has no such metric."""
+    lines = [getattr(card.reference.benchmark_buy_and_hold[window].metrics, metric, None) for window in windows]
+    known = [line.value for line in lines if line is not None and line.value is not None]
+    return median(known) if known else None
+
+
 def _excess(card: TradingCard) -> float | None:
-    """Median over episodes of the total return less that of the benchmark, bought and held."""
-    held = {window: policy.metrics.total_return.value for window, policy in card.reference.benchmark_buy_and_hold.items()}
-    pairs = [(episode.metrics["total_return"].value, held.get(episode.window)) for episode in card.pooled]
-    known = [own - other for own, other in pairs if own is not None and other is not None]
+    """Median over episodes."""
+    known = [value for episode in card.pooled if (value := episode_excess(card, episode)) is not None]
     return median(known) if known else None
 
 
@@ -140,13 +152,8 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
             row["selection_rank"] = float(place)
     if "excess" in metrics:
         card = entrants[0].card
-        reference = card.reference.benchmark_buy_and_hold
-        held = [reference[window].metrics for window in dict.fromkeys(episode.window for episode in card.pooled)]
-        rows[f"{card.snapshot.benchmark_name} buy-and-hold"] = {
-            metric: median(known) if (known := [line.value for one in held if (line := getattr(one, metric, None)) is not None
-                                                and line.value is not None]) else None
-            for metric in metrics
-        }  # fmt: skip
+        windows = list(dict.fromkeys(episode.window for episode in card.pooled))
+        rows[f"{card.snapshot.benchmark_name} buy-and-hold"] = {metric: benchmark_held(card, metric, windows) for metric in metrics}
     frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis("Model")
     return frame.sort_values("total_return", ascending=False, kind="stable")
 

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.slow
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 COMMAND = re.compile(r"(?:    |\$ )?(ktdeval .*)")
 PLACEHOLDERS = (
+    (r"qlib/\*", "builtin/momentum"),
+    (r"openai/\*,anthropic/\*", "builtin/reversal"),
     (r"effects RUN …", "effects run-a run-c"),
     (r"(RUN|PATH) ?…|RUN_A RUN_B …|runs/a runs/b", "run-a run-b"),
     (r"\bRUN\b|\bPATH\b|runs/qf\b", "run-a"),

@@ -1,0 +1,282 @@
+"""`ktdeval cohort`: how cohorts of models differ in style, and each model's figures over seeds (KTD-Fin §5.3, Tables 8 and 9).
+
+Models are the units: an exposure is averaged over the days of a model first, so that the dependence of its days needs no model, and
+the difference of two cohorts has Welch's (1947) interval over models. Cohorts are small and of unequal spread; resampling models
+covers less (docs/cohort.md has both, measured).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from ktdeval import stats
+from ktdeval.attribution import FACTOR_NAMES
+from ktdeval.cards import TradingEpisode
+from ktdeval.errors import CardError, UsageError
+from ktdeval.typed import encode_canonical
+from ktdeval.yamlio import load_yaml
+from ktdeval_compare.compare import TASK_FACETS
+from ktdeval_compare.declines import declines
+from ktdeval_compare.entrants import (
+    Entrant,
+    Row,
+    Values,
+    check_same,
+    check_windows,
+    facets,
+    flag_notes,
+    label,
+    load_entrants,
+    spans,
+    training_seed,
+    without_seed,
+)
+from ktdeval_compare.luck import cohort_means, mean_exposures
+from ktdeval_compare.paper_tables import benchmark_held, episode_excess
+
+TEXTS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("cohort.yaml"))
+_REASONS: Mapping[str, str] = TEXTS["reasons"]
+_BOUNDS = {metric: bounds for _, metric, _, *bounds in TEXTS["baseline"]}
+
+Tables = Mapping[str, Mapping[str, Mapping[str, float | None]]]  #: cohort -> model -> factor -> mean exposure
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of a report."""
+
+    cohorts: tuple[str, ...] = ()  #: NAME=ITEM,…; an item is a glob of models, a run folder or a card; empty: all are one cohort
+    task: str | None = None  #: task of exposures and figures; None: that of most models, see `_common_task`
+    alpha: float = 0.05  #: level of verdicts, and of the intervals (1 - alpha)
+    common: bool = False  #: where models or seeds differ in windows, use those that all have
+
+
+@dataclass
+class Member:
+    """One model with an agent, and its cards; `cohort` is empty where it is in none."""
+
+    label: str
+    cohort: str
+    entrants: list[Entrant]
+    #: training seed and seed -> window -> episode of the task, with its card
+    runs: dict[tuple[str, int], dict[str, tuple[Entrant, TradingEpisode]]] = field(default_factory=dict)
+
+    def of_task(self, task: str) -> Member:
+        """Its cards of one task, with their episodes. Raises CardError: two cards have one window and seed."""
+        made = Member(self.label, self.cohort, [entrant for entrant in self.entrants if entrant.card.task.name == task])
+        for entrant, episode in [(card, episode) for card in made.entrants for episode in card.card.episodes]:
+            run = made.runs.setdefault((training_seed(entrant), episode.seed), {})
+            if other := run.get(episode.window):
+                where = f"window {episode.window} seed {episode.seed} of {self.label}"
+                raise CardError(f"{entrant.path} and {other[0].path} both have {where}; give one of them")
+            run[episode.window] = (entrant, episode)
+        return made
+
+    def figures(self, metric: str, windows: Sequence[str]) -> Values:
+        """[seeds] medians over windows, of the seeds with a defined one."""
+
+        def figure(entrant: Entrant, episode: TradingEpisode) -> float | None:
+            if metric == "excess":
+                return episode_excess(entrant.card, episode)
+            return episode.metrics[metric].value if metric in episode.metrics else None
+
+        found = [[figure(*run[window]) for window in windows] for run in self.runs.values()]
+        known = [[value for value in values if value is not None] for values in found]
+        return np.array([statistics.median(values) for values in known if values], dtype=np.float64)
+
+
+def cohort(paths: Sequence[Path], options: Options) -> Row:
+    """Report cohorts of models from their cards and run folders.
+
+    Returns `task`; `cohorts`: the members of each, and how many share the sign of every factor; `exposures`: a row a factor;
+    `agreement`: factors on which cohorts agree; `differences`: a row a factor and pair of cohorts; `baseline`: a row a model, and
+    the benchmark; `declines`: a row a model and mode with bright and blinded cards; `notes`. Raises UsageError: a cohort has no
+    model, or a model two cohorts; CardError: cards can't be put together, and why.
+    """
+    wanted = _split(options.cohorts) or {"all": ["*"]}
+    everyone = _members(paths, wanted)
+    declined = [{"model": member.label, "cohort": member.cohort, **row}
+                for member in everyone for row in declines(member.entrants, options.alpha)]  # fmt: skip
+    task = options.task or _common_task(everyone, list(wanted))
+    members = [found for member in everyone if (found := member.of_task(task)).runs]
+    if lacking := [name for name in wanted if name not in {member.cohort for member in members}]:
+        raise CardError(f"cohort {lacking[0]} has no finished card of task {task}; run it, or name another task")
+    cards = [entrant for member in members for entrant in member.entrants]
+    check_same(cards, TASK_FACETS, "they can't be put together")
+    formulas = {f"formulas of {metric}": lambda entrant, of=metric: (line := entrant.card.metrics.get(of)) and line.formula
+                for metric in _BOUNDS}  # fmt: skip
+    check_same(cards, formulas, "score all runs with one version")
+    windows, notes = _windows(members, options.common)
+    if others := sorted({card.card.task.name for member in everyone for card in member.entrants} - {task}):
+        notes.append(f"figures are of {task}; also given: {', '.join(others)} (--task chooses)")
+    tables: dict[str, dict[str, dict[str, float | None]]] = {name: {} for name in wanted}
+    for member in members:
+        table, equally = mean_exposures(run[window] for run in member.runs.values() for window in windows)
+        notes += [f"exposures of {member.label}: its episodes count equally: {equally}"] if equally else []
+        if not member.cohort or None in table.values() or not table:
+            notes.append(f"{member.label}: {_REASONS['no_exposures'] if member.cohort else 'is in no cohort'}")
+        else:
+            tables[member.cohort][member.label] = table
+    return {
+        "alpha": options.alpha, "task": task, "cards": [{"model": card.label, "path": str(card.path)} for card in cards],
+        **_exposures(tables, options.alpha), "baseline": _baseline(members, windows, 1.0 - options.alpha), "declines": declined,
+        "notes": list(dict.fromkeys([*notes, *flag_notes(cards)])),
+    }  # fmt: skip
+
+
+def _split(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Items of each cohort by its name."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, items = text.partition("=")
+        listed = [item.strip() for item in items.split(",") if item.strip()]
+        if not name.strip() or not listed:
+            raise UsageError(f"--cohort {text!r}: give NAME=MODELS, such as ML=qlib/* or LLM=RUN,RUN")
+        found.setdefault(name.strip(), []).extend(listed)
+    return found
+
+
+def _members(paths: Sequence[Path], wanted: Mapping[str, Sequence[str]]) -> list[Member]:
+    """Models of all cards, by label. Whatever the order of the cards, the result is the same."""
+    files = [Path(item) for items in wanted.values() for item in items if item != "*" and Path(item).exists()]
+    known = {file.resolve() for file in files}
+    given = [*files, *(path for path in paths if path.resolve() not in known)]
+    if not given:
+        raise UsageError("give run folders or cards, and --cohort NAME=MODELS for each cohort")
+    units: dict[str, list[Entrant]] = {}
+    for entrant in sorted(load_entrants(given), key=lambda entrant: str(entrant.path)):
+        plain = without_seed(entrant).card
+        units.setdefault(encode_canonical([plain.model, plain.agent]), []).append(entrant)
+    members = []
+    for named, cards in zip(label([without_seed(cards[0]) for cards in units.values()]), units.values(), strict=True):
+        cohorts = [name for name, items in wanted.items() if any(_is_of(card, item) for card in cards for item in items)]
+        if len(cohorts) > 1:
+            raise UsageError(f"--cohort: {named.label} is in {' and '.join(cohorts)}; a model is in one cohort")
+        check_same(cards, facets("call parameters", "ways of sending calls"), f"they are no repeats of {named.label}")
+        members.append(Member(named.label, "".join(cohorts), [replace(card, label=named.label) for card in cards]))
+    for name in wanted.keys() - {member.cohort for member in members}:
+        models = ", ".join(sorted({member.entrants[0].card.model.name for member in members}))
+        raise UsageError(f"--cohort {name}: no model is called {' or '.join(wanted[name])}; there are {models}")
+    return sorted(members, key=lambda member: member.label)
+
+
+def _is_of(entrant: Entrant, item: str) -> bool:
+    if item != "*" and Path(item).exists():
+        return Path(item).resolve() in (entrant.path.resolve(), entrant.run_folder.resolve())
+    return fnmatch.fnmatchcase(entrant.card.model.name, item)
+
+
+def _common_task(members: Sequence[Member], names: Sequence[str]) -> str:
+    """Task that every cohort has a card of, and most models, a blinded one before others. Raises CardError: there is none."""
+    held = {name: {card.card.task.name for one in members if one.cohort == name for card in one.entrants} for name in names}
+    if not (shared := set.intersection(*held.values())):
+        listed = "; ".join(f"{name}: {', '.join(sorted(tasks))}" for name, tasks in held.items())
+        raise CardError(f"no task has cards of every cohort ({listed}); run one task with all of them")
+    models = {(card.card.task.name, card.card.task.mask, one.label) for one in members if one.cohort for card in one.entrants}
+    counts = Counter((task, mask) for task, mask, _ in models if task in shared)
+    return max(counts, key=lambda each: (counts[each], each[1] == "blinded", each))[0]
+
+
+def _windows(members: Sequence[Member], common: bool) -> tuple[list[str], list[str]]:
+    """Windows that every seed of every model has finished and that share a figure, and notes on those left out. Raises CardError:
+    one has not finished a window that another has, unless `common`, or none is shared; or a name means two ranges.
+    """
+    check_windows([entrant for member in members for entrant in member.entrants])
+    finished = [(member, seed, set(run)) for member in members for (_, seed), run in member.runs.items()]
+    shared = sorted(set.intersection(*(windows for *_, windows in finished)))
+    every = set.union(*(windows for *_, windows in finished)) if not common or not shared else set(shared)
+    for member, seed, windows in finished:
+        for window in sorted(every - windows):
+            way = f", or use the {len(shared)} that all have with --common" if shared else ""
+            where = f"window {window} seed {seed}, which another card has"
+            raise CardError(f"{member.entrants[0].path}: {member.label} has not finished {where}; run it{way}")
+    out = stats.left_out_windows(dict(zip(shared, spans(members[0].entrants[0], shared), strict=True)))
+    return [window for window in shared if window not in out], [f"window {name} is left out: {why}" for name, why in out.items()]
+
+
+def _exposures(tables: Tables, alpha: float) -> Row:
+    """Exposures of cohorts factor by factor, where they agree in sign, and their differences with Holm's correction."""
+    means = {name: {row["factor"]: row for row in cohort_means(table)} for name, table in tables.items()}
+    factors = [factor for factor in FACTOR_NAMES if all(factor in rows for rows in means.values())]
+    rows: list[Row] = []
+    differences: list[Row] = []
+    for factor in factors:
+        values = {name: np.array([table[factor] for table in tables[name].values()], dtype=np.float64) for name in tables}
+        cohorts: dict[str, Row] = {}
+        for name in tables:
+            ends = stats.mean_with_interval(values[name], confidence=1.0 - alpha).detail or {}
+            kept = {part: means[name][factor][part] for part in ("mean", "members", "same_sign")}
+            cohorts[name] = {**kept, "low": ends["low"], "high": ends["high"]}
+        models = {model: value for name in tables for model, value in means[name][factor]["cards"].items()}
+        row: Row = {"factor": factor, "unit": "ratio"}
+        signs = {"agree": _agree(cohorts, "mean", "mean"), "agreement_shown": _agree(cohorts, "low", "high")}
+        rows.append({**row, "cohorts": cohorts, "models": models, **signs})
+        for first, second in itertools.combinations(tables, 2):
+            tested = difference(values[first], values[second], 1.0 - alpha)
+            differences.append({**row, "first": first, "second": second, **tested})
+    for row, corrected in zip(differences, stats.holm([row["p"] for row in differences]), strict=True):
+        higher = row["first"] if row["value"] > 0 else row["second"]
+        row |= {"p_holm": corrected, "verdict": None if corrected is None else higher if corrected <= alpha else "not shown"}
+    found: list[Row] = []
+    for name, table in tables.items():
+        alike = [
+            all((exposures[row["factor"]] or 0.0) * row["cohorts"][name]["mean"] > 0 for row in rows)
+            for exposures in table.values()
+        ]
+        found.append({"cohort": name, "models": list(table), "members": len(table), "same_sign": sum(alike) if rows else None})
+    agreement: Row = {name: [row["factor"] for row in rows if row[name]] for name in ("agree", "agreement_shown")}
+    agreement["factors"] = len(factors)
+    return {"cohorts": found, "exposures": rows, "agreement": agreement, "differences": differences}
+
+
+def _agree(cohorts: Mapping[str, Row], low: str, high: str) -> bool:
+    """Whether both figures of all cohorts, of which there are two or more, lie on one side of zero."""
+    figures = [row[end] or 0.0 for row in cohorts.values() for end in (low, high)]
+    return len(cohorts) > 1 and (min(figures) > 0 or max(figures) < 0)
+
+
+def difference(first: Values, second: Values, level: float = 0.95) -> Row:
+    """Mean of [models] exposures less that of others, with Welch's t interval and p; without these the `reason`."""
+    row: Row = {"value": math.fsum(first) / len(first) - math.fsum(second) / len(second)}
+    reason = "one_model" if min(len(first), len(second)) < 2 else None
+    if reason or not max(np.ptp(first), np.ptp(second)) > 1e-12:  # the rounding of equal exposures
+        return row | {"low": None, "high": None, "p": None, "reason": _REASONS[reason or "alike"]}
+    one, other = (float(values.var(ddof=1)) / len(values) for values in (first, second))
+    freedom = (one + other) ** 2 / (one**2 / (len(first) - 1) + other**2 / (len(second) - 1))
+    error, value = math.sqrt(one + other), float(row["value"])
+    reach, p = -float(stdtrit(freedom, (1.0 - level) / 2)) * error, 2.0 * float(stdtr(freedom, -abs(value) / error))
+    return row | {"low": value - reach, "high": value + reach, "p": p, "reason": None}
+
+
+def _baseline(members: Sequence[Member], windows: Sequence[str], level: float) -> list[Row]:
+    """Rows of models and of the benchmark, bought and held, by total return."""
+    card = members[0].entrants[0].card
+    rows: list[Row] = [{"model": member.label, "cohort": member.cohort, "seeds": len(member.runs),
+                        "figures": {metric: _over_seeds(member.figures(metric, windows), level, *bounds)
+                                    for metric, bounds in _BOUNDS.items()}} for member in members]  # fmt: skip
+    held = {metric: {"value": benchmark_held(card, metric, windows), "low": None, "high": None} for metric in _BOUNDS}
+    if held["total_return"]["value"] is not None:
+        rows.append({"model": f"{card.snapshot.benchmark_name} buy-and-hold", "cohort": "", "seeds": None, "figures": held})
+    returns = {row["model"]: row["figures"]["total_return"]["value"] for row in rows}
+    return sorted(rows, key=lambda row: (math.inf if (value := returns[row["model"]]) is None else -value, row["model"]))
+
+
+def _over_seeds(values: Values, level: float, least: float, greatest: float) -> Row:
+    """Median over seeds, and the mean with its t interval, cut at the bounds of the figure; or the `reason` for no interval."""
+    mean = stats.mean_with_interval(values, confidence=level)
+    ends = mean.detail or {"low": None, "high": None}
+    low, high = (None if ends[end] is None else float(np.clip(ends[end], least, greatest)) for end in ("low", "high"))
+    reason = "no_figure" if not len(values) else "one_seed" if low is None else None
+    row: Row = {"value": float(np.median(values)) if len(values) else None, "mean": mean.value, "low": low, "high": high}
+    return {**row, "n": len(values), "reason": reason and _REASONS[reason]}

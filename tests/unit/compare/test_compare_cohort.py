@@ -1,0 +1,428 @@
+"""`ktdeval cohort`: exposures over models, figures over seeds, declines behind the mask, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
+from compare_cards import make_card, save_card, save_run
+from ktdeval.attribution import FACTOR_NAMES, factor_panel, held_days
+from ktdeval.cards import derived_fields
+from ktdeval.cli.main import main
+from ktdeval.jsonio import dumps_pretty, file_sha256
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.runner.ledger_file import encode_ledger
+from ktdeval.trading import Ledger
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.typed import from_plain
+from ktdeval_compare.cohort import difference
+from ktdeval_compare.functions import cohort
+from metric_cases import CODES, step
+
+Call = Callable[..., tuple[int, str, str]]
+_DEFINITION = {"better": "higher", "formula": "selection_alpha/2: here", "headline": True, "range": [None, None], "source": "here",
+               "unit": "fraction", "value": None, "n": 0, "undefined": {}, "reason": "to be derived"}  # fmt: skip
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    def run(*words: Any) -> tuple[int, str, str]:
+        code = main(["cohort", *map(str, words)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def report(call: Call) -> Callable[..., Any]:
+    def run(*words: Any) -> Any:
+        code, out, err = call(*words, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return run
+
+
+def tilted(model: str, exposures: Mapping[str, float | None], figures: Any = None, **changes: Any) -> dict[str, Any]:
+    """A card whose every episode has these mean exposures."""
+    card = make_card(figures or {("A1", 0): 0.01}, model, **changes)
+    return derived(card, lambda episode: exposures_of(episode, exposures), {"selection_alpha": _DEFINITION})
+
+
+def exposures_of(episode: dict[str, Any], exposures: Mapping[str, float | None]) -> None:
+    detail = {"linked": {"selection": 0.02}, "mean_exposures": dict(exposures)}
+    episode["metrics"]["selection_alpha"] = {"value": 0.02, "n": 5, "detail": detail}
+
+
+def derived(card: dict[str, Any], change: Callable[[dict[str, Any]], None], metrics: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """A card with changed episodes, and what follows from them."""
+    card = copy.deepcopy(card)
+    for episode in card["episodes"]:
+        change(episode)
+    card["metrics"] |= copy.deepcopy(dict(metrics))
+    return card | derived_fields(card)
+
+
+def saved(folder: Path, *cards: dict[str, Any]) -> list[Path]:
+    return [save_card(folder / str(place), card) for place, card in enumerate(cards)]
+
+
+# ---- exposures
+
+
+def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+    """Means 2 and -3 of (1, 3) and (-2, -4): t(2 degrees) 4.3027 times sqrt(2/2 + 2/2) reaches 6.0849 to either side of 5."""
+    tables = {"ml/a": (1, -1), "ml/b": (3, -1), "llm/c": (-2, -2), "llm/d": (-4, 1)}
+    paths = saved(tmp_path, *(tilted(name, {"MOM_12_1": one, "SKEW": other}) for name, (one, other) in tables.items()))
+    words = (*paths, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/c,llm/d")
+    found = report(*words)
+    momentum, skew = found["exposures"]
+    assert momentum["cohorts"]["ML"] == {"mean": 2, "members": 2, "same_sign": 2, "low": pytest.approx(2 - 12.7062),
+                                         "high": pytest.approx(2 + 12.7062)}  # fmt: skip
+    assert (momentum["cohorts"]["LLM"]["mean"], skew["cohorts"]["LLM"]["mean"], skew["cohorts"]["LLM"]["same_sign"]) == (
+        -3,
+        -0.5,
+        1,
+    )
+    assert momentum["models"] == {"ml/a": 1, "ml/b": 3, "llm/c": -2, "llm/d": -4}
+    first, second = found["differences"]
+    assert (first["value"], first["low"], first["high"]) == pytest.approx((5, 5 - 6.0848698, 5 + 6.0848698))
+    p = 1 - 5 / math.sqrt(2) / math.sqrt(2 + 12.5)  # of t with two degrees: F(t) = 1/2 + t / (2 sqrt(2 + t²))
+    assert (first["p"], first["p_holm"], first["verdict"]) == (pytest.approx(p), pytest.approx(2 * p), "not shown")
+    assert second["value"] == -0.5
+    assert found["agreement"] == {"factors": 2, "agree": ["SKEW"], "agreement_shown": []}
+    assert [(row["cohort"], row["members"], row["same_sign"]) for row in found["cohorts"]] == [("ML", 2, 2), ("LLM", 2, 1)]
+    text = call(*words)[1]
+    assert "ML: 2 of 2 models have the signs of its mean in all factors" in text
+    assert "agree in sign on 1 of 2 factors: SKEW" in text
+    assert "+5.000  -1.085 … +11.08" in text
+
+
+def test_welchs_interval_is_that_of_statsmodels_and_keeps_its_level() -> None:
+    rng, misses = np.random.default_rng(3), 0
+    for _ in range(400):
+        one, other = rng.normal(0, 1, 8), rng.normal(0, 3, 4)
+        found = difference(one, other)
+        misses += not found["low"] <= 0 <= found["high"]
+    assert misses <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05 * 0.95)
+    means = CompareMeans(DescrStatsW(one), DescrStatsW(other))
+    assert (found["low"], found["high"]) == pytest.approx(means.tconfint_diff(usevar="unequal"))
+    assert found["p"] == pytest.approx(means.ttest_ind(usevar="unequal")[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        ([1.0], [2.0, 3.0], "a cohort of one model shows nothing of other models"),
+        ([1.0, 1.0], [0.5, 0.5], "the models of each cohort have equal exposures"),
+    ],
+)
+def test_a_difference_without_a_spread_has_no_interval_and_says_why(one: list[float], other: list[float], reason: str) -> None:
+    found = difference(np.array(one), np.array(other))
+    assert (found["low"], found["p"], found["reason"]) == (None, None, reason)
+    assert found["value"] == np.mean(one) - np.mean(other)
+
+
+def with_holdings(card: dict[str, Any], folder: Path, held: Sequence[int]) -> Path:
+    """A run whose episodes hold something at the close of their first 0 … 5 steps."""
+    run = save_run(folder, card, {(one["window"], one["seed"]): [0.0] * 5 for one in card["episodes"]}).parent.parent
+    for episode, count in zip(card["episodes"], held, strict=True):
+        path = run / f"episodes/{episode['id']}/ledger.parquet"
+        first = np.datetime64(episode["first_day"], "D")
+        steps = [step(number, 10_000, {CODES[0]: 500} if number < count else {}) for number in range(5)]
+        days = [{"decided_on": str(first + number - 1), "filled_on": str(first + number)} for number in range(5)]
+        records = from_plain([one | two for one, two in zip(steps, days, strict=True)], list[StepRecord], "steps")
+        path.write_bytes(encode_ledger(Ledger({}, 10_500, records)))
+        card["artefacts"][str(path.relative_to(run))] = file_sha256(path)
+        # A day is one over which something was held: what stood at the close before it, so not the last step's.
+        assert held_days(Ledger({}, 10_500, records)) == min(count, 4)
+    save_card(run, card)
+    return run
+
+
+def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, report: Callable[..., Any]) -> None:
+    card = tilted("house/one", {"SKEW": 1.0}, {("A1", 0): 0.0, ("A2", 0): 0.0, ("A3", 0): 0.0})
+    exposures_of(card["episodes"][1], {"SKEW": 5.0})
+    exposures_of(card["episodes"][2], {"SKEW": None})  # never invested
+    card |= derived_fields(card)
+    run = with_holdings(card, tmp_path / "run", [4, 1, 0])
+    assert report(run)["exposures"][0]["models"] == {"house/one": (4 * 1 + 1 * 5) / 5}
+    (tmp_path / "alone.json").write_text(dumps_pretty(card))
+    alone = report(tmp_path / "alone.json")
+    assert alone["exposures"][0]["models"] == {"house/one": 3.0}
+    assert any("count equally: no ledgers beside the card" in note for note in alone["notes"])
+
+
+# ---- figures over seeds
+
+
+def test_the_baseline_table_by_hand(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+    """Returns 1, 2 and 6 % of three training seeds: median 2, mean 3, standard error sqrt(7/3), t(2 degrees) 4.3027."""
+    repeats = [tilted("ml/a", {"SKEW": 1}, {("A1", 0): value}, args={"depth": 3, "seed": seed})
+               for seed, value in enumerate((0.06, 0.01, 0.02))]  # fmt: skip
+    other = tilted("ml/b", {"SKEW": 1}, {("A1", 0): -0.05})
+    seeds = tilted("llm/c", {"SKEW": 1}, {("A1", 0): 0.01, ("A1", 1): 0.01})
+    paths = saved(tmp_path, *repeats, other, seeds)
+    found = report(*paths)
+    index = other["reference"]["benchmark_buy_and_hold"]["A1"]["metrics"]
+    rows = {row["model"]: row for row in found["baseline"]}
+    returns = [row["figures"]["total_return"]["value"] for row in found["baseline"]]
+    assert returns == sorted(returns, reverse=True)
+    one = rows["ml/a"]["figures"]["total_return"]
+    reach = 4.302653 * math.sqrt(7 / 3) / 100
+    assert (rows["ml/a"]["seeds"], one["n"]) == (3, 3)
+    assert (one["value"], one["mean"], one["low"], one["high"]) == pytest.approx((0.02, 0.03, 0.03 - reach, 0.03 + reach), rel=1e-6)
+    assert rows["ml/a"]["figures"]["excess"]["value"] == pytest.approx(0.02 - index["total_return"]["value"])
+    single = rows["ml/b"]["figures"]["total_return"]
+    assert (single["low"], single["high"], single["reason"]) == (None, None, "one seed shows nothing of other seeds")
+    alike = rows["llm/c"]["figures"]["total_return"]
+    assert (alike["low"], alike["high"]) == (0.01, 0.01)  # two seeds that do not differ
+    assert [
+        row["figures"]["max_drawdown"]["low"] is None or row["figures"]["max_drawdown"]["low"] >= 0 for row in found["baseline"]
+    ]
+    held = next(row for name, row in rows.items() if name.endswith("buy-and-hold"))
+    assert (held["seeds"], held["figures"]["total_return"]["value"]) == (None, index["total_return"]["value"])
+    text = call(*paths)[1].splitlines()
+    at = next(place for place, line in enumerate(text) if line.startswith("  ml/a"))
+    assert "95 % interval" in text[at + 1]
+    assert "95 % interval" not in text[next(place for place, line in enumerate(text) if line.startswith("  ml/b")) + 1]
+
+
+def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(tmp_path: Path, call: Call, report: Any) -> None:
+    whole = tilted("ml/a", {"SKEW": 1}, {(window, seed): 0.01 * place for place, (window, seed) in
+                                         enumerate(itertools.product(("A1", "A2", "A3"), (0, 1)))})  # fmt: skip
+    lacking = tilted("ml/b", {"SKEW": 1}, {("A1", 0): 0.1, ("A2", 0): 0.2})
+    one, other = saved(tmp_path, whole, lacking)
+    figure = next(row for row in report(one)["baseline"] if row["model"] == "ml/a")["figures"]["total_return"]
+    assert (figure["value"], figure["n"]) == (pytest.approx(0.025), 2)  # medians 0.02 of (0, 0.02, 0.04), 0.03 of the other
+    code, _, err = call(one, other)
+    assert code == 2
+    assert "ml/b has not finished window A3 seed 0, which another card has; run it, or use the 2 that all have with --common" in err
+    common = {row["model"]: row["figures"]["total_return"]["value"] for row in report(one, other, "--common")["baseline"]}
+    assert (common["ml/a"], common["ml/b"]) == pytest.approx((0.015, 0.15))
+
+
+# ---- declines
+
+
+def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str, Any]:
+    """A card of one model: `t` traded, `d` declined, `f` no order after a failed call, `p` no valid submission."""
+
+    def change(episode: dict[str, Any]) -> None:
+        kind = outcomes[int(episode["window"][1:]) - 1]
+        if kind != "t":
+            episode["orders"] = {"submitted": 0, "filled": 0, "partially_filled": 0, "rejected": 0, "rules": {}}
+        lost = {"f": "error", "p": "fallback"}.get(kind)
+        episode["decisions"] = dict.fromkeys(("model", "model_after_retry", "fallback", "error"), 0) | {"model": 4 if lost else 5}
+        episode["decisions"] |= {lost: 1} if lost else {}
+
+    figures = {(f"A{place}", 0): 0.0 for place in range(1, len(outcomes) + 1)}
+    return derived(make_card(figures, "llm/c", mask=mask, mode="memory_only", **changes), change)
+
+
+def test_declines_by_hand_and_as_statsmodels_counts_them(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+    bright, blinded = "tttttttdtft", "ddddddtdpdd"
+    paths = saved(tmp_path, memory_only("bright", bright), memory_only("blinded", blinded))
+    (row,) = report(*paths)["declines"]
+    # Cells 9 and 10 are not known: no valid submission when blinded, a failed call when bright.
+    assert (row["n"], row["not_known"], row["unmatched"]) == (9, 2, 0)
+    assert (row["bright"]["declined"], row["blinded"]["declined"]) == (1, 8)
+    assert (row["only_bright"], row["only_blinded"], row["p"]) == (0, 7, pytest.approx(2 / 2**7))
+    assert row["p"] == pytest.approx(mcnemar([[1, 7], [0, 1]], exact=True).pvalue)
+    ends = proportion_confint(8, 9, method="wilson")
+    assert (row["blinded"]["low"], row["blinded"]["high"]) == pytest.approx(ends)
+    assert [cell["blinded"] for cell in row["cells"] if cell["window"] in ("A10", "A8", "A9")] == [
+        "declined",
+        "declined",
+        "not known",
+    ]
+    cells = [cell.strip() for cell in call(*paths)[1].partition("No order")[2].splitlines()[2].split("  ") if cell]
+    assert cells == ["llm/c", "memory_only", "9", "1 of 9 [0.02, 0.43]", "8 of 9 [0.57, 0.98]", "0.0156", "2"]
+
+
+def test_what_is_not_matched_or_differs_in_more_than_the_mask(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+    bright, short = memory_only("bright", "ttt"), memory_only("blinded", "dd")
+    (row,) = report(*saved(tmp_path / "short", bright, short))["declines"]
+    assert (row["n"], row["unmatched"], row["p"]) == (2, 1, pytest.approx(0.5))
+    (row,) = report(*saved(tmp_path / "none", memory_only("bright", "f"), memory_only("blinded", "d")))["declines"]
+    assert (row["n"], row["p"], row["bright"]["share"]) == (0, None, None)
+    assert row["reason"] == "no window and seed whose outcome is known under both masks"
+    for place, (card, expected) in enumerate((
+        (memory_only("blinded", "ddd", rules="paper"), "different metric rules"),
+        (memory_only("blinded", "ddd", snapshot={"id": "0" * 64}), "different snapshots"),
+        (memory_only("blinded", "ddd", call={"temperature": 1.5}), "different call parameters"),
+        (memory_only("blinded", "ddd", config={"version": "7"}), "different task versions"),
+    )):  # fmt: skip
+        code, _, err = call(*saved(tmp_path / str(place), bright, card))
+        assert (code, err.count("\n")) == (2, 1)
+        assert expected in err, (expected, err)
+    alone = report(*saved(tmp_path / "alone", bright))
+    assert alone["declines"] == []
+
+
+# ---- refusals
+
+
+def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, call: Call) -> None:
+    base = tilted("ml/a", {"SKEW": 1})
+    one, other = saved(tmp_path / "two", base, tilted("llm/c", {"SKEW": 2}))
+    both = (one, other, "--cohort", "ML=ml/*", "--cohort")
+    moved = {"A1": ("2011-03-02", "2011-03-08")}
+    cases: list[tuple[Sequence[Any], str]] = [
+        ((*both, "LLM=*/c,ml/a"), "ml/a is in ML and LLM; a model is in one cohort"),
+        ((*both, "LLM=openai/*"), "--cohort LLM: no model is called openai/*; there are llm/c, ml/a"),
+        ((*both, "LLM"), "give NAME=MODELS"),
+        ((*both, "LLM="), "give NAME=MODELS"),
+        ((), "give run folders or cards"),
+        ((one, one), "is given twice"),
+        ((*both, "LLM=llm/*", "--task", "bright_open_research"), "cohort ML has no finished card of task bright_open_research"),
+        ((tmp_path / "none",), "No such file"),
+    ]
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"snapshot": {"id": "0" * 64}}, "different snapshots"),
+        ({"rules": "paper"}, "different metric rules"),
+        ({"config": {"version": "9"}}, "different task versions"),
+        ({"windows": moved}, "window A1 is"),
+        ({"figures": {("A2", 0): 0.1}}, "has not finished window"),
+        ({"mask": "bright"}, "no task has cards of every cohort (ML: blinded_open_research; LLM: bright_open_research)"),
+    ]
+    for place, (change, expected) in enumerate(changes):
+        (changed,) = saved(tmp_path / f"changed{place}", tilted("llm/c", {"SKEW": 2}, **change))
+        cases.append(((one, changed, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/*"), expected))
+    again = saved(tmp_path / "again", base, tilted("ml/a", {"SKEW": 1}, call={"temperature": 0.1}, args={"seed": 3}))
+    cases += [((one, again[0]), "both have window A1 seed 0 of ml/a"), ((one, again[1]), "different call parameters")]
+    for words, expected in cases:
+        code, out, err = call(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1), (words, err)
+        assert expected in err, (words, err)
+
+
+def test_models_without_a_cohort_or_exposures_are_named(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+    cash = tilted("ml/cash", {"SKEW": None})
+    paths = saved(tmp_path, tilted("ml/a", {"SKEW": 1.0}), cash, tilted("house/x", {"SKEW": 9.0}))
+    found = report(*paths, "--cohort", "ML=ml/*")
+    assert found["exposures"][0]["cohorts"]["ML"]["mean"] == 1.0
+    assert found["cohorts"] == [{"cohort": "ML", "models": ["ml/a"], "members": 1, "same_sign": 1}]
+    assert {row["model"] for row in found["baseline"]} > {"ml/a", "ml/cash", "house/x"}
+    assert any(note.startswith("ml/cash: no exposures: it never held anything") for note in found["notes"])
+    assert "house/x: is in no cohort" in found["notes"]
+    bare = saved(tmp_path / "bare", make_card({("A1", 0): 0.1}, "house/y"))
+    assert report(*bare)["exposures"] == []
+    assert "same sign" not in call(*bare)[1]
+
+
+# ---- real runs
+
+RULES = {
+    f"ml-{sign}{held}": ("linear_factor", f"coefficients=RV_60:{sign}1,positions={held}")
+    for sign in ("", "-")
+    for held in (15, 20, 25)
+}
+RANDOM = {f"random-{buys}": ("random", f"max_buys={buys}") for buys in (4, 5, 6, 7, 8, 9)}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rules with opposite tilts to volatility, traders at random with two seeds, and the model that remembers."""
+    folder = tmp_path_factory.mktemp("cohort")
+    short = ["--windows", "W1", "--limit", "8", "--quiet"]
+    for name, (model, args) in {**RULES, **RANDOM}.items():
+        words = ["--model", f"builtin/{model}", "--model-args", args, "--tasks", "blinded_open_research", *short]
+        assert main([*words, "--seeds", "2" if name == "random-4" else "1", "--out", str(folder / name)]) == 0
+    tasks = "bright_memory_only,blinded_memory_only"
+    assert main(["--model", "builtin/memory", "--tasks", tasks, *short, "--out", str(folder / "memory")]) == 0
+    return folder
+
+
+def of(folder: Path, names: Sequence[str]) -> str:
+    return ",".join(str(folder / name) for name in names)
+
+
+def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(runs: Path, report: Callable[..., Any]) -> None:
+    names = list(RULES)
+    found = report("--cohort", f"wild={of(runs, names[:3])}", "--cohort", f"quiet={of(runs, names[3:])}")
+    rows = {row["factor"]: row for row in found["differences"]}
+    assert set(rows) == set(FACTOR_NAMES)
+    assert rows["RV_60"]["low"] > 1
+    assert rows["RV_60"]["verdict"] == "wild"
+    assert "RV_60" not in found["agreement"]["agree"]
+    assert {row["cohort"]: row["exposures"] if "exposures" in row else row["members"] for row in found["cohorts"]} == {
+        "wild": 3,
+        "quiet": 3,
+    }
+    names = list(RANDOM)
+    equal = report("--cohort", f"even={of(runs, names[::2])}", "--cohort", f"odd={of(runs, names[1::2])}")
+    assert {row["verdict"] for row in equal["differences"]} == {"not shown"}
+    assert sum(row["low"] <= 0 <= row["high"] for row in equal["differences"]) >= 8
+
+
+def z_scores(run: Path) -> tuple[pd.DataFrame, Any]:
+    """Exposures by (day, code) at the close of the day: clipped at 1 and 99 %, z-scored over the day's members."""
+    market = recorded_market(RunFolder.load(run), load_plugins(), None, "no market")
+    assert not isinstance(market, str)
+    first = market.day_index(np.datetime64("2024-04-01"))
+    rows = range(first, first + 10)
+    panel = factor_panel(market, rows)
+    index = pd.MultiIndex.from_product([market.days[rows.start : rows.stop], market.codes], names=["day", "code"])
+    raw = pd.DataFrame(panel.reshape(len(FACTOR_NAMES), -1).T, index, list(FACTOR_NAMES))
+    members = pd.Series(market.member[rows.start : rows.stop].ravel(), index)
+
+    def scored(day: pd.DataFrame) -> pd.DataFrame:
+        inside = day[members.loc[day.index]]
+        clipped = day.clip(inside.quantile(0.01), inside.quantile(0.99), axis=1)
+        kept = clipped[members.loc[day.index]]
+        return (clipped - kept.mean()) / kept.std(ddof=0)
+
+    return raw.groupby("day", group_keys=False).apply(scored), market
+
+
+def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, report: Callable[..., Any]) -> None:
+    scores, _ = z_scores(runs / "ml-15")
+    expected = {}
+    for name in ("ml-15", "random-4"):
+        folder, days = RunFolder.load(runs / name), []
+        for spec in folder.manifest.specs:
+            steps = folder.load_ledger(spec).steps
+            for before in steps[:-1]:
+                held = pd.Series({position.code: position.value_minor / before.nav_minor for position in before.positions})
+                if len(held):
+                    today = scores.loc[np.datetime64(before.filled_on)].reindex(held.index).fillna(0.0)
+                    days.append(today.mul(held, axis=0).sum())
+        expected[name] = pd.DataFrame(days).mean()
+    found = report("--cohort", f"a={runs / 'ml-15'}", "--cohort", f"b={runs / 'random-4'}")
+    table = pd.DataFrame({row["factor"]: row["models"] for row in found["exposures"]})
+    for label, name in (("linear_factor", "ml-15"), ("random", "random-4")):
+        (row,) = (table.loc[model] for model in table.index if label in model)
+        pd.testing.assert_series_equal(row, expected[name], check_names=False, rtol=1e-9)
+    cards = [json.loads(path.read_text()) for path in sorted((runs / "random-4" / "cards").glob("*.json"))]
+    frame = pd.DataFrame([{**one, "sharpe": one["metrics"]["sharpe"]["value"]} for one in cards[0]["episodes"]])
+    (row,) = (row for row in found["baseline"] if "random" in row["model"])
+    assert row["figures"]["sharpe"]["value"] == pytest.approx(frame.groupby("seed")["sharpe"].median().median())
+
+
+def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(runs: Path, call: Call) -> None:
+    names = [str(runs / name) for name in (*list(RULES)[:2], *list(RANDOM)[:3], "memory")]
+    cohorts = ["rules=builtin/linear_factor", "random=builtin/random"]
+    words = [word for text in cohorts for word in ("--cohort", text)]
+    outputs = {call(*given, *words, "--json")[1] for given in (names, names[::-1], names[2:] + names[:2])}
+    assert len(outputs) == 1
+    found = cohort(*names, cohorts=cohorts)
+    assert found.report == json.loads(next(iter(outputs)))
+    assert list(found["differences"]["factor"]) == list(FACTOR_NAMES)
+    assert str(found) == call(*names, *words)[1].rstrip("\n")
+    (row,) = found.report["declines"]
+    assert (row["n"], row["bright"]["declined"], row["blinded"]["declined"]) == (1, 0, 1)
+    assert any("figures are of blinded_open_research; also given" in note for note in found["notes"])

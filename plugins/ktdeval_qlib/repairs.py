@@ -1,23 +1,16 @@
 """Repairs of pyqlib 0.9.7's models, each a subclass with its reason; importing this needs the extra `qlib`.
 
-All of them leave the architecture, the loss and the hyperparameters alone. Shared by the torch models:
-
-* every validation row counts. pyqlib drops the last incomplete batch; with fewer rows than one batch nothing is left, the score
-  is NaN, no weights are ever kept, and `fit` ends in an UnboundLocalError. Scores here are means over all rows;
-* fewer training rows than one batch are one batch. pyqlib drops them and learns nothing, without a word;
-* a batch of one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the other batches;
-* the classes on windows predict the segment that they are asked for, not always `test`.
+They leave architecture, loss and hyperparameters alone. Those of torch share the repairs of batches in `networks`.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,8 +25,9 @@ from qlib.contrib.model.pytorch_sandwich import Sandwich as _Sandwich
 from qlib.contrib.model.pytorch_sfm import SFM as _SFM
 from qlib.contrib.model.pytorch_tcn_ts import TCN as _TCN
 from qlib.contrib.model.pytorch_transformer_ts import TransformerModel
-from torch.utils.data import DataLoader, Subset, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
+from ktdeval_qlib.networks import Network, OnFrames, OnWindows, RenamedSegments, mean_over_rows, one_per_row
 from ktdeval_qlib.recipes import quiet_lightgbm
 
 quiet_lightgbm()
@@ -60,114 +54,6 @@ class _Unrecorded:
 
     def log_metrics(self, **metrics: float) -> None:
         """Record nothing."""
-
-
-class _Renamed:
-    """Dataset whose segments have other names."""
-
-    def __init__(self, dataset: Any, names: Mapping[str, str]) -> None:
-        self._dataset = dataset
-        self._names = names
-
-    def prepare(self, segments: Any, **arguments: Any) -> Any:
-        """Return the data of a segment, or of a list of them."""
-        if isinstance(segments, list):
-            return self._dataset.prepare([self._names.get(each, each) for each in segments], **arguments)
-        return self._dataset.prepare(self._names.get(segments, segments), **arguments)
-
-
-def _pieces(rows: int, most: int) -> list[tuple[int, int]]:
-    """Return (first, past the last) row of the fewest pieces of at most `most` rows, all of nearly one size."""
-    bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int)
-    return [(int(first), int(last)) for first, last in pairwise(bounds)]
-
-
-def _mean_over_rows(rows: int, most: int, measure: Callable[[int, int], tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean loss and score over all rows, measured a piece at a time."""
-    pieces = _pieces(rows, most)
-    with torch.no_grad():
-        measured = [measure(first, last) for first, last in pieces]
-    weights = [last - first for first, last in pieces]
-    loss, score = np.average(np.array(measured, dtype=float), axis=0, weights=weights)
-    return float(loss), float(score)
-
-
-def _one_per_row(_module: Any, _inputs: Any, output: Any) -> Any:
-    return output.reshape(-1) if isinstance(output, torch.Tensor) else output
-
-
-class _Network:
-    """Torch model of pyqlib whose network is the attribute `network`."""
-
-    network: ClassVar[str]
-    batch_size: int
-
-    def __init__(self, **parameters: Any) -> None:
-        super().__init__(**parameters)
-        self.module.register_forward_hook(_one_per_row)
-
-    @property
-    def module(self) -> Any:
-        """Return the torch network."""
-        return getattr(self, self.network)
-
-    def scores(self, features: Any) -> Any:
-        """Return scores [N] of a tensor of samples, [N, …] in the layout of the recipe."""
-        return self.module(features)
-
-    @contextmanager
-    def _batches_of(self, rows: int) -> Iterator[None]:
-        """Let one batch hold at most `rows` samples."""
-        before = self.batch_size
-        self.batch_size = min(before, rows)
-        try:
-            yield
-        finally:
-            self.batch_size = before
-
-
-class _OnFrames(_Network):
-    """Model that reads its samples from tables [N, columns]."""
-
-    def train_epoch(self, x_train: Any, y_train: Any) -> None:
-        """Train one epoch."""
-        with self._batches_of(len(x_train)):
-            super().train_epoch(x_train, y_train)  # type: ignore[misc]
-
-    def test_epoch(self, data_x: Any, data_y: Any) -> tuple[float, float]:
-        """Return the mean loss and score over all rows."""
-        measure = super().test_epoch  # type: ignore[misc]
-
-        def measured(first: int, last: int) -> tuple[float, float]:
-            with self._batches_of(last - first):
-                loss, score = measure(data_x.iloc[first:last], data_y.iloc[first:last])
-            return loss, score
-
-        return _mean_over_rows(len(data_x), self.batch_size, measured)
-
-
-class _OnWindows(_Network):
-    """Model that reads its samples from a loader of windows [N, 20, columns and label]."""
-
-    def train_epoch(self, data_loader: Any) -> None:
-        """Train one epoch."""
-        if not len(data_loader):
-            data_loader = DataLoader(data_loader.dataset, batch_size=len(data_loader.dataset), shuffle=True)
-        super().train_epoch(data_loader)  # type: ignore[misc]
-
-    def test_epoch(self, data_loader: Any) -> tuple[float, float]:
-        """Return the mean loss and score over all rows."""
-        measure, samples = super().test_epoch, data_loader.dataset  # type: ignore[misc]
-
-        def measured(first: int, last: int) -> tuple[float, float]:
-            loss, score = measure(DataLoader(Subset(samples, range(first, last)), batch_size=last - first))
-            return loss, score
-
-        return _mean_over_rows(len(samples), self.batch_size, measured)
-
-    def predict(self, dataset: Any, segment: str = "test") -> Any:
-        """Return predictions of any segment."""
-        return super().predict(_Renamed(dataset, {"test": segment}))  # type: ignore[misc]
 
 
 class LightGBM(gbdt.LGBModel):
@@ -209,7 +95,7 @@ class DoubleEnsemble(double_ensemble.DEnsembleModel):
         return pd.Index([column for column in df_train["feature"].columns if column in selected])
 
 
-class MLP(_Network, pytorch_nn.DNNModelPytorch):
+class MLP(Network, pytorch_nn.DNNModelPytorch):
     """MLP without pyqlib's three stops: torch's version compared as text ("2.10" < "2.6.0"), which passes an argument that torch
     has removed; a debugger where no day has fifty names; an mlflow recorder. The metric is logged alone, never used to select.
     """
@@ -234,25 +120,25 @@ class MLP(_Network, pytorch_nn.DNNModelPytorch):
         return torch.tensor(pd.Series(daily, dtype=float).mean())
 
 
-class LSTM(_OnWindows, _LSTM):
-    """LSTM; see the repairs of all torch models."""
+class LSTM(OnWindows, _LSTM):
+    """LSTM, with the batches of `networks`."""
 
     network = "LSTM_model"
 
 
-class GRU(_OnWindows, _GRU):
-    """GRU; see the repairs of all torch models."""
+class GRU(OnWindows, _GRU):
+    """GRU, with the batches of `networks`."""
 
     network = "GRU_model"
 
 
-class ALSTM(_OnWindows, _ALSTM):
-    """ALSTM; see the repairs of all torch models."""
+class ALSTM(OnWindows, _ALSTM):
+    """ALSTM, with the batches of `networks`."""
 
     network = "ALSTM_model"
 
 
-class TCN(_OnWindows, _TCN):
+class TCN(OnWindows, _TCN):
     """TCN that predicts from the axes that it was trained on. pyqlib turns a window to [factors, days] in training and not in
     prediction, which fails, or reads days as factors where there are as many of both.
     """
@@ -272,19 +158,19 @@ class TCN(_OnWindows, _TCN):
             turning.remove()
 
 
-class Transformer(_OnWindows, TransformerModel):
-    """Transformer; see the repairs of all torch models, without which 8,192 validation rows are the least."""
+class Transformer(OnWindows, TransformerModel):
+    """Transformer, with the batches of `networks`; pyqlib needs 8,192 validation rows at least."""
 
     network = "model"
 
 
-class Localformer(_OnWindows, LocalformerModel):
-    """Localformer; see the repairs of all torch models, without which 8,192 validation rows are the least."""
+class Localformer(OnWindows, LocalformerModel):
+    """Localformer, with the batches of `networks`; pyqlib needs 8,192 validation rows at least."""
 
     network = "model"
 
 
-class TabNet(_OnFrames, pytorch_tabnet.TabnetModel):
+class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
     """TabNet that pretrains on the days of training and validation, as the published configuration does under two more names of
     segments, keeps the pretrained weights in the temporary folder of the run, and trains its last layer: pyqlib adds that layer
     after the optimizer has taken its list of weights, so it stays as it was drawn.
@@ -298,7 +184,7 @@ class TabNet(_OnFrames, pytorch_tabnet.TabnetModel):
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
         """Train; the weights in between lie beside `save_path`."""
         self.pretrain_file = f"{save_path}.pretrained"
-        super().fit(_Renamed(dataset, {"pretrain": "train", "pretrain_validation": "valid"}), evals_result, save_path)
+        super().fit(RenamedSegments(dataset, {"pretrain": "train", "pretrain_validation": "valid"}), evals_result, save_path)
 
     def add_output(self) -> None:
         """Add the last layer, as `fit` does, to a model whose trained weights are to be read."""
@@ -314,7 +200,7 @@ class TabNet(_OnFrames, pytorch_tabnet.TabnetModel):
         added = [weights for weights in self.module.parameters() if id(weights) not in known]
         if added:
             self.train_optimizer.add_param_group({"params": added})
-            self.module.register_forward_hook(_one_per_row)
+            self.module.register_forward_hook(one_per_row)
         super().train_epoch(x_train, y_train)
 
     def pretrain_epoch(self, x_train: Any) -> None:
@@ -331,16 +217,16 @@ class TabNet(_OnFrames, pytorch_tabnet.TabnetModel):
                 loss = measure(x_train.iloc[first:last])
             return loss, loss
 
-        return _mean_over_rows(len(x_train), self.batch_size, measured)[0]
+        return mean_over_rows(len(x_train), self.batch_size, measured)[0]
 
 
-class SFM(_OnFrames, _SFM):
+class SFM(OnFrames, _SFM):
     """SFM on nine factors of sixty days; on nine columns pyqlib's class learns sequences of one day, without a word."""
 
     network = "sfm_model"
 
 
-class _DayByDay(_OnFrames):
+class _DayByDay(OnFrames):
     """Model whose network reads columns day by day. They lie factor by factor, in Alpha360 too: pyqlib mixes both."""
 
     fea_dim: int
@@ -365,7 +251,7 @@ class Sandwich(_DayByDay, _Sandwich):
     network = "sandwich_model"
 
 
-class ADD(_Network, pytorch_add.ADD):
+class ADD(Network, pytorch_add.ADD):
     """ADD on nine factors of sixty days (sequences of one day fail), with the scores of each epoch recorded, and a day without an
     IC counted as 0: one such day makes pyqlib's mean over days NaN, and no weights are kept.
     """
@@ -401,7 +287,7 @@ class ADD(_Network, pytorch_add.ADD):
         return {name: 0.0 if np.isnan(value) else value for name, value in metrics.items()}
 
 
-class ADARNN(_Network, pytorch_adarnn.ADARNN):
+class ADARNN(Network, pytorch_adarnn.ADARNN):
     """ADARNN on nine factors of sixty days. pyqlib reshapes training samples, and these alone, to 6 × 60; sets CUDA_VISIBLE_DEVICES
     of the process; and keeps the weights of the epoch with the highest mean of score − label, which it calls `mse` and `loss`:
     here it is the negative mean square that the names say.

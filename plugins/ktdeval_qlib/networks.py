@@ -1,0 +1,128 @@
+"""Training of pyqlib's torch models on all rows: what the repaired subclasses share; importing this needs torch.
+
+* Every validation row counts. pyqlib drops the last incomplete batch; with fewer rows than one batch nothing is left, the score
+  is NaN, no weights are ever kept, and `fit` ends in an UnboundLocalError. Scores here are means over all rows.
+* Fewer training rows than one batch are one batch. pyqlib drops them and learns nothing, without a word.
+* A batch of one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the other batches.
+* Models on windows predict the segment that they are asked for, not always `test`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Subset
+
+
+class RenamedSegments:
+    """Dataset whose segments have other names."""
+
+    def __init__(self, dataset: Any, names: Mapping[str, str]) -> None:
+        self._dataset = dataset
+        self._names = names
+
+    def prepare(self, segments: Any, **arguments: Any) -> Any:
+        """Return the data of a segment, or of a list of them."""
+        if isinstance(segments, list):
+            return self._dataset.prepare([self._names.get(each, each) for each in segments], **arguments)
+        return self._dataset.prepare(self._names.get(segments, segments), **arguments)
+
+
+def _pieces(rows: int, most: int) -> list[tuple[int, int]]:
+    """Return (first, past the last) row of the fewest pieces of at most `most` rows, all of nearly one size."""
+    bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int)
+    return [(int(first), int(last)) for first, last in pairwise(bounds)]
+
+
+def mean_over_rows(rows: int, most: int, measure: Callable[[int, int], tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean loss and score over all rows, measured a piece at a time."""
+    pieces = _pieces(rows, most)
+    with torch.no_grad():
+        measured = [measure(first, last) for first, last in pieces]
+    weights = [last - first for first, last in pieces]
+    loss, score = np.average(np.array(measured, dtype=float), axis=0, weights=weights)
+    return float(loss), float(score)
+
+
+def one_per_row(_module: Any, _inputs: Any, output: Any) -> Any:
+    """Give a network's output one axis (hook after its forward pass)."""
+    return output.reshape(-1) if isinstance(output, torch.Tensor) else output
+
+
+class Network:
+    """Torch model of pyqlib whose network is the attribute `network`."""
+
+    network: ClassVar[str]
+    batch_size: int
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.module.register_forward_hook(one_per_row)
+
+    @property
+    def module(self) -> Any:
+        """Return the torch network."""
+        return getattr(self, self.network)
+
+    def scores(self, features: Any) -> Any:
+        """Return scores [N] of a tensor of samples, [N, …] in the layout of the recipe."""
+        return self.module(features)
+
+    @contextmanager
+    def _batches_of(self, rows: int) -> Iterator[None]:
+        """Let one batch hold at most `rows` samples."""
+        before = self.batch_size
+        self.batch_size = min(before, rows)
+        try:
+            yield
+        finally:
+            self.batch_size = before
+
+
+class OnFrames(Network):
+    """Model that reads its samples from tables [N, columns]."""
+
+    def train_epoch(self, x_train: Any, y_train: Any) -> None:
+        """Train one epoch."""
+        with self._batches_of(len(x_train)):
+            super().train_epoch(x_train, y_train)  # type: ignore[misc]
+
+    def test_epoch(self, data_x: Any, data_y: Any) -> tuple[float, float]:
+        """Return the mean loss and score over all rows."""
+        measure = super().test_epoch  # type: ignore[misc]
+
+        def measured(first: int, last: int) -> tuple[float, float]:
+            with self._batches_of(last - first):
+                loss, score = measure(data_x.iloc[first:last], data_y.iloc[first:last])
+            return loss, score
+
+        return mean_over_rows(len(data_x), self.batch_size, measured)
+
+
+class OnWindows(Network):
+    """Model that reads its samples from a loader of windows [N, 20, columns and label]."""
+
+    def train_epoch(self, data_loader: Any) -> None:
+        """Train one epoch."""
+        if not len(data_loader):
+            data_loader = DataLoader(data_loader.dataset, batch_size=len(data_loader.dataset), shuffle=True)
+        super().train_epoch(data_loader)  # type: ignore[misc]
+
+    def test_epoch(self, data_loader: Any) -> tuple[float, float]:
+        """Return the mean loss and score over all rows."""
+        measure, samples = super().test_epoch, data_loader.dataset  # type: ignore[misc]
+
+        def measured(first: int, last: int) -> tuple[float, float]:
+            loss, score = measure(DataLoader(Subset(samples, range(first, last)), batch_size=last - first))
+            return loss, score
+
+        return mean_over_rows(len(samples), self.batch_size, measured)
+
+    def predict(self, dataset: Any, segment: str = "test") -> Any:
+        """Return predictions of any segment."""
+        return super().predict(RenamedSegments(dataset, {"test": segment}))  # type: ignore[misc]

@@ -169,9 +169,10 @@ def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, report: Cal
 # ---- figures over seeds
 
 
-def test_the_baseline_table_by_hand(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+@pytest.mark.parametrize("name", ["seed", "training_seed"])
+def test_the_baseline_table_by_hand(name: str, tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
     """Returns 1, 2 and 6 % of three training seeds: median 2, mean 3, standard error sqrt(7/3), t(2 degrees) 4.3027."""
-    repeats = [tilted("ml/a", {"SKEW": 1}, {("A1", 0): value}, args={"depth": 3, "seed": seed})
+    repeats = [tilted("ml/a", {"SKEW": 1}, {("A1", 0): value}, args={"depth": 3, name: seed})
                for seed, value in enumerate((0.06, 0.01, 0.02))]  # fmt: skip
     other = tilted("ml/b", {"SKEW": 1}, {("A1", 0): -0.05})
     seeds = tilted("llm/c", {"SKEW": 1}, {("A1", 0): 0.01, ("A1", 1): 0.01})
@@ -193,7 +194,7 @@ def test_the_baseline_table_by_hand(tmp_path: Path, report: Callable[..., Any], 
     assert [
         row["figures"]["max_drawdown"]["low"] is None or row["figures"]["max_drawdown"]["low"] >= 0 for row in found["baseline"]
     ]
-    held = next(row for name, row in rows.items() if name.endswith("buy-and-hold"))
+    held = next(row for model, row in rows.items() if model.endswith("buy-and-hold"))
     assert (held["seeds"], held["figures"]["total_return"]["value"]) == (None, index["total_return"]["value"])
     text = call(*paths)[1].splitlines()
     at = next(place for place, line in enumerate(text) if line.startswith("  ml/a"))

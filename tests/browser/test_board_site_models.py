@@ -345,7 +345,7 @@ def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None
         text = tab.inner_text("main")
         for reason in entry["why"]:
             assert reason in text
-        tab.context.close()
+        session.close()
 
 
 def test_a_model_or_card_that_is_not_there_is_said_so(chromium: Any, forged_site: Path) -> None:

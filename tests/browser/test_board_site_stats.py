@@ -18,8 +18,8 @@ ASSETS = Path(ktdeval_board.__file__).parent / "site" / "assets"
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Any]:
-    with open_browser() as browser:
-        page = browser.new_page()
+    with open_browser() as chromium:
+        page = chromium.browser.new_page()
         page.add_script_tag(path=str(ASSETS / "stats.js"))
         yield page
 

@@ -9,10 +9,10 @@ Test modules make fixtures of these:
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -35,77 +35,115 @@ _READY = "document.getElementById('content')?.childElementCount && !document.get
 _SERIOUS = ("serious", "critical")
 
 
+class Chromium:
+    """A browser with what tests share: a server of sites, and pages without listeners or storage, to be used again."""
+
+    def __init__(self, browser: Any, server: _SiteServer) -> None:
+        self.browser = browser
+        self.free: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)  #: pages by width and scheme
+        self._server = server
+
+    def address_of(self, site: Path) -> str:
+        """Where a site is served."""
+        if site not in self._server.sites:
+            self._server.sites.append(site)
+        return f"http://127.0.0.1:{self._server.server_port}/{self._server.sites.index(site)}/"
+
+
 class Reader:
     """Opens pages and remembers what went wrong in them."""
 
-    def __init__(self, browser: Any, site: Path) -> None:
+    def __init__(self, chromium: Chromium, site: Path) -> None:
         """Pages of `site`, unless another folder is named."""
-        self._browser, self._site = browser, site
+        self._chromium, self._site = chromium, site
         self._stack = ExitStack()
-        self._addresses: dict[Path, str] = {}
         self.troubles: list[str] = []
 
     def open(self, page: str, *, folder: Path | None = None, as_file: bool = False, width: int = 1280, **screen: Any) -> Any:
-        """A page once it shows its content."""
+        """A page once it shows its content; making one takes four times as long as taking another test's."""
         site = folder or self._site
-        root = f"{site.as_uri()}/" if as_file else self._serve(site)
-        context = self._browser.new_context(viewport={"width": width, "height": 900}, **screen)
-        self._stack.callback(context.close)
-        tab = context.new_page()
-        self._watch(tab, root)
+        root = f"{site.as_uri()}/" if as_file else self._chromium.address_of(site)
+        free = None if as_file or screen.keys() - {"color_scheme"} else self._chromium.free[width, screen.get("color_scheme")]
+        if free:
+            tab = free.pop()
+        else:
+            tab = self._chromium.browser.new_context(viewport={"width": width, "height": 900}, **screen).new_page()
+        listeners = self._listeners(root)
+        for event, listener in listeners.items():
+            tab.on(event, listener)
+        self._stack.callback(_leave, tab, listeners, free)
         tab.goto(root + page)
         wait_until(tab, _READY)
         keep_drawing(tab)
         return tab
 
     def close(self) -> None:
-        """Close all that was opened."""
+        """Leave all that was opened."""
         self._stack.close()
 
-    def _serve(self, site: Path) -> str:
-        if site not in self._addresses:
-            self._addresses[site] = self._stack.enter_context(serving(site))
-        return self._addresses[site]
-
-    def _watch(self, tab: Any, root: str) -> None:
+    def _listeners(self, root: str) -> dict[str, Callable[[Any], Any]]:
         def say(kind: str, what: str) -> None:
             self.troubles.append(f"{kind}: {what}")
 
-        tab.on("console", lambda message: message.type in ("error", "warning") and say(message.type, message.text))
-        tab.on("pageerror", lambda error: say("exception", str(error)))
-        tab.on("requestfailed", lambda request: say("failed", request.url))
-        tab.on("dialog", lambda dialog: (say("dialog", dialog.message), dialog.dismiss()))
         own = (root, "data:", "blob:")
-        tab.on("request", lambda request: request.url.startswith(own) or say("left the site", request.url))
+        return {
+            "console": lambda message: message.type in ("error", "warning") and say(message.type, message.text),
+            "pageerror": lambda error: say("exception", str(error)),
+            "requestfailed": lambda request: say("failed", request.url),
+            "dialog": lambda dialog: (say("dialog", dialog.message), dialog.dismiss()),
+            "request": lambda request: request.url.startswith(own) or say("left the site", request.url),
+        }
 
 
-@contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """The address of a plain static server of a folder, as a host of pages would be."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_QuietHandler, directory=str(folder)))
-    with running(server):
-        yield f"http://127.0.0.1:{server.server_port}/"
+def _leave(tab: Any, listeners: dict[str, Callable[[Any], Any]], free: list[Any] | None) -> None:
+    """Make a page what it was when it was new, and put it back to the free ones; close it where there is no such place."""
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
+    if free is None:
+        tab.context.close()
+        return
+    tab.evaluate("localStorage.clear()")
+    tab.emulate_media(media="null")
+    tab.mouse.move(0, 0)
+    tab.goto("about:blank")
+    free.append(tab)
+
+
+class _SiteServer(ThreadingHTTPServer):
+    """A plain static server as a host of pages would be, of several sites: `/0/index.html`. What is served stays as it is."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _QuietHandler)
+        self.sites: list[Path] = []
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
+    server: _SiteServer
+
+    def translate_path(self, path: str) -> str:
+        number, _, rest = path.lstrip("/").partition("/")
+        self.directory = str(self.server.sites[int(number)])
+        return super().translate_path(f"/{rest}")
+
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is logged."""
 
 
 @contextmanager
-def open_browser() -> Iterator[Any]:
+def open_browser() -> Iterator[Chromium]:
     """A headless Chromium; the test is skipped where playwright is not installed."""
     sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
+    server = _SiteServer()
+    with running(server), sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
-        yield browser
+        yield Chromium(browser, server)
         browser.close()
 
 
 @contextmanager
-def watching(browser: Any, site: Path) -> Iterator[Reader]:
+def watching(chromium: Chromium, site: Path) -> Iterator[Reader]:
     """A session for pages of a site, in none of which anything may go wrong."""
-    session = Reader(browser, site)
+    session = Reader(chromium, site)
     try:
         yield session
     finally:

@@ -30,7 +30,10 @@ def dumps_canonical(value: JsonValue) -> str:
 
 def dumps_pretty(value: JsonValue) -> str:
     """Indented JSON with sorted keys and a final newline, for files that people read."""
-    return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    import msgspec  # noqa: PLC0415 - `ktdeval --help` writes no JSON
+
+    # As `json.dumps(indent=1)`, which is four times slower: its encoder in C does not indent.
+    return msgspec.json.format(dumps_canonical(value), indent=1) + "\n"
 
 
 def plain(value: Any) -> JsonValue:

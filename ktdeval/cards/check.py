@@ -155,29 +155,31 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
     """
     try:
         # Also settles that the card can be hashed: no NaN, no lone surrogate, no foreign type.
-        written = dumps_pretty(card) if text is None else dumps_canonical(card)  # the latter is six times as fast
-        written.encode()
+        dumps_canonical(card).encode()
     except (TypeError, ValueError) as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error
-    text = written if text is None else text
+
+    def at(path: JsonPath, problem: str) -> str:
+        return _at(dumps_pretty(card) if text is None else text, path, problem)
+
     # What does not name a kind is held against the schema of trading cards, which asks for it.
     name = card.get("kind") if isinstance(card, Mapping) else None
     name = name if isinstance(name, str) else "trading"
     kinds = card_kinds(name)
     if name not in kinds:
         expected = " or ".join(kinds)
-        raise CardError(f"{where}: {_at(text, ('kind',), f'expected {expected}, was {_short(name)}')}")
+        raise CardError(f"{where}: {at(('kind',), f'expected {expected}, was {_short(name)}')}")
     kind = kinds[name]
     try:
         typed = from_plain(card, kind.type, where, CardError)
     except CardError as error:
-        if (problem := _schema_problem(card, kind, text)) is None:
+        if (problem := _schema_problem(card, kind, text or dumps_pretty(card))) is None:
             raise
         raise CardError(f"{where}: {problem}") from error
     own = _identity_problems(typed) if isinstance(typed, TradingCard | ScoringCard) else iter(())
     # One after the other: what a kind checks rests on the identities.
     if (contradiction := next(own, None) or next(kind.problems(typed), None)) is not None:
-        raise CardError(f"{where}: {_at(text, *contradiction)}")
+        raise CardError(f"{where}: {at(*contradiction)}")
     if difference := first_difference(typed.plain, kind.derive(typed).plain, text):
         raise CardError(f"{where}: {difference} from the card's own episodes")
     return typed

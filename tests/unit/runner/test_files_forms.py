@@ -1,0 +1,33 @@
+"""Forms of files: indented JSON as `json` indents it, and YAML that is parsed once for many readers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.jsonio import dumps_pretty, plain
+from ktdeval.yamlio import parse_yaml
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+
+
+@given(st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30))
+def test_indented_json_is_that_of_the_standard_library(value: Any) -> None:
+    assert dumps_pretty(value) == json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    assert plain(value) == value
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1}}])
+def test_what_is_not_json_is_refused(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        dumps_pretty(value)
+
+
+def test_each_reader_of_a_yaml_text_may_change_what_it_gets() -> None:
+    text = "a: {b: [1, 2]}\n"
+    first = parse_yaml(text, "one")
+    first["a"]["b"].append(3)
+    assert parse_yaml(text, "two") == {"a": {"b": [1, 2]}}

@@ -13,6 +13,7 @@ from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
 from ktdeval_agents import TEAMS
 from run_support import PLUGIN, SAME_MASK, card_of, ktdeval, records
+from searching import is_searching
 from view_page import days_of
 
 pytestmark = pytest.mark.slow
@@ -32,9 +33,17 @@ def words(agent: str, model: str, data: str, out: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("model", "data"), [*((STUB, data) for data in GRID), ("builtin/random", "synthetic"), ("builtin/random", "synthetic_arena")]
+    ("agent", "model", "data"),
+    [
+        *((agent, STUB, data) for agent in AGENTS for data in GRID),
+        *(  # on one of the markets, and with `--hypothesis-profile search` on both
+            (agent, "builtin/random", data)
+            for place, agent in enumerate(AGENTS)
+            for number, data in enumerate(("synthetic", "synthetic_arena"))
+            if place % 2 == number or is_searching()
+        ),
+    ],
 )
-@pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_completes_resumes_and_verifies(agent: str, model: str, data: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     for number, _ in enumerate(GRID[data], 1):  # killed within each episode

@@ -43,6 +43,7 @@ from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Order, Position, TradingConfig
 from ktdfin_market import FIRST, LAST, small_market, spec_of
+from searching import is_searching
 from trading_market import make_market
 
 WINDOWS = ("--windows", "W2,W5", "--seeds", "2")  # W2 lies in the season of dividends
@@ -53,10 +54,11 @@ RUNS = {
     "equal_weight": ("builtin/equal_weight", "blinded_fixed_candidate", ("--windows", "W7")),
     "hold": ("builtin/hold", "blinded_memory_only", ("--windows", "W5")),
 }
-LONG_RUNS = {
+LONG_RUNS = {  # each model in one mode, and with `--hypothesis-profile search` in both
     f"{model} {mode}": (f"builtin/{model}", f"blinded_{mode}", ("--windows", "long"))
-    for model in ("momentum", "reversal", "equal_weight", "random", "chaos")
-    for mode in ("open_research", "fixed_candidate")
+    for place, model in enumerate(("momentum", "reversal", "equal_weight", "random", "chaos"))
+    for number, mode in enumerate(("open_research", "fixed_candidate"))
+    if place % 2 == number or is_searching()
 }
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ktdeval.fields import build
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate
 from run_support import WINDOW, episodes
+from searching import is_searching
 
 TASK = "bright_open_research"
 WRONG: tuple[Any, ...] = (None, True, -1, 1.5, 10**17, "x", "\x1b]0;x\x07", [], [[1]], {}, {"x": {"y": None}})
@@ -105,24 +106,38 @@ def test_every_field_of_a_manifest_of_each_wrong_type_is_one_line(original: Path
     assert check_each(run, changes(({"x": {"y": None}},)), *others) > 80
 
 
+def of_each_kind(found: Iterable[Place]) -> list[Place]:
+    """The first and the last of the places that differ in nothing but positions in lists."""
+    kinds: dict[Place, list[Place]] = {}
+    for place in found:
+        kinds.setdefault(tuple("#" if isinstance(part, int) else part for part in place), []).append(place)
+    return [place for alike in kinds.values() for place in dict.fromkeys((alike[0], alike[-1]))]
+
+
 def test_every_field_of_a_record_of_a_wrong_type_is_one_line(original: Path, market: Path, tmp_path: Path) -> None:
+    """Of fields in the same place of list items the first and the last; with `--hypothesis-profile search` all of them."""
     run = Path(shutil.copytree(original, tmp_path / "run"))
+    chosen = list if is_searching() else of_each_kind
     (folder,) = episodes(run)
     entry, mark = read_transcript(folder)[1], json.loads((folder / "episode.json").read_text())
 
-    def changes() -> Iterator[tuple[str, Callable[[], Any]]]:
-        for place in places(entry):
+    def records() -> Iterator[tuple[str, Callable[[], Any]]]:
+        for place in chosen(places(entry)):
             for wrong in (None, [[1]]):
                 false = with_value(entry, place, wrong)
                 yield f"{place} = {wrong!r}", lambda false=false: replace_second(folder, false)
         replace_second(folder, entry)
+
+    def marks(wrong: tuple[Any, ...]) -> Iterator[tuple[str, Callable[[], Any]]]:
         for place in places(mark):
-            for wrong in WRONG[:4]:
-                false = with_value(mark, place, wrong)
-                yield f"mark, {place} = {wrong!r}", lambda false=false: edit_json(folder / "episode.json", lambda old: false)
+            for value in wrong:
+                false = with_value(mark, place, value)
+                yield f"mark, {place} = {value!r}", lambda false=false: edit_json(folder / "episode.json", lambda old: false)
 
     verify, _, view, _, replay = commands(run, market, tmp_path)
-    assert check_each(run, changes(), verify, view, replay) > 200
+    assert check_each(run, records(), verify, view, replay) > 200
+    assert check_each(run, marks(WRONG[:4]), verify) > 100
+    assert check_each(run, marks(WRONG[:1]), view, replay) > 50
 
 
 def replace_second(folder: Path, entry: Any) -> None:

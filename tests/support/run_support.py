@@ -34,25 +34,30 @@ MASK_KEY = "5eed" * 8
 SAME_MASK = ("--mask-key", MASK_KEY)  # for runs that are compared byte by byte
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(
-    [
-        "pandas",
-        "pyarrow.dataset",
-        "pytest",
-        "ktdeval.cards.show",
-        "ktdeval.cli.main",
-        "ktdeval.cli.run",
-        "ktdeval.runner.verify",
-        "ktdeval_builtin.react",
-        "ktdeval_ktdfin.task",
-        "ktdeval_ktdfin.tools",
-        "ktdeval_builtin.attribution_metrics",
-        "ktdeval_models.catalogue",
-        "ktdeval.stats.panel",
-        "run_support",
-        "yaml",
-    ]
-)
+_PRELOADED = [
+    "pandas",
+    "pyarrow.dataset",
+    "pytest",
+    "ktdeval.cards.show",
+    "ktdeval.cli.main",
+    "ktdeval.cli.run",
+    "ktdeval.runner.verify",
+    "ktdeval_builtin.react",
+    "ktdeval_ktdfin.task",
+    "ktdeval_ktdfin.tools",
+    "ktdeval_builtin.attribution_metrics",
+    "ktdeval_models.catalogue",
+    "ktdeval.stats.panel",
+    "run_support",
+    "yaml",
+]
+_SERVER.set_forkserver_preload(_PRELOADED)
+
+
+def preload(*modules: str) -> None:
+    """Have the fork server import more, where it does not run yet; what is not installed is passed over."""
+    _PRELOADED.extend(modules)
+    _SERVER.set_forkserver_preload(_PRELOADED)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,11 @@ from ktdeval.harness.messages import USAGE_FIELDS
 from ktdeval.market.calendar import sessions
 from ktdeval.runner.store import RunFolder
 from ktdeval.typed import to_plain
-from run_support import SAME_MASK, Done, Running, ktdeval, start
+from run_support import SAME_MASK, Done, Running, ktdeval, preload, start
 from stub_provider import KEY, Stub
+
+# The libraries of providers take a second to import, more than a short run takes.
+preload("openai.resources.chat", "openai.resources.responses", "anthropic.resources.messages", "google.genai")
 
 
 @dataclass(frozen=True)

@@ -297,21 +297,25 @@ def load_snapshot(folder: Path) -> MarketSnapshot:
     return dataclasses.replace(snapshot, id=manifest["id"])
 
 
-def _read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
+def _open_table(path: Path) -> pq.ParquetFile:
     open_plain(path).close()
-    return pq.read_table(path, columns=columns)
+    return pq.ParquetFile(path)
+
+
+def _read_table(path: Path) -> pa.Table:
+    with _open_table(path) as table:
+        return table.read()
 
 
 def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnapshot:
     assets = _read_table(folder / ASSETS)
     codes = tuple(assets["code"].to_pylist())
-    days = _read_grid_axes(_read_table(folder / BARS, ["date", "code"]), codes, folder)
+    with _open_table(folder / BARS) as bars:  # one field after the other: each is held twice while it is read
+        days = _read_grid_axes(bars.read(["date", "code"]), codes, folder)
+        shape = (len(days), len(codes))
+        grids: dict[str, Any] = {name: bars.read([name])[name].to_numpy().copy().reshape(shape) for name in _GRID_FIELDS}
     spells = _read_table(folder / NAMES).to_pylist() if "spells" in manifest["statics"] else ()
     own = [field.name for field in dataclasses.fields(Instrument)] if "instruments" in manifest["statics"] else []
-    shape = (len(days), len(codes))
-    grids: dict[str, Any] = {
-        name: _read_table(folder / BARS, [name])[name].to_numpy().copy().reshape(shape) for name in _GRID_FIELDS
-    }
     pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, and would keep what an array shares with it
     return MarketSnapshot(
         meta=build(SnapshotMeta, manifest["meta"], f"{MANIFEST}: meta"),

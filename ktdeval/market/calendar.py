@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from datetime import date
 from functools import lru_cache
 
@@ -30,11 +29,6 @@ def sessions(first: str | np.datetime64, last: str | np.datetime64, exchange: st
     start, end = parse_day(first), parse_day(last)
     if start > end:
         raise DataError(f"sessions of {exchange}: {start} lies after {end}; swap them")
-    return _sessions(start, end, exchange).copy()
-
-
-@functools.lru_cache(maxsize=64)  # a calendar takes 20 to 60 ms to build, and those that check a market ask for the same again
-def _sessions(start: np.datetime64, end: np.datetime64, exchange: str) -> DayArray:
     # Heavy (it builds its pandas calendars on import), and most commands need no calendar.
     import exchange_calendars  # noqa: PLC0415
     from exchange_calendars import errors  # noqa: PLC0415

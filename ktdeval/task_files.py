@@ -32,7 +32,7 @@ from ktdeval.fields import convert, near_matches, to_mapping
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
 from ktdeval.market.venue import find_venue, parse_venue
-from ktdeval.yamlio import load_yaml
+from ktdeval.yamlio import load_yaml, load_yaml_once
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     when every variant extends another task. Raises ConfigError: unreadable, not YAML, a duplicate, unknown, missing or ill-typed
     key; names the file and the key.
     """
-    content = load_yaml(path)
+    content = load_yaml_once(path)  # a command loads its plugins more than once
     for key in content:
         if key not in _FILE_HINTS:
             raise ConfigError(f"{path}: unknown key {key!r}{near_matches(key, _FILE_HINTS)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,21 @@ def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
 
 def load_yaml(path: Path | str) -> dict[str, Any]:
     """Read a YAML file that is one mapping; ConfigError where it is unreadable, or as of `parse_yaml`."""
+    return parse_yaml(_read(path), str(path))
+
+
+def load_yaml_once(path: Path | str) -> Mapping[str, Any]:
+    """Read a YAML file as `load_yaml` does, equal contents once in a process: the mapping is shared and must not be changed."""
+    return _parse_once(_read(path), str(path))
+
+
+@functools.lru_cache(maxsize=64)
+def _parse_once(text: bytes, where: str) -> Mapping[str, Any]:
+    return parse_yaml(text, where)
+
+
+def _read(path: Path | str) -> bytes:
     try:
-        text = read_plain(Path(path))
+        return read_plain(Path(path))
     except OSError as error:
         raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
-    return parse_yaml(text, str(path))

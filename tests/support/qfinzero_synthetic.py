@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import hashlib
 from datetime import date
 from functools import lru_cache
@@ -34,8 +35,11 @@ def small_market() -> SyntheticMarket:
 
 @lru_cache(maxsize=1)
 def synthetic_dataset() -> Dataset:
-    """The embedded market, read from files; some seconds where the cache has none yet."""
-    return open_embedded(cache_root())
+    """The embedded market, read from files; some seconds where the cache has none yet, for which other processes wait."""
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with open(cache_root() / "embedded.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return open_embedded(cache_root())
 
 
 def digest_of_bars(bars: Bars) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from datetime import date
 
@@ -55,9 +56,10 @@ def bars_of(start_ns: np.ndarray, close_e4: np.ndarray, volume: float = 10_000.0
     return Bars(np.asarray(start_ns, np.int64), open_, high, low, close, np.full(count, volume), np.full(count, 10, np.int64))
 
 
-def stock_days() -> list[date]:
-    hours = trading_hours()
-    return [hours.day(row) for row in range(len(hours.days)) if FIRST <= hours.day(row) <= LAST]
+@functools.cache
+def stock_days() -> tuple[date, ...]:
+    days: list[date] = trading_hours().days.astype(object).tolist()
+    return tuple(day for day in days if FIRST <= day <= LAST)
 
 
 def minute_starts() -> np.ndarray:
@@ -66,11 +68,20 @@ def minute_starts() -> np.ndarray:
     return np.concatenate([hours.minutes(row) for row in rows if row is not None])
 
 
-def contracts() -> list[OptionContract]:
-    return [OptionContract("AVLN", expiry, strike * 10_000, right) for expiry in EXPIRIES for right in "CP" for strike in STRIKES]
+@functools.cache
+def contracts() -> tuple[OptionContract, ...]:
+    return tuple(
+        OptionContract("AVLN", expiry, strike * 10_000, right) for expiry in EXPIRIES for right in "CP" for strike in STRIKES
+    )
 
 
 def bar_table() -> dict[BarKey, Bars]:
+    """Bars by key, the caller's own mapping; the bars are shared."""
+    return dict(_all_bars())
+
+
+@functools.cache
+def _all_bars() -> dict[BarKey, Bars]:
     days = np.array([day_start(day) for day in stock_days()])
     minutes = minute_starts()
     table: dict[BarKey, Bars] = {}

@@ -474,28 +474,22 @@ def test_a_spread_has_a_clients_id_too() -> None:
 # ---- settings
 
 
-@pytest.mark.parametrize(
-    ("group", "name", "value"),
-    [
-        ("fees", "stock_per_share_e4", 100),
-        ("fees", "option_per_contract_e4", 10_000),
-        ("fees", "option_exercise_e4", 10_000),
-        ("fills", "slippage_bps", 50),
-        ("fills", "option_spread_bps", 500),
-        ("fills", "max_volume_pct", 1),
-        ("margin", "long_initial_pct", 100),
-        ("margin", "long_maintenance_pct", 60),
-        ("margin", "short_initial_pct", 100),
-        ("margin", "short_maintenance_pct", 90),
-        ("margin", "short_minimum_e4", 1_000_000),
-        ("margin", "option_short_pct", 90),
-        ("margin", "option_short_floor_pct", 90),
-        ("margin", "debit_interest_bps", 2_000),
-        ("margin", "call_days", 0),
-    ],
-)
-def test_every_setting_does_something(group: str, name: str, value: int) -> None:
-    assert told({group: {name: value}}) != told({})
+SETTINGS = {
+    "fees": {"stock_per_share_e4": 100, "option_per_contract_e4": 10_000, "option_exercise_e4": 10_000},
+    "fills": {"slippage_bps": 50, "option_spread_bps": 500, "max_volume_pct": 1},
+    "margin": {
+        "long_initial_pct": 100, "long_maintenance_pct": 60, "short_initial_pct": 100, "short_maintenance_pct": 90,
+        "short_minimum_e4": 1_000_000, "option_short_pct": 90, "option_short_floor_pct": 90, "debit_interest_bps": 2_000,
+        "call_days": 0,
+    },
+}  # fmt: skip
+
+
+def test_every_setting_does_something() -> None:
+    usual = told({})
+    for group, values in SETTINGS.items():
+        for name, value in values.items():
+            assert told({group: {name: value}}) != usual, (group, name)
 
 
 def told(config: dict[str, Any]) -> list[Any]:

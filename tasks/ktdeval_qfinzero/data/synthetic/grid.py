@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -51,7 +52,7 @@ class Grid:
 
     def row_on_or_after(self, day: date) -> int | None:
         """Row of the first day that is not before `day`; None beyond the end."""
-        row = int(np.searchsorted(np.array(self.days, dtype="datetime64[D]"), as_datetime64(day)))
+        row = bisect_left(self.days, day)
         return row if row < len(self.days) else None
 
     def row_at(self, fraction: float) -> int:

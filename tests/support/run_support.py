@@ -7,6 +7,7 @@ own pid, folder, environment, limits and signals, and ends with the exit code of
 from __future__ import annotations
 
 import faulthandler
+import functools
 import json
 import multiprocessing
 import os
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.market.storage import save_snapshot
 from ktdfin_market import small_market
+from paths import SUPPORT
 
 PLUGIN = Path(__file__).with_name("run_plugin.py")
 TASK = "blinded_open_research"
@@ -34,30 +37,39 @@ MASK_KEY = "5eed" * 8
 SAME_MASK = ("--mask-key", MASK_KEY)  # for runs that are compared byte by byte
 
 _SERVER = multiprocessing.get_context("forkserver")
-_PRELOADED = [
-    "pandas",
-    "pyarrow.dataset",
-    "pytest",
-    "ktdeval.cards.show",
-    "ktdeval.cli.main",
-    "ktdeval.cli.run",
-    "ktdeval.runner.verify",
-    "ktdeval_builtin.react",
-    "ktdeval_ktdfin.task",
-    "ktdeval_ktdfin.tools",
-    "ktdeval_builtin.attribution_metrics",
-    "ktdeval_models.catalogue",
-    "ktdeval.stats.panel",
-    "run_support",
-    "yaml",
-]
-_SERVER.set_forkserver_preload(_PRELOADED)
+_SERVER.set_forkserver_preload(
+    [
+        "pandas",
+        "pyarrow.dataset",
+        "pytest",
+        "ktdeval.cards.show",
+        "ktdeval.cli.main",
+        "ktdeval.runner.verify",
+        "ktdeval_builtin.react",
+        "ktdeval_ktdfin.task",
+        "ktdeval_ktdfin.tools",
+        "ktdeval_builtin.attribution_metrics",
+        "ktdeval_models.catalogue",
+        "ktdeval.stats.panel",
+        "run_support",
+        "warm_commands",
+        "yaml",
+    ]
+)
 
 
-def preload(*modules: str) -> None:
-    """Have the fork server import more, where it does not run yet; what is not installed is passed over."""
-    _PRELOADED.extend(modules)
-    _SERVER.set_forkserver_preload(_PRELOADED)
+@functools.cache
+def _start_server() -> None:
+    """Python 3.11's server finds no module to preload but by PYTHONPATH, and says nothing; `warm_commands` takes it out again."""
+    path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(SUPPORT), *([path] if path else [])])
+    try:
+        forkserver.ensure_running()
+    finally:
+        if path is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = path
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,7 @@ class Running:
     def __init__(
         self, words: tuple[str, ...], cwd: Path, environment: Mapping[str, str] | None = None, most_file_bytes: int | None = None
     ) -> None:
+        _start_server()
         self._out, out = _SERVER.Pipe(duplex=False)
         self._err, err = _SERVER.Pipe(duplex=False)
         arguments = (words, str(cwd), dict(environment or {}), most_file_bytes, out, err)

@@ -37,25 +37,30 @@ MASK_KEY = "5eed" * 8
 SAME_MASK = ("--mask-key", MASK_KEY)  # for runs that are compared byte by byte
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(
-    [
-        "pandas",
-        "pyarrow.dataset",
-        "pytest",
-        "ktdeval.cards.show",
-        "ktdeval.cli.main",
-        "ktdeval.runner.verify",
-        "ktdeval_builtin.react",
-        "ktdeval_ktdfin.task",
-        "ktdeval_ktdfin.tools",
-        "ktdeval_builtin.attribution_metrics",
-        "ktdeval_models.catalogue",
-        "ktdeval.stats.panel",
-        "run_support",
-        "warm_commands",
-        "yaml",
-    ]
-)
+_PRELOADED = [
+    "pandas",
+    "pyarrow.dataset",
+    "pytest",
+    "ktdeval.cards.show",
+    "ktdeval.cli.main",
+    "ktdeval.runner.verify",
+    "ktdeval_builtin.react",
+    "ktdeval_ktdfin.task",
+    "ktdeval_ktdfin.tools",
+    "ktdeval_builtin.attribution_metrics",
+    "ktdeval_models.catalogue",
+    "ktdeval.stats.panel",
+    "run_support",
+    "yaml",
+    "warm_commands",
+]
+_SERVER.set_forkserver_preload(_PRELOADED)
+
+
+def preload(*modules: str) -> None:
+    """Have the fork server import more, where it does not run yet; what is not installed is passed over."""
+    _PRELOADED[-1:-1] = modules  # before what freezes all that is there
+    _SERVER.set_forkserver_preload(_PRELOADED)
 
 
 @functools.cache

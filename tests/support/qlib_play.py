@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.market import MarketSnapshot
 from ktdeval.market.storage import save_snapshot
 from ktdeval.registry import load_plugins
@@ -56,3 +57,17 @@ def planted(lag: int = 0, strength: float = 0.7, names: int = 40, days: int = 19
     return Samples(
         Split(segments, segments), "qlib", 0, calendar, codes, features, np.ones((days, names), dtype=bool), labels * 0.02
     )
+
+
+def planted_market(names: int = 60, slope: float = 0.004, hump: float = 0.008) -> MarketSnapshot:
+    """The reduced market, in which a name earns on day t + 2, each day anew, by its place p of day t in CV_VOL (-1 the steadiest
+    volume, 1 the least steady): `slope` × p, which attribution calls a style, and `hump` × (2 |p| - 1), which it calls selection.
+    """
+    market = reduced(embedded(), names)
+    exposure = factor_panel(market, range(len(market.days)))[FACTOR_NAMES.index("CV_VOL")]
+    place = exposure.argsort(axis=1).argsort(axis=1) * 2.0 / (names - 1) - 1.0
+    gain = np.where(np.isfinite(exposure), slope * place + hump * (2.0 * np.abs(place) - 1.0), 0.0)
+    growth = np.ones_like(gain)
+    growth[2:] = np.cumprod(1.0 + gain[:-2], axis=0)
+    fields = ("open", "high", "low", "close", "amount")
+    return replace(market, **{name: np.round(getattr(market, name) * growth, 2) for name in fields}, id="")

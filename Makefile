@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 # -e: edits show at once; CI installs the wheel instead and tries that, see .ci/run
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-rest test-all lint format build worked-example clean
+.PHONY: help demo test test-rest test-qlib test-all lint format build worked-example clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
 	@echo "make test     install with the development tools and run the fast tests: unit, contract and one golden run a task"
 	@echo "make test-all all tests: also whole systems, pages in a browser, fuzzing"
+	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"
 	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make build    the wheel and the source archive, in dist/"
@@ -37,6 +38,11 @@ test: $(VENV)/.installed-dev
 test-rest: $(VENV)/.installed-dev
 	$(PYTEST) -m slow $(FAST)
 	$(PYTEST) $(REST)
+
+# Not part of test-all: its extra takes gigabytes. CI installs it at its end.
+QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py
+test-qlib: $(VENV)/.installed-qlib
+	$(PYTEST) $(QLIB)
 
 test-all: test test-rest
 
@@ -70,3 +76,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml
 	$(PIP) install -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-qlib: $(VENV)/.installed-dev
+	$(PIP) install -e '.[qlib]'
+	@touch $@

@@ -1,0 +1,126 @@
+"""All eighteen baselines: each finds a planted signal that a control does not, sequences in their order; each trains and trades."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from ktdeval_qlib.model_file import Accuracy
+from ktdeval_qlib.recipes import Change, Recipe, recipes
+from ktdeval_qlib.samples import Scaler, arranged, sequences
+from ktdeval_qlib.stored import load
+from ktdeval_qlib.training import Settings, rank_ics, train
+from qlib_play import TEST, TRAIN, VALID, WINDOW, planted, store_reduced
+from run_support import SAME_MASK, ktdeval
+
+pytest.importorskip("qlib", reason="needs the extra qlib: pip install 'ktdeval[qlib]'")
+pytest.importorskip("torch", reason="needs the extra qlib: pip install 'ktdeval[qlib]'")
+
+NO_MARKET: Any = SimpleNamespace(id="0" * 64)  # samples are planted, not made from a market
+
+
+class Learning(NamedTuple):
+    """How a baseline learns few samples in seconds: published settings are made for hundreds of thousands."""
+
+    rounds: int | None
+    lag: int = 0  # days ago whose factor tells
+    changed: dict[str, float] = {}  # noqa: RUF012 - read only
+
+
+LEARNING = {
+    "linear": Learning(None),
+    "lightgbm": Learning(30),
+    "xgboost": Learning(10),
+    "catboost": Learning(10),
+    "doubleensemble": Learning(10),
+    "mlp": Learning(200),
+    "tabnet": Learning(5),
+    "lstm": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
+    "gru": Learning(5, lag=3, changed={"lr": 5e-3, "batch_size": 200}),
+    "alstm": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
+    "tcn": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
+    "transformer": Learning(5, lag=1, changed={"lr": 1e-3, "batch_size": 32}),
+    "localformer": Learning(3, lag=1, changed={"lr": 1e-3, "batch_size": 50}),
+    "sfm": Learning(3, lag=1, changed={"lr": 1e-2, "batch_size": 50}),
+    "adarnn": Learning(2, lag=3),
+    "add": Learning(2, lag=1),
+    "krnn": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
+    "sandwich": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
+}
+SLOW = ("transformer", "localformer", "sfm", "add", "tcn")
+
+
+def quick(name: str) -> Recipe:
+    changed = {
+        field: Change(value=type_of(name, field)(value), why="few samples") for field, value in LEARNING[name].changed.items()
+    }
+    return replace(recipes()[name], changed={**recipes()[name].changed, **changed})
+
+
+def type_of(name: str, field: str) -> type:
+    return type(recipes()[name].parameters[field])
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(name: str, tmp_path: Path) -> None:
+    learning, recipe = LEARNING[name], quick(name)
+    samples = planted(lag=learning.lag, strength=0.9, names=16 if name in SLOW else 30)
+    found: list[Accuracy] = []
+    for shuffled in (False, True):
+        settings = Settings(rounds=learning.rounds, shuffled=shuffled)
+        _, log = train(recipe, NO_MARKET, samples, settings, tmp_path / f"{shuffled}")
+        found.append(log.accuracy["test"])
+    signal, control = found
+    assert signal.low > 0.05
+    assert control.high is None or signal.low > control.high, (signal, control)  # None: one constant prediction for all
+    if recipe.layout == "flat":
+        return
+    predictor, rows = load(recipe, tmp_path / "False"), samples.rows("test")
+    looked_at = sequences(Scaler.fit(samples).apply(samples.features), recipe.layout, recipe.days)
+    rng = np.random.default_rng(7)
+    ics = []
+    for order in (range(recipe.days)[::-1], *(rng.permutation(recipe.days) for _ in range(4))):
+        scores = [
+            predictor.predict(arranged(looked_at[row][..., list(order)], recipe.layout)) for row in range(rows.start, rows.stop)
+        ]
+        ics.append(rank_ics(np.array(scores), samples.labels[rows]).mean())
+    assert math.fsum(ics) / len(ics) < signal.low, (signal, ics)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_reduced(tmp_path_factory.mktemp("reduced") / "data")
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_it_trains_and_trades_end_to_end_and_its_card_verifies(name: str, data: Path, tmp_path: Path) -> None:
+    days = ("--train", TRAIN, "--valid", VALID, "--test", TEST)
+    rounds = () if name == "linear" else ("--rounds", 1 if name in SLOW else 2)
+    done = ktdeval("train", f"qlib/{name}", "--data", data, *days, *rounds, "--out", tmp_path / "models", cwd=tmp_path)
+    assert done.code == 0, done
+    how = ("--data", data, "--windows", WINDOW, "--limit", 3, *SAME_MASK, "--model-args", f"trained={tmp_path / 'models'}")
+    done = ktdeval("--model", f"qlib/{name}", "--tasks", "blinded_open_research", *how, "--out", tmp_path / "run", cwd=tmp_path)
+    assert done.code == 0, done
+    verified = verify_without_libraries(tmp_path / "run", tmp_path)
+    assert verified.returncode == 0, verified
+    assert "0 with differences" in verified.stdout or "verified" in verified.stdout, verified.stdout
+
+
+def verify_without_libraries(run: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`ktdeval card verify` where no library of models can be imported."""
+    absent = folder / "absent"
+    absent.mkdir()
+    for library in ("torch", "qlib", "lightgbm", "xgboost", "catboost", "safetensors"):
+        (absent / f"{library}.py").write_text("raise ImportError('not on this machine')\n")
+    path = os.pathsep.join([str(absent), os.environ.get("PYTHONPATH", "")])
+    words = [sys.executable, "-m", "ktdeval", "card", "verify", str(run)]
+    return subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=120, check=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 import re
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -77,22 +76,14 @@ def _depth(text: str | bytes) -> int:
     return deepest
 
 
-@functools.lru_cache(maxsize=64)
-def _parsed(text: str | bytes) -> bytes:
-    """Return the pickled value of a document: every registry of plugins reads the same task files."""
-    import yaml  # noqa: PLC0415 - see _strict_loader
-
-    if len(text) > _SHALLOW and _depth(text) > _MOST_DEPTH:
-        raise ConfigError(f"is nested more than {_MOST_DEPTH} levels deep")
-    return pickle.dumps(yaml.load(text, Loader=_strict_loader()))  # noqa: S506 - a subclass of the safe loader
-
-
 def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
     """Parse a YAML document that is one mapping; ConfigError (a duplicate key, one that is not text) names the line."""
     import yaml  # noqa: PLC0415 - see _strict_loader
 
     try:
-        value = pickle.loads(_parsed(text))  # noqa: S301 - made here; each caller gets its own
+        if len(text) > _SHALLOW and _depth(text) > _MOST_DEPTH:
+            raise ConfigError(f"is nested more than {_MOST_DEPTH} levels deep")
+        value = yaml.load(text, Loader=_strict_loader())  # noqa: S506 - a subclass of the safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

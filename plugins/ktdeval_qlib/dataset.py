@@ -23,7 +23,6 @@ from ktdeval_qlib.samples import Layout, Norm, Samples, Scaler, arranged, featur
 
 LABEL = ("label", "LABEL0")
 SERVED = ("sample", "SERVED")  #: Column by which a dataset of windows tells its samples from rows that windows only look back on
-_TABNET = {"pretrain": "train", "pretrain_validation": "valid"}  #: Names by which TabNet asks for days to pre-train on
 
 
 def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1, norm: Norm = "CSRankNorm") -> Any:
@@ -47,7 +46,6 @@ def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1
         # KRNN and Sandwich ask for test data while they are fitted, and do not use them.
         after = str(np.datetime64(segments["valid"][1], "D") + 1)
         segments["test"] = (after, after)
-    segments |= {name: segments[of] for name, of in _TABNET.items()}
     shown = np.ones_like(samples.member) if layout == "window" else samples.member
     features = _features(samples, scaler, layout, days, shown)
     labels = normalised_labels(samples.labels, norm)[shown]

@@ -21,11 +21,11 @@ import numpy as np
 from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
+from ktdeval_qlib.samples import Layout, Norm
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Layout = Literal["flat", "window", "unrolled"]
 Device = Literal["cpu", "cuda"]
 Progress = Callable[[int, int], None]
 """Called after each round with the rounds done and the most there can be; early stopping may end before."""
@@ -56,7 +56,7 @@ class Recipe(Value):
     config: str
     layout: Layout
     features: Literal["none", "cs_fill", "robust_zscore"]
-    label: Literal["cs_rank", "cs_zscore"]
+    label: Norm
     published: dict[str, Any]
     defaults: dict[str, Any] = msgspec.field(default_factory=dict)
     changed: dict[str, Change] = msgspec.field(default_factory=dict)

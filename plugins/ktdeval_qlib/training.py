@@ -6,7 +6,6 @@ import importlib.metadata
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,10 +21,9 @@ from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_qlib.linear import LinearEstimator
 from ktdeval_qlib.model_file import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model, recorded_days
 from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe, make_estimator
-from ktdeval_qlib.samples import Norm, Samples, Scaler, arranged, make_samples, sequences, shuffled_labels
+from ktdeval_qlib.samples import Samples, Scaler, arranged, make_samples, sequences, shuffled_labels
 from ktdeval_qlib.stored import Predictor, load, save
 
-NORMS: Mapping[str, Norm] = {"cs_rank": "CSRankNorm", "cs_zscore": "CSZScoreNorm"}
 FEWEST_NAMES = 3  #: with a label on a day, for a rank correlation
 _Z95 = 1.959963984540054
 _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "scikit-learn")
@@ -97,7 +95,7 @@ def _fitted(
         return linear
     estimator = make_estimator(recipe, settings.seed, settings.rounds, settings.threads, settings.device)
     make_dataset = later("ktdeval_qlib.dataset:make_dataset")()  # imports pyqlib, which `make_estimator` has found
-    estimator.fit(make_dataset(samples, scaler, recipe.layout, recipe.days, NORMS[recipe.label]), progress)
+    estimator.fit(make_dataset(samples, scaler, recipe.layout, recipe.days, recipe.label), progress)
     return estimator
 
 

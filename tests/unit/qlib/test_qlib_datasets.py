@@ -188,14 +188,14 @@ def test_unrolled_columns_are_reshaped_by_models_into_factors_by_days() -> None:
     np.testing.assert_array_equal(reshaped, scaled[row - 5 : row + 1, columns].transpose(1, 2, 0))
 
 
-def test_kinds_segments_and_the_names_of_tabnet() -> None:
+def test_kinds_and_segments() -> None:
     samples = make_samples(MARKET, SPLIT, days=5)
     scaler = Scaler.fit(samples)
     assert type(make_dataset(samples, scaler, "unrolled", 5)) is DatasetH
     assert type(make_dataset(samples, scaler, "window", 5)) is TSDatasetH
     flat = make_dataset(samples, scaler, "flat")
-    assert flat.segments["train"] == tuple(SPLIT.used.train) == flat.segments["pretrain"]
-    assert flat.segments["valid"] == tuple(SPLIT.used.valid) == flat.segments["pretrain_validation"]
+    assert flat.segments["train"] == tuple(SPLIT.used.train)
+    assert flat.segments["valid"] == tuple(SPLIT.used.valid)
 
 
 def test_a_dataset_without_test_days_serves_none() -> None:

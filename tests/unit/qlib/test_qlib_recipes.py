@@ -60,7 +60,7 @@ def test_samples_have_nine_factors_in_each_layout():
 
 
 def test_labels_are_normalised_as_the_configurations_say():
-    assert {name for name, recipe in recipes().items() if recipe.label == "cs_zscore"} == TREES | {"mlp"}
+    assert {name for name, recipe in recipes().items() if recipe.label == "CSZScoreNorm"} == TREES | {"mlp"}
     assert {name for name, recipe in recipes().items() if recipe.features == "none"} == TREES
 
 
@@ -93,7 +93,7 @@ def test_a_wrong_field_is_one_line_that_names_it(field, value, told):
         "config": "c",
         "layout": "flat",
         "features": "none",
-        "label": "cs_rank",
+        "label": "CSRankNorm",
         "published": {},
     }
     from_plain(entry, Recipe, "models.yaml: x", ConfigError)

@@ -46,6 +46,8 @@ def request_key(model: RemoteModel, request: ModelRequest) -> str:
         "response_schema": request.response_schema,
         "params": params,
     }
+    if request.predictions is not None:
+        what["predictions"] = dict(request.predictions)
     # The canonical JSON of all three: by name, the messages come between the two. Most of them were there at the call before.
     messages = ",".join(map(_message_text, request.messages))
     asked = f'{dumps_canonical(who)[:-1]},"messages":[{messages}],{dumps_canonical(what)[1:]}'

@@ -104,6 +104,7 @@ OTHER_REQUESTS = {
     "tool_choice": "quote",
     "response_schema": {"type": "object"},
     "params": CallParams(seed=8, temperature=0.1),
+    "predictions": {"asset_0001": 0.5},
 }
 
 

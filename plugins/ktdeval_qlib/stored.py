@@ -5,9 +5,8 @@
     doubleensemble                 ensemble.json        weights and columns of the sub-models model-0.txt, model-1.txt, …
     the others                     weights.safetensors  state of the torch network, rebuilt from the recipe
 
-stored.json names the model and the SHA-256 of each file. It is checked before a library sees a byte: damaged texts end the process
-inside LightGBM and XGBoost.
-Importing this, and applying Linear, needs numpy alone.
+Importing this, and applying Linear, needs numpy alone. The hashes of `model_file` are checked before a library sees a byte: damaged
+texts end the process inside LightGBM and XGBoost.
 """
 
 from __future__ import annotations
@@ -21,23 +20,16 @@ from typing import Any
 import numpy as np
 
 from ktdeval.errors import DataError, StoreError, UsageError
-from ktdeval.jsonio import read_plain, sha256_hex, write_atomic
+from ktdeval.jsonio import read_plain, write_atomic
 from ktdeval.market import FloatArray
 from ktdeval.typed import Value, decode_json, encode_canonical
 from ktdeval_qlib.linear import LinearEstimator
 from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, make_estimator, quiet_lightgbm
 
-_STORED, _LINEAR, _ENSEMBLE, _WEIGHTS, _PART = "stored.json", "linear.json", "ensemble.json", "weights.safetensors", "model-{}.txt"
+_LINEAR, _ENSEMBLE, _WEIGHTS, _PART = "linear.json", "ensemble.json", "weights.safetensors", "model-{}.txt"
 _TREES = {"lightgbm": "model.txt", "xgboost": "model.json", "catboost": "model.cbm"}
 _ROWS = 4096
 """Samples that a network scores at a time."""
-
-
-class Stored(Value):
-    """Content of stored.json."""
-
-    model: str
-    files: dict[str, str]
 
 
 class LinearModel(Value):
@@ -84,10 +76,9 @@ def save(estimator: Estimator | LinearEstimator, recipe: Recipe, folder: Path) -
     if estimator.model is None:
         raise UsageError(f"qlib/{recipe.name} is not trained; call fit before saving")
     contents = _contents(estimator.model, recipe)
-    index = Stored(model=recipe.name, files={name: sha256_hex(content) for name, content in contents.items()})
-    for name, content in {**contents, _STORED: encode_canonical(index).encode()}.items():
+    for name, content in contents.items():
         write_atomic(folder / name, content)
-    return tuple(folder / name for name in (*contents, _STORED))
+    return tuple(folder / name for name in contents)
 
 
 def _contents(model: Any, recipe: Recipe) -> dict[str, bytes]:
@@ -118,57 +109,38 @@ def _contents(model: Any, recipe: Recipe) -> dict[str, bytes]:
 
 
 def load(recipe: Recipe, folder: Path, threads: int = 1) -> Predictor:
-    """Read what `save` wrote. Raises StoreError, which names the file: it is missing, damaged or of another model; UsageError: a
-    package of the extra `qlib` is missing.
+    """Read what `save` wrote. Raises StoreError, which names the file: it is missing or of another model; UsageError: a package
+    of the extra `qlib` is missing.
     """
-    index = decode_json(_read(folder / _STORED), Stored, str(folder / _STORED))
-    if index.model != recipe.name:
-        raise StoreError(f"{folder / _STORED}: holds qlib/{index.model}, not qlib/{recipe.name}")
-    files = _Files(folder, index)
     try:
-        return Predictor(recipe, _LOADERS.get(recipe.name, _network)(recipe, files, threads))
+        return Predictor(recipe, _LOADERS.get(recipe.name, _network)(recipe, folder, threads))
     except ImportError as error:
         raise UsageError(f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install 'ktdeval[qlib]'") from error
 
 
-class _Files:
-    """Files of a stored model, read once and checked."""
-
-    def __init__(self, folder: Path, index: Stored) -> None:
-        self.folder = folder
-        self._index = index
-
-    def __getitem__(self, name: str) -> bytes:
-        path = self.folder / name
-        content = _read(path)
-        if sha256_hex(content) != self._index.files.get(name):
-            raise StoreError(f"{path}: differs from what was stored (SHA-256 in {_STORED}); train the model again")
-        return content
-
-
-def _linear(_recipe: Recipe, files: _Files, _threads: int) -> Callable[[FloatArray], Any]:
-    path = files.folder / _LINEAR
-    stored = decode_json(files[_LINEAR], LinearModel, str(path))
+def _linear(_recipe: Recipe, folder: Path, _threads: int) -> Callable[[FloatArray], Any]:
+    path = folder / _LINEAR
+    stored = decode_json(_read(folder / _LINEAR), LinearModel, str(path))
     _check_columns(path, len(stored.coefficients))
     coefficients = np.array(stored.coefficients)
     return lambda features: features @ coefficients + stored.intercept
 
 
-def _lightgbm(_recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
-    booster = _booster(files, _TREES["lightgbm"], FACTORS)
+def _lightgbm(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
+    booster = _booster(folder, _TREES["lightgbm"], FACTORS)
     return lambda features: booster.predict(features, num_threads=threads)
 
 
-def _double_ensemble(_recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
-    path = files.folder / _ENSEMBLE
-    members = decode_json(files[_ENSEMBLE], Ensemble, str(path)).members
+def _double_ensemble(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
+    path = folder / _ENSEMBLE
+    members = decode_json(_read(folder / _ENSEMBLE), Ensemble, str(path)).members
     whole = math.fsum(member.weight for member in members)
     if not whole:
         raise StoreError(f"{path}: the weights of the sub-models add up to 0; train the model again")
     for member in members:
         if not member.columns or not set(member.columns) <= set(range(FACTORS)):
             raise StoreError(f"{path}: a sub-model reads columns {member.columns} of {FACTORS}; train the model again")
-    boosters = [_booster(files, _PART.format(number), len(member.columns)) for number, member in enumerate(members)]
+    boosters = [_booster(folder, _PART.format(number), len(member.columns)) for number, member in enumerate(members)]
 
     def scores(features: FloatArray) -> Any:
         total = np.zeros(len(features))
@@ -179,25 +151,25 @@ def _double_ensemble(_recipe: Recipe, files: _Files, threads: int) -> Callable[[
     return scores
 
 
-def _xgboost(_recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
+def _xgboost(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
     import xgboost  # noqa: PLC0415
 
     booster = xgboost.Booster({"nthread": threads, "verbosity": 0})
-    booster.load_model(bytearray(files[_TREES["xgboost"]]))
-    _check_columns(files.folder / _TREES["xgboost"], booster.num_features())
+    booster.load_model(bytearray(_read(folder / _TREES["xgboost"])))
+    _check_columns(folder / _TREES["xgboost"], booster.num_features())
     return lambda features: booster.predict(xgboost.DMatrix(features))
 
 
-def _catboost(_recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
+def _catboost(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
     import catboost  # noqa: PLC0415
 
     model = catboost.CatBoost()
-    model.load_model(blob=files[_TREES["catboost"]])
-    _check_columns(files.folder / _TREES["catboost"], len(model.feature_names_))
+    model.load_model(blob=_read(folder / _TREES["catboost"]))
+    _check_columns(folder / _TREES["catboost"], len(model.feature_names_))
     return lambda features: model.predict(features, thread_count=threads)
 
 
-def _network(recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArray], Any]:
+def _network(recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
     """Build the network as for training, and give it the stored weights."""
     import torch  # noqa: PLC0415
     from safetensors.torch import load as decode  # noqa: PLC0415
@@ -206,11 +178,9 @@ def _network(recipe: Recipe, files: _Files, threads: int) -> Callable[[FloatArra
     if hasattr(model, "add_output"):
         model.add_output()
     try:
-        model.module.load_state_dict(decode(files[_WEIGHTS]))
+        model.module.load_state_dict(decode(_read(folder / _WEIGHTS)))
     except RuntimeError as error:  # another version of pyqlib names or shapes them otherwise
-        raise StoreError(
-            f"{files.folder / _WEIGHTS}: the weights are not those of qlib/{recipe.name}; train the model again"
-        ) from error
+        raise StoreError(f"{folder / _WEIGHTS}: the weights are not those of qlib/{recipe.name}; train the model again") from error
     model.module.eval()
 
     def scores(features: FloatArray) -> Any:
@@ -230,10 +200,10 @@ _LOADERS = {
 }
 
 
-def _booster(files: _Files, name: str, columns: int) -> Any:
+def _booster(folder: Path, name: str, columns: int) -> Any:
     """Read a LightGBM model of so many columns."""
-    booster = quiet_lightgbm().Booster(model_str=files[name].decode())
-    _check_columns(files.folder / name, booster.num_feature(), columns)
+    booster = quiet_lightgbm().Booster(model_str=_read(folder / name).decode())
+    _check_columns(folder / name, booster.num_feature(), columns)
     return booster
 
 

@@ -1,4 +1,4 @@
-"""Stored baselines: the same scores as the estimator gave, safe formats, and one-line errors for damaged and foreign files."""
+"""Stored baselines: the same scores as the estimator gave, safe formats, and one-line errors for foreign files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ pytest.importorskip("torch")
 pytest.importorskip("qlib")
 
 from ktdeval.errors import DataError, StoreError, UsageError
-from ktdeval.jsonio import sha256_hex
 from ktdeval_qlib.recipes import make_estimator, recipes
 from ktdeval_qlib.stored import load, save
 from qlib_data import dataset, samples, small, trained
 
 SAFE = {".json", ".txt", ".cbm", ".safetensors"}
-ONE_OF_EACH_FORMAT = ("linear", "lightgbm", "xgboost", "catboost", "doubleensemble", "krnn")
 
 
 @pytest.mark.parametrize("name", recipes())
@@ -72,53 +70,14 @@ print(scores.tolist(), [name for name in ("torch", "qlib", "lightgbm", "safetens
     assert told == f"{[value + stored['intercept'] for value in stored['coefficients']]} []"
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"model": "linear", "files": 3}', b"\xff"])
-def test_a_damaged_index_is_named(content, tmp_path):
-    save(trained("linear"), recipes()["linear"], tmp_path)
-    (tmp_path / "stored.json").write_bytes(content)
-    with pytest.raises(StoreError, match=r"stored.json: "):
-        load(recipes()["linear"], tmp_path)
-
-
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "text"])
-@pytest.mark.parametrize("name", ONE_OF_EACH_FORMAT)
-def test_a_damaged_file_is_named_in_one_line(name, damage, tmp_path):
-    recipe = recipes()[name]
-    *_, path, index = save(trained(name), recipe, tmp_path)
-    assert index.name == "stored.json"
-    content = path.read_bytes()
-    path.unlink()
-    if damage != "missing":
-        path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "text": b"no model\n"}[damage])
-    with pytest.raises(StoreError) as caught:
-        load(recipe, tmp_path)
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_folder_of_another_model_is_refused(tmp_path):
-    save(trained("krnn"), recipes()["krnn"], tmp_path)
-    with pytest.raises(StoreError, match=r"stored.json: holds qlib/krnn, not qlib/sandwich"):
-        load(recipes()["sandwich"], tmp_path)
-
-
-def restore(folder, model, **files):
-    """Write files and an index that fits them."""
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    index = {"model": model, "files": {name: sha256_hex(content) for name, content in files.items()}}
-    (folder / "stored.json").write_text(json.dumps(index))
-
-
 def test_weights_of_another_network_are_refused(tmp_path):
     save(trained("krnn"), recipes()["krnn"], tmp_path)
-    restore(tmp_path, "sandwich", **{"weights.safetensors": (tmp_path / "weights.safetensors").read_bytes()})
     with pytest.raises(StoreError, match=r"weights.safetensors: the weights are not those of qlib/sandwich"):
         load(recipes()["sandwich"], tmp_path)
 
 
 def test_a_model_of_other_columns_is_refused(tmp_path):
-    restore(tmp_path, "linear", **{"linear.json": b'{"coefficients": [1.0, 2.0], "intercept": 0.0}'})
+    (tmp_path / "linear.json").write_text('{"coefficients": [1.0, 2.0], "intercept": 0.0}')
     with pytest.raises(StoreError, match=r"linear.json: the model reads 2 columns instead of 9"):
         load(recipes()["linear"], tmp_path)
 
@@ -127,7 +86,7 @@ def test_a_model_of_other_columns_is_refused(tmp_path):
     ("members", "told"), [([], "add up to 0"), ([{"weight": 1, "columns": [9]}], r"columns \[9\]"), ([{"weight": 1}], "columns")]
 )
 def test_an_ensemble_that_can_not_be_applied_is_refused(members, told, tmp_path):
-    restore(tmp_path, "doubleensemble", **{"ensemble.json": json.dumps({"members": members}).encode()})
+    (tmp_path / "ensemble.json").write_text(json.dumps({"members": members}))
     with pytest.raises(StoreError, match=rf"ensemble.json: .*{told}"):
         load(recipes()["doubleensemble"], tmp_path)
 

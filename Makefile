@@ -42,7 +42,7 @@ test-rest: $(VENV)/.installed-dev
 # Not part of test-all: its extra takes gigabytes. CI installs it at its end.
 QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py
 test-qlib: $(VENV)/.installed-qlib
-	$(PYTEST) $(QLIB)
+	$(PYTEST) --durations=10 $(QLIB)
 
 test-all: test test-rest
 

@@ -36,6 +36,7 @@ REASONS = {
     r"certify|certificate|deanon": "needs attacks with a model: tests/accept/test_accept_deanon.py",
     r"placebo": "needs a snapshot of the CSI300: tests/unit/data",
     r"trading_action/": "needs an agent of the reader's: tests/accept/test_accept_trading_agent.py",
+    r"^train |--model qlib/": "takes minutes, or needs the extra qlib: tests/accept/test_qlib_training.py",
     r"^rl train|rl/policy": "needs the extra rl, or a policy: tests/accept/test_rl_training.py",
     r"--embeddings|--model …|--model X| DIR\b": "names what only the reader has",
     r"like qfinzero-2|--prove|--tasks qfinzero( |$)": "takes minutes, or 500 items: tests/accept/test_qfinzero_commands.py",

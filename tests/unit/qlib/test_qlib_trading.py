@@ -13,7 +13,9 @@ import pytest
 from scipy.stats import rankdata, spearmanr
 
 from forging import read_transcript
+from ktdeval import testing
 from ktdeval.market.storage import load_snapshot
+from ktdeval.registry import load_plugins
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.model_file import read_log, read_model
 from ktdeval_qlib.recipes import recipes
@@ -39,6 +41,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(place: Path, out: Path, *words: object) -> Any:
     how = ("--data", place / "data", "--windows", WINDOW, "--limit", 4, *SAME_MASK, "--out", out, *words)
     return ktdeval("--model", "qlib/linear", "--tasks", TASK, "--model-args", f"trained={place / 'models'}", *how, cwd=place)
+
+
+def test_the_model_keeps_the_contract_of_models(place: Path) -> None:
+    testing.check_model(load_plugins().make_model("qlib/linear", {"trained": str(place / "models")}))
 
 
 def test_linear_is_least_squares_of_ranks_on_scaled_factors(place: Path) -> None:

@@ -80,6 +80,8 @@ class Browser:
             {"id": number, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
         )
         value = await answer
+        if "navigated" in value.get("error", {}).get("message", ""):
+            raise LeftThePageError(value["error"]["message"])
         assert "error" not in value, (method, value["error"])
         return value["result"]
 
@@ -105,6 +107,10 @@ class Browser:
         return tab
 
 
+class LeftThePageError(Exception):
+    """The page went elsewhere while an expression in it was evaluated."""
+
+
 class Tab:
     """One page in a browser."""
 
@@ -124,9 +130,15 @@ class Tab:
     def wait_for(self, condition: str) -> None:
         """Wait until an expression in the page is true."""
         deadline = time.monotonic() + 240
-        while not self.value(condition):
+        while not self._holds(condition):
             assert time.monotonic() < deadline, f"never true: {condition}"
             time.sleep(0.02)
+
+    def _holds(self, condition: str) -> bool:
+        try:
+            return bool(self.value(condition))
+        except LeftThePageError:  # a link was followed while it was asked
+            return False
 
     def press(self, *keys: str) -> None:
         """Press keys one after the other, as a keyboard does."""

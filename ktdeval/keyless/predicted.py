@@ -36,11 +36,10 @@ class TopModel(KeylessModel):
         if not rows:
             return []
         sizing = Sizing.equal(conversation.state, self.top.positions, self.top.invested, (0.0, self.top.trim_above))
-        # A holding without a prediction today can't be judged, and is kept.
-        held = [row["stock_id"] for row in conversation.rows(conversation.state["positions"]) if row["stock_id"] in scores]
-        known = {row["stock_id"] for row in conversation.rows(conversation.state["positions"])}
-        gone = replaced(scores, held, buyable(rows), sizing.positions, self.top.threshold)
-        return rebalance(conversation, Ranking(buyable(rows), frozenset(known - gone), LABEL), sizing)
+        known, best = [row["stock_id"] for row in conversation.rows(conversation.state["positions"])], buyable(rows)
+        held = [stock for stock in known if stock in scores]  # one without a prediction today can't be judged, and is kept
+        gone = replaced(scores, held, best, sizing.positions, self.top.threshold)
+        return rebalance(conversation, Ranking(best, frozenset(known) - gone, LABEL), sizing)
 
 
 def replaced(

@@ -22,7 +22,7 @@ from ktdeval_qlib import FOLDER, TITLES
 from ktdeval_qlib.model_file import Accuracy, TrainingLog, read_log
 from ktdeval_qlib.recipes import Device, Recipe, recipes
 from ktdeval_qlib.samples import FIRST_ROW, Days, Label, Samples, Segments, Split, make_samples, make_split, paper_segments
-from ktdeval_qlib.training import Settings, is_trained, samples_for, train as train_one
+from ktdeval_qlib.training import Settings, is_trained, train as train_one
 
 _VALIDATION_PART = 5  # where the paper's days are not in a snapshot, the last fifth of those before its test days validates
 _COLUMNS = (
@@ -44,7 +44,6 @@ class _Done(NamedTuple):
     seed: int
     folder: Path
     log: TrainingLog
-    before: bool  # trained by an earlier command
 
 
 @click.command()
@@ -86,7 +85,8 @@ def train(models: tuple[str, ...], out: Path, as_json: bool, **given: Any) -> No
     split = _split(snapshot, given)
     for name, days in split.used.items():
         click.echo(f"{name:<6}  {days.first}:{days.last}", err=True)
-    samples = make_samples(snapshot, split, given["label"])
+    # Of the longest sequences: shorter ones do not look at the first days, and learn the same.
+    samples = make_samples(snapshot, split, given["label"], max(recipe.days for recipe in chosen))
     seeds = range(given["seed"], given["seed"] + given["seeds"])
     done = list(_trained(chosen, seeds, snapshot, samples, out, given))
     if as_json:
@@ -145,21 +145,20 @@ def _trained(
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         overall = progress.add_task("trainings", total=len(chosen) * len(seeds))
         for recipe in chosen:
-            own = samples_for(recipe, snapshot, samples)
             for seed in seeds:
                 folder = out / recipe.name / f"seed-{seed}"
                 settings = Settings(seed, given["rounds"], given["threads"], given["device"], given["shuffled"])
-                before = is_trained(folder, recipe, snapshot, own, settings)
+                before = is_trained(folder, recipe, snapshot, samples, settings)
                 if before:
                     log = read_log(folder)
                 else:
                     bar = progress.add_task(f"qlib/{recipe.name} seed {seed}", total=None)
-                    _, log = train_one(recipe, snapshot, own, settings, folder, partial(_show, progress, bar))
+                    _, log = train_one(recipe, snapshot, samples, settings, folder, partial(_show, progress, bar))
                     progress.remove_task(bar)
                 progress.advance(overall)
                 told = "trained before" if before else f"{log.rounds} rounds, {log.seconds:.1f} s"
                 console.print(f"qlib/{recipe.name} seed {seed}: {told}, {folder}", highlight=False, soft_wrap=True)
-                yield _Done(recipe, seed, folder, log, before)
+                yield _Done(recipe, seed, folder, log)
 
 
 def _show(progress: Progress, bar: TaskID, done: int, most: int) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import file_sha256, open_plain, sha256_hex
+from ktdeval.jsonio import file_sha256, open_plain, read_plain, sha256_hex
 from ktdeval.typed import Value, decode_json
 from ktdeval_qlib.recipes import FACTORS, Device, recipes
 from ktdeval_qlib.samples import Label, Scaler, Segments
@@ -117,6 +117,6 @@ def read_model(folder: Path) -> Trained:
 def read_log(folder: Path) -> TrainingLog:
     """Read a folder's log. Raises DataError."""
     try:
-        return decode_json((folder / LOG).read_bytes(), TrainingLog, str(folder / LOG), DataError)
+        return decode_json(read_plain(folder / LOG), TrainingLog, str(folder / LOG), DataError)
     except OSError as error:
         raise DataError(f"{folder / LOG}: can't be read: {error.strerror or error}") from error

@@ -21,7 +21,7 @@ from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_qlib.linear import LinearEstimator
 from ktdeval_qlib.model_file import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model, recorded_days
 from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe, make_estimator
-from ktdeval_qlib.samples import Samples, Scaler, arranged, make_samples, sequences, shuffled_labels
+from ktdeval_qlib.samples import Samples, Scaler, arranged, sequences, shuffled_labels
 from ktdeval_qlib.stored import Predictor, load, save
 
 FEWEST_NAMES = 3  #: with a label on a day, for a rank correlation
@@ -40,17 +40,12 @@ class Settings:
     shuffled: bool = False  #: labels permuted within each day: a control that has nothing to learn
 
 
-def samples_for(recipe: Recipe, snapshot: MarketSnapshot, samples: Samples) -> Samples:
-    """Return samples with as many days before training as the recipe's sequences look back on."""
-    return make_samples(snapshot, samples.split, samples.label, recipe.days)
-
-
 def train(
     recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings, folder: Path, progress: Progress | None = None
 ) -> tuple[ModelFile, TrainingLog]:
-    """Train a recipe on samples made by `samples_for`, and write what trading needs to `folder`, which must not exist. Equal
-    settings on one machine give equal files but for the time in the log. Raises UsageError: the extra is missing or a setting is
-    out of range; DataError: samples and recipe don't fit.
+    """Train a recipe on samples with `recipe.days` days or more, and write what trading needs to `folder`, which must not exist.
+    Equal settings on one machine give equal files but for the time in the log. Raises UsageError: the extra is missing or a setting
+    is out of range; DataError: samples and recipe don't fit.
     """
     scaler = Scaler.fit(samples)
     learnt = shuffled_labels(samples, settings.seed) if settings.shuffled else samples

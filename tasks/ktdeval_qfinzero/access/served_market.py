@@ -17,9 +17,9 @@ from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.errors import conflict, invalid
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, summary_of, typed
-from ktdeval_qfinzero.pmb.arguments import MOST_CASH
 from ktdeval_qfinzero.pmb.commands import MOST_ACCOUNTS
 from ktdeval_qfinzero.pmb.log import Entry
+from ktdeval_qfinzero.pmb.types import MOST_CASH
 from ktdeval_qfinzero.pmb.values import AccountType, Rules
 from ktdeval_qfinzero.schemas import Answer, Arguments, read_cursor, write_cursor
 from ktdeval_qfinzero.workspace import Workspace

@@ -9,7 +9,7 @@ from ktdeval.jsonio import content_hash
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.moments import day_of, moment_text, parse_day, parse_moment
-from ktdeval_qfinzero.pmb import arguments as take, events, placement
+from ktdeval_qfinzero.pmb import events, placement, types
 from ktdeval_qfinzero.pmb.day_events import Ending, delivery_event, exercise_problem, settlement_day, settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.frames import BarFeed, require_reach, tick_at, ticks_by
@@ -25,7 +25,7 @@ MOST_WORKING = 5_000
 CANCELLED = "CANCELLED: on request"
 
 
-def create_account(engine: Engine, given: take.CreateAccount) -> str:
+def create_account(engine: Engine, given: types.CreateAccount) -> str:
     """Open a paper account as of the clock."""
     if len(engine.state.accounts) >= MOST_ACCOUNTS:
         raise conflict(f"a workspace has at most {MOST_ACCOUNTS} accounts")
@@ -39,7 +39,7 @@ def create_account(engine: Engine, given: take.CreateAccount) -> str:
     return account_id
 
 
-def create_session(engine: Engine, given: take.CreateSession) -> str:
+def create_session(engine: Engine, given: types.CreateSession) -> str:
     """Begin a trading session; the one clock goes to start_ts where that is later. Only one session runs at a time."""
     account = engine.state.accounts.get(given.account_id)
     if account is None:
@@ -68,7 +68,7 @@ def create_session(engine: Engine, given: take.CreateSession) -> str:
     return session_id
 
 
-def step(engine: Engine, given: take.Step) -> str:
+def step(engine: Engine, given: types.Step) -> str:
     """Let ticks pass, or time up to a moment; orders fill on the bars in between."""
     session = placement.running_session(engine, given.session_id)
     final = last_tick(engine.hours, session)
@@ -84,7 +84,7 @@ def step(engine: Engine, given: take.Step) -> str:
     return session.id
 
 
-def stop(engine: Engine, given: take.OneSession) -> str:
+def stop(engine: Engine, given: types.OneSession) -> str:
     """End a session now; its working orders expire, positions stay."""
     session = placement.running_session(engine, given.session_id)
     working = tuple(engine.state.working.values())
@@ -95,13 +95,13 @@ def stop(engine: Engine, given: take.OneSession) -> str:
     return session.id
 
 
-def move_clock(engine: Engine, given: take.MoveClock) -> str:
+def move_clock(engine: Engine, given: types.MoveClock) -> str:
     """Follow the workspace's clock, which somebody else has set forward."""
     advance(engine, given.to_ns)
     return ""
 
 
-def _span(engine: Engine, given: take.CreateSession) -> tuple[int, int]:
+def _span(engine: Engine, given: types.CreateSession) -> tuple[int, int]:
     """(start, end) of a session."""
     start_ns = parse_moment(given.start_ts, "start_ts")
     end_ns = parse_moment(given.end_ts, "end_ts", end_of_day=True)
@@ -120,7 +120,7 @@ def _span(engine: Engine, given: take.CreateSession) -> tuple[int, int]:
     return start_ns, end_ns
 
 
-def _universe(engine: Engine, given: take.Universe, start_ns: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _universe(engine: Engine, given: types.Universe, start_ns: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(stocks, options), each once."""
     stocks = tuple(dict.fromkeys(given.stocks or ()))
     options = tuple(dict.fromkeys(given.options or ()))
@@ -137,7 +137,7 @@ def _universe(engine: Engine, given: take.Universe, start_ns: int) -> tuple[tupl
     return stocks, options
 
 
-def place(engine: Engine, given: take.PlaceOrder) -> str:
+def place(engine: Engine, given: types.PlaceOrder) -> str:
     """Place an order; it can fill on bars that start at or after the clock."""
     session = placement.running_session(engine, given.session_id, given.account_id)
     spec = placement.read_spec(given.order)
@@ -152,7 +152,7 @@ def place(engine: Engine, given: take.PlaceOrder) -> str:
     return order.id
 
 
-def place_spread(engine: Engine, given: take.PlaceSpread) -> str:
+def place_spread(engine: Engine, given: types.PlaceSpread) -> str:
     """Place a spread of two to four legs: all fill at one tick's opens, as market orders do, or none does."""
     session = placement.running_session(engine, given.session_id, given.account_id)
     specs = _read_legs(given)
@@ -170,7 +170,7 @@ def place_spread(engine: Engine, given: take.PlaceSpread) -> str:
     return orders[0].id
 
 
-def cancel(engine: Engine, given: take.CancelOrder) -> str:
+def cancel(engine: Engine, given: types.CancelOrder) -> str:
     """Cancel a working order; of a spread, all its legs."""
     order = _working(engine, given)
     for leg in engine.legs_of(order):
@@ -178,7 +178,7 @@ def cancel(engine: Engine, given: take.CancelOrder) -> str:
     return order.id
 
 
-def modify(engine: Engine, given: take.ModifyOrder) -> str:
+def modify(engine: Engine, given: types.ModifyOrder) -> str:
     """Replace a working order by one with other prices or another quantity; it loses its place in time."""
     order = _working(engine, given)
     if order.spread_id:
@@ -196,7 +196,7 @@ def modify(engine: Engine, given: take.ModifyOrder) -> str:
     return changed.id
 
 
-def exercise(engine: Engine, given: take.ExerciseOption) -> str:
+def exercise(engine: Engine, given: types.ExerciseOption) -> str:
     """Exercise held contracts at once, or say that they are not to be exercised at expiry."""
     session = placement.running_session(engine, given.session_id, given.account_id)
     instrument = Instrument("OPTION", parse_contract(given.contract, "contract").symbol)
@@ -221,14 +221,14 @@ def exercise(engine: Engine, given: take.ExerciseOption) -> str:
     return instrument.symbol
 
 
-def _read_legs(given: take.PlaceSpread) -> list[placement.OrderSpec]:
+def _read_legs(given: types.PlaceSpread) -> list[placement.OrderSpec]:
     """Specs of a spread's legs, as market orders: what limits them is the net price."""
     expire_ns = placement.read_expiry(given, "expire_ts")
     specs = []
     for number, leg in enumerate(given.legs):
         instrument = placement.read_instrument(leg.instrument, f"legs[{number}].instrument")
-        if given.qty * leg.ratio > take.MOST_QTY:
-            raise invalid(f"legs[{number}].ratio", f"qty × ratio is at most {take.MOST_QTY}")
+        if given.qty * leg.ratio > types.MOST_QTY:
+            raise invalid(f"legs[{number}].ratio", f"qty × ratio is at most {types.MOST_QTY}")
         specs.append(
             placement.OrderSpec(instrument, leg.side, "MARKET", given.qty * leg.ratio, None, None, given.time_in_force, expire_ns)
         )
@@ -239,9 +239,9 @@ def _read_legs(given: take.PlaceSpread) -> list[placement.OrderSpec]:
     return specs
 
 
-def _modified(order: Order, updates: take.Updates) -> placement.OrderSpec:
+def _modified(order: Order, updates: types.Updates) -> placement.OrderSpec:
     """Spec of what is left of an order after updates; `qty` counts what is filled already."""
-    if updates == take.Updates():
+    if updates == types.Updates():
         raise invalid("updates", "give at least one of qty, limit_price, stop_price")
     prices = {"limit_price": (order.limit_e4, updates.limit_price), "stop_price": (order.stop_e4, updates.stop_price)}
     new: dict[str, int | None] = {}
@@ -270,7 +270,7 @@ def _oco_group(engine: Engine, session: Session, spec: placement.OrderSpec) -> s
     return other.group
 
 
-def _working(engine: Engine, given: take.CancelOrder | take.ModifyOrder) -> Order:
+def _working(engine: Engine, given: types.CancelOrder | types.ModifyOrder) -> Order:
     session = placement.running_session(engine, given.session_id, given.account_id)
     order = engine.state.orders.get(given.order_id)
     if order is None or order.session_id != session.id:

@@ -11,7 +11,7 @@ from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.instruments import parse_tickers
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Operation, summary_of, typed
-from ktdeval_qfinzero.pmb import answers as give, arguments as take, shown as show
+from ktdeval_qfinzero.pmb import shown as show, types
 from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, Outcome
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.placement import session_of
@@ -45,31 +45,31 @@ def _answer(kind: type[_Given], engine: Engine, **fields: object) -> _Given:
 # ---- accounts
 
 
-def account_created(engine: Engine, done: Outcome) -> give.AccountCreated:
+def account_created(engine: Engine, done: Outcome) -> types.AccountCreated:
     """A new account."""
     account = show.account_shown(engine, engine.state.accounts[done.id])
-    return _answer(give.AccountCreated, engine, account_id=done.id, account=account)
+    return _answer(types.AccountCreated, engine, account_id=done.id, account=account)
 
 
-def get_account(engine: Engine, given: take.OneAccount) -> give.AccountAnswer:
+def get_account(engine: Engine, given: types.OneAccount) -> types.AccountAnswer:
     """An account at the last prices: cash, equity, margin and buying power."""
-    return _answer(give.AccountAnswer, engine, account=show.account_shown(engine, _account(engine, given.account_id)))
+    return _answer(types.AccountAnswer, engine, account=show.account_shown(engine, _account(engine, given.account_id)))
 
 
-def list_accounts(engine: Engine, given: take.Nothing) -> give.Accounts:  # noqa: ARG001 - all functions of operations take both
+def list_accounts(engine: Engine, given: types.Nothing) -> types.Accounts:  # noqa: ARG001 - all functions of operations take both
     """All accounts of this workspace."""
     shown = [show.account_shown(engine, account) for account in engine.state.accounts.values()]
-    return _answer(give.Accounts, engine, accounts=shown)
+    return _answer(types.Accounts, engine, accounts=shown)
 
 
-def positions(engine: Engine, given: take.OneAccount) -> give.Positions:
+def positions(engine: Engine, given: types.OneAccount) -> types.Positions:
     """Positions of an account at the last prices."""
     account, marks = _account(engine, given.account_id), engine.marks()
     held = [show.position_shown(held, marks[name]) for name, held in sorted(account.positions.items()) if held.qty]
-    return _answer(give.Positions, engine, account_id=account.id, positions=held)
+    return _answer(types.Positions, engine, account_id=account.id, positions=held)
 
 
-def orders(engine: Engine, given: take.OrdersQuery) -> give.OrdersPage:
+def orders(engine: Engine, given: types.OrdersQuery) -> types.OrdersPage:
     """Orders of an account and what became of them, oldest first."""
     account, statuses = _account(engine, given.account_id), _statuses(given.status_in)
     chosen = (
@@ -79,63 +79,63 @@ def orders(engine: Engine, given: take.OrdersQuery) -> give.OrdersPage:
     )
     rows, cursor = _page(chosen, given, lambda order: order.seq)
     shown = [show.order_shown(order) for order in rows]
-    return _answer(give.OrdersPage, engine, account_id=account.id, orders=shown, next_cursor=cursor)
+    return _answer(types.OrdersPage, engine, account_id=account.id, orders=shown, next_cursor=cursor)
 
 
-def trades(engine: Engine, given: take.TradesQuery) -> give.TradesPage:
+def trades(engine: Engine, given: types.TradesQuery) -> types.TradesPage:
     """Executions of an account, oldest first."""
     account = _account(engine, given.account_id)
     numbered = enumerate(engine.state.trades)
     chosen = (pair for pair in numbered if pair[1].account_id == account.id and given.session_id in (None, pair[1].session_id))
     rows, cursor = _page(chosen, given, lambda pair: pair[0])
     shown = [show.trade_shown(trade) for _, trade in rows]
-    return _answer(give.TradesPage, engine, account_id=account.id, trades=shown, next_cursor=cursor)
+    return _answer(types.TradesPage, engine, account_id=account.id, trades=shown, next_cursor=cursor)
 
 
-def history(engine: Engine, given: take.HistoryQuery) -> give.HistoryPage:
+def history(engine: Engine, given: types.HistoryQuery) -> types.HistoryPage:
     """An account at the close of each day on which it was in a session or held anything."""
     account = _account(engine, given.account_id)
     rows, cursor = _page(engine.state.days[account.id], given, lambda close: close.day.toordinal())
     shown = [show.day_shown(close) for close in rows]
-    return _answer(give.HistoryPage, engine, account_id=account.id, history=shown, next_cursor=cursor)
+    return _answer(types.HistoryPage, engine, account_id=account.id, history=shown, next_cursor=cursor)
 
 
 # ---- sessions
 
 
-def get_session(engine: Engine, given: take.OneSession) -> give.SessionAnswer:
+def get_session(engine: Engine, given: types.OneSession) -> types.SessionAnswer:
     """A session: its clock, state and rules."""
     return _session_answer(engine, session_of(engine, given.session_id))
 
 
-def session_changed(engine: Engine, done: Outcome) -> give.SessionAnswer:
+def session_changed(engine: Engine, done: Outcome) -> types.SessionAnswer:
     """A session that was begun or ended."""
     return _session_answer(engine, engine.state.sessions[done.id])
 
 
-def _session_answer(engine: Engine, session: Session) -> give.SessionAnswer:
+def _session_answer(engine: Engine, session: Session) -> types.SessionAnswer:
     account = show.account_shown(engine, engine.state.accounts[session.account_id])
     ids = {"session_id": session.id, "account_id": session.account_id}
-    return _answer(give.SessionAnswer, engine, **ids, session=show.session_shown(engine.state, session), account=account)
+    return _answer(types.SessionAnswer, engine, **ids, session=show.session_shown(engine.state, session), account=account)
 
 
-def stepped(engine: Engine, done: Outcome) -> give.Stepped:
+def stepped(engine: Engine, done: Outcome) -> types.Stepped:
     """Outcome of a step."""
     session = engine.state.sessions[done.id]
-    clock = give.ClockShown(moment_text(done.before_ns), moment_text(engine.now_ns), session.frequency, session.status)
+    clock = types.ClockShown(moment_text(done.before_ns), moment_text(engine.now_ns), session.frequency, session.status)
     happened = [show.event_shown(event) for event in done.events if event.type != "CLOCK_MOVED"]
     account = show.account_shown(engine, engine.state.accounts[session.account_id])
-    return _answer(give.Stepped, engine, session_id=session.id, clock=clock, events=happened, account=account)
+    return _answer(types.Stepped, engine, session_id=session.id, clock=clock, events=happened, account=account)
 
 
-def summary(engine: Engine, given: take.OneSession) -> Answer:
+def summary(engine: Engine, given: types.OneSession) -> Answer:
     """Figures of a session so far: return, Sharpe ratio, drawdown, turnover, fees, rejections."""
     figures = msgspec.structs.asdict(show.summary_shown(engine, session_of(engine, given.session_id)))
-    answer: Answer = _answer(give.SummaryAnswer, engine, **figures)
+    answer: Answer = _answer(types.SummaryAnswer, engine, **figures)
     return answer
 
 
-def export(engine: Engine, given: take.ExportSession) -> give.Export:
+def export(engine: Engine, given: types.ExportSession) -> types.Export:
     """Everything of a session: orders, trades, daily equity and figures."""
     state, log, session = engine.state, engine.journal.log, session_of(engine, given.session_id)
     tables: dict[str, Sequence[Any]] = {
@@ -145,7 +145,7 @@ def export(engine: Engine, given: take.ExportSession) -> give.Export:
     }
     files = {f"{name}.csv": show.to_csv(rows, CSV_COLUMNS[name]) for name, rows in tables.items()} if given.format == "csv" else {}
     return _answer(
-        give.Export,
+        types.Export,
         engine,
         session_id=session.id,
         format=given.format,
@@ -157,39 +157,39 @@ def export(engine: Engine, given: take.ExportSession) -> give.Export:
     )
 
 
-def market(engine: Engine, given: take.OneSession) -> give.Market:
+def market(engine: Engine, given: types.OneSession) -> types.Market:
     """The last complete bar of each instrument of the session's universe."""
     session = session_of(engine, given.session_id)
     resolution: Resolution = "minute" if session.frequency == "1m" else "day"
     last = {name: engine.reference.last_bar(name, resolution, engine.now_ns) for name in session.universe}
     bars = [show.bar_shown(engine.hours, name, bars, session.frequency) for name, bars in last.items() if bars is not None]
     without_bar = [name.id for name, bars in last.items() if bars is None]
-    return _answer(give.Market, engine, session_id=session.id, frequency=session.frequency, bars=bars, without_bar=without_bar)
+    return _answer(types.Market, engine, session_id=session.id, frequency=session.frequency, bars=bars, without_bar=without_bar)
 
 
 # ---- orders
 
 
-def get_order(engine: Engine, given: take.OneOrder) -> give.OrderAnswer:
+def get_order(engine: Engine, given: types.OneOrder) -> types.OrderAnswer:
     """An order and what became of it."""
     if given.order_id not in engine.state.orders:
         raise not_found("order_id", "there is no such order")
-    return _order_answer(give.OrderAnswer, engine, given.order_id)
+    return _order_answer(types.OrderAnswer, engine, given.order_id)
 
 
-def order_placed(engine: Engine, done: Outcome) -> give.OrderPlaced:
+def order_placed(engine: Engine, done: Outcome) -> types.OrderPlaced:
     """An order that was sent, now or before."""
-    return _order_answer(give.OrderPlaced, engine, done.id, idempotent=not done.events)
+    return _order_answer(types.OrderPlaced, engine, done.id, idempotent=not done.events)
 
 
-def order_cancelled(engine: Engine, done: Outcome) -> give.OrderAnswer:
+def order_cancelled(engine: Engine, done: Outcome) -> types.OrderAnswer:
     """An order that was cancelled."""
-    return _order_answer(give.OrderAnswer, engine, done.id)
+    return _order_answer(types.OrderAnswer, engine, done.id)
 
 
-def order_modified(engine: Engine, done: Outcome) -> give.OrderModified:
+def order_modified(engine: Engine, done: Outcome) -> types.OrderModified:
     """An order that took the place of another."""
-    return _order_answer(give.OrderModified, engine, done.id, old_order_id=done.given.order_id, new_order_id=done.id)
+    return _order_answer(types.OrderModified, engine, done.id, old_order_id=done.given.order_id, new_order_id=done.id)
 
 
 def _order_answer(kind: type[_Given], engine: Engine, order_id: str, **more: object) -> _Given:
@@ -199,34 +199,34 @@ def _order_answer(kind: type[_Given], engine: Engine, order_id: str, **more: obj
     return _answer(kind, engine, **common, order=shown, **more)
 
 
-def spread_placed(engine: Engine, done: Outcome) -> give.SpreadPlaced:
+def spread_placed(engine: Engine, done: Outcome) -> types.SpreadPlaced:
     """A spread that was sent, now or before."""
     legs = [show.order_shown(order) for order in engine.legs_of(engine.state.orders[done.id])]
     common = {name: getattr(legs[0], name) for name in ("spread_id", "status", "reason")}
-    return _answer(give.SpreadPlaced, engine, **common, orders=legs, idempotent=not done.events)
+    return _answer(types.SpreadPlaced, engine, **common, orders=legs, idempotent=not done.events)
 
 
-def exercised(engine: Engine, done: Outcome) -> give.Exercised:
+def exercised(engine: Engine, done: Outcome) -> types.Exercised:
     """Outcome for contracts."""
     account_id, happened = done.given.account_id, [show.event_shown(event) for event in done.events]
     kept = (account_id, done.id) in engine.state.kept
-    return _answer(give.Exercised, engine, account_id=account_id, contract=done.id, do_not_exercise=kept, events=happened)
+    return _answer(types.Exercised, engine, account_id=account_id, contract=done.id, do_not_exercise=kept, events=happened)
 
 
-def borrow(engine: Engine, given: take.BorrowQuery) -> give.Borrow:
+def borrow(engine: Engine, given: types.BorrowQuery) -> types.Borrow:
     """What can be borrowed of stocks to sell them short, and what it costs."""
     tickers = parse_tickers(given.tickers, "tickers")
-    if len(tickers) > take.MOST_TICKERS:
-        raise invalid("tickers", f"at most {take.MOST_TICKERS}")
+    if len(tickers) > types.MOST_TICKERS:
+        raise invalid("tickers", f"at most {types.MOST_TICKERS}")
     listed = [ticker for ticker in tickers if engine.reference.listed(Instrument("STOCK", ticker), engine.now_ns)]
     known = {ticker: engine.reference.prices.borrow(ticker, engine.now_ns) for ticker in listed}
     rows = [
-        give.BorrowShown(ticker, 0, None, None)
+        types.BorrowShown(ticker, 0, None, None)
         if row is None
-        else give.BorrowShown(ticker, row.shares, row.fee_bps_per_year, moment_text(row.available_ns))
+        else types.BorrowShown(ticker, row.shares, row.fee_bps_per_year, moment_text(row.available_ns))
         for ticker, row in known.items()
     ]
-    return _answer(give.Borrow, engine, borrow=rows, unknown=[ticker for ticker in tickers if ticker not in known])
+    return _answer(types.Borrow, engine, borrow=rows, unknown=[ticker for ticker in tickers if ticker not in known])
 
 
 # ---- parts of operations
@@ -253,7 +253,7 @@ def _statuses(text: str | None) -> frozenset[str]:
 
 
 def _page(
-    rows: Iterable[_Row], given: take.OrdersQuery | take.TradesQuery | take.HistoryQuery, key: Callable[[_Row], int]
+    rows: Iterable[_Row], given: types.OrdersQuery | types.TradesQuery | types.HistoryQuery, key: Callable[[_Row], int]
 ) -> tuple[Sequence[_Row], str | None]:
     """(rows after the cursor's key, up to the limit; where to go on, None at the end). Rows come by ascending key."""
     after = -1 if given.cursor is None else int(read_cursor(given.cursor, (int,))[0])
@@ -290,7 +290,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _read("PMB.session.get", "/v1/sessions/{session_id}", get_session),
     _command("PMB.session.step", "/v1/sessions/{session_id}/step", "session.step", stepped),
     _command("PMB.session.stop", "/v1/sessions/{session_id}/stop", "session.stop", session_changed),
-    _read("PMB.session.summary", "/v1/sessions/{session_id}/summary", summary, give.SummaryAnswer),
+    _read("PMB.session.summary", "/v1/sessions/{session_id}/summary", summary, types.SummaryAnswer),
     _read("PMB.session.export", "/v1/sessions/{session_id}/export", export),
     _read("PMB.session.market", "/v1/sessions/{session_id}/market", market),
     _command("PMB.order.place", "/v1/orders", "order.place", order_placed),

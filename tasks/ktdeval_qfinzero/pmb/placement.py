@@ -12,13 +12,13 @@ from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.moments import parse_moment
-from ktdeval_qfinzero.pmb.arguments import NamedInstrument, NewOrder, PlaceSpread
+from ktdeval_qfinzero.pmb import types
 from ktdeval_qfinzero.pmb.day_events import settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.frames import day_order_end
 from ktdeval_qfinzero.pmb.margin import Circumstances, WantedTrade, order_problem, reservation_e4
 from ktdeval_qfinzero.pmb.matching import price_step, slipped
-from ktdeval_qfinzero.pmb.values import FillRules, Instrument, Kind, Order, OrderType, Session, Side, TimeInForce
+from ktdeval_qfinzero.pmb.values import FillRules, Instrument, Kind, NamedInstrument, Order, OrderType, Session, Side, TimeInForce
 
 NOT_OURS = "don't have it"
 _PRICES: Mapping[OrderType, tuple[str, ...]] = {
@@ -49,7 +49,7 @@ class OrderSpec:
         return content_hash({name: value for name, value in asdict(self).items() if value or name not in extra})
 
 
-def read_spec(given: NewOrder) -> OrderSpec:
+def read_spec(given: types.NewOrder) -> OrderSpec:
     """An order from a call's arguments; raises ServiceError `invalid_argument`, with the place."""
     instrument = read_instrument(given.instrument, "order.instrument")
     prices = []
@@ -63,7 +63,7 @@ def read_spec(given: NewOrder) -> OrderSpec:
     return OrderSpec(*terms, *_read_bracket(given, instrument.kind, prices), given.oco_with or "")
 
 
-def _read_bracket(given: NewOrder, kind: Kind, prices: Sequence[int | None]) -> tuple[int | None, int | None]:
+def _read_bracket(given: types.NewOrder, kind: Kind, prices: Sequence[int | None]) -> tuple[int | None, int | None]:
     """(take profit, stop loss) of an order; raises ServiceError `invalid_argument`: one is on the wrong side."""
     named = {name: getattr(given, name) for name in ("take_profit_price", "stop_loss_price")}
     profit, loss = (None if value is None else read_price(value, kind, f"order.{name}") for name, value in named.items())
@@ -106,7 +106,7 @@ def exact_e4(value: float, field: str) -> int:
     return int(scaled)
 
 
-def read_expiry(given: NewOrder | PlaceSpread, field: str) -> int | None:
+def read_expiry(given: types.NewOrder | types.PlaceSpread, field: str) -> int | None:
     """When a GTD order expires; None of others; raises ServiceError `invalid_argument`."""
     if (given.time_in_force == "GTD") == (given.expire_ts is None):
         raise invalid(field, "GTD orders need it, others don't have it")

@@ -18,13 +18,12 @@ from msgspec import UNSET
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text
-from ktdeval_qfinzero.pmb import answers as give
-from ktdeval_qfinzero.pmb.arguments import NamedInstrument, Universe
+from ktdeval_qfinzero.pmb import types
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import BrokerState, Event
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.placement import reserved_e4
-from ktdeval_qfinzero.pmb.values import Account, DayClose, Frequency, Instrument, Order, Position, Session, Trade
+from ktdeval_qfinzero.pmb.values import Account, DayClose, Frequency, Instrument, NamedInstrument, Order, Position, Session, Trade
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 TRADING_DAYS = 252
@@ -54,7 +53,7 @@ def _row(kind: type[_Row], source: object, **given: object) -> _Row:
     return kind(**given)
 
 
-def account_shown(engine: Engine, account: Account) -> give.AccountShown:
+def account_shown(engine: Engine, account: Account) -> types.AccountShown:
     """An account at the last prices."""
     marks, session = engine.marks(), engine.session
     today = engine.hours.session_day(engine.now_ns + 1)
@@ -63,7 +62,7 @@ def account_shown(engine: Engine, account: Account) -> give.AccountShown:
     values = [position.value_e4(marks[position.instrument.id]) for position in held]
     due = account.margin_call_due
     return _row(
-        give.AccountShown,
+        types.AccountShown,
         account,
         account_id=account.id,
         account_type=account.type,
@@ -88,11 +87,11 @@ def account_shown(engine: Engine, account: Account) -> give.AccountShown:
     )
 
 
-def position_shown(position: Position, mark_e4: int) -> give.PositionShown:
+def position_shown(position: Position, mark_e4: int) -> types.PositionShown:
     """A position that is not flat, at the last price."""
     value_e4 = position.value_e4(mark_e4)
     return _row(
-        give.PositionShown,
+        types.PositionShown,
         position,
         instrument_id=position.instrument.id,
         instrument=named(position.instrument),
@@ -109,13 +108,13 @@ def named(instrument: Instrument) -> NamedInstrument:
     return NamedInstrument(instrument.kind, **{"symbol" if instrument.kind == "STOCK" else "contract": instrument.symbol})
 
 
-def order_shown(order: Order) -> give.OrderShown:
+def order_shown(order: Order) -> types.OrderShown:
     """An order and what became of it."""
     texts = ("client_order_id", "reason", "replaces", "replaced_by", "spread_id")
     bracket = {"take_profit_price": maybe_dollars(order.take_profit_e4), "stop_loss_price": maybe_dollars(order.stop_loss_e4)}
     sometimes = {**bracket, "parent_id": order.parent_id, "oco_id": order.oco_id}
     return _row(
-        give.OrderShown,
+        types.OrderShown,
         order,
         order_id=order.id,
         instrument=named(order.instrument),
@@ -129,25 +128,25 @@ def order_shown(order: Order) -> give.OrderShown:
     )
 
 
-def trade_shown(trade: Trade) -> give.TradeShown:
+def trade_shown(trade: Trade) -> types.TradeShown:
     """An execution."""
     terms = {"trade_id": trade.id, "ts": moment_text(trade.ts_ns), "instrument": named(trade.instrument)}
-    return _row(give.TradeShown, trade, **terms, value=dollars(abs(trade.value_e4)))
+    return _row(types.TradeShown, trade, **terms, value=dollars(abs(trade.value_e4)))
 
 
-def day_shown(close: DayClose) -> give.DayShown:
+def day_shown(close: DayClose) -> types.DayShown:
     """An account at the close of a day."""
     required, session_id = dollars(close.maintenance_e4), close.session_id or None
-    return _row(give.DayShown, close, date=close.day.isoformat(), session_id=session_id, maintenance_requirement=required)
+    return _row(types.DayShown, close, date=close.day.isoformat(), session_id=session_id, maintenance_requirement=required)
 
 
-def session_shown(state: BrokerState, session: Session) -> give.SessionShown:
+def session_shown(state: BrokerState, session: Session) -> types.SessionShown:
     """A session."""
     return _row(
-        give.SessionShown,
+        types.SessionShown,
         session,
         **_span(session),
-        universe=Universe(list(session.stocks), list(session.options)),
+        universe=types.Universe(stocks=list(session.stocks), options=list(session.options)),
         execution_config=session.rules,
         num_orders=session.accepted + session.rejected,
         num_open_orders=sum(order.session_id == session.id for order in state.working.values()),
@@ -162,12 +161,12 @@ def _span(session: Session) -> dict[str, str]:
     return {"session_id": session.id, **{name: moment_text(ns) for name, ns in moments.items()}}
 
 
-def event_shown(event: Event) -> give.EventShown:
+def event_shown(event: Event) -> types.EventShown:
     """An event: money in dollars, moments as texts, names without their units."""
-    return _row(give.EventShown, event, ts=moment_text(event.ts_ns), data=_in_dollars(msgspec.to_builtins(event.data)))
+    return _row(types.EventShown, event, ts=moment_text(event.ts_ns), data=_in_dollars(msgspec.to_builtins(event.data)))
 
 
-def bar_shown(hours: TradingHours, instrument: Instrument, bars: Bars, frequency: Frequency) -> give.BarShown:
+def bar_shown(hours: TradingHours, instrument: Instrument, bars: Bars, frequency: Frequency) -> types.BarShown:
     """Bar of a table of one row."""
     start_ns = int(bars.start_ns[0])
     if frequency == "1m":
@@ -175,7 +174,7 @@ def bar_shown(hours: TradingHours, instrument: Instrument, bars: Bars, frequency
     else:
         row, end_ns = hours.row_of(day_of(start_ns)), hours.close_of(day_of(start_ns))
         start_ns = start_ns if row is None else int(hours.open_ns[row])
-    return give.BarShown(
+    return types.BarShown(
         instrument_id=instrument.id,
         instrument=named(instrument),
         start_ts=moment_text(start_ns),
@@ -245,7 +244,7 @@ def summary_shown(engine: Engine, session: Session) -> Any:
         dividends_e4=paid["DIVIDEND"],
     )
     figures = msgspec.structs.asdict(summarise(facts))
-    return give.SummaryShown(account_id=session.account_id, status=session.status, **_span(session), **figures)
+    return types.SummaryShown(account_id=session.account_id, status=session.status, **_span(session), **figures)
 
 
 def _closes(engine: Engine, session: Session) -> tuple[tuple[date, int], ...]:
@@ -280,7 +279,7 @@ class SessionFacts:
     dividends_e4: int = 0
 
 
-def summarise(facts: SessionFacts) -> give.Figures:
+def summarise(facts: SessionFacts) -> types.Figures:
     """Work out the figures.
 
     * total_return: final equity / equity at the start − 1.
@@ -304,7 +303,7 @@ def summarise(facts: SessionFacts) -> give.Figures:
         "invalid_action_rate": facts.num_invalid / facts.num_actions if facts.num_actions else "no command was sent",
     }
     return _row(
-        give.Figures,
+        types.Figures,
         facts,
         final_equity=dollars(equity[-1]),
         **{name: None if isinstance(figure, str) else figure for name, figure in figures.items()},

@@ -13,8 +13,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract, read_contract
-from ktdeval_qfinzero.schemas import whole
+from ktdeval_qfinzero.instruments import CONTRACT_SIZE, MOST_TICKER, OptionContract, read_contract
+from ktdeval_qfinzero.schemas import said, text, whole
 
 _BPS: Final = (0, 10_000)
 
@@ -129,6 +129,14 @@ class Instrument:
         """Ticker of the stock that it is, or is about."""
         contract = self.contract
         return self.symbol if contract is None else contract.underlying
+
+
+class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An instrument as calls name it."""
+
+    type: Annotated[Kind, said("STOCK or OPTION.")]
+    symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MOST_TICKER)] | None = None
+    contract: Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)] | None = None
 
 
 @dataclass(slots=True)

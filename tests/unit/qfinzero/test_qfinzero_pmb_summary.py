@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.pmb.answers import Figures
 from ktdeval_qfinzero.pmb.shown import SessionFacts, summarise
+from ktdeval_qfinzero.pmb.types import Figures
 from qfinzero_margin import e4
 
 

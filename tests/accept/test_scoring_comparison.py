@@ -17,7 +17,7 @@ from paths import SUPPORT
 from report_page import check_page
 
 PLUGIN = str(SUPPORT / "qfinzero_suite_plugin.py")
-TASKS = "small_qfinzero_calling,small_qfinzero_planning"
+TASKS = "qfinzero_calling,qfinzero_planning"
 LIMIT = 40
 
 
@@ -73,11 +73,11 @@ def test_several_models_stand_in_the_papers_table(runs: Mapping[str, Path], caps
     assert [line.split()[0] for line in lines[2:4]] == ["agent/perfect", "agent/silent"]
     assert lines[2].split()[1:] == ["1.00", "1.00", "1.00", "100.00"] * 2
     frame = ktdeval.table(*runs.values(), like="qfinzero-2")
-    card = json.loads((runs["agent/silent"] / "cards" / "small_qfinzero_planning.json").read_text())
+    card = json.loads((runs["agent/silent"] / "cards" / "qfinzero_planning.json").read_text())
     assert frame.loc["agent/silent", "planning_overall"] == card["scores"]["overall"]["value"]
     figures = frame.loc["agent/silent", ["planning_tm", "planning_pa", "planning_ta"]]
     assert figures.mean() * 100 == pytest.approx(card["scores"]["overall"]["value"])
-    assert main(["table", paths[0], paths[0] + "/cards/small_qfinzero_calling.json", "--like", "qfinzero-2"]) == 2
+    assert main(["table", paths[0], paths[0] + "/cards/qfinzero_calling.json", "--like", "qfinzero-2"]) == 2
 
 
 def test_a_report_draws_scores_by_model_category_and_failure(runs: Mapping[str, Path], tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_report_draws_scores_by_model_category_and_failure(runs: Mapping[str, 
 
 
 def test_a_board_ranks_scoring_runs_that_it_executed_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    board, task = tmp_path / "board", "small_qfinzero_planning"
+    board, task = tmp_path / "board", "qfinzero_planning"
     new = ["--name", "qf", "--title", "Planning", "--tasks", task, "--plugin", PLUGIN]
     assert main(["leaderboard", "init", str(board), *new]) == 0
     who = ["--contact", "me@example.org", "--submitter", "Me", "--cutoff", "none", "--cutoff-source", "a script", "--attempts", "1"]
@@ -102,5 +102,5 @@ def test_a_board_ranks_scoring_runs_that_it_executed_again(tmp_path: Path, capsy
     assert main(["leaderboard", "check", str(board), "--plugin", PLUGIN]) == 0
     assert capsys.readouterr().out.count("re-executed   cards/") == 2
     assert main(["leaderboard", "build", str(board), "--out", str(tmp_path / "site")]) == 0
-    rows = json.loads((tmp_path / "site" / "data" / "division" / "small-qfinzero-planning" / "all.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "site" / "data" / "division" / "qfinzero-planning" / "all.json").read_text())["rows"]
     assert [(row["model"], row["rank"]) for row in rows if row["rank"]] == [("agent/perfect", 1), ("agent/silent", 2)]

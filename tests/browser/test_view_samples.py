@@ -17,7 +17,7 @@ from view_page import pages
 
 pytestmark = needs_browser
 
-PLUGIN, TASK = str(SUPPORT / "qfinzero_suite_plugin.py"), "small_qfinzero_planning"
+PLUGIN, TASK = str(SUPPORT / "qfinzero_suite_plugin.py"), "qfinzero_planning"
 
 
 @pytest.fixture(scope="module")

@@ -20,14 +20,11 @@ from ktdeval_builtin.react import ReactAgent
 from ktdeval_qfinzero.benchmark.facts import Facts
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Kind, Place, Step, item_of
 from ktdeval_qfinzero.benchmark.scenario import resolved
-from ktdeval_qfinzero.benchmark.templates import IDS, make_items, opening, order
+from ktdeval_qfinzero.benchmark.templates import IDS, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
-from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_generated
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
-from ktdeval_qfinzero.scoring.types import Suite
 from ktdeval_qfinzero.suite.config import SuiteConfig
-from ktdeval_qfinzero.suite.samples import Material, own_material
+from ktdeval_qfinzero.suite.samples import Material, embedded_items, own_material
 from ktdeval_qfinzero.suite.task import SuiteTask
 from qfinzero_perfect import perfect_answer
 from qfinzero_world import small_dataset
@@ -92,6 +89,11 @@ def config_of(variant: str, **changes: Any) -> SuiteConfig:
     shared = {key: content[key] for key in ("family", "version", "data_card", "sources")}
     own = {key: value for key, value in content["variants"][variant].items() if key != "summary"}
     return SuiteConfig.load(merge_layers((shared, content["defaults"], own, changes)), variant)
+
+
+def embedded_items_of(variant: str) -> tuple[Item, ...]:
+    """The generated items that a variant asks, on the embedded market."""
+    return embedded_items(0, "planning" if "planning" in variant else "calling", 0)
 
 
 def task_of(variant: str, asked: Sequence[Item] | None = None, dataset: Dataset | None = None, **changes: Any) -> SuiteTask:
@@ -183,28 +185,3 @@ class Scripted:
         if request.tool_choice is not None:
             return submission(request, self._status, self._written)
         return Reply("Done.") if self.told or not self._calls else Reply(tool_calls=self._calls, finish_reason="tool_calls")
-
-
-# ---- a market that is large enough for the generated items
-
-
-@cache
-def market() -> Dataset:
-    """Nine stocks of a generated market over seven months, with two months of minutes."""
-    params = SyntheticParams(
-        first_day="2024-09-02", last_day="2025-04-11", minute_first="2025-01-02", minute_last="2025-02-28",
-        stocks=9, coins=2, option_underlyings=2, option_minute_underlyings=1,
-        option_minute_first="2025-01-02", option_minute_last="2025-02-28", as_of_day="2025-01-31",
-    )  # fmt: skip
-    return open_generated(cache_root(), params)
-
-
-@cache
-def generated_items(suite: Suite) -> tuple[Item, ...]:
-    """The items of a suite on this market."""
-    return make_items(market(), suite, 0)
-
-
-def generated_task(variant: str, **changes: Any) -> SuiteTask:
-    """A variant that asks them."""
-    return task_of(variant, generated_items("planning" if "planning" in variant else "calling"), market(), **changes)

@@ -1,4 +1,4 @@
-"""A plugin with scripted models, and with the variants of the suites on a market that is made fast, for whole runs."""
+"""A plugin with scripted models, which know the generated items, for whole runs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ from ktdeval.hookspecs import Spec, hookimpl
 
 sys.path.insert(0, str(Path(__file__).parent))  # a board's check imports it in a process of its own
 
-from qfinzero_suite_play import VARIANTS, Perfect, Silent, generated_items, generated_task
+from qfinzero_suite_play import Perfect, Silent, embedded_items_of
 
 
 def _perfect(live: bool) -> Any:
-    return Perfect((*generated_items("calling"), *generated_items("planning")), live=live)
-
-
-def _task(variant: str) -> Any:
-    task = generated_task(variant)
-    task.name = f"small_{variant}"
-    return task
+    return Perfect((*embedded_items_of("calling"), *embedded_items_of("planning")), live=live)
 
 
 @hookimpl
@@ -32,8 +26,3 @@ def ktdeval_models() -> Sequence[Spec]:
         "silent": lambda _=None: Silent(),
     }
     return [Spec(f"agent/{name}", make, "An agent of the tests") for name, make in makers.items()]
-
-
-@hookimpl
-def ktdeval_tasks() -> Sequence[Spec]:
-    return [Spec(f"small_{name}", lambda name=name: _task(name), "A variant on a small market") for name in VARIANTS]

@@ -1,9 +1,8 @@
-"""The generated markets of the tests, each made once for a process: a reduced one in memory, the embedded one out of the cache."""
+"""Generated markets of the tests: a reduced one in memory, made once for a process, and minutes of many stocks."""
 
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import hashlib
 from datetime import date
 from functools import lru_cache
@@ -14,7 +13,6 @@ import numpy as np
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, PriceRows, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset, Span
 from ktdeval_qfinzero.data.synthetic.corporate import live
-from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.data.synthetic.grid import session_grid, shift_sessions
 from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
 from ktdeval_qfinzero.data.synthetic.names import STOCKS
@@ -31,15 +29,6 @@ def small_market() -> SyntheticMarket:
     """Nine stocks, two of them with options, and two coins; a quarter of a second."""
     market = generate(small_params())
     return dataclasses.replace(market, prices=_in_memory(market.prices))
-
-
-@lru_cache(maxsize=1)
-def synthetic_dataset() -> Dataset:
-    """The embedded market, read from files; some seconds where the cache has none yet, for which other processes wait."""
-    cache_root().mkdir(parents=True, exist_ok=True)
-    with open(cache_root() / "embedded.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return open_embedded(cache_root())
 
 
 def digest_of_bars(bars: Bars) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, empty_bars
 from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.moments import day_of, day_start
 
 ROWS_OF_GROUP = 16_384
 _INT64 = np.iinfo(np.int64)
@@ -73,12 +75,11 @@ def by_year(bars: Bars) -> Iterator[tuple[int, Bars]]:
     """Bars cut at the new years of UTC."""
     if not len(bars):
         return
-    first, last = (int(bars.start_ns[place].astype("datetime64[ns]").astype("datetime64[Y]").astype(int)) for place in (0, -1))
+    first, last = (day_of(int(bars.start_ns[place])).year for place in (0, -1))
     for year in range(first, last + 1):
-        edges = np.array([year, year + 1]).astype("datetime64[Y]").astype("datetime64[ns]").astype(np.int64)
-        begin, stop = np.searchsorted(bars.start_ns, edges)
-        if stop > begin:
-            yield year + 1970, bars.take(slice(int(begin), int(stop)))
+        piece = bars if first == last else cut(bars, Span(day_start(date(year, 1, 1)), day_start(date(year + 1, 1, 1))))
+        if len(piece):
+            yield year, piece
 
 
 def join(pieces: Sequence[Bars]) -> Bars:

@@ -150,6 +150,7 @@ def blocks_of(prices: PriceRows, problems: Problems) -> Iterator[tuple[BarsPlace
 
 
 _WANTED = ("a ticker in capitals", "an OPRA symbol")
+_KINDS = {name: np.dtype(np.float64 if name == "volume" else np.int64) for name in BAR_COLUMNS}
 
 
 def _owner(key: BarKey) -> str | None:
@@ -163,14 +164,13 @@ def _owner(key: BarKey) -> str | None:
 
 def _series_problem(bars: Bars) -> str:
     """Return why the bars of an instrument can't be cut into years; empty where they can."""
-    for name in BAR_COLUMNS:
-        wanted = np.dtype(np.float64 if name == "volume" else np.int64)
+    for name, wanted in _KINDS.items():
         column = getattr(bars, name)
         if column.dtype != wanted or column.shape != (len(bars),):
             return f"{name}: expected an array of {len(bars)} {wanted.name}, as many as start_ns"
     if not len(bars):
         return ""
-    if (np.diff(bars.start_ns) <= 0).any():
+    if (bars.start_ns[1:] <= bars.start_ns[:-1]).any():
         return "time: expected bars in the order of their starts, each once"
     if bars.start_ns[0] < FIRST_NS or bars.start_ns[-1] > LAST_NS:
         return "time: expected starts from 1970 to 2115"

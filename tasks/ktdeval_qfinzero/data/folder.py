@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
@@ -44,14 +45,18 @@ from ktdeval_qfinzero.data.tables import TABLES, parts_of
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock; it ends with the process. Raises StoreError: another process holds it, or it can't be opened."""
+def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold a folder's lock, which ends with the process. Raises StoreError: another process holds it and this one is not to `wait`,
+    or the folder can't be opened.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise StoreError(f"{folder}: can't open the folder: {error.strerror or error}") from error
     try:
-        if not try_lock(descriptor):
+        if wait:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        elif not try_lock(descriptor):
             raise StoreError(f"{folder}: another process writes this dataset; wait until it has ended")
         yield
     finally:

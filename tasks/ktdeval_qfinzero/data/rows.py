@@ -48,7 +48,8 @@ class Bars:
 
     def take(self, rows: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Bars:
         """Return some of the bars."""
-        return Bars(*(getattr(self, name)[rows] for name in BAR_COLUMNS))
+        prices = (self.open_e4[rows], self.high_e4[rows], self.low_e4[rows], self.close_e4[rows])
+        return Bars(self.start_ns[rows], *prices, self.volume[rows], self.transactions[rows])
 
 
 BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume", "transactions")  #: Columns of `Bars`, in order

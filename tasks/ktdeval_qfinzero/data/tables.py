@@ -65,7 +65,8 @@ class Table:
         """Return the SHA-256 over rows in the order of their keys, whatever order they come in."""
         ordered = sorted(rows, key=self.key)
         if self.own:
-            return content_hash([[_plain(getattr(row, field.name)) for field in fields(self.row)] for row in ordered])
+            names = [field.name for field in fields(self.row)]
+            return content_hash([[_plain(getattr(row, name)) for name in names] for row in ordered])
         digest = hashlib.sha256()
         for row in ordered:
             digest.update(f"{dumps_canonical(record_of(row))}\n".encode())

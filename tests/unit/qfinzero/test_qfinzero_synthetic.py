@@ -34,9 +34,10 @@ from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, small_params
 from ktdeval_qfinzero.data.synthetic.prices import common_moves, draw_course
 from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text, parse_moment
+from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
-from qfinzero_synthetic import ALL_TIME, dataset_of, digest_of_bars, digest_of_market, small_market, synthetic_dataset
+from qfinzero_synthetic import ALL_TIME, dataset_of, digest_of_bars, digest_of_market, small_market
 
 SMALL = small_params()
 DEFAULT = SyntheticParams()
@@ -625,7 +626,7 @@ def test_a_cache_that_cannot_be_written_or_is_damaged_is_told_in_one_line(tmp_pa
 
 
 def test_the_embedded_market_is_as_large_as_promised() -> None:
-    dataset = synthetic_dataset()
+    dataset = embedded_dataset(0)
     info = dataset.info
     assert info.synthetic
     assert (info.first_day, info.last_day) == (date(2024, 1, 2), date(2025, 6, 30))
@@ -642,7 +643,7 @@ def test_the_embedded_market_is_as_large_as_promised() -> None:
 
 
 def test_an_expiry_whose_friday_is_a_holiday_is_the_session_before() -> None:
-    prices = synthetic_dataset().prices
+    prices = embedded_dataset(0).prices
     before_easter = [row for row in prices.contracts(MEGA, at("2025-04-17T20:00:00Z")) if row.expiry == date(2025, 4, 17)]
     assert len(before_easter) > 20
     assert all("250417" in row.symbol for row in before_easter)
@@ -653,7 +654,7 @@ def test_an_expiry_whose_friday_is_a_holiday_is_the_session_before() -> None:
 
 def returns(symbol: str) -> tuple[np.ndarray, np.ndarray]:
     """Days and log returns, days of splits left out."""
-    days = synthetic_dataset().prices.bars("stock", symbol, "day", ALL_TIME)
+    days = embedded_dataset(0).prices.bars("stock", symbol, "day", ALL_TIME)
     change = np.diff(np.log(days.close_e4))
     kept = np.abs(change) < 0.3
     return days.start_ns[1:][kept], change[kept]
@@ -682,7 +683,7 @@ def test_planted_betas_clusters_of_volatility_and_fat_tails_are_found_again() ->
 
 
 def test_sessions_begin_and_end_busier_and_wilder_than_they_go_on() -> None:
-    minutes = synthetic_dataset().prices.bars("stock", "BRKT", "minute", ALL_TIME)
+    minutes = embedded_dataset(0).prices.bars("stock", "BRKT", "minute", ALL_TIME)
     hours = trading_hours()
     row = np.searchsorted(hours.open_ns, minutes.start_ns, side="right") - 1
     minute = (minutes.start_ns - hours.open_ns[row]) // MINUTE
@@ -694,13 +695,13 @@ def test_sessions_begin_and_end_busier_and_wilder_than_they_go_on() -> None:
 
 
 def test_some_reports_of_the_embedded_market_are_moved_re_estimated_and_corrected() -> None:
-    view = View(synthetic_dataset(), at("2025-07-01T00:00:00Z"))
+    view = View(embedded_dataset(0), at("2025-07-01T00:00:00Z"))
     rows = view.events(ALL_TIME, Tags(types=("earnings",)), Page(10_000))
     assert sum("rescheduled_from_utc" in row.expected for row in rows) >= 5
     assert sum(any("eps_estimated" in release.values for release in row.releases) for row in rows) >= 30
     assert sum(len(outcomes(row)) > 2 for row in rows) >= 3
     economic = view.events(ALL_TIME, Tags(types=("macro_calendar",)), Page(10_000))
     assert sum(len(row.releases) > 1 for row in economic) > 50
-    upcoming = View(synthetic_dataset(), synthetic_dataset().info.default_as_of_ns)
+    upcoming = View(embedded_dataset(0), embedded_dataset(0).info.default_as_of_ns)
     soon = Span(upcoming.as_of_ns, upcoming.as_of_ns + 30 * DAY)
     assert len(upcoming.events(soon, Tags(), Page(1_000))) > 15

@@ -10,14 +10,14 @@ from pathlib import Path
 import platformdirs
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import content_hash
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval.jsonio import content_hash, make_folder
+from ktdeval_qfinzero.data.folder import locked, open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticParams
 
-_ATTEMPTS = 2  #: Another process that cleans up may disturb the first one
+_ADVICE = "set KTDEVAL_CACHE_DIR to a folder that can be written"
 
 
 def cache_root() -> Path:
@@ -31,7 +31,7 @@ def open_embedded(cache_folder: Path, seed: int = 0, say: Callable[[str], None] 
 
 
 def open_generated(cache_folder: Path, params: SyntheticParams, say: Callable[[str], None] | None = None) -> Dataset:
-    """Like `open_embedded`, for any parameters. Of processes that generate at once, all use the first one's folder."""
+    """Like `open_embedded`, for any parameters. Of processes that open a new one at once, one generates and the others wait."""
     folder = generated_folder(cache_folder, params)
     if not (folder / MANIFEST).is_file():
         _generate(folder, params, say or (lambda _: None))
@@ -47,15 +47,15 @@ def generated_folder(cache_folder: Path, params: SyntheticParams) -> Path:
 
 
 def _generate(folder: Path, params: SyntheticParams, say: Callable[[str], None]) -> None:
-    say("generating the embedded market: once, some seconds")
-    market = generate(params)
-    for attempt in range(1, _ATTEMPTS + 1):
+    """Generate a market into its folder, unless another process did so while this one waited for its turn."""
+    make_folder(folder.parent, _ADVICE)
+    with locked(folder.parent, wait=True):
+        if (folder / MANIFEST).is_file():
+            return
+        say("generating the embedded market: once, some seconds")
+        market = generate(params)
         try:
             save_dataset(folder, market.prices, market.events, market.news, market.info)
-            break
         except StoreError as error:
-            if (folder / MANIFEST).is_file():
-                break
-            if attempt == _ATTEMPTS:
-                raise StoreError(f"{error}; set KTDEVAL_CACHE_DIR to a folder that can be written") from error
+            raise StoreError(f"{error}; {_ADVICE}") from error
     say(f"the embedded market is kept in {folder}")

@@ -124,12 +124,14 @@ def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, trade
     rng = stream(seed, *words, "trades")
     trades = rng.poisson(_trade_rate(rng, grid, moves, traded))
     index = np.flatnonzero((trades > 0) & grid.is_open & traded.open_days[:, None])
-    sizes = traded.trade_size[:, None] * rng.standard_gamma(4.0, trades.shape) / 4.0
+    day_row = index // grid.width
+    sizes = traded.trade_size[day_row] * rng.standard_gamma(4.0, trades.shape).ravel()[index] / 4.0
     first_chance, high_chance, low_chance = (
         draw(trades.shape).ravel()[index] for draw in (rng.standard_normal, rng.random, rng.random)
     )
     opens, closes = (logarithm.ravel()[index] for logarithm in _path(moves, traded))
-    few, units = trades.ravel()[index], sizes.ravel()[index] * trades.ravel()[index]
+    few = trades.ravel()[index]
+    units = sizes * few
     spread = (moves.volatility[:, None] * np.sqrt((1.0 - grid.night_share) * variance_shape(grid))).ravel()[index]
     opens = np.where(few == 1, closes, opens + _FIRST_TRADE * spread * first_chance)
     room = np.where(few <= 2, 0.0, spread) ** 2 * -2.0
@@ -138,7 +140,6 @@ def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, trade
     open_e4, close_e4 = _to_e4(opens), _to_e4(closes)
     least: FloatArray = few.astype(np.float64) if traded.whole else np.full(len(few), 1e-4)
     rounded: FloatArray = np.round(units, 0 if traded.whole else 4)
-    day_row = index // grid.width
     bars = Bars(
         grid.open_ns[day_row] + (index % grid.width) * MINUTE,
         open_e4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cached_property
 
 import numpy as np
 
@@ -31,17 +32,17 @@ class Grid:
     def __len__(self) -> int:
         return len(self.days)
 
-    @property
+    @cached_property
     def lengths(self) -> IntArray:
         """[D] minutes of each day; fewer where the exchange closes early."""
         return (self.close_ns - self.open_ns) // MINUTE
 
-    @property
+    @cached_property
     def is_open(self) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
         """[D, W] whether the minute belongs to the day."""
         return np.arange(self.width)[None, :] < self.lengths[:, None]
 
-    @property
+    @cached_property
     def midnight_ns(self) -> IntArray:
         """[D] midnight in UTC of each day: where its day's bar starts."""
         return np.array([day_start(day) for day in self.days], dtype=np.int64)

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 GROUP = "ktdeval"
@@ -66,22 +67,33 @@ def _standard_library() -> Iterator[EntryPoint]:
 
 def _scan() -> Iterator[EntryPoint]:
     seen: set[str] = set()
-    for folder in dict.fromkeys(sys.path):
+    for folder in dict.fromkeys(entry or os.getcwd() for entry in sys.path):  # noqa: PTH109
         try:
-            with os.scandir(folder or ".") as listing:
-                names = sorted(item.name for item in listing if item.name.endswith(_METADATA_SUFFIXES))
+            changed = os.stat(folder).st_mtime_ns  # noqa: PTH116
         except OSError:  # sys.path may name folders that do not exist or can't be read
             continue
-        for stem in names:
-            distribution, _, rest = stem.rpartition(".")[0].partition("-")
-            distribution = _normalise(distribution)
-            if distribution in seen:
-                continue
-            seen.add(distribution)
-            text = _read(os.path.join(folder, stem, "entry_points.txt"))  # noqa: PTH118
-            if f"[{GROUP}]" in text:
-                version = rest.partition("-")[0]
-                yield from (EntryPoint(name, module, attribute, distribution, version) for name, module, attribute in _parse(text))
+        for distribution, entries in _advertised(folder, changed):
+            if distribution not in seen:
+                seen.add(distribution)
+                yield from entries
+
+
+@lru_cache(maxsize=64)  # a command loads its plugins more than once
+def _advertised(folder: str, changed: int) -> list[tuple[str, list[EntryPoint]]]:  # noqa: ARG001 - the time is for the cache
+    """Distributions of a folder by normalised name, each with its plugins; an installation changes the folder's time."""
+    try:
+        with os.scandir(folder) as listing:
+            names = sorted(item.name for item in listing if item.name.endswith(_METADATA_SUFFIXES))
+    except OSError:
+        return []
+    found = []
+    for stem in names:
+        name, _, rest = stem.rpartition(".")[0].partition("-")
+        distribution, version = _normalise(name), rest.partition("-")[0]
+        text = _read(os.path.join(folder, stem, "entry_points.txt"))  # noqa: PTH118
+        given = _parse(text) if f"[{GROUP}]" in text else ()
+        found.append((distribution, [EntryPoint(*entry, distribution, version) for entry in given]))
+    return found
 
 
 def _read(path: str) -> str:

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
+import pluggy
+
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.fields import near_matches
 from ktdeval.hookspecs import HOOKS, Spec, hookspec, ktdeval_event
@@ -93,13 +95,22 @@ KINDS = tuple(HOOKS)  #: What plugins can offer; the hook of a kind is `ktdeval_
 HOOK_NAMES = (*(f"ktdeval_{kind}" for kind in KINDS), "ktdeval_event")
 
 
-def hook_namespace() -> ModuleType:
-    """Return the hooks as pluggy wants them: functions of their names and arguments."""
-    namespace = ModuleType("ktdeval_hooks")
-    namespace.ktdeval_event = hookspec(ktdeval_event)  # type: ignore[attr-defined]
-    for kind in KINDS:
-        setattr(namespace, f"ktdeval_{kind}", hookspec(lambda: None))
-    return namespace
+class HookManager(pluggy.PluginManager):
+    """Manager of the hooks, which looks for them among a module's functions alone: pluggy asks of every name of a module."""
+
+    def __init__(self) -> None:
+        super().__init__("ktdeval")
+        namespace = ModuleType("ktdeval_hooks")  # hooks as pluggy wants them: functions of their names and arguments
+        namespace.ktdeval_event = hookspec(ktdeval_event)  # type: ignore[attr-defined]
+        for kind in KINDS:
+            setattr(namespace, f"ktdeval_{kind}", hookspec(lambda: None))
+        self.add_hookspecs(namespace)
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        """Options of a hook's implementation; None of what is none."""
+        if isinstance(plugin, ModuleType) and not isinstance(vars(plugin).get(name), FunctionType):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
 
 
 def hooks_of(plugin: object) -> tuple[str, ...]:

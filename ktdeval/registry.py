@@ -87,8 +87,7 @@ class Plugins:
         self.broken: dict[str, str] = {}  #: plugin name -> one line saying why it was skipped
         self.info: dict[str, PluginInfo] = {}  #: plugin name -> what is known of it, in the order loaded
         self.task_files: dict[str, tuple[str, ...]] = {}  #: path -> names of its tasks, of files that belong to no package
-        self._manager = pluggy.PluginManager("ktdeval")
-        self._manager.add_hookspecs(plugin_import.hook_namespace())
+        self._manager = plugin_import.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
         self._owners: dict[tuple[str, str], str] = {}
 

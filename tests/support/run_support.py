@@ -1,13 +1,15 @@
-"""Runs of the real command line, each in a process of its own, and what to look at afterwards.
+"""Runs of the real command line, and what to look at afterwards.
 
-Processes come from a fork server that has imported what a command needs, so that a test can afford dozens of them. Each has its
-own pid, folder, environment, limits and signals, and ends with the exit code of `ktdeval.cli.main.main`, as `python -m ktdeval`.
+`ktdeval` runs a command here, in a folder and environment of its own, which takes a third of the time of a process. What is to be
+killed or waited for is a process (`start`): it comes from a fork server that has imported what a command needs, has its own pid,
+folder, environment, limits and signals, and ends with the exit code of `ktdeval.cli.main.main`, as `python -m ktdeval`.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import functools
+import io
 import json
 import multiprocessing
 import os
@@ -16,14 +18,16 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from ktdeval.cli.main import main
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.market.storage import save_snapshot
 from ktdfin_market import small_market
@@ -35,6 +39,8 @@ WINDOW = "2024-03-01:2024-03-29"
 DAYS_IN_WINDOW = 21
 MASK_KEY = "5eed" * 8
 SAME_MASK = ("--mask-key", MASK_KEY)  # for runs that are compared byte by byte
+
+_DIES = "RUN_PLUGIN_DIE"  # how the variables begin that tell `run_plugin` when to kill its process
 
 _SERVER = multiprocessing.get_context("forkserver")
 _PRELOADED = [
@@ -150,10 +156,7 @@ def _main(
     faulthandler.enable()  # a process that crashes says where
     if most_file_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
-    sys.argv = ["ktdeval", *words]
-    from ktdeval.cli.main import main
-
-    sys.exit(main())
+    sys.exit(main(words))
 
 
 def start(*words: object, cwd: Path, **settings: Any) -> Running:
@@ -161,9 +164,42 @@ def start(*words: object, cwd: Path, **settings: Any) -> Running:
     return Running(tuple(map(str, words)), cwd, **settings)
 
 
-def ktdeval(*words: object, cwd: Path, **settings: Any) -> Done:
-    """Run `ktdeval WORDS` to its end."""
-    return start(*words, cwd=cwd, **settings).wait()
+def ktdeval(*words: object, cwd: Path, environment: Mapping[str, str] | None = None, most_file_bytes: int | None = None) -> Done:
+    """Run `ktdeval WORDS` to its end: here, or in a process of its own where it is to die or may not write as it likes."""
+    if most_file_bytes is not None or any(name.startswith(_DIES) for name in environment or ()):
+        return start(*words, cwd=cwd, environment=environment, most_file_bytes=most_file_bytes).wait()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n") for _ in range(2))
+    with _as_process_of(cwd, environment or {}), redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = main([str(word) for word in words])
+        except Exception as error:  # noqa: BLE001 - a defect ends a process with its traceback
+            sys.excepthook(type(error), error, error.__traceback__)
+            code = 1
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+    return Done(code, *texts)
+
+
+@contextmanager
+def _as_process_of(cwd: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """Folder and variables of a process for the while; plugins that it imported by their paths are forgotten."""
+    before, hook, modules, at = dict(os.environ), sys.excepthook, set(sys.modules), Path.cwd()
+    writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    os.environ.update({"COLUMNS": "120", **environment})
+    os.chdir(cwd)
+    try:
+        yield
+    finally:
+        os.chdir(at)
+        os.environ.clear()
+        os.environ.update(before)
+        sys.excepthook, sys.dont_write_bytecode = hook, writes_none
+        for name in set(sys.modules) - modules:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and not file.startswith(tuple(filter(None, sys.path))):
+                del sys.modules[name]
 
 
 def error_line(done: Done) -> str:

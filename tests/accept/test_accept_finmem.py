@@ -11,8 +11,10 @@ import pytest
 
 from finmem_slow import compare_trace
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
+from searching import is_searching
 
 STEPS, DIES_AFTER = 214, 201
+RESUMED = {"finmem", "generative_agents"}  # between them all kinds of layers
 AGENT = ("--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", *SAME_MASK)
 
 
@@ -21,18 +23,21 @@ def words(parameters: str, task: str, data: str, out: Path, *more: str) -> tuple
 
 
 @pytest.mark.parametrize("parameters", ["paper", "finmem", "investorbench", "generative_agents"])
-def test_killed_after_200_steps_and_resumed_it_equals_an_uninterrupted_run(parameters: str, tmp_path: Path) -> None:
+def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equals_an_uninterrupted_run(
+    parameters: str, tmp_path: Path
+) -> None:
     told = (parameters, "investorbench_btc", "synthetic_investorbench")
-    assert ktdeval(*words(*told, tmp_path / "whole"), cwd=tmp_path).code == 0
     died = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": str(DIES_AFTER)})
     assert died.code == -signal.SIGKILL
     entries = journal(tmp_path / "run")
     trace = [entry["memory"]["memory"] for entry in entries]
-    done = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path)
-    assert done.code == 0, done
-    assert f"resuming after {DIES_AFTER + 1} of {STEPS} steps" in done.err
-    assert records(tmp_path / "run") == records(tmp_path / "whole")
-    assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+    if parameters in RESUMED or is_searching():
+        assert ktdeval(*words(*told, tmp_path / "whole"), cwd=tmp_path).code == 0
+        done = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path)
+        assert done.code == 0, done
+        assert f"resuming after {DIES_AFTER + 1} of {STEPS} steps" in done.err
+        assert records(tmp_path / "run") == records(tmp_path / "whole")
+        assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
 
     compare_trace(parameters, entries)  # every memory at every step, against plain loops
     counts = trace[-1]["counts"]
@@ -68,8 +73,8 @@ def journal(run: Path) -> list[Any]:
     [("blinded_memory_only,blinded_open_research", "synthetic"), ("market_news_blinded", "synthetic_us")],
 )
 def test_it_runs_tasks_of_other_kinds(task: str, data: str, tmp_path: Path) -> None:
-    done = ktdeval(*words("finmem", task, data, tmp_path / "run", "--limit", "12"), cwd=tmp_path)
+    done = ktdeval(*words("finmem", task, data, tmp_path / "run", "--limit", "5"), cwd=tmp_path)
     assert done.code == 0, done
     assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
     for path in (tmp_path / "run" / "cards").glob("*.json"):
-        assert json.loads(path.read_text())["decisions"]["model"] == 12
+        assert json.loads(path.read_text())["decisions"]["model"] == 5

@@ -48,15 +48,14 @@ def test_labels_of_the_public_files_follow_from_their_prices(
             assert labels == rises
 
 
-@pytest.mark.timeout(900)  # sixty runs
 def test_a_model_that_learns_earns_by_right_labels_and_loses_by_inverted_ones(tmp_path: Path) -> None:
     names = [f"investorbench_{symbol}{labels}" for symbol in SYMBOLS for labels in ("", "_inverted_labels")]
     intervals = {}
-    for effect, seeds in ((2.0, range(3)), (0.0, range(2))):
+    for effect in (2.0, 0.0):
         found = []
-        for seed in seeds:
+        for seed in range(2):
             data = {"data": "synthetic_investorbench", "data_args": {"seed": seed, "effect": effect}}
-            made = cards(",".join(names), tmp_path / f"{effect}-{seed}", **data)
+            made = cards(",".join(names), tmp_path / f"{effect}-{seed}", limit=80, **data)
             by_name = {card["task"]["name"]: card["metrics"]["ib_cumulative_return"]["value"] for card in made}
             found += [by_name[f"investorbench_{symbol}"] - by_name[f"investorbench_{symbol}_inverted_labels"] for symbol in SYMBOLS]
         mean = mean_with_interval(np.array(found))

@@ -9,7 +9,7 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
-from ktdeval_arena import DEEPFUND_FIGURES
+from ktdeval_arena.deepfund_figures import FIGURES
 from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
 
@@ -55,7 +55,7 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(rules: str,
         "df_effectiveness": sum(right) / len(right),
         "df_win_rate": (r > 0).mean() if rules == "paper" else wins(trades),
     }
-    assert {name: card.plain["metrics"][name]["value"] for name in DEEPFUND_FIGURES} == pytest.approx(expected, rel=1e-9)
+    assert {name: card.plain["metrics"][name]["value"] for name in FIGURES} == pytest.approx(expected, rel=1e-9)
 
 
 def wins(trades: pd.DataFrame) -> float:

@@ -19,6 +19,8 @@ from ktdeval.trading.types import Account
 from ktdeval_builtin.react import ReactAgent
 from ktdfin_market import spec_of
 
+PLUGINS = load_plugins()
+
 
 class Scripted:
     """A model that gives prepared replies in turn and remembers what it was asked."""
@@ -44,7 +46,7 @@ class Play:
         lens = self.scene.lens
         form, guard = ActionForm(task.harness, lens), LeakGuard(lens, market)
         self.model = model
-        tools, params = load_plugins().tools(task.tools), CallParams()
+        tools, params = PLUGINS.tools(task.tools), CallParams()
         self.parts = SessionParts(model, lens, guard, tools, form, task.harness, params, seed)
         self.tape = MarketTape.from_snapshot(market, task.trading)
         self.books = Bookkeeper(market, self.tape, task.trading, lens.base_row)

@@ -20,8 +20,7 @@ from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketTape
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
-from ktdeval_arena import AMA_FIGURES
-from ktdeval_arena.ama_figures import figure
+from ktdeval_arena.ama_figures import FIGURES, figure
 from trading_market import make_market
 
 COIN, STOCK = Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity")
@@ -59,7 +58,7 @@ def ledger(snapshot: MarketSnapshot, *steps: tuple[float, ...]) -> Ledger:
 
 
 def values(of: Ledger, on: MarketSnapshot, rules: Any = "paper") -> dict[str, MetricValue]:
-    return {name.removeprefix("ama_"): figure(name).compute(of, on, rules) for name in AMA_FIGURES}
+    return {name.removeprefix("ama_"): figure(name).compute(of, on, rules) for name in FIGURES}
 
 
 # Long from 100 to 110, short from there to 99, then nothing while the price goes to 108. 100,000 in cash, 5 bps a side.

@@ -23,6 +23,7 @@ from ktdeval_data.twins import make_twin
 from ktdeval_markets.task import MarketConfig
 from ktdeval_models.rl.environment import TradingSimulation
 
+PLUGINS = load_plugins()
 SELL = {
     "short": "hold it short; a holding is sold before",
     "close": "SELL means to close a holding",
@@ -38,7 +39,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
 
 
 def scene_of(name: str, market: MarketSnapshot) -> Any:
-    task = load_plugins().make_task(name)
+    task = PLUGINS.make_task(name)
     spec = EpisodeSpec(
         task=name, task_version="1", task_hash="", snapshot="0" * 64, mask=task.mask, mode="market", window=task.windows["live"],
         model="builtin/hold", model_args={}, agent="react", agent_args={}, seed=0,
@@ -94,7 +95,7 @@ def test_every_reversal_is_filled_at_the_close_of_the_decision(
         data=str(market[0]),
         out=str(tmp_path / "run"),
     )
-    assert not evaluate(config, load_plugins()).failed
+    assert not evaluate(config, PLUGINS).failed
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
     side, reversals = 0, 0
@@ -158,17 +159,17 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
 )
 def test_parts_that_can_not_be_an_exit_are_refused(more: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        MarketConfig.load({**load_plugins().spec("tasks", "ama_btc").extra["config"], **more}, "t")
+        MarketConfig.load({**PLUGINS.spec("tasks", "ama_btc").extra["config"], **more}, "t")
 
 
 def test_training_has_no_exit_in_parts(market: tuple[Path, MarketSnapshot]) -> None:
-    task = load_plugins().make_task("ama_btc_pyramid")
+    task = PLUGINS.make_task("ama_btc_pyramid")
     with pytest.raises(UsageError, match="each a whole position"):
         TradingSimulation(task, market[1], task.windows["live"], 5)
 
 
 def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -> None:
-    task = load_plugins().make_task("ama_btc_close")
+    task = PLUGINS.make_task("ama_btc_close")
     simulation = TradingSimulation(task, market[1], task.windows["live"], 5)
     sides = [simulation.step(action)[0][-1] for action in (2, 0, 0, 2, 1)]  # BUY, SELL, SELL, BUY, HOLD
     assert sides == [1, 0, -1, 1, 1]
@@ -176,4 +177,4 @@ def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -
 
 def test_a_sell_that_closes_is_said_of_decisions_alone() -> None:
     with pytest.raises(ConfigError, match="sell: close is said of decisions, and the task asks for orders; set answers: stances"):
-        MarketConfig.load({**load_plugins().spec("tasks", "market_blinded").extra["config"], "sell": "close"}, "t")
+        MarketConfig.load({**PLUGINS.spec("tasks", "market_blinded").extra["config"], "sell": "close"}, "t")

@@ -7,8 +7,6 @@ import pytest
 
 from ktdeval.market import sessions
 from ktdeval.registry import load_plugins
-from ktdeval_arena import DEEPFUND_FIGURES
-from ktdeval_arena.deepfund_figures import FIGURES
 from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
 
@@ -43,7 +41,3 @@ def test_the_generated_market_has_every_asset_and_an_index() -> None:
     assert market.member.all()
     assert np.isfinite(market.benchmark).all()
     assert any(True for _ in market.documents)
-
-
-def test_the_figures_listed_are_those_made() -> None:
-    assert list(DEEPFUND_FIGURES) == list(FIGURES)

@@ -224,8 +224,9 @@ def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(seed: i
     traded = np.isfinite(true.open)
     assert (true.high >= true.open * (1 - 1e-12))[traded].all()
     assert (true.low <= true.open * (1 + 1e-12))[traded].all()
+    plugins = load_plugins()
     for name in ("market_blinded", "market_bright"):
-        task: Any = load_plugins().make_task(name)
+        task: Any = plugins.make_task(name)
         check_task(task, true)  # its own poison: every bar and index after the close
         window = Window("w", str(true.days[row]), str(true.days[-1]))
         spec = EpisodeSpec(name, "1", "", "0" * 64, task.mask, "market", window, "builtin/hold", {}, "react", {})

@@ -83,7 +83,7 @@ def test_equal_parameters_give_the_same_market_and_others_another_one(source: Ma
     recipes += [recipe("sign_flip", 0, 5), recipe("block_bootstrap", 0, 5)]
     ids = [snapshot_id(placebo_of(source, one)) for one in recipes]
     assert len(set(ids)) == len(recipes)
-    assert ids == [snapshot_id(placebo_of(source, one)) for one in recipes]
+    assert ids[:6:2] == [snapshot_id(placebo_of(source, recipe(kind))) for kind in KINDS]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -338,14 +338,14 @@ def test_names_that_drift_upwards_no_more_do(embedded: MarketSnapshot) -> None:
 def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(embedded: MarketSnapshot) -> None:
     """Placebos of each kind, five books, twelve windows of 43 days; nominal: one interval in twenty leaves out zero."""
     rates, counts = [], []
-    for number in range(9):
+    for number in range(6):
         fit = long_fit(placebo_of(embedded, recipe(KINDS[number % 3], number)))
         series = {name: selection(weights, fit) for name, weights in books(fit, number).items()}
         found = false_alpha(series, 43, Resampling(seed=number))
         print(json.dumps({name: dataclasses.asdict(one) for name, one in found.items()}))
         rates += [one.rate for one in found.values()]
         counts += [one.intervals for one in found.values()]
-    assert sum(counts) == 9 * 5 * 12
+    assert sum(counts) == 6 * 5 * 12
     assert np.average(rates, weights=counts) == pytest.approx(0.05, abs=0.03)
 
 

@@ -27,11 +27,12 @@ from ktdeval_data.twins import GROUPS, make_twin, make_with_files
 
 FIRST, LAST = "2024-06-03", "2026-04-10"
 TWINS = ("us", "crypto", "mixed")
-IDS = """
+SHORT = {"first": "2025-01-02", "last": "2025-04-30"}
+IDS = f"""
 from ktdeval.market.storage import snapshot_id
-from ktdeval_data.params import TwinParams, ViewParams
+from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
-print(*(snapshot_id(make_twin(twin, TwinParams(first="%s", last="%s"))) for twin in %r))
+print(*(snapshot_id(make_twin(twin, TwinParams(**{SHORT}))) for twin in {TWINS}))
 """
 
 
@@ -59,12 +60,10 @@ def twin(request: pytest.FixtureRequest) -> Twin:
 
 
 def test_equal_parameters_give_equal_bytes_in_another_process_too() -> None:
-    ids = [snapshot_id(make_twin(name, TwinParams(first=FIRST, last=LAST))) for name in TWINS]
-    program = IDS % (FIRST, LAST, TWINS)
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() == ids
-    changed = [TwinParams(seed=8, first=FIRST, last=LAST), TwinParams(first=FIRST, last=LAST, effect=0.5)]
-    others = [snapshot_id(make_twin(name, params)) for name in TWINS for params in changed]
-    assert len({*ids, *others}) == 9
+    ids = [snapshot_id(make_twin(name, TwinParams(**SHORT))) for name in TWINS]
+    assert subprocess.run([sys.executable, "-c", IDS], capture_output=True, text=True, check=True).stdout.split() == ids
+    others = [snapshot_id(make_twin("us", TwinParams(**SHORT, **changed))) for changed in ({"seed": 8}, {"effect": 0.5})]
+    assert len({*ids, *others}) == 5
 
 
 def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
@@ -215,17 +214,8 @@ def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
 ) -> None:
     monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "cache"))
     run = str(tmp_path / "run")
-    words = [
-        "--model",
-        "builtin/random",
-        "--tasks",
-        "market_news_blinded",
-        "--data",
-        "synthetic_mixed",
-        "--data-args",
-        f"first={FIRST}",
-    ]
-    assert main([*words, "--windows", "2025-08-01:2025-08-20", "--out", run, "--quiet"]) == 0
+    words = ["--model", "builtin/random", "--tasks", "market_news_blinded", "--data", "synthetic_mixed", "--quiet"]
+    assert main([*words, "--data-args", f"first={FIRST}", "--windows", "2025-08-01:2025-08-20", "--out", run]) == 0
     card = json.loads((tmp_path / "run" / "cards" / "market_news_blinded.json").read_text())
     assert "synthetic" in card["labels"]
     assert main(["card", "verify", run]) == 0

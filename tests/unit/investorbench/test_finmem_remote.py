@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import math
+import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +140,7 @@ def test_known_vectors_are_not_asked_for_and_lengths_must_agree() -> None:
 def words(server: EmbeddingServer, out: Path) -> tuple[Any, ...]:
     args = f"parameters=investorbench,embedding=openai:small,embedding_url={server.address}"
     return (
-        "--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", "--agent-args", args, *SAME_MASK, "--limit", "12",
+        "--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", "--agent-args", args, *SAME_MASK, "--limit", "8",
         "--tasks", "investorbench_msft", "--data", "synthetic_investorbench", "--out", out, "--quiet",
     )  # fmt: skip
 
@@ -147,18 +149,26 @@ def verify(run: Path) -> Any:
     return ktdeval("card", "verify", run, "--plugin", PLUGIN, cwd=run.parent)
 
 
-def test_a_run_resumes_and_verifies_by_the_vectors_on_record(tmp_path: Path) -> None:
-    environment = {"OPENAI_COMPATIBLE_API_KEY": KEY}
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, EmbeddingServer]]:
+    """A run, and its server."""
+    folder = tmp_path_factory.mktemp("finmem")
     with embedding_server() as server:
-        assert ktdeval(*words(server, tmp_path / "whole"), cwd=tmp_path, environment=environment).code == 0
-        once = list(server.texts)
-        dying = {**environment, "RUN_PLUGIN_DIE_AFTER_STEP": "6"}
-        assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=dying).code == -signal.SIGKILL
-        assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=environment).code == 0
+        done = ktdeval(*words(server, folder / "run"), cwd=folder, environment={"OPENAI_COMPATIBLE_API_KEY": KEY})
+        assert done.code == 0, done
         assert server.keys == {f"Bearer {KEY}"}
-        assert server.texts == once * 2  # nothing is asked again after the resume
-    assert records(tmp_path / "run") == records(tmp_path / "whole")
-    assert verify(tmp_path / "run").code == 0  # the server is gone, and the key is not set
+        yield folder / "run", server
+
+
+def test_a_run_resumes_and_verifies_by_the_vectors_on_record(whole: tuple[Path, EmbeddingServer], tmp_path: Path) -> None:
+    environment, server = {"OPENAI_COMPATIBLE_API_KEY": KEY}, whole[1]
+    once = list(server.texts)
+    dying = {**environment, "RUN_PLUGIN_DIE_AFTER_STEP": "4"}
+    assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=dying).code == -signal.SIGKILL
+    assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=environment).code == 0
+    assert records(tmp_path / "run") == records(whole[0])
+    assert verify(tmp_path / "run").code == 0
+    assert server.texts == once * 2  # nothing is asked again after the resume, or to verify
     assert once
     assert len(set(once)) == len(once)
     for told in ("MSFT", "Microsoft", "2020-", "2021-"):
@@ -184,9 +194,8 @@ def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_kept(tmp_path: P
     assert verify(tmp_path / "run").code == 0
 
 
-def test_other_vectors_than_those_of_the_run_are_found(tmp_path: Path) -> None:
-    with embedding_server() as server:
-        assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment={"OPENAI_COMPATIBLE_API_KEY": KEY}).code == 0
+def test_other_vectors_than_those_of_the_run_are_found(whole: tuple[Path, EmbeddingServer], tmp_path: Path) -> None:
+    shutil.copytree(whole[0], tmp_path / "run")
     (episode,) = episodes(tmp_path / "run")
     path = episode / "transcript.jsonl.zst"
     lines = unpack_lines(path, dict[str, Any], "transcript")

@@ -33,6 +33,7 @@ from trading_market import make_market
 
 CODES = ("BTC", "COST", "TSLA")
 N_DAYS = 70
+PLUGINS = load_plugins()
 
 
 def market(poison_after: int | None = None) -> MarketSnapshot:
@@ -49,7 +50,7 @@ def market(poison_after: int | None = None) -> MarketSnapshot:
 
 
 def task(name: str = "market_blinded") -> MarketTask:
-    made = load_plugins().make_task(name)
+    made = PLUGINS.make_task(name)
     assert isinstance(made, MarketTask)
     return made
 

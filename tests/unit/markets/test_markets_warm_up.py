@@ -18,6 +18,7 @@ from ktdeval.registry import load_plugins
 from ktdeval_markets.task import MarketConfig, MarketTask
 from trading_market import make_market
 
+PLUGINS = load_plugins()
 CODES, FIRST = ("ADA", "BTC"), np.datetime64("2024-01-01")
 #: Of the second asset: up, down, none, from 99 to 108.9 over it, as it was; then the base day and days that nobody may see.
 PRICES = [[10, 100], [11, 110], [11, 99], [11, None], [12, 108.9], [6, 108.9], [7, 100], [70, 1000], [1, 5]]
@@ -32,7 +33,7 @@ def market(prices: Any = PRICES, **changes: Any) -> MarketSnapshot:
 
 
 def task_of(**changes: Any) -> MarketTask:
-    made = load_plugins().make_task("market_blinded")
+    made = PLUGINS.make_task("market_blinded")
     assert isinstance(made, MarketTask)
     dates = {"w": {"first": WINDOW.first, "last": WINDOW.last}}
     plain = {**made.describe(), "windows": dates, "default_windows": ["w"], "warm_up": {"w": "2024-01-01"}, **changes}
@@ -128,7 +129,7 @@ def test_what_agrees_with_no_window_is_refused() -> None:
 
 
 def test_a_task_without_a_warm_up_says_nothing_of_one_in_its_config() -> None:
-    assert not {"warm_up", "labels"} & load_plugins().make_task("market_blinded").describe().keys()
-    told = json.loads(json.dumps(load_plugins().make_task("investorbench_btc_inverted_labels").describe()))
+    assert not {"warm_up", "labels"} & PLUGINS.make_task("market_blinded").describe().keys()
+    told = json.loads(json.dumps(PLUGINS.make_task("investorbench_btc_inverted_labels").describe()))
     assert (told["warm_up"]["crypto"], told["labels"]) == ("2023-02-11", "inverted")
     assert "prompts/lesson.md" in told["prompts"]

@@ -3,7 +3,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import LeakError
 from ktdeval.masking.identities import LeakGuard
@@ -139,9 +139,11 @@ payloads = st.recursive(
 )
 
 
-@pytest.mark.parametrize("rebase", [False, True])
-@pytest.mark.parametrize("kind", MASK_KINDS)
-@given(payload=payloads)
+kinds = st.sampled_from(MASK_KINDS)
+
+
+@settings(max_examples=250)
+@given(kind=kinds, rebase=st.booleans(), payload=payloads)
 def test_no_rendered_payload_holds_what_its_mask_hides(kind, rebase, payload):
     lens = lens_of(kind, rebase_prices=rebase)
     text = lens.render_text(payload)
@@ -158,8 +160,8 @@ identities = st.sampled_from([*CODES, *DIGITS, *DATES, *(name for pair in NAMES.
 noise = st.text(st.sampled_from("0123456789 -_./年月,\"'aeJSH\\u\n\u200b６中国银行"), max_size=12) | st.text(max_size=8)
 
 
-@pytest.mark.parametrize("kind", MASK_KINDS)
-@given(parts=st.lists(identities | noise, max_size=8))
+@settings(max_examples=200)
+@given(kind=kinds, parts=st.lists(identities | noise, max_size=8))
 def test_what_was_redacted_passes_the_check_and_stays_so(kind, parts):
     guard = GUARDS[kind]
     redacted = guard.redact("".join(parts))
@@ -175,8 +177,8 @@ jsons = st.recursive(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", MASK_KINDS)
-@given(value=jsons, ascii_only=st.booleans())
+@settings(max_examples=150)
+@given(kind=kinds, value=jsons, ascii_only=st.booleans())
 def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):
     guard = GUARDS[kind]
     redacted = guard.redact_json(json.dumps(value, ensure_ascii=ascii_only))

@@ -1,221 +1,303 @@
-"""The executor against an independent slow simulator: identical fills, cash and positions on random markets and orders."""
+"""The executor against an independent slow broker: identical fills, charges, positions and worths on random markets and orders."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
 from decimal import Decimal
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
-import reference_executor as reference
-from ktdeval.market.snapshot import MarketSnapshot
+import reference_broker as slow
+from ktdeval.market.snapshot import Board, Instrument, MarketSnapshot, board_of
+from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
 from ktdeval.trading.account import nav_minor, open_day
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
 from trading_market import make_market
 
-CODES = ("000002.SZ", "300003.SZ", "600001.SH", "600006.SH", "688004.SH", "830005.BJ")
-BOARDS = ("main", "chinext", "main", "main", "star", "bse")
-N_DAYS = 6
-MOVES = (
+A_SHARES = ("000002.SZ", "300003.SZ", "600001.SH", "600006.SH", "688004.SH", "830005.BJ")
+LIMITS = {Board.MAIN: "0.10", Board.CHINEXT: "0.20", Board.STAR: "0.20", Board.BSE: "0.30"}
+N_DAYS = 7
+AROUND_LIMITS = (
     *("-0.3", "-0.295", "-0.2", "-0.195", "-0.1", "-0.095", "-0.0949", "0.0949", "0.095", "0.1", "0.195", "0.295", "0.3"),
     *("-0.03", "-0.01", "0", "0.01", "0.03") * 6,
 )
-RATIOS = ("1", "1", "1", "1", "1", "1", "1.000004", "1.00002", "1.0131", "1.3", "2", "0.1", "0.003")
 
 
-def _round(price: Decimal, decimals: int) -> Decimal:
-    return max(price, Decimal(1).scaleb(-decimals)).quantize(Decimal(1).scaleb(-decimals))
+class Play(NamedTuple):
+    """A market in both forms, and the account that trades on it."""
+
+    series: list[slow.Series]
+    market: MarketSnapshot
+    config: TradingConfig
+    steps: list[int]  #: of a share of each asset
 
 
-def make_asset(chance: random.Random, board: str) -> reference.Asset:
-    """A random history: moves that sit on and around the limits, factor changes, suspensions, membership changes."""
-    decimals = chance.choice((2, 2, 2, 4))
-    close = Decimal(chance.choice(("0.02", "0.9", "7.31", "12.5", "88.88", "1405")))
-    factor = Decimal(chance.choice(("1", "3.7", "0.5")))
-    bars = []
-    listed_on = chance.choice((0, 0, 0, 0, 2))
+def number(value: Any) -> Decimal:
+    return Decimal(str(value))
+
+
+def random_venue(chance: random.Random, name: str) -> Venue:
+    steps, ticks = chance.choice([(1, 10_000), (10, 1_000), (10_000, 10_000), (10**8, 10**8)])
+    levied = chance.random() < 0.5
+    fees = Fees(
+        buy_bps=chance.choice([0.0, 5.0, 12.5]),
+        sell_bps=chance.choice([0.0, 5.0, 12.5]),
+        minimum=chance.choice([0.0, 0.0, 1.0]),
+        per_unit=chance.choice([0.0, 0.005]) if levied else 0.0,
+        maximum_bps=chance.choice([None, 100.0]) if levied else None,
+        sell_levy_bps=0.278 if levied else 0.0,
+        sell_levy_per_unit=0.000166 if levied else 0.0,
+        sell_levy_most=chance.choice([None, 0.05]) if levied else None,
+    )
+    initial, maintenance = chance.choice([(50.0, 30.0), (0.0, 0.0), (100.0, 5.0)])
+    borrow = chance.choice([0.0, 3.0, 250.0])
+    short = Shorting(borrow_pct_a_year=borrow, initial_margin_pct=initial, maintenance_margin_pct=maintenance)
+    return dataclasses.replace(
+        find_venue("frictionless"),
+        name=name,
+        ticks_per_unit=ticks,
+        steps_per_unit=steps,
+        lot_steps=chance.choice([1, 1, 10, 25]),
+        minimum_notional=chance.choice([0.0, 0.0, 5.0]),
+        settlement_lock=chance.random() < 0.3,
+        fill=chance.choice(["next_open", "next_open", "next_close", "same_close"]),
+        fees=fees,
+        short=chance.choice([None, short, short]),
+    )
+
+
+def house_of(venue: Venue) -> slow.House:
+    fees, short, step = venue.fees, venue.short, 1 / Decimal(venue.steps_per_unit)
+    return slow.House(
+        tick=1 / Decimal(venue.ticks_per_unit),
+        step=step,
+        lot=venue.lot_steps * step,
+        smallest=number(venue.minimum_notional),
+        locks=venue.settlement_lock,
+        fill=venue.fill,
+        buy_bps=number(fees.buy_bps),
+        sell_bps=number(fees.sell_bps),
+        per_unit=number(fees.per_unit),
+        minimum=number(fees.minimum),
+        maximum_bps=None if fees.maximum_bps is None else number(fees.maximum_bps),
+        levy_bps=number(fees.sell_levy_bps),
+        levy_per_unit=number(fees.sell_levy_per_unit),
+        levy_most=None if fees.sell_levy_most is None else number(fees.sell_levy_most),
+        initial=number(short.initial_margin_pct) if short else None,
+        maintenance=number(short.maintenance_margin_pct if short else 0),
+        borrow=number(short.borrow_pct_a_year if short else 0),
+    )
+
+
+def a_share_house(code: str, config: TradingConfig) -> slow.House:
+    """Rules of an A-share: those of its venue with the costs, lots and limits of the config."""
+    board, lot = board_of(code), Decimal(config.lot_shares)
+    return dataclasses.replace(
+        house_of(find_venue("a_share")),
+        lot=lot,
+        buy_bps=number(config.buy_fee_bps),
+        sell_bps=number(config.sell_fee_bps),
+        minimum=number(config.min_fee_cny),
+        least_buy=max(lot, Decimal(config.star_min_shares)) if board is Board.STAR else lot,
+        limit=Decimal(LIMITS[board]) - number(config.limit_buffer_pct) / 100,
+    )
+
+
+def random_series(chance: random.Random, house: slow.House) -> slow.Series:
+    """A random history: factor changes, halts, membership changes; of A-shares with moves on and around the limits."""
+    is_a_share = house.limit is not None
+    series = slow.Series(house, [], [], [], [], [])
+    price, factor = Decimal(chance.choice(["0.02", "0.73", "9.5", "88.88", "412.25", "1405"])), Decimal(chance.choice(["1", "3.7"]))
+    decimals = Decimal(chance.choice(["0.01", "0.01", "0.0001"]))
+    listed_on = chance.choice([0, 0, 0, 0, 2])
+    ratios = ["1"] * 6 + ["1.000003", "1.00002", "1.0131", "1.3", "2", "3", "0.25", "0.1", "0.003"]
     for day in range(N_DAYS):
-        ratio = Decimal(chance.choice(RATIOS if close < 10_000 else ("1", "2")))
+        ratio = Decimal(chance.choice(ratios if price < 10_000 else ["1", "2"])) if day else Decimal(1)
         factor *= ratio
-        open_ = _round(close / ratio * (1 + Decimal(chance.choice(MOVES))), decimals)
-        close = _round(open_ * (1 + Decimal(chance.choice(("-0.02", "0", "0.015")))), decimals)
-        member = chance.random() < 0.9
-        kind = chance.choice(("bar",) * 12 + ("suspended", "no volume"))
-        if kind == "suspended" or day < listed_on:
-            bars.append(reference.Bar(None, None, 0, factor, member))
+        if is_a_share:
+            moves = chance.choice(AROUND_LIMITS), chance.choice(["-0.02", "0", "0.015"])
+            tick = decimals
         else:
-            bars.append(reference.Bar(open_, close, 0 if kind == "no volume" else 1000, factor, member))
-    return reference.Asset(board, bars)
+            moves = chance.choice(["-0.5", "-0.1", "0", "0.01", "0.9"]), chance.choice(["-0.1", "-0.01", "0", "0.1"])
+            tick = max(house.tick, Decimal("0.01") if price > 1 else Decimal("0.0001"))
+        price /= ratio
+        prices = []
+        for move in moves:
+            price = max(price * (1 + Decimal(move)), tick).quantize(tick)
+            prices.append(price)
+        kinds = ["none", "halt"] if is_a_share else ["none", "halt", "close"]
+        kind = "none" if day < listed_on else chance.choice(["bar"] * 9 + kinds)
+        series.opens.append(prices[0] if kind in ("bar", "halt") else None)
+        series.closes.append(None if kind == "none" else prices[1])
+        series.volumes.append({"bar": 100, "none": None, "halt": 0, "close": None}[kind])
+        series.factors.append(factor)
+        series.members.append(chance.random() < 0.9)
+    return series
 
 
-def make_config(chance: random.Random) -> TradingConfig:
-    return TradingConfig(
-        initial_cash=chance.choice((1, 8, 21, 3_000, 150_000, 1_000_000)),
-        buy_fee_bps=chance.choice((5.0, 0.0, 2.5, 100.0)),
-        sell_fee_bps=chance.choice((15.0, 0.0, 8.5)),
-        min_fee_cny=chance.choice((5.0, 5.0, 0.0, 0.01)),
-        lot_shares=chance.choice((100, 100, 1, 30)),
-        star_min_shares=chance.choice((200, 1, 250)),
-        limit_buffer_pct=chance.choice((0.5, 0.0, 0.51)),
-        max_positions=chance.choice((20, 20, 2)),
-        max_weight=chance.choice((0.1, 0.3, 1.0, 1.0)),
-    )
-
-
-def reference_rules(config: TradingConfig) -> reference.Rules:
-    return reference.Rules(
-        buy_bps=Decimal(str(config.buy_fee_bps)),
-        sell_bps=Decimal(str(config.sell_fee_bps)),
-        min_fee=Decimal(str(config.min_fee_cny)),
-        lot=config.lot_shares,
-        star_min=config.star_min_shares,
-        buffer=Decimal(str(config.limit_buffer_pct)) / 100,
-        max_positions=config.max_positions,
-        max_weight=Decimal(str(config.max_weight)),
-    )
-
-
-def snapshot_of(market: list[reference.Asset]) -> MarketSnapshot:
-    def rows(name: str) -> list[list[float | None]]:
-        return [[getattr(asset.bars[day], name) for asset in market] for day in range(N_DAYS)]
-
-    return make_market(CODES, rows("open"), rows("close"), factor=rows("factor"), volume=rows("volume"), member=rows("member"))
-
-
-def random_order(chance: random.Random) -> Order:
-    """Sensible and senseless orders in like measure."""
-    asset = chance.choice((None, *range(len(CODES)), *range(len(CODES)), *range(len(CODES))))
-    side = chance.choice(("BUY", "BUY", "SELL"))
-    if chance.random() < 0.5:
-        weight = chance.choice((0.0, 1e-9, 0.0003, 0.05, 0.0999, 0.1, 0.1001, 0.25, 0.5, 1.0, chance.randrange(10**6) / 10**6))
-        return Order(asset, side, 0.5, "", target_weight=weight)
-    if chance.random() < 0.03:
-        form = chance.choice(((None, None), (0.1, 100), (float("nan"), None), (1.5, None), (None, 0), ("HOLD", 100)))
-        if form[0] == "HOLD":
-            return Order(asset, "HOLD", 0.5, "", shares=100)  # type: ignore[arg-type]
-        return Order(asset, side, 0.5, "", *form)  # type: ignore[arg-type]
-    shares = chance.choice((1, 30, 60, 99, 100, 101, 130, 200, 260, 300, 1_000, 5_000, 10**30, chance.randrange(1, 2_000)))
-    return Order(asset, side, 0.5, "", shares=shares)
-
-
-def instructions(action: Action) -> list[reference.Instruction]:
-    weights = [None if order.target_weight is None else Decimal(str(order.target_weight)) for order in action]
-    return [reference.Instruction(one.asset, one.side, weight, one.shares) for one, weight in zip(action, weights, strict=True)]
-
-
-def random_holdings(chance: random.Random, market: list[reference.Asset]) -> dict[int, int]:
-    """Shares held at the start, odd lots among them; only of names that have had a price."""
-    sizes = (0, 0, 1, 30, 100, 130, 200, 2_450, 10_000)
-    holdings = {number: chance.choice(sizes) for number, asset in enumerate(market) if asset.bars[0].close is not None}
-    return {number: shares for number, shares in holdings.items() if shares}
-
-
-def check_same(
-    market: list[reference.Asset], config: TradingConfig, holdings: dict[int, int], days: list[list[Action]]
-) -> Counter[tuple[str, str, str | None]]:
-    """Trade `days` (several actions a day, to make T+1 bind) on both; returns how orders ended."""
-    tape, rules = MarketTape.from_snapshot(snapshot_of(market), config), reference_rules(config)
-    account = Account(config.initial_cash * 100, {asset: Position(shares) for asset, shares in holdings.items()})
-    parcels = {asset: [reference.Parcel(shares, bought_on=0)] for asset, shares in holdings.items()}
-    book = reference.BrokerState(Decimal(config.initial_cash), parcels)
-    seen: Counter[tuple[str, str, str | None]] = Counter()
-    for row, actions in enumerate(days, start=1):
-        day = tape.day(row)
-        account, changes, _ = open_day(account, day)
-        reference.overnight(book, market, row)
-        seen.update(("overnight", "odd" if change.shares_after % 100 else "even", None) for change in changes)
-        for action in actions:
-            assert (
-                nav_minor(account, day.open_ticks, day.rules.units)
-                == reference.net_asset_value(book, market, row, at_open=True) * 100
-            )
-            account, outcomes = execute(account, day, action)
-            expected = reference.trade(book, market, row, instructions(action), rules)
-            for order, outcome, result in zip(action, outcomes, expected, strict=True):
-                assert (outcome.status, outcome.rule) == (result.status, result.rule), (row, order)
-                assert outcome.shares == result.shares
-                assert (outcome.notional_minor, outcome.fee_minor) == (result.notional * 100, result.fee * 100)
-                assert outcome.price_ticks == result.price * 10_000
-                assert bool(outcome.message) == (outcome.rule is not None)
-                seen[(order.side, outcome.status, outcome.rule)] += 1
-            held = {
-                asset: (reference.held_shares(book, asset), reference.sellable_shares(book, asset, row)) for asset in book.parcels
-            }
-            assert {asset: (shares, shares - locked) for asset, (shares, locked) in account.positions.items()} == held
-            assert account.cash_minor == book.cash * 100
-        assert (
-            nav_minor(account, day.close_ticks, day.rules.units)
-            == reference.net_asset_value(book, market, row, at_open=False) * 100
+def random_play(chance: random.Random, a_shares: bool) -> Play:
+    if a_shares:
+        config = TradingConfig(
+            initial_cash=chance.choice((1, 8, 21, 3_000, 150_000, 1_000_000)),
+            buy_fee_bps=chance.choice((5.0, 0.0, 2.5, 100.0)),
+            sell_fee_bps=chance.choice((15.0, 0.0, 8.5)),
+            min_fee_cny=chance.choice((5.0, 5.0, 0.0, 0.01)),
+            lot_shares=chance.choice((100, 100, 1, 30)),
+            star_min_shares=chance.choice((200, 1, 250)),
+            limit_buffer_pct=chance.choice((0.5, 0.0, 0.51)),
+            max_positions=chance.choice((20, 20, 2)),
+            max_weight=chance.choice((0.1, 0.3, 1.0, 1.0)),
         )
+        codes, houses, more = A_SHARES, [a_share_house(code, config) for code in A_SHARES], {}
+    else:
+        limits = {"max_positions": chance.choice([2, 50]), "max_weight": chance.choice([0.3, 1.0])}
+        config = TradingConfig(initial_cash=chance.choice([300, 10_000, 1_000_000]), **limits)
+        venues = [random_venue(chance, "one"), random_venue(chance, "two")]
+        of_asset = [chance.choice(venues) for _ in range(4)]
+        codes, houses = tuple(f"A{place}" for place in range(4)), [house_of(venue) for venue in of_asset]
+        instruments = tuple(Instrument("stock", "USD", venue.name) for venue in of_asset)
+        more = {"instruments": instruments, "rules": {venue.name: venue for venue in venues}}
+    series = [random_series(chance, house) for house in houses]
+    grids = {name: [[getattr(one, name)[day] for one in series] for day in range(N_DAYS)]
+             for name in ("opens", "closes", "volumes", "factors", "members")}  # fmt: skip
+    market = make_market(
+        codes, grids["opens"], grids["closes"], factor=grids["factors"], volume=grids["volumes"], member=grids["members"], **more
+    )
+    days = np.cumsum([0, *(chance.choice([1, 1, 3, 4]) for _ in range(N_DAYS - 1))]).astype("datetime64[D]")
+    return Play(series, dataclasses.replace(market, days=days), config, [int(1 / house.step) for house in houses])
+
+
+def random_orders(chance: random.Random, play: Play) -> Action:
+    """Sensible and senseless orders in like measure."""
+    orders = []
+    for _ in range(chance.randrange(6)):
+        asset = chance.choice((None, *range(len(play.series)), *range(len(play.series))))
+        side: Any = chance.choice(("BUY", "BUY", "SELL"))
+        house, steps = play.series[asset or 0].house, play.steps[asset or 0]
+        if chance.random() < 0.5:
+            sold_short = (-1.0, -0.5, -0.31, -0.1, -0.05) if house.initial is not None else (-0.1,)
+            near = (0.0, 1e-9, 0.0003, 0.05, 0.0999, 0.1, 0.1001, 0.25, 0.5, 0.7, 1.0, chance.randrange(10**6) / 10**6)
+            orders.append(Order(asset, side, 0.5, "", chance.choice(near if chance.random() < 0.7 else sold_short)))
+        elif chance.random() < 0.03:
+            form = chance.choice(((None, None), (0.1, 100), (float("nan"), None), (1.5, None), (None, 0), ("HOLD", 100)))
+            if form[0] == "HOLD":
+                side, form = "HOLD", (None, 100)
+            orders.append(Order(asset, side, 0.5, "", *form))
+        else:
+            lot = int(house.lot * steps)
+            round_lots = max(1, steps // chance.choice([1, 10, 500])) // lot * lot or lot
+            lots = round_lots * chance.choice((1, 2, 7, 40, 1_000))
+            shares = chance.choice((lots, lots, lots, lots + 1, 30, 99, 130, 10**30, chance.randrange(1, 2_000)))
+            orders.append(Order(asset, side, 0.5, "", None, shares))
+    return tuple(orders)
+
+
+def random_holdings(chance: random.Random, play: Play) -> dict[int, int]:
+    """Shares held at the start, odd lots among them; only of names that have had a price."""
+    sizes = (0, 0, 0, 1, 30, 100, 130, 200, 2_450, 10_000)
+    priced = [place for place, one in enumerate(play.series) if one.closes[0] is not None]
+    held = {place: chance.choice(sizes) * chance.choice((1, play.steps[place])) for place in priced}
+    return {place: shares for place, shares in held.items() if shares}
+
+
+def asked(play: Play, action: Action) -> list[tuple[int | None, str, Decimal | None, Decimal | None]]:
+    """Orders as the slow broker takes them: asset, side, weight, quantity."""
+    return [
+        (
+            one.asset,
+            one.side,
+            None if one.target_weight is None else number(one.target_weight),
+            None if one.shares is None else Decimal(one.shares) / play.steps[one.asset or 0],
+        )
+        for one in action
+    ]
+
+
+def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:
+    """Play random days in both, several actions a day to make T+1 bind; returns what was met."""
+    chance = random.Random(seed)
+    play = random_play(chance, a_shares)
+    series, steps, config = play.series, play.steps, play.config
+    tape, holdings = MarketTape.from_snapshot(play.market, config), random_holdings(chance, play)
+    account = Account(config.initial_cash * 100, {asset: Position(shares) for asset, shares in holdings.items()})
+    dates = play.market.days.astype(int).tolist()
+    broker = slow.Broker(series, dates, Decimal(config.initial_cash), config.max_positions, number(config.max_weight))
+    broker.held = {asset: Decimal(shares) / steps[asset] for asset, shares in holdings.items()}
+    seen: Counter[tuple[str, str, str | None]] = Counter()
+    for row in range(1, N_DAYS):
+        day, before = tape.day(row), account
+        account, changes, charges = open_day(account, day)
+        broker.begin(row)
+        assert [(one.kind, one.asset, one.cash_minor) for one in charges] == [
+            (kind, asset, cash * 100) for kind, asset, cash in broker.charges
+        ], seed
+        seen.update(("charge", charge.kind, None) for charge in charges)
+        for change in changes:
+            seen["overnight", "short" if change.shares_before < 0 else "long", None] += 1
+            seen["overnight", "odd" if change.shares_after % 100 else "even", None] += 1
+        actions = [random_orders(chance, play) for _ in range(chance.choice((1, 2)))]
+        for action in actions:
+            assert nav_minor(account, day.open_ticks, day.rules.units) == broker.worth(row, True) * 100
+            account, outcomes = execute(account, day, action)
+            for one, outcome, end in zip(action, outcomes, broker.trade(row, asked(play, action)), strict=True):
+                asset = one.asset or 0
+                assert (outcome.status, outcome.rule) == (end.status, end.rule), (seed, row, one, series[asset].house)
+                filled = Decimal(outcome.shares) / steps[asset]
+                assert (filled, outcome.notional_minor, outcome.fee_minor) == (end.quantity, end.notional * 100, end.fee * 100)
+                if filled:
+                    assert outcome.price_ticks * series[asset].house.tick == series[asset].open_price(row)
+                assert bool(outcome.message) == (outcome.rule is not None)
+                seen[one.side, outcome.status, outcome.rule] += 1
+            held = {asset: (Decimal(one.shares) / steps[asset], Decimal(one.locked) / steps[asset])
+                    for asset, one in account.positions.items()}  # fmt: skip
+            assert held == {asset: (shares, broker.fresh.get(asset, 0)) for asset, shares in broker.held.items()}, (seed, row)
+            assert account.cash_minor == broker.cash * 100
+        assert nav_minor(account, day.close_ticks, day.rules.units) == broker.worth(row, False) * 100
+        if len(actions) == 1:  # a whole day, whose invariants are checked
+            assert settle(before, day, actions[0], row - 1).after == account
     return seen
 
 
-def play(seed: int) -> Counter[tuple[str, str, str | None]]:
-    chance = random.Random(seed)
-    market = [make_asset(chance, board) for board in BOARDS]
-    days = [
-        [tuple(random_order(chance) for _ in range(chance.randrange(6))) for _ in range(chance.choice((1, 2)))]
-        for _ in range(N_DAYS - 1)
-    ]
-    return check_same(market, make_config(chance), random_holdings(chance, market), days)
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 2**32), a_shares=st.booleans())
+def test_random_orders_fill_as_in_the_slow_broker(seed: int, a_shares: bool) -> None:
+    compare(seed, a_shares)
 
 
-ORDERS = st.one_of(
-    st.builds(
-        Order,
-        asset=st.one_of(st.none(), st.integers(0, len(CODES) - 1)),
-        side=st.sampled_from(("BUY", "SELL")),
-        confidence=st.just(0.5),
-        reason=st.just(""),
-        target_weight=st.integers(0, 10_000).map(lambda weight: weight / 10_000),
-    ),
-    st.builds(
-        Order,
-        asset=st.one_of(st.none(), st.integers(0, len(CODES) - 1)),
-        side=st.sampled_from(("BUY", "SELL")),
-        confidence=st.just(0.5),
-        reason=st.just(""),
-        shares=st.one_of(st.integers(1, 50).map(lambda lots: lots * 100), st.integers(1, 10**40)),
-    ),
-)
-DAYS = st.lists(st.lists(st.lists(ORDERS, max_size=8).map(tuple), min_size=1, max_size=2), min_size=1, max_size=N_DAYS - 1)
+SELLS = "schema universe holding t_plus_1 suspended target lot cash"
+BUYS = "schema universe suspended position_limit weight_limit target lot cash"
+CUTS = {("BUY", "partially_filled", "cash"), ("SELL", "partially_filled", "holding"), ("SELL", "partially_filled", "t_plus_1")}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, 2**32), days=DAYS)
-def test_random_orders_fill_as_in_the_slow_reference(seed: int, days: list[list[Action]]) -> None:
-    chance = random.Random(seed)
-    market = [make_asset(chance, board) for board in BOARDS]
-    check_same(market, make_config(chance), random_holdings(chance, market), days)
+def rejected(side: str, rules: str) -> set[tuple[str, str, str | None]]:
+    return {(side, "rejected", rule) for rule in rules.split()}
 
 
 @pytest.mark.slow
-def test_seeded_random_play_agrees_with_the_reference_and_reaches_every_rule() -> None:
+@pytest.mark.parametrize(
+    ("a_shares", "plays", "sells", "buys"),
+    [(True, 1_500, f"{SELLS} price_limit", f"{BUYS} price_limit"),
+     (False, 3_000, f"{SELLS} position_limit weight_limit minimum margin", f"{BUYS} minimum")],
+    ids=["a_share", "any venue"],
+)  # fmt: skip
+def test_thousands_of_random_plays_agree_with_the_slow_broker_and_reach_every_rule(
+    a_shares: bool, plays: int, sells: str, buys: str
+) -> None:
     seen: Counter[tuple[str, str, str | None]] = Counter()
-    for seed in range(1500):
-        seen += play(seed)
-    buy_rules = ("schema", "universe", "suspended", "price_limit", "position_limit", "weight_limit", "target", "lot", "cash")
-    sell_rules = ("schema", "universe", "holding", "t_plus_1", "suspended", "price_limit", "target", "lot", "cash")
-    expected = {("BUY", "rejected", rule) for rule in buy_rules} | {("SELL", "rejected", rule) for rule in sell_rules}
-    expected |= {("BUY", "filled", None), ("SELL", "filled", None), ("BUY", "partially_filled", "cash")}
-    expected |= {("SELL", "partially_filled", "holding"), ("SELL", "partially_filled", "t_plus_1"), ("HOLD", "rejected", "schema")}
-    expected |= {("overnight", "odd", None), ("overnight", "even", None)}
+    for seed in range(plays):
+        seen += compare(seed, a_shares)
+    expected = CUTS | rejected("SELL", sells) | rejected("BUY", buys) | {("HOLD", "rejected", "schema")}
+    expected |= {
+        ("BUY", "filled", None),
+        ("SELL", "filled", None),
+        *(("overnight", what, None) for what in ("odd", "even", "long")),
+    }
+    expected |= set() if a_shares else {("overnight", "short", None), ("charge", "borrow", None), ("charge", "margin_call", None)}
     assert set(seen) == expected
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_settled_days_pass_their_invariants_on_random_markets(seed: int) -> None:
-    chance = random.Random(1_000 + seed)
-    config = make_config(chance)
-    market = [make_asset(chance, board) for board in BOARDS]
-    tape = MarketTape.from_snapshot(snapshot_of(market), config)
-    account = Account(50_000_000, {asset: Position(shares) for asset, shares in random_holdings(chance, market).items()})
-    for row in range(1, N_DAYS):
-        settlement = settle(account, tape.day(row), tuple(random_order(chance) for _ in range(8)), row - 1)
-        again = settle(account, tape.day(row), settlement.action, row - 1)
-        assert settlement == again
-        account = settlement.after

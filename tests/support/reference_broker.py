@@ -1,13 +1,15 @@
-"""A slow broker for any venue, from the rules alone: Decimal money and Decimal quantities, every figure from the raw bars.
+"""A slow broker for A-shares and any other venue, from the rules alone: Decimal money and quantities, figures from the raw bars.
 
 It shares no code and no representation with `ktdeval.trading`. A holding is a Decimal number of shares or coins, below zero when
-sold short; what was bought today is kept apart. What `reference_executor` is for A-shares, this is for everything else.
+sold short; what was bought today is kept apart. Where it and the engine agree, the rules are what both implement.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, getcontext
+from functools import cached_property
+from itertools import pairwise
 
 getcontext().prec = 120
 CENT, BILLIONTH = Decimal("0.01"), Decimal("0.000000001")
@@ -36,11 +38,13 @@ class House:
     initial: D | None  #: None where there are no shorts
     maintenance: D
     borrow: D
+    least_buy: D = NOTHING  #: quantity
+    limit: D | None = None  #: of A-shares, whose sums are rounded half up: move from the reference at which trading stops
 
 
 @dataclass
 class Series:
-    """One asset: prices None without a bar, volume None where it is unknown."""
+    """One asset: prices None without a bar, volume None where it is unknown. What is derived is taken when all days are there."""
 
     house: House
     opens: list[D | None]
@@ -49,36 +53,48 @@ class Series:
     factors: list[D]
     members: list[bool]
 
-    def ratio(self, day: int) -> D:
-        """The day's factor over that of the day before; moves of up to one part in 100,000 from the last accepted one are none."""
+    @cached_property
+    def ratios(self) -> list[D]:
+        """Each day's factor over that of the day before; moves of up to one part in 100,000 from the last accepted one are none."""
         accepted = [self.factors[0]]
-        for factor in self.factors[1 : day + 1]:
+        for factor in self.factors[1:]:
             last = accepted[-1]
             accepted.append(last if abs(factor - last) <= D("0.00001") * last else factor)
-        return (accepted[day] / accepted[day - 1]).quantize(BILLIONTH, ROUND_HALF_EVEN) if day else D(1)
+        return [D(1), *((now / before).quantize(BILLIONTH, ROUND_HALF_EVEN) for before, now in pairwise(accepted))]
+
+    @cached_property
+    def references(self) -> list[D | None]:
+        """Each day's mark of the day before in its own terms, cut to a tick where the factor changed."""
+        found: list[D | None] = []
+        for ratio, before in zip(self.ratios, [None, *self.closes]):
+            mark = before if before is not None else found[-1] if found else None
+            found.append(mark if mark is None or ratio == 1 else (mark / ratio).quantize(self.house.tick, ROUND_FLOOR))
+        return found
 
     def mark(self, day: int) -> D | None:
-        return None if day < 0 else self.closes[day] if self.closes[day] is not None else self.reference(day)
-
-    def reference(self, day: int) -> D | None:
-        before = self.mark(day - 1)
-        if before is None or self.ratio(day) == 1:
-            return before
-        return (before / self.ratio(day)).quantize(self.house.tick, ROUND_FLOOR)
+        """Last close in the terms of the day."""
+        return self.closes[day] if self.closes[day] is not None else self.references[day]
 
     def trades(self, day: int) -> bool:
         on = day - 1 if self.house.fill == "same_close" else day
-        price = self.opens[on] if self.house.fill == "next_open" else self.closes[on]
-        return price is not None and self.volumes[on] != 0 and bool(self.price(day, True))
+        price, volume = self.opens[on] if self.house.fill == "next_open" else self.closes[on], self.volumes[on]
+        if volume is None and self.house.limit is not None:
+            return False
+        return price is not None and volume != 0 and bool(self.price(day, True))
 
     def price(self, day: int, trading: bool) -> D | None:
         if not trading or self.house.fill == "same_close":
-            return self.reference(day)
+            return self.references[day]
         return self.opens[day] if self.house.fill == "next_open" else self.closes[day]
 
     def open_price(self, day: int) -> D:
         price = self.price(day, self.trades(day))
         return D(0) if price is None else price
+
+    def at_limit(self, day: int, sign: int) -> bool:
+        """Is the open so near the upper (1) or lower (-1) limit, or beyond it, that it can't be bought or sold?"""
+        limit, reference = self.house.limit, self.references[day]
+        return None not in (limit, reference) and sign * (self.open_price(day) - reference * (1 + sign * limit)) >= 0
 
 
 @dataclass
@@ -115,6 +131,8 @@ class Broker:
 
     def fee(self, house: House, quantity: D, notional: D, selling: bool) -> D:
         bps = house.sell_bps if selling else house.buy_bps
+        if house.limit is not None:
+            return max(cents(notional * bps / 10_000), house.minimum)
         paid = max(paid_up(notional * bps / 10_000 + quantity * house.per_unit), house.minimum)
         if house.maximum_bps is not None:
             paid = min(paid, paid_up(notional * house.maximum_bps / 10_000))
@@ -125,7 +143,9 @@ class Broker:
             paid + paid_up(notional * house.levy_bps / 10_000) + (levy if house.levy_most is None else min(levy, house.levy_most))
         )
 
-    def notional(self, amount: D, selling: bool) -> D:
+    def notional(self, house: House, amount: D, selling: bool) -> D:
+        if house.limit is not None:
+            return cents(amount)
         return amount.quantize(CENT, ROUND_FLOOR) if selling else paid_up(amount)
 
     def asked(self, day: int, held: dict[int, D], initial: bool) -> D:
@@ -166,17 +186,17 @@ class Broker:
 
     def scale(self, asset: int, day: int) -> None:
         series, before = self.market[asset], self.held[asset]
-        if series.ratio(day) == 1 or not series.mark(day - 1):
+        ratio, old = series.ratios[day], series.mark(day - 1)
+        if ratio == 1 or not old:
             return
-        old = series.mark(day - 1) or D(0)
-        after = (before * series.ratio(day) / series.house.step).to_integral_value(ROUND_DOWN) * series.house.step
-        worth = after * old / series.ratio(day) if series.trades(day) else after * (series.reference(day) or D(0))
+        after = (before * ratio / series.house.step).to_integral_value(ROUND_DOWN) * series.house.step
+        worth = after * old / ratio if series.trades(day) else after * (series.references[day] or D(0))
         self.cash += cents(before * old) - cents(worth)
         self.put(asset, after)
 
     def liquidate(self, asset: int, day: int) -> None:
         quantity, series = self.held[asset], self.market[asset]
-        notional = self.notional(abs(quantity) * series.open_price(day), quantity > 0)
+        notional = self.notional(series.house, abs(quantity) * series.open_price(day), quantity > 0)
         fee = self.fee(series.house, abs(quantity), notional, quantity > 0)
         change = (notional if quantity > 0 else -notional) - fee
         self.charges.append(("margin_call", asset, change))
@@ -196,12 +216,14 @@ class Broker:
             for place, (asset, side, weight, quantity) in enumerate(orders):
                 if side == wanted_side:
                     ends[place] = self.judge(day, asset, side, weight, quantity, nav)
-        return [ends[place] for place in range(len(orders))]
+        return [ends.get(place, Ending("rejected", "schema")) for place in range(len(orders))]
 
     def judge(self, day: int, asset: int | None, side: str, weight: D | None, quantity: D | None, nav: D) -> Ending:
         selling = side == "SELL"
         shorts = asset is not None and self.market[asset].house.initial is not None
-        if weight is not None and not (-1 if shorts else 0) <= weight <= 1:
+        if (weight is None) == (quantity is None) or (quantity is not None and quantity <= 0):
+            return Ending("rejected", "schema")
+        if weight is not None and (weight.is_nan() or not (-1 if shorts else 0) <= weight <= 1):
             return Ending("rejected", "schema")
         if asset is None:
             return Ending("rejected", "universe")
@@ -213,12 +235,16 @@ class Broker:
             return Ending("rejected", "holding")
         if not series.trades(day):
             return Ending("rejected", "suspended")
+        if series.at_limit(day, -1 if selling else 1):
+            return Ending("rejected", "price_limit")
         if not selling and not have and len(self.held) >= self.most_names:
             return Ending("rejected", "position_limit")
         price = series.open_price(day)
         if quantity is None:
             assert weight is not None
-            target = (weight * nav / price / house.step).to_integral_value(ROUND_DOWN) * house.step
+            target = (weight.quantize(BILLIONTH, ROUND_HALF_EVEN) * nav / price / house.step).to_integral_value(
+                ROUND_DOWN
+            ) * house.step
             if target >= have if selling else target <= have:
                 return Ending("rejected", "target")
             target = (target / house.lot).to_integral_value(ROUND_DOWN) * house.lot
@@ -242,7 +268,7 @@ class Broker:
             sold = min(quantity, free)
             if sold % house.lot and (free - sold) % house.lot:
                 return Ending("rejected", "lot")
-            notional = self.notional(sold * price, True)
+            notional = self.notional(house, sold * price, True)
             fee = self.fee(house, sold, notional, True)
             if self.cash + notional - fee < 0:
                 return Ending("rejected", "cash")
@@ -258,7 +284,7 @@ class Broker:
             return Ending("rejected", "weight_limit")
         if short % house.lot:
             return Ending("rejected", "lot")
-        notional = self.notional(quantity * price, True)
+        notional = self.notional(house, quantity * price, True)
         if notional < house.smallest:
             return Ending("rejected", "minimum")
         fee = self.fee(house, quantity, notional, True)
@@ -273,15 +299,19 @@ class Broker:
             return Ending("rejected", "universe")
         if (after > 0 or have >= 0) and after * price > self.most_weight * nav:
             return Ending("rejected", "weight_limit")
-        if quantity <= 0 or (quantity % house.lot and (have >= 0 or after)):
+        if quantity <= 0 or (quantity % house.lot and (have >= 0 or after)) or (have >= 0 and quantity < house.least_buy):
             return Ending("rejected", "lot")
         others = {other: held for other, held in self.held.items() if other != asset}
         cash = self.cash - (self.asked(day, others if have < 0 else self.held, True) if after > 0 else 0)
-        if have >= 0 and paid_up(quantity * price) < house.smallest:
-            return Ending("rejected", "minimum")
+
+        def worth(amount: D) -> D:
+            return self.notional(house, amount * price, False)
 
         def paid(amount: D) -> D:
-            return paid_up(amount * price) + self.fee(house, amount, paid_up(amount * price), False)
+            return worth(amount) + self.fee(house, amount, worth(amount), False)
+
+        if have >= 0 and worth(quantity) < house.smallest:
+            return Ending("rejected", "minimum")
 
         bought = quantity
         if paid(quantity) > cash:
@@ -292,13 +322,12 @@ class Broker:
                 middle = (low + high + 1) // 2
                 low, high = (middle, high) if paid(middle * house.lot) <= cash else (low, middle - 1)
             bought = low * house.lot
-            if not bought or (have >= 0 and paid_up(bought * price) < house.smallest):
+            if not bought or (have >= 0 and (bought < house.least_buy or worth(bought) < house.smallest)):
                 return Ending("rejected", "cash")
         fresh = house.locks and have + bought > 0
         if fresh:
             self.fresh[asset] = self.fresh.get(asset, D(0)) + bought + min(have, D(0))
-        notional = paid_up(bought * price)
-        return self.done(asset, bought, notional, self.fee(house, bought, notional, False), None if bought == quantity else "cash")
+        return self.done(asset, bought, worth(bought), paid(bought) - worth(bought), None if bought == quantity else "cash")
 
     def done(self, asset: int, change: D, notional: D, fee: D, rule: str | None) -> Ending:
         self.cash += (notional if change < 0 else -notional) - fee

@@ -11,19 +11,19 @@ returns are all that count. Buy & Hold buys at the first close and sells at the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ktdeval.api import metric
-from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.stats import FunctionMetric, MetricValue, Range, RuleSet
+from ktdeval.metric_files import find_figure, table_metrics
+from ktdeval.stats import MetricValue, RuleSet
 from ktdeval.trading import Ledger, StepRecord
 
-_SOURCE = "Qian et al. 2025, §3.3; public code, testbed/get_return.py"
 _COST = 5e-4  #: of a notional, where nothing was filled
 _EQUAL = 1e-6  #: distance up to which two returns are equal: fills are rounded to a cent, and orders leave a millionth for that
 
@@ -153,10 +153,7 @@ def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
     return (_of_returns(name, of, returns) if len(returns) else "no returns"), len(returns)
 
 
-_SHARE = (0.0, 1.0)  #: range of a share
-
-
-def _made(name: str, formula: str, unit: str, better: str, bounds: Range = (None, None)) -> FunctionMetric:
+def _metric(name: str) -> Callable[..., MetricValue]:
     def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
         found = course(ledger, market, rules)
         if isinstance(found, str):
@@ -164,43 +161,8 @@ def _made(name: str, formula: str, unit: str, better: str, bounds: Range = (None
         value, n = _figure(name, found, rules)
         return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
-    return metric(name, formula=f"{name}/1: {formula}", unit=unit, better=better, source=_SOURCE, range=bounds)(compute)  # type: ignore[arg-type]
+    return compute
 
 
-_FIGURES = {
-    one.name: one
-    for one in (
-        _made("ama_cumulative_return", "V_n/V_0 - 1, V_n after closing; paper: V_0 after the first trade", "fraction", "higher"),
-        _made("ama_annualised_return", "(V_n/V_0)^(days a year/returns) - 1", "per year", "higher"),
-        _made(
-            "ama_volatility",
-            "sd(r, ddof 1)*sqrt(days a year); paper: no zeros, or a first one at 365",
-            "per year",
-            "lower",
-        ),
-        _made("ama_sharpe", "mean(r)/sd(r, ddof 1)*sqrt(days a year), r as of ama_volatility", "ratio", "higher"),
-        _made("ama_max_drawdown", "max(1 - V/running peak)", "fraction", "lower"),
-        _made(
-            "ama_win_rate",
-            "closed positions with a gain / closed positions; strict: after both costs",
-            "fraction",
-            "higher",
-            _SHARE,
-        ),
-        _made(
-            "ama_days_above_buy_and_hold",
-            "share of days with V/V_0 > H/H_0 + 1e-6; paper: that moved",
-            "fraction",
-            "higher",
-            _SHARE,
-        ),
-        _made("ama_gap_to_buy_and_hold", "mean(V/V_0 - H/H_0) of the same days", "fraction", "higher"),
-    )
-}
-
-
-def figure(name: str) -> FunctionMetric:
-    """One of AMA's figures. Raises UsageError: there is none of that name."""
-    if name not in _FIGURES:
-        raise UsageError(f"no figure {name!r} of AMA{near_matches(name, _FIGURES)}")
-    return _FIGURES[name]
+FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), _metric)
+figure = partial(find_figure, "AMA", FIGURES)

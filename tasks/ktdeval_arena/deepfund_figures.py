@@ -9,18 +9,17 @@ scale: standard deviations have ddof 1, alpha is a year's. CR and MDD are `total
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from ktdeval.api import metric
-from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
 from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.metric_files import find_figure, table_metrics
 from ktdeval.stats import (
     NO_VARIANCE,
     TRADING_DAYS,
-    FunctionMetric,
     MetricValue,
     RuleSet,
     benchmark_levels,
@@ -145,25 +144,13 @@ def effectiveness(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
     return MetricValue(sum(one.success for one in forecasts) / len(forecasts), len(forecasts))
 
 
-_MADE = (
-    metric("df_buy_and_hold", formula="df_buy_and_hold/1: (cash_1 + sum of value_1 * p_T/p_1) / initial cash - 1",
-           unit="fraction", better="neither", source="DeepFund App. D")(buy_and_hold),
-    metric("df_sharpe", formula="df_sharpe/1: (mean(r) - f) / sd(r, ddof 1) * sqrt(D); f: 4.29 % a year, paper: D = 252",
-           unit="ratio", better="higher", source="DeepFund App. D eq. 2")(sharpe),
-    metric("df_win_rate", formula="df_win_rate/1: days with r > 0 / days; strict: sales above average cost / sales",
-           unit="fraction", better="higher", source="DeepFund App. D eq. 4, Table 3", range=(0.0, 1.0))(win_rate),
-    metric("df_beta", formula="df_beta/1: cov(r, m) / var(m), m: daily returns of the market's index",
-           unit="ratio", better="neither", source="DeepFund App. D eq. 5")(beta),
-    metric("df_alpha", formula="df_alpha/1: D * (mean(r) - f - df_beta * (mean(m) - f)); f and D as in df_sharpe",
-           unit="fraction", better="higher", source="DeepFund App. D eq. 6")(alpha),
-    metric("df_effectiveness", formula="df_effectiveness/1: (buys before a rise + sells before a fall) / filled, with a next price",
-           unit="fraction", better="higher", source="DeepFund §4.3", range=(0.0, 1.0))(effectiveness),
-)  # fmt: skip
-FIGURES = {one.name: one for one in _MADE}
-
-
-def figure(name: str) -> FunctionMetric:
-    """One of DeepFund's figures. Raises UsageError: there is none of that name."""
-    if name not in FIGURES:
-        raise UsageError(f"no figure {name!r} of DeepFund{near_matches(name, FIGURES)}")
-    return FIGURES[name]
+_FUNCTIONS: dict[str, Callable[..., MetricValue | str]] = {
+    "df_buy_and_hold": buy_and_hold,
+    "df_sharpe": sharpe,
+    "df_win_rate": win_rate,
+    "df_beta": beta,
+    "df_alpha": alpha,
+    "df_effectiveness": effectiveness,
+}
+FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), _FUNCTIONS.__getitem__)
+figure = partial(find_figure, "DeepFund", FIGURES)

@@ -10,13 +10,6 @@ from ktdeval.lazy import later, maker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FIGURES = {
-    "ib_cumulative_return": "InvestorBench's cumulative return: sum of log returns of the position held",
-    "ib_sharpe": "InvestorBench's Sharpe ratio",
-    "ib_volatility": "InvestorBench's annualised volatility of log returns",
-    "ib_max_drawdown": "InvestorBench's maximum drawdown",
-}
-
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
@@ -63,7 +56,9 @@ def ktdeval_agents() -> list[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Figures of the paper's tables."""
-    return [Spec(name, maker("ktdeval_investorbench.figures:figure", name), summary) for name, summary in FIGURES.items()]
+    from ktdeval.metric_files import metric_specs
+
+    return metric_specs(f"{__path__[0]}/figures.csv", "ktdeval_investorbench.figures:figure")
 
 
 @hookimpl

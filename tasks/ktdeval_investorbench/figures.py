@@ -10,17 +10,17 @@ own years and path; a portfolio that held one asset alone has the figures of tha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from ktdeval.api import metric
-from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.stats import FunctionMetric, MetricValue, RuleSet
+from ktdeval.metric_files import find_figure, table_metrics
+from ktdeval.stats import MetricValue, RuleSet
 from ktdeval.trading import Ledger
 
-_SOURCE = "InvestorBench §4.1"
 _TRADING_DAYS = 252
 
 
@@ -66,7 +66,7 @@ def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet) -> float 
     return cumulative / years / volatility
 
 
-def _made(name: str, formula: str, unit: str, better: str, source: str = _SOURCE) -> FunctionMetric:
+def _metric(name: str) -> Callable[..., MetricValue]:
     def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
         found = daily_returns(ledger, market, rules)
         if isinstance(found, str):
@@ -75,22 +75,8 @@ def _made(name: str, formula: str, unit: str, better: str, source: str = _SOURCE
         value, n = _figure(name, known, found[1], rules), len(known)
         return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
-    return metric(name, formula=f"{name}/1: {formula}", unit=unit, better=better, source=source)(compute)  # type: ignore[arg-type]
+    return compute
 
 
-_FIGURES = {
-    one.name: one
-    for one in (
-        _made("ib_cumulative_return", "sum of side*ln(p_t/p_t-1); strict, several assets: ln(NAV_t/NAV_t-1)", "fraction", "higher"),
-        _made("ib_sharpe", "(CR/years)/AV, paper: years = prices/252; strict: returns/days a year", "ratio", "higher"),
-        _made("ib_volatility", "sd of the log returns, ddof 1, * sqrt(days a year)", "fraction", "lower"),
-        _made("ib_max_drawdown", "max(1 - V/running peak), paper: V = prod(1 + r); strict: V = NAV", "fraction", "lower"),
-    )
-}
-
-
-def figure(name: str) -> FunctionMetric:
-    """One of InvestorBench's figures. Raises UsageError: there is none of that name."""
-    if name not in _FIGURES:
-        raise UsageError(f"no figure {name!r} of InvestorBench{near_matches(name, _FIGURES)}")
-    return _FIGURES[name]
+FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), _metric)
+figure = partial(find_figure, "InvestorBench", FIGURES)

@@ -29,15 +29,15 @@ MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal
 FAST := tests/unit tests/contract tests/golden
-REST := tests/accept tests/browser tests/fuzz
+# A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.
+REST = $(shell grep -rlF mark.slow --include='*.py' $(FAST)) tests/accept tests/browser tests/fuzz
 
 test: $(VENV)/.installed-dev
 	$(PYTEST) -m "not slow" $(FAST)
 	@echo "make test-all adds the slow ones of these, whole systems (tests/accept), pages in a browser (tests/browser) and fuzzing (tests/fuzz)"
 
 test-rest: $(VENV)/.installed-dev
-	$(PYTEST) -m slow $(FAST)
-	$(PYTEST) $(REST)
+	$(PYTEST) -m slow $(REST)
 
 # Not part of test-all: its extra takes gigabytes. CI installs it at its end.
 QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py

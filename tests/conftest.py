@@ -46,6 +46,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del os.environ["KTDEVAL_CACHE_DIR"]
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Whole systems, pages in a browser and fuzzing are slow as a whole."""
+    if item.path.is_relative_to(REPOSITORY) and item.path.relative_to(REPOSITORY).parts[1] in ("accept", "browser", "fuzz"):
+        item.add_marker("slow")
+
+
 def pytest_collection_finish() -> None:
     """Let the collector of cycles pass over what stays for the whole session, which it would walk over hundreds of times."""
     gc.collect()

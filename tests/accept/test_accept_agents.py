@@ -16,8 +16,6 @@ from run_support import PLUGIN, SAME_MASK, card_of, ktdeval, records
 from searching import is_searching
 from view_page import days_of
 
-pytestmark = pytest.mark.slow
-
 AGENTS = [*TEAMS, "vote"]
 STUB = "test/member"
 GRID = {  # tasks of one run, by their market

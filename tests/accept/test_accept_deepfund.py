@@ -13,8 +13,6 @@ from ktdeval_arena.deepfund_figures import FIGURES
 from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("rules", ["paper", "strict"])
 def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(rules: str, tmp_path: Path) -> None:

@@ -18,8 +18,6 @@ from ktdeval.runner.store import RunFolder
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 
-pytestmark = pytest.mark.slow
-
 FIGURES = ["ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown"]
 TASKS = {"investorbench_msft": ("MSFT", 252), "investorbench_btc": ("BTC", 365)}
 MODELS = {"builtin/buy_and_hold": 1, "builtin/random": 5, "builtin/chaos": 5}

@@ -133,7 +133,6 @@ def test_a_model_that_knows_the_market_never_hears_it_from_us(market: MarketSnap
     check_parrot(tmp_path / "run", market)
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_no_identity_of_a_real_market_is_sent(shared_data: Path, tmp_path: Path) -> None:
     folder = import_real(shared_data, tmp_path / "market")

@@ -12,8 +12,6 @@ import ktdeval
 from ktdeval.cli.main import main
 from paths import REPOSITORY
 
-pytestmark = pytest.mark.slow
-
 SOURCES = {"sources": ["desk 1", "desk 2", "desk 3", "desk 4", "desk 5"]}
 MARKETS: dict[str, dict[str, Any]] = {"": {}, "same_view=true": {"same_view": True}, "effect=0": {"effect": 0.0}}
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -99,7 +99,6 @@ def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_b
     assert outcomes["reply"] > 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["chat", "google"])
 def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(market: Path, stub: Stub, tmp_path: Path, wire: str) -> None:
     short = (*apart(9, 4), "--canary", 0, "--tool-protocol", "native")
@@ -139,7 +138,6 @@ def _ends(fault: str, wire: str) -> tuple[set[str], set[str]]:
     return {"error" if counted.startswith("model_") else "fallback"}, {counted}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "google"])
 def test_every_lasting_fault_is_counted_for_its_own_step_alone_and_the_run_goes_on(
     market: Path, stub: Stub, tmp_path: Path, wire: str
@@ -193,7 +191,6 @@ def _unit(entry: TranscriptEntry) -> str:
 STOPS = (*(name for name, (outcome, _) in HOSTILE.items() if outcome == "stop"), *ACCOUNT)
 
 
-@pytest.mark.slow
 def test_what_every_call_would_meet_stops_the_run_before_it_is_recorded_and_the_same_command_goes_on(
     market: Path, stub: Stub, tmp_path: Path
 ) -> None:

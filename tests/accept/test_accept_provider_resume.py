@@ -65,7 +65,6 @@ def kill(process: Running) -> None:
     assert process.wait().code == -signal.SIGKILL
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["chat", "anthropic"])
 def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_asked_again(
     market: Path, port: int, whole: Path, tmp_path: Path, wire: str
@@ -94,7 +93,6 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
         assert cards(run) == cards(whole)
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
     run, chance, kills = tmp_path / "run", random.Random(20240930), 0
     with running_stub(port=port, latency_s=0.01) as stub:

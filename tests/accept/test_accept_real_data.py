@@ -123,7 +123,6 @@ def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspende
     assert any(code == suspended and not raw.trades(code, day) for day, code in booked)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", ["reversal", "random", "low_volatility"])
 def test_books_of_other_strategies_agree_too(model: str, raw: Raw, snapshot: Path, tmp_path: Path) -> None:
     """Losers and coin tosses meet what momentum avoids: suspensions, limit-down days, names that leave the index."""

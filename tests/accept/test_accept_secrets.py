@@ -90,7 +90,6 @@ def test_the_search_finds_what_is_there(tmp_path: Path, write: Callable[[Path], 
         assert_no_trace(f"…{KEY}…")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google"])
 def test_a_run_through_all_faults_leaves_no_trace_of_the_key(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
     retried = ("rate_limited", "server", "overloaded", "malformed", "wrong_shape", "html", "error_200", "reset_body", "context")

@@ -369,7 +369,6 @@ def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run
     assert found == {("transcript.jsonl.zst", "size"), ("ledger.parquet", "size")}
 
 
-@pytest.mark.slow
 def test_a_table_whose_footer_lies_meets_the_limit_of_memory(board: Path, run: Path) -> None:
     """A million references to one long text: little on disk and by its footer, a terabyte in memory."""
     files = submit(board, run)

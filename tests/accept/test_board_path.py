@@ -30,7 +30,6 @@ def commands() -> list[str]:
     return block.strip().splitlines()
 
 
-@pytest.mark.slow
 def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> None:
     shutil.copytree(PRACTICE, tmp_path / "leaderboards" / "practice")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

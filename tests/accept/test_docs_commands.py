@@ -12,8 +12,6 @@ import pytest
 from ktdeval.cli.main import main
 from paths import REPOSITORY
 
-pytestmark = pytest.mark.slow
-
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 COMMAND = re.compile(r"(?:    |\$ )?(ktdeval .*)")
 PLACEHOLDERS = (

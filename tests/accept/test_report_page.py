@@ -125,7 +125,6 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
 # -- many cards
 
 
-@pytest.mark.slow
 def test_many_cards_begin_with_one_row_each(session: Path) -> None:
     page = report(session, "masks", "one", "hold")
     rows = page.table("All cards")
@@ -185,7 +184,6 @@ def test_a_run_whose_market_is_gone_is_drawn_without_it(session: Path, tmp_path:
     assert len(report(session, run, "--data", session / "market").all("svg")) == 6
 
 
-@pytest.mark.slow
 def test_other_rules_are_computed_for_the_page_alone(session: Path) -> None:
     file = session / "masks" / "cards" / "blinded_open_research.json"
     before = file.read_bytes()
@@ -196,7 +194,6 @@ def test_other_rules_are_computed_for_the_page_alone(session: Path) -> None:
     assert file.read_bytes() == before
 
 
-@pytest.mark.slow
 def test_equal_runs_give_equal_bytes(session: Path, tmp_path: Path) -> None:
     made = []
     for name in ("first", "second"):

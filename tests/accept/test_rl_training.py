@@ -22,7 +22,6 @@ from ktdeval.typed import encode_canonical  # noqa: E402
 from ktdeval_models.rl.policy import Algorithm, read_policy  # noqa: E402
 from ktdeval_models.rl.train import TradingEnv, learn, policy_file  # noqa: E402
 
-pytestmark = pytest.mark.slow
 TASK, DATA = "investorbench_msft_history", "synthetic_investorbench"
 
 

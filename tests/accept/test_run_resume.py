@@ -82,7 +82,6 @@ def test_locale_time_zone_hash_seed_and_threads_change_nothing(market: Path, tmp
 # -- killed ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_twenty_kills_at_random_moments_and_the_records_are_those_of_an_uninterrupted_run(market: Path, tmp_path: Path) -> None:
     words = (*MIXED, "--windows", LONG_WINDOW, "--data", market, "--quiet")
     assert ktdeval(*words, "--out", tmp_path / "whole", cwd=tmp_path).code == 0
@@ -143,7 +142,6 @@ def test_a_run_has_no_further_moments_than_those_renames(market: Path, tmp_path:
     assert ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AT_RENAME": "6:before"}).code == 0
 
 
-@pytest.mark.slow
 def test_several_episodes_at_once_are_resumed_each_where_it_was(market: Path, tmp_path: Path) -> None:
     words = (*MIXED, "--windows", WINDOW, "--data", market, "--quiet", "--seeds", "3")
     assert ktdeval(*words, "--out", tmp_path / "whole", cwd=tmp_path).code == 0

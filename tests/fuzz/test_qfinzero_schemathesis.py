@@ -26,8 +26,6 @@ from qfinzero_scenario import CONTRACT, FARTHER, trading
 from qfinzero_server import Clock
 from qfinzero_world import small_dataset
 
-pytestmark = pytest.mark.slow  # some seconds
-
 ADDRESS = "http://127.0.0.1:8765"
 TOKEN = "a-token-of-some-length"
 EXAMPLES = 3

@@ -151,10 +151,13 @@ def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
     raise OSError(errno.EINVAL, "is no plain file but a pipe, a device or a socket", str(path))
 
 
-def read_plain(path: Path) -> bytes:
-    """Bytes of a plain file; errors as of `open_plain`."""
+def read_plain(path: Path, most: int | None = None) -> bytes:
+    """Bytes of a plain file; errors as of `open_plain`, and OSError where it has more than `most` bytes."""
     with open_plain(path) as stream:
-        return stream.read()
+        data = stream.read() if most is None else stream.read(most + 1)
+    if most is not None and len(data) > most:
+        raise OSError(errno.EFBIG, f"has more than {most} bytes", str(path))
+    return data
 
 
 def csv_rows(path: Path) -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ktdeval.cards import Pluggable, TradingEpisode
 from ktdeval.errors import CardError, UsageError
-from ktdeval.jsonio import open_plain
+from ktdeval.jsonio import read_plain
 from ktdeval_compare.compare import TASK_FACETS
 from ktdeval_compare.entrants import (
     Entrant,
@@ -62,18 +62,16 @@ def read_table(name: str, metric: str | None) -> Observations:
     metric (empty: undefined); lines of its head that start with # are its source. `name`: a path, or a table that ships, such as
     `ama-1`. `metric`: the first of the table by default.
 
-    Raises UsageError: there is no such file or metric; CardError: the file is no such table; names its first bad line.
+    Raises UsageError: there is no such file or metric, or the file is too large; CardError: the file is no such table; names its
+    first bad line.
     """
     shipped = {path.stem: path for path in sorted(TABLES.glob("*.csv"))}
     path = shipped.get(name, Path(name))
     try:
-        with open_plain(path) as stream:
-            text = stream.read(_LARGEST + 1).decode("utf-8-sig")
+        text = read_plain(path, _LARGEST).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
         raise UsageError(f"--table {name}: {reason}; give a CSV file, or one of {', '.join(shipped)}") from None
-    if len(text) > _LARGEST:
-        raise CardError(f"{path}: is larger than {_LARGEST} bytes")
     source = list(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
     try:
         frame = pd.read_csv(io.StringIO(text), skiprows=len(source), dtype=str, keep_default_na=False, skip_blank_lines=False)

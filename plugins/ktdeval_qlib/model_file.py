@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import file_sha256, open_plain, read_plain, sha256_hex
+from ktdeval.jsonio import file_sha256, read_plain, sha256_hex
 from ktdeval.typed import Value, decode_json
 from ktdeval_qlib.recipes import FACTORS, Device, recipes
 from ktdeval_qlib.samples import Label, Scaler, Segments
@@ -95,12 +95,9 @@ def read_model(folder: Path) -> Trained:
     """Read a folder's description and check its files. Raises DataError: it is missing, malformed, or a file is another."""
     path = folder / DESCRIPTION
     try:
-        with open_plain(path) as stream:
-            data = stream.read(_MOST_BYTES + 1)
+        data = read_plain(path, _MOST_BYTES)
     except OSError as error:
         raise DataError(f"{path}: can't be read: {error.strerror or error}; make one with `ktdeval train`") from error
-    if len(data) > _MOST_BYTES:
-        raise DataError(f"{path}: has more than {_MOST_BYTES} bytes; no description is as large")
     content = decode_json(data, ModelFile, str(path), DataError)
     if content.model not in recipes() or not {"train", "valid"} <= content.used.keys() & content.wanted.keys():
         raise DataError(f"{path}: {content.model!r} is no baseline of this version, or its days of training are missing")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ktdeval.contracts import Window
 from ktdeval.errors import DataError
 from ktdeval.harness import HoldRule
-from ktdeval.jsonio import open_plain, sha256_hex
+from ktdeval.jsonio import read_plain, sha256_hex
 from ktdeval.market import FloatArray
 from ktdeval.typed import Value, decode_json
 
@@ -82,12 +82,9 @@ class Policy(NamedTuple):
 def read_policy(path: Path) -> Policy:
     """Read a policy. Raises DataError: no file, too large, not of the form, layers that don't fit, or a number out of range."""
     try:
-        with open_plain(path) as stream:
-            data = stream.read(MOST_BYTES + 1)
+        data = read_plain(path, MOST_BYTES)
     except OSError as error:
         raise DataError(f"policy {path}: can't be read: {error.strerror or error}; make one with `ktdeval rl train`") from error
-    if len(data) > MOST_BYTES:
-        raise DataError(f"policy {path}: has more than {MOST_BYTES} bytes; no policy is as large")
     content = decode_json(data, PolicyFile, f"policy {path}", DataError)
     sizes = [content.lookback + 1, *map(len, content.biases)]
     rows = [[size] * outputs for size, outputs in pairwise(sizes)]

@@ -62,8 +62,7 @@ def test_modules_and_functions_are_small() -> None:
             given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
             count = len([argument for argument in given if argument.arg not in ("self", "cls")])
             # Commands take one parameter for each option; click calls them, nobody else does.
-            is_command = any("command" in ast.unparse(decorator) for decorator in function.decorator_list)
-            if count > MAX_PARAMETERS and not is_command:
+            if count > MAX_PARAMETERS and not any("command" in ast.unparse(decorator) for decorator in function.decorator_list):
                 too_large.append(f"{where}: {count} parameters, use a record")
     assert not too_large, "\n".join(too_large)
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from run_support import (
     SAME_MASK,
     TASK,
     WINDOW,
+    Done,
     card_of,
     cards,
     copy_run,
@@ -46,11 +44,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def first(session: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """The README's command, shortened, on the embedded market: the run folder and how the process ended."""
-    command = [sys.executable, "-m", "ktdeval", *MOMENTUM, "--windows", "W5", "--limit", "8"]
-    done = subprocess.run(command, cwd=session, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "120"})
-    assert done.returncode == 0, done.stderr
+def first(session: Path) -> tuple[Path, Done]:
+    """The README's command, shortened, on the embedded market: the run folder and what was printed."""
+    done = ktdeval(*MOMENTUM, "--windows", "W5", "--limit", "8", cwd=session)
+    assert done.code == 0, done
     (run,) = (session / "ktdeval-runs").iterdir()
     return run, done
 
@@ -73,29 +70,27 @@ def small_run(session: Path, folder: Path, *words: object) -> dict[str, Any]:
 # -- what a run prints and leaves ------------------------------------------------------------------------------------
 
 
-def test_a_run_ends_in_a_table_of_the_whole_panel(first: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_a_run_ends_in_a_table_of_the_whole_panel(first: tuple[Path, Done]) -> None:
     run, done = first
-    shown = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line.startswith("    ") and line.split()}
+    shown = {line.split()[0]: line.split()[1] for line in done.out.splitlines() if line.startswith("    ") and line.split()}
     card = card_of(run)
     assert [name for name, metric in card["metrics"].items() if metric["headline"]] == sorted(PANEL)
     assert set(PANEL) <= set(shown)
     assert float(shown["total_return"]) == pytest.approx(100 * card["metrics"]["total_return"]["value"], abs=0.005)  # per cent
     assert float(shown["sharpe"]) == pytest.approx(card["metrics"]["sharpe"]["value"], abs=0.0005)
-    assert f"ktdeval card verify {run.relative_to(run.parents[1])}/cards/{TASK}.json" in done.stdout
-    assert "[synthetic] [limited] [mask not certified]" in done.stdout
+    assert f"ktdeval card verify {run.relative_to(run.parents[1])}/cards/{TASK}.json" in done.out
+    assert "[synthetic] [limited] [mask not certified]" in done.out
 
 
-def test_progress_goes_to_stderr_with_day_nav_orders_rejections_and_tokens(
-    first: tuple[Path, subprocess.CompletedProcess[str]],
-) -> None:
-    lines = first[1].stderr.splitlines()
+def test_progress_goes_to_stderr_with_day_nav_orders_rejections_and_tokens(first: tuple[Path, Done]) -> None:
+    lines = first[1].err.splitlines()
     assert lines
     assert all(line.startswith(f"{TASK} W5 seed 0: ") for line in lines)
     for word in ("8/8", "2024-10-30", "NAV ", " orders", " rejected", " tokens"):
         assert word in lines[-1]
 
 
-def test_a_run_leaves_exactly_the_documented_folder(first: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_a_run_leaves_exactly_the_documented_folder(first: tuple[Path, Done]) -> None:
     run = first[0]
     (episode,) = card_of(run)["episodes"]
     found = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
@@ -104,7 +99,7 @@ def test_a_run_leaves_exactly_the_documented_folder(first: tuple[Path, subproces
     assert run.name.startswith(f"{TASK}-builtin-momentum-")
 
 
-def test_the_card_follows_its_schema_and_says_what_was_run(first: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_the_card_follows_its_schema_and_says_what_was_run(first: tuple[Path, Done]) -> None:
     card = card_of(first[0])
     schema = json.loads(importlib.resources.files("ktdeval.cards").joinpath("schema/result-card-v1.json").read_text())
     assert list(Draft202012Validator(schema).iter_errors(card)) == []
@@ -117,7 +112,7 @@ def test_the_card_follows_its_schema_and_says_what_was_run(first: tuple[Path, su
     }
 
 
-def test_the_card_verifies_from_another_folder(first: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+def test_the_card_verifies_from_another_folder(first: tuple[Path, Done], tmp_path: Path) -> None:
     done = ktdeval("card", "verify", first[0], cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "verified (episodes: 1, steps executed again: 8, of these traced to the model's own submission: 8)" in done.out

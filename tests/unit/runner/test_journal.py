@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
+import resource
 
 import pytest
 
@@ -46,28 +44,18 @@ def test_corruption_before_the_last_line_is_an_error_that_names_the_line(tmp_pat
 
 
 def test_a_full_disk_is_one_error_and_loses_nothing(tmp_path):
-    """A real process whose files may not grow past 300 bytes stands for a full disk."""
-    path = tmp_path / "journal.jsonl"
-    program = textwrap.dedent(
-        f"""
-        import resource, signal
-        from pathlib import Path
-        from ktdeval.errors import StoreError
-        from ktdeval.runner.journal import Journal
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
-        journal = Journal(Path({str(path)!r}), dict)
-        for step in range(100):
-            try:
-                journal.append({{"step": step, "text": "x" * 50}})
-            except StoreError as error:
-                print(step, error)
-                break
-        """
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    failed_step = int(done.stdout.split()[0])
-    assert failed_step > 0
-    assert f"all {failed_step} finished records are kept" in done.stdout
-    assert "run the same command again to resume" in done.stdout
-    assert [record["step"] for record in read_journal(path, dict)] == list(range(failed_step))
+    """Files that may not grow past 300 bytes stand for a full disk."""
+    path, (_, most) = tmp_path / "journal.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Journal(path, dict) as journal:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300, most))
+        try:
+            for step in range(4):
+                journal.append({"step": step, "text": "x" * 50})
+            with pytest.raises(StoreError) as failed:
+                journal.append({"step": 4, "text": "x" * 50})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    kept = [record["step"] for record in read_journal(path, dict)]
+    assert kept == [0, 1, 2, 3]
+    assert f"all {len(kept)} finished records are kept" in str(failed.value)
+    assert "run the same command again to resume" in str(failed.value)

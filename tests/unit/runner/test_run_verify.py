@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from ktdeval.runner import score
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.score import make_card, rescore
 from ktdeval.runner.store import RunFolder
+from ktdeval.runner.verify import verify_records
 from ktdeval.typed import to_plain
 from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, Done, card_of, copy_run, episodes, error_line, ktdeval
 
@@ -64,10 +65,24 @@ def run(original: Path, tmp_path: Path) -> Path:
     return copy_run(original, tmp_path / "run")
 
 
+@pytest.fixture(scope="module")
+def original_pair(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two episodes that verifies."""
+    return verified_run(tmp_path_factory.mktemp("pair"), market, 2)
+
+
 @pytest.fixture
-def pair(market: Path, tmp_path: Path) -> Path:
-    """A run of two episodes to tamper with."""
-    return verified_run(tmp_path, market, 2)
+def pair(original_pair: Path, tmp_path: Path) -> Path:
+    """A copy of it to tamper with."""
+    return copy_run(original_pair, tmp_path / "pair")
+
+
+@pytest.fixture(scope="module")
+def records_findings(market: Path) -> Callable[[Path], Sequence[str]]:
+    """What the command finds in the records of a run, without its card."""
+    plugins, snapshot = load_plugins(), load_snapshot(market)
+    task = plugins.make_task(TASK)
+    return lambda run: verify_records(RunFolder.load(run), task, plugins, snapshot).findings
 
 
 def verify(run: Path, *words: object) -> Done:
@@ -115,9 +130,9 @@ def test_every_kind_of_number_of_a_card_is_compared_and_named_with_its_line(orig
             said = f"card: {card_difference(tampered, recomputed, text)}"
         except CardError as error:
             said = str(error)
-        wanted = rf"card: line {line_of_path(card, path)}: {re.escape(path_text(path))}: "
-        if path[0] in CONTRADICTED:  # the card can also contradict itself elsewhere first
-            wanted = r"card: line \d+: "
+        # Where it is repeated, the card can also contradict itself elsewhere first.
+        place = r"\d+" if path[0] in CONTRADICTED else f"{line_of_path(card, path)}: {re.escape(path_text(path))}"
+        wanted = f"card: line {place}: "
         if not re.match(wanted, said):
             unfound.append((path, said))
     assert unfound == []
@@ -177,17 +192,15 @@ def test_a_card_in_the_folder_of_another_run_is_not_verified(run: Path, market: 
     assert len(findings(verify(tmp_path / "other"))) >= 2
 
 
-@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "episodes/../../../etc/passwd", "episodes/x/ledger.parquet"])
-def test_a_path_in_a_card_is_never_followed(run: Path, path: str) -> None:
-    card = card_of(run)
-    digest = file_sha256(Path("/etc/passwd"))
-    card["artefacts"] = {**card["artefacts"], path: "0" * 64}
+def test_a_path_in_a_card_is_never_followed(run: Path) -> None:
+    card, paths = card_of(run), ("../../etc/passwd", "/etc/passwd", "episodes/../../../etc/passwd", "episodes/x/ledger.parquet")
+    card["artefacts"] |= dict.fromkeys(paths, "0" * 64)
     (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
     done = verify(run, "--plugin", PLUGIN)
-    line = error_line(done)
-    assert digest[:12] not in done.out + done.err
-    assert path in line
-    assert re.search(r"line \d+: artefacts|is named by the card, but is no record of this run", line)
+    assert file_sha256(Path("/etc/passwd"))[:12] not in done.out + done.err
+    found = findings(done)
+    for path in paths:
+        assert f"{path}: is named by the card, but is no record of this run" in found
 
 
 def test_an_artefact_that_the_card_leaves_out_is_missed(run: Path) -> None:
@@ -200,9 +213,6 @@ def test_an_artefact_that_the_card_leaves_out_is_missed(run: Path) -> None:
 # -- the ledger ------------------------------------------------------------------------------------------------------
 
 
-FORGERIES = [(kind, column) for kind, columns in COLUMNS.items() for column in (*columns, "dropped", "doubled")]
-
-
 def test_the_columns_tampered_with_are_all_that_there_are(original: Path) -> None:
     steps = to_plain(load_ledger(first_episode(original) / "ledger.parquet").steps)
     assert {*COLUMNS["steps"], "orders", "positions"} == set(steps[0])
@@ -210,19 +220,28 @@ def test_the_columns_tampered_with_are_all_that_there_are(original: Path) -> Non
     assert set(COLUMNS["positions"]) == set(steps[-1]["positions"][0])
 
 
-@pytest.mark.parametrize(("kind", "column"), FORGERIES)
-def test_a_changed_line_of_the_ledger_is_named_and_so_is_its_hash(run: Path, kind: str, column: str) -> None:
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_changed_line_of_the_ledger_is_named(run: Path, records_findings: Callable[[Path], Sequence[str]], kind: str) -> None:
     folder = first_episode(run)
-    steps = to_plain(load_ledger(folder / "ledger.parquet").steps)
+    whole, steps = (folder / "ledger.parquet").read_bytes(), to_plain(load_ledger(folder / "ledger.parquet").steps)
     step, place = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
     step, place = {"steps": (3, 3), "orders": (step, place), "positions": (5, 0)}[kind]
+    for column in (*COLUMNS[kind], "dropped", "doubled"):
+        change_ledger(folder, lambda steps, column=column: change_column(steps, kind, column, step, place))
+        found = records_findings(run)
+        name, line = f"episodes/{folder.name}", step + 1 + ((kind, column) == ("steps", "doubled"))
+        reply_line = f"{name}/transcript.jsonl.zst: line {line}: its replies do not give line {line} of ledger.parquet: "
+        assert found[0].startswith((f"{name}/ledger.parquet: line {line} ", reply_line)), (column, found)
+        (folder / "ledger.parquet").write_bytes(whole)
+    assert records_findings(run) == ()
 
-    change_ledger(folder, lambda steps: change_column(steps, kind, column, step, place))
-    found = findings(verify(run, "--plugin", PLUGIN))
-    name, line = f"episodes/{folder.name}", step + 1 + ((kind, column) == ("steps", "doubled"))
-    reply_line = f"{name}/transcript.jsonl.zst: line {line}: its replies do not give line {line} of ledger.parquet: "
-    assert found[0].startswith((f"{name}/ledger.parquet: line {line} ", reply_line)), found
-    assert any(finding.startswith(f"{name}/ledger.parquet: SHA-256 is ") for finding in found), found
+
+def test_a_changed_ledger_is_named_and_so_is_its_hash(run: Path) -> None:
+    folder = first_episode(run)
+    change_ledger(folder, lambda steps: change_column(steps, "steps", "nav_minor", 3, 3))
+    found, name = findings(verify(run, "--plugin", PLUGIN)), f"episodes/{folder.name}/ledger.parquet"
+    assert found[0].startswith(f"{name}: line 4 "), found
+    assert any(finding.startswith(f"{name}: SHA-256 is ") for finding in found), found
 
 
 def test_ledgers_swapped_between_episodes_are_found_in_both(pair: Path) -> None:
@@ -281,14 +300,15 @@ LIES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(run: Path, market: Path, lie: str) -> None:
+def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(run: Path, market: Path, tmp_path: Path) -> None:
     forge(run, market, lambda steps: None)
     assert verify(run).code == 0  # what the forger starts from
-    forge(run, market, LIES[lie])
-    (finding,) = findings(verify(run))
-    name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
-    assert re.match(rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding), finding
+    for lie, change in LIES.items():
+        lying = copy_run(run, tmp_path / lie)
+        forge(lying, market, change)
+        (finding,) = findings(verify(lying))
+        name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
+        assert re.match(rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding), (lie, finding)
 
 
 # -- the transcript --------------------------------------------------------------------------------------------------
@@ -375,10 +395,10 @@ UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
-def test_a_record_that_can_not_be_read_is_named(run: Path, how: str) -> None:
+def test_a_record_that_can_not_be_read_is_named(run: Path, records_findings: Callable[[Path], Sequence[str]], how: str) -> None:
     said, damage = UNREADABLE[how]
     damage(first_episode(run) / said.split(":")[0])
-    assert said in findings(verify(run, "--plugin", PLUGIN))[0]
+    assert said in records_findings(run)[0]
 
 
 # -- the snapshot ----------------------------------------------------------------------------------------------------
@@ -410,13 +430,13 @@ CELLS: list[tuple[str, str, int, Callable[[Any], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("table", "column", "row", "new", "said"), CELLS)
-def test_a_changed_cell_of_the_snapshot_is_named_with_table_field_and_day(
-    run: Path, own_market: Path, table: str, column: str, row: int, new: Callable[[Any], Any], said: str
-) -> None:
+def test_a_changed_cell_of_the_snapshot_is_named_with_table_field_and_day(run: Path, own_market: Path) -> None:
     assert verify(run, "--data", own_market).code == 0  # one that has moved is found
-    change_cell(own_market, table, column, row, new)
-    assert said in error_line(verify(run, "--data", own_market))
+    for table, column, row, new, said in CELLS:
+        whole = (own_market / table).read_bytes()
+        change_cell(own_market, table, column, row, new)
+        assert said in error_line(verify(run, "--data", own_market))
+        (own_market / table).write_bytes(whole)
 
 
 @pytest.mark.parametrize(

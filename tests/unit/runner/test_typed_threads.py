@@ -12,7 +12,7 @@ import msgspec
 from ktdeval.typed import decode_json, from_plain
 
 sys.setswitchinterval(1e-6)
-for number in range(300):
+for number in range(80):
     inner = dataclasses.make_dataclass("Inner", [("z", int, 0), ("w", "str | None", None)])
     outer = dataclasses.make_dataclass("Outer", [("a", int, 0), ("b", tuple[inner, ...], ()), ("c", Literal["x", "y"], "x")])
     whole = msgspec.defstruct("Whole", [("outer", outer), ("more", tuple[outer, ...], ())])

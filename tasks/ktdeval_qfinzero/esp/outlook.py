@@ -5,19 +5,17 @@ from __future__ import annotations
 import dataclasses
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, row_key
+from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, NewsRow, row_key
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.esp.reading import (
-    Key,
     Wanted,
     calendar_rows,
     event_shown,
+    page_of,
     read_after,
     read_end,
     read_tags,
@@ -39,8 +37,7 @@ def next_triggers(view: View, given: types.TriggersQuery) -> types.TriggersPage:
     """Get the next scheduled events worth waking up for, with the reasons."""
     tags = read_tags(given, CALENDAR_TYPES)
     span = Span(view.as_of_ns + 1, view.as_of_ns + given.horizon_minutes * MINUTE + 1)
-    found = list(islice(_watched(view, Wanted(span, tags, read_after(given.cursor))), given.limit + 1))
-    rows = found[: given.limit]
+    rows, next_cursor = page_of(_watched(view, Wanted(span, tags, read_after(given.cursor))), given.limit)
     triggers = [
         types.Trigger(moment_text(row.time_ns), row.event_id, _reasons(row, tags, view.as_of_ns), event_shown(row)) for row in rows
     ]
@@ -48,52 +45,33 @@ def next_triggers(view: View, given: types.TriggersQuery) -> types.TriggersPage:
         as_of_ts=moment_text(view.as_of_ns),
         triggers=triggers,
         unknown=unknown_tickers(view, tags.tickers),
-        next_cursor=write_cursor(*row_key(rows[-1])) if len(found) > given.limit else None,
+        next_cursor=next_cursor,
     )
 
 
 def timeline(view: View, given: types.TimelineQuery) -> types.Timeline:
     """Count and list events in equal buckets of time."""
     span, width_ns = _grid(view.as_of_ns, given)
-    tags, listing = read_tags(given), _Listing(read_after(given.cursor), given.limit)
+    tags, after = read_tags(given), read_after(given.cursor)
     buckets = [
         types.Bucket(moment_text(start_ns), moment_text(min(start_ns + width_ns, span.end_ns)), 0, [])
         for start_ns in range(span.start_ns, span.end_ns, width_ns)
     ]
+    listed: list[tuple[types.Bucket, EventRow | NewsRow]] = []  # and one more, by which it is known that there is a next page
     for row in wanted_rows(view, Wanted(span, tags)):
-        key = row_key(row)
-        number = (key[0] - span.start_ns) // width_ns
-        buckets[number].count += 1
-        if listing.takes(key):
-            buckets[number].events.append(event_shown(row, "compact"))
+        bucket = buckets[(row_key(row)[0] - span.start_ns) // width_ns]
+        bucket.count += 1
+        if len(listed) <= given.limit and (after is None or row_key(row) > after):
+            listed.append((bucket, row))
+    for bucket, row in listed[: given.limit]:
+        bucket.events.append(event_shown(row, "compact"))
     return types.Timeline(
         as_of_ts=moment_text(view.as_of_ns),
         total=sum(bucket.count for bucket in buckets),
         buckets=buckets,
         unknown=unknown_tickers(view, tags.tickers),
-        next_cursor=listing.next_cursor,
+        next_cursor=write_cursor(*row_key(listed[-2][1])) if len(listed) > given.limit else None,
     )
-
-
-@dataclass(slots=True)
-class _Listing:
-    """Page of events that a timeline lists, filled in order."""
-
-    after: Key | None
-    room: int
-    last: Key | None = None
-    next_cursor: str | None = None
-
-    def takes(self, key: Key) -> bool:
-        """Whether the event of a key belongs to the page; the first that does not find room any more makes the cursor."""
-        if self.after is not None and key <= self.after:
-            return False
-        if self.room:
-            self.room, self.last = self.room - 1, key
-            return True
-        if self.next_cursor is None and self.last is not None:
-            self.next_cursor = write_cursor(*self.last)
-        return False
 
 
 def _watched(view: View, wanted: Wanted) -> Iterator[EventRow]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from msgspec.structs import asdict
 
-from ktdeval_qfinzero.data.rows import NEWS_TYPES, EventRow, NewsRow, row_key
+from ktdeval_qfinzero.data.rows import NEWS_TYPES, EventRow, NewsRow
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.esp import types
@@ -15,6 +13,7 @@ from ktdeval_qfinzero.esp.reading import (
     article_payload,
     available,
     event_shown,
+    page_of,
     read_after,
     read_end,
     read_tags,
@@ -23,7 +22,7 @@ from ktdeval_qfinzero.esp.reading import (
     window_of,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text, parse_moment
-from ktdeval_qfinzero.schemas import Answer, write_cursor
+from ktdeval_qfinzero.schemas import Answer
 from ktdeval_qfinzero.view import View
 
 
@@ -108,11 +107,10 @@ def _page(
     view: View, span: Span, tags: Tags, given: types.EventsQuery | types.EconomicCalendar | types.EarningsCalendar | types.NewsQuery
 ) -> types.EventsPage:
     wanted = Wanted(span, tags, read_after(given.cursor), block=given.limit + 1)
-    found = list(islice(wanted_rows(view, wanted), given.limit + 1))
-    rows = found[: given.limit]
+    rows, next_cursor = page_of(wanted_rows(view, wanted), given.limit)
     return types.EventsPage(
         as_of_ts=moment_text(view.as_of_ns),
         events=[event_shown(row, given.view) for row in rows],
         unknown=unknown_tickers(view, tags.tickers),
-        next_cursor=write_cursor(*row_key(rows[-1])) if len(found) > given.limit else None,
+        next_cursor=next_cursor,
     )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
@@ -19,11 +20,12 @@ from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.moments import DAY, moment_text, parse_moment
-from ktdeval_qfinzero.schemas import read_cursor
+from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.view import View
 
 Key = tuple[int, str]
 Row = TypeVar("Row", EventRow, NewsRow)
+Given = TypeVar("Given", bound=EventRow | NewsRow)
 
 BLOCK: Final = 4000  #: Rows that are read at once where all are wanted
 
@@ -72,6 +74,12 @@ def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
         return tags
     chosen = tuple(kind for kind in tags.types if kind in known)
     return replace(tags, types=chosen) if chosen else None
+
+
+def page_of(rows: Iterator[Given], limit: int) -> tuple[list[Given], str | None]:
+    """First rows of a stream, and the cursor of the next page where there are more."""
+    found = list(islice(rows, limit + 1))
+    return found[:limit], write_cursor(*row_key(found[limit - 1])) if len(found) > limit else None
 
 
 def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], source: str, wanted: Wanted) -> Iterator[Row]:

@@ -92,8 +92,8 @@ def assign(weights: Sequence[Sequence[int]]) -> list[int | None]:
     costs = [[-weight for weight in row] + [0] * count for row in weights]
     owner: list[int | None] = [None] * (columns + count)
     row_price, column_price = [0] * count, [0] * (columns + count)
-    for row in range(count):
-        _augment(row, costs, owner, row_price, column_price)
+    for start in range(count):
+        _bring_in(start, costs, owner, row_price, column_price)
     chosen: list[int | None] = [None] * count
     for column, taken_by in enumerate(owner[:columns]):
         if taken_by is not None:
@@ -101,47 +101,35 @@ def assign(weights: Sequence[Sequence[int]]) -> list[int | None]:
     return chosen
 
 
-def _augment(
+def _bring_in(
     start: int, costs: Sequence[Sequence[int]], owner: list[int | None], row_price: list[int], column_price: list[int]
 ) -> None:
     """Bring one more row into the assignment along the cheapest chain of exchanges; changes the last three lists."""
-    distance: list[int | None] = [None] * len(owner)
-    came_from = [start] * len(owner)
-    done: list[int] = []
-    waiting = set(range(len(owner)))
-    row, reached = start, 0
+    waiting, closed = set(range(len(owner))), list[int]()
+    slack: dict[int, int] = {}  # of each waiting column: how much dearer it is than what the chain has reached
+    before: dict[int, int | None] = {}  # column whose owner would take it; None for the new row itself
+    row, column = start, None
     while True:
-        for column in waiting:
-            through = reached + costs[row][column] - row_price[row] - column_price[column]
-            known = distance[column]
-            if known is None or through < known:
-                distance[column], came_from[column] = through, row
-        reached, column = min((known, column) for column in waiting if (known := distance[column]) is not None)
+        for other in waiting:
+            dearer = costs[row][other] - row_price[row] - column_price[other]
+            if other not in slack or dearer < slack[other]:
+                slack[other], before[other] = dearer, column
+        rise, column = min((slack[other], other) for other in waiting)
+        row_price[start] += rise
+        for other in closed:
+            row_price[owner[other] or 0] += rise
+            column_price[other] -= rise
         waiting.remove(column)
-        done.append(column)
-        next_row = owner[column]
-        if next_row is None:
+        closed.append(column)
+        slack = {other: slack[other] - rise for other in waiting}
+        held_by = owner[column]
+        if held_by is None:
             break
-        row = next_row
-    row_price[start] += reached
-    for closed in done:
-        saved = reached - (distance[closed] or 0)
-        column_price[closed] -= saved
-        held_by = owner[closed]
-        if held_by is not None:
-            row_price[held_by] += saved
-    _exchange(column, start, owner, came_from)
-
-
-def _exchange(column: int, start: int, owner: list[int | None], came_from: Sequence[int]) -> None:
-    """Hand columns over along the chain that ends in `column`."""
-    while True:
-        row = came_from[column]
-        freed = next((other for other, taken_by in enumerate(owner) if taken_by == row), None)
-        owner[column] = row
-        if row == start or freed is None:
-            return
-        column = freed
+        row = held_by
+    while column is not None:
+        previous = before[column]
+        owner[column] = start if previous is None else owner[previous]
+        column = previous
 
 
 _OTHER_TOOL_SCORE: Final = Fraction(1, 2)

@@ -32,6 +32,8 @@ _REFERENCE_DEFAULT_S: Final = 300
 _REFERENCE_FORMS: Final = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M")
 _NOT_FIELDS: Final = frozenset({"format", "tolerance"})
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND: Final = 1_000_000_000
 _MAX_TIME_CHARS: Final = 64
 _DATE: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(Z|[+-]00(:?00)?)?", re.IGNORECASE)
 _MOMENT: Final = re.compile(
@@ -74,20 +76,15 @@ def reference_within(predicted: datetime, expected: datetime, tolerance: str) ->
 
 @dataclass(frozen=True)
 class Instant:
-    """A date (`moment` is None) or a moment in UTC with the part of a microsecond that `datetime` drops."""
+    """A date, or a moment of it; `ns` are since 1970 in UTC, of a date None."""
 
     day: date
-    moment: datetime | None = None
-    beyond_us: Fraction = Fraction(0)
+    ns: int | None = None
 
-    def seconds_from(self, other: Instant) -> Fraction:
-        """Seconds between two instants, never negative; a date is its midnight UTC."""
-        apart = self._start() - other._start()
-        whole = Fraction(apart // timedelta(microseconds=1)) + self.beyond_us - other.beyond_us
-        return abs(whole) / 1_000_000
-
-    def _start(self) -> datetime:
-        return self.moment or datetime(self.day.year, self.day.month, self.day.day, tzinfo=UTC)
+    @property
+    def start_ns(self) -> int:
+        """The moment, or the date's midnight."""
+        return (self.day.toordinal() - _EPOCH.toordinal()) * 86_400 * _SECOND if self.ns is None else self.ns
 
 
 def instant_of(text: str) -> Instant | None:
@@ -112,8 +109,8 @@ def _moment_of(text: str) -> Instant:
     read = datetime.fromisoformat(text)  # drops what is finer than a microsecond
     moment = read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
     digits = re.search(r"[.,]([0-9]+)", text)
-    beyond = Fraction(int(digits[1][6:]), 10 ** len(digits[1][6:])) if digits and len(digits[1]) > 6 else Fraction(0)
-    return Instant(moment.date(), moment, beyond)
+    finer_ns = int(digits[1][6:].ljust(3, "0")) if digits else 0
+    return Instant(moment.date(), (moment - _EPOCH) // timedelta(microseconds=1) * 1_000 + finer_ns)
 
 
 def is_within(predicted: JsonValue, expected: JsonValue, tolerance: str) -> bool:
@@ -128,9 +125,9 @@ def is_within(predicted: JsonValue, expected: JsonValue, tolerance: str) -> bool
     left, right = instant_of(predicted), instant_of(expected)
     if left is None or right is None:
         return False
-    if right.moment is None and tolerance in _DAY_TOLERANCES:
+    if right.ns is None and tolerance in _DAY_TOLERANCES:
         return abs((left.day - right.day).days) <= _DAY_TOLERANCES[tolerance]
-    return left.seconds_from(right) <= TOLERANCE_SECONDS[tolerance]
+    return abs(left.start_ns - right.start_ns) <= TOLERANCE_SECONDS[tolerance] * _SECOND
 
 
 def _minutes_within(predicted: JsonValue, expected: float, seconds: int) -> bool:

@@ -1,4 +1,5 @@
-"""Bars of stocks and coins: pages of rows by ticker and time, adjusted and with indicators where asked for.
+"""Bars of stocks and coins: pages of rows by ticker and time, adjusted and with indicators where asked for; bars of several
+minutes, counted from the session's open and a lunch break's end, of coins from midnight in UTC.
 
 An event counts once the session of its ex-day has opened; what is announced for later changes nothing. The newest bars stay as they
 were traded, older ones are scaled:
@@ -18,15 +19,15 @@ from datetime import date
 from typing import Literal, TypedDict, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, IntArray, Resolution
+from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, IntArray, Resolution, grouped
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import columns, types
 from ktdeval_qfinzero.upq.arguments import VALUES, read_days, read_moments, read_names, read_tickers, span_of
 from ktdeval_qfinzero.upq.columns import Rows, indicator_columns, read_indicators
-from ktdeval_qfinzero.upq.intervals import interval_bars, interval_ends
 from ktdeval_qfinzero.view import View
 
 _EARLY_TRADING = 330 * MINUTE  #: Trading before the session's open, which is ex already: from 04:00 in New York
@@ -210,7 +211,7 @@ def _bars(view: View, query: BarQuery, ticker: str) -> Bars:
     span = query.span_of(ticker)
     if query.step_ns == MINUTE:
         return view.bars(query.asset_class, ticker, query.resolution, span)
-    return interval_bars(view, query.asset_class, ticker, span, query.step_ns)
+    return _interval_bars(view, query.asset_class, ticker, span, query.step_ns)
 
 
 def _columns(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]) -> dict[str, columns.Column]:
@@ -218,7 +219,7 @@ def _columns(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple
     found: dict[str, columns.Column] = {"ticker": [ticker] * len(bars)}
     found[TIME_FIELD[query.resolution]] = (columns.days if query.resolution == "day" else columns.moments)(bars.start_ns)
     if query.step_ns > MINUTE:
-        ends, whole = interval_ends(view, query.asset_class, bars.start_ns, query.step_ns)
+        ends, whole = _interval_ends(view, query.asset_class, bars.start_ns, query.step_ns)
         found |= {"window_end": columns.moments(ends), "is_whole": whole.tolist()}
     found |= {name: columns.bar_value(bars, name, price, volume) for name in query.fields}
     if query.indicators:
@@ -231,3 +232,32 @@ def _indicators(view: View, query: BarQuery, ticker: str, bars: Bars, events: tu
     closes = history.close_e4 / E4 * factors(events, history.start_ns, query.resolution)[0]
     rows = np.searchsorted(history.start_ns, bars.start_ns)
     return {name: values[rows] for name, values in indicator_columns(query.indicators, closes).items()}
+
+
+def _interval_bars(view: View, asset_class: AssetClass, ticker: str, span: Span, step_ns: int) -> Bars:
+    """Bars of `step_ns` that start in the span, as known at the view's moment; the last one may still grow."""
+    minutes = view.bars(asset_class, ticker, "minute", Span(span.start_ns, span.end_ns + step_ns - MINUTE))
+    start_ns = minutes.start_ns - (minutes.start_ns - _origins(view, asset_class, minutes.start_ns)) % step_ns
+    inside = (start_ns >= span.start_ns) & (start_ns < span.end_ns)
+    minutes, start_ns = minutes.take(inside), start_ns[inside]
+    if not len(minutes):
+        return minutes
+    first = np.flatnonzero(np.diff(start_ns, prepend=start_ns[0] - 1))
+    return grouped(minutes, first, start_ns[first])
+
+
+def _interval_ends(view: View, asset_class: AssetClass, start_ns: IntArray, step_ns: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """[n] until when bars reach, at most to a break, a close and the view's moment; and which reach over a whole `step_ns`."""
+    ends = np.minimum(start_ns + step_ns, view.as_of_ns // MINUTE * MINUTE)
+    if asset_class != "crypto":
+        hours = view.hours
+        ends = np.minimum(ends, hours.end_ns[np.searchsorted(hours.end_ns, start_ns, side="right")])
+    return ends, ends == start_ns + step_ns
+
+
+def _origins(view: View, asset_class: AssetClass, ns: IntArray) -> IntArray:
+    """[n] moments that the bars of these moments are counted from: the beginning of the trading that runs, or comes next."""
+    if asset_class == "crypto":
+        return np.zeros_like(ns)
+    hours = view.hours
+    return hours.begin_ns[np.searchsorted(hours.end_ns, ns, side="right")]

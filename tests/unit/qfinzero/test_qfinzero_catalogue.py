@@ -64,6 +64,9 @@ def test_schemas_are_valid_and_everything_is_described_and_bounded(operation: Op
     Draft202012Validator.check_schema(operation.parameters)
     Draft202012Validator.check_schema(dict(operation.result))
     assert operation.result["type"] == "object"
+    assert "as_of_ts" in operation.result["required"]
+    assert operation.family == "PMB" or not operation.changes
+    assert operation.family != "UPQ" or operation.method == "GET"
     assert operation.summary
     assert "\n" not in operation.summary
     assert set(operation.required) <= set(operation.properties)
@@ -240,12 +243,13 @@ def test_calls_of_the_public_benchmark_have_arguments_that_we_take(shared_data: 
     folder = shared_data / "qfinzero"
     if not folder.is_dir():
         pytest.skip(f"needs the public tasks in {folder}, which are not there")
-    for line in (folder / "calling_tasks_esp_public.jsonl").read_text().splitlines():
-        for wanted in json.loads(line)["expected_tool_calls"]:
+    rows = [json.loads(line) for path in folder.glob("*_tasks_esp_public.jsonl") for line in path.read_text().splitlines()]
+    for row in rows:
+        for wanted in row.get("expected_tool_calls") or row["expected_steps"]:
             if wanted["tool_name"] not in SERVICE_TOOLS:
                 continue
             operation = catalogue().find(wanted["tool_name"])
-            given = {**wanted["required_params"], **wanted["optional_params"]}
+            given = {**wanted["required_params"], **wanted.get("optional_params", {})}
             known = {name: value for name, value in given.items() if not (isinstance(value, str) and value.startswith("{"))}
             missing = {name: "x" for name in operation.required if name not in known}
             operation.read({**known, **missing})

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.data.rows import ContractRow, RateRow
 from ktdeval_qfinzero.data.stores import Dataset
@@ -79,14 +78,15 @@ def test_the_chain_of_a_day_is_there_from_its_close() -> None:
     assert ask("option.chain_query", underlying="AVLN", date="2025-01-05")["day_status"] == "no_session"
 
 
-@given(st.integers(1, 50))
-@settings(max_examples=10)
-def test_pages_of_a_chain_or_a_contract_together_are_the_whole(limit: int) -> None:
-    rows = all_rows("option.chain_query", "contracts", **CHAIN, limit=limit, include_greeks=True)
-    assert rows == ask("option.chain_query", **CHAIN, include_greeks=True)["contracts"]
-    arguments = {"contract": MINUTE_OPTION, "start": "2025-01-06", "end": "2025-01-07", "resolution": "minute"}
-    rows = all_rows("option.ticker_query", "bars", **arguments, limit=100 + limit)
-    assert rows == ask("option.ticker_query", **arguments)["bars"]
+def test_pages_of_a_chain_or_a_contract_together_are_the_whole() -> None:
+    history = {"contract": MINUTE_OPTION, "start": "2025-01-06", "end": "2025-01-07", "resolution": "minute", "fields": "close"}
+    for name, of, arguments, limits in (
+        ("option.chain_query", "contracts", {**CHAIN, "include_greeks": True}, (8, 21, 42, 50)),
+        ("option.chain_query", "contracts", CHAIN, (1,)),
+        ("option.ticker_query", "bars", history, (101, 390, 780)),
+    ):
+        whole = ask(name, **arguments)[of]
+        assert [all_rows(name, of, **arguments, limit=limit) for limit in limits] == [whole] * len(limits)
 
 
 # --- contracts ------------------------------------------------------------

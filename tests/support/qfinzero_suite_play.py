@@ -18,9 +18,9 @@ from ktdeval.typed import decode_json, encode_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_qfinzero.benchmark.facts import Facts
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Kind, Place, Step, item_of
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Step
 from ktdeval_qfinzero.benchmark.scenario import resolved
-from ktdeval_qfinzero.benchmark.templates import IDS, opening, order
+from ktdeval_qfinzero.benchmark.templates import IDS, Place, Template, item_of, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.suite.config import SuiteConfig
@@ -40,8 +40,8 @@ def world() -> Dataset:
 
 
 def _make(draft: Draft, suite: Any, number: int, category: str) -> Item:
-    kind = Kind(category, category, "easy" if number < 3 else "hard")
-    return item_of(draft, kind, Place(suite, f"{suite}-{number}", world().info.default_as_of_ns), catalogue())
+    template = Template(name=category, category=category, difficulty="easy" if number < 3 else "hard")
+    return item_of(draft, template, Place(suite, f"{suite}-{number}", world().info.default_as_of_ns))
 
 
 @cache

@@ -8,6 +8,7 @@ can't be done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,12 +24,12 @@ from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.draws import DRAWS, Random
 from ktdeval_qfinzero.benchmark.facts import Facts
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Difficulty, Draft, Item, Kind, Place, Step, item_of
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Difficulty, Draft, Item, Step
 from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.moments import MINUTE, moment_text
-from ktdeval_qfinzero.scoring.types import Suite
+from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
 from ktdeval_qfinzero.scoring.values import Tolerance
 from ktdeval_qfinzero.trading_hours import trading_hours
 
@@ -186,6 +187,48 @@ def _argument(text: str, wording: Wording) -> Any:
     return text[1:-1] if text.startswith("'") else wording.get_field(text, (), {})[0]
 
 
+_OWN_IDS: dict[tuple[str, JsonValue], str] = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
+"""Ids that are told with the instruction: copying them is no merit, so that gold has placeholders, as in the public tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a draft becomes an item."""
+
+    suite: Suite  #: `calling` or `planning`
+    id: str  #: of the item
+    as_of_ns: int  #: the moment that its facts are of
+
+
+def item_of(draft: Draft, template: Template, place: Place) -> Item:
+    """Make a draft of a template an item at a place."""
+    step_ids = [f"s{number}" if place.suite == "planning" else None for number in range(1, max(len(draft.steps), 1) + 1)]
+    calls = tuple(_gold_call(step, step_id) for step, step_id in zip(draft.steps, step_ids, strict=False))
+    task = GoldTask(
+        id=place.id,
+        suite=place.suite,
+        category=template.category,
+        difficulty=template.difficulty,
+        instruction=draft.instruction,
+        calls=calls or (GoldCall(REFUSE, step_id=step_ids[0]),),
+        notes=draft.notes,
+    )
+    empty = frozenset(number for number, step in enumerate(draft.steps) if step.may_be_empty)
+    gold = tuple(step.call for step in draft.steps)
+    return Item(task, template.name, place.as_of_ns, draft.setup, gold, empty, draft.attempt)
+
+
+def _gold_call(step: Step, step_id: str | None) -> GoldCall:
+    operation = catalogue().find(step.call.tool)
+    required = {
+        name: _OWN_IDS.get((name, value), value) if isinstance(value, str) else value for name, value in step.call.args.items()
+    }
+    times: dict[str, JsonValue] = {name: required[name] for name in step.times}
+    if times:
+        times["tolerance"] = step.tolerance
+    return GoldCall(operation.name, operation.path, operation.method, required, times=times, step_id=step_id)
+
+
 _PREFIX: dict[Suite, str] = {"calling": "qc", "planning": "qp"}
 _MOMENTS = 16
 _MARGIN_BEFORE, _MARGIN_AFTER = 10, 2
@@ -199,19 +242,18 @@ def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[Item, ...]:
     """
     moments = _moments(dataset, derive_seed(seed, suite, "moments"))
     facts = {ns: Facts(dataset, ns) for ns in moments}
-    drafts: list[tuple[Kind, Draft, int]] = []
+    drafts: list[tuple[Template, Draft, int]] = []
     told: set[str] = set()
     for file in load_templates(suite):
         for template in file.templates:
-            kind = Kind(template.name, template.category, template.difficulty)
             for number in range(template.weight):
                 chance = np.random.default_rng(derive_seed(seed, suite, template.name, number))
-                drafts.append((kind, *_new_draft(file, template, chance, facts, told)))
+                drafts.append((template, *_new_draft(file, template, chance, facts, told)))
     order = np.random.default_rng(derive_seed(seed, suite, "order")).permutation(len(drafts))
     items = []
     for number, chosen in enumerate(order, 1):
-        kind, draft, as_of_ns = drafts[chosen]
-        items.append(item_of(draft, kind, Place(suite, f"{_PREFIX[suite]}-{number:04d}", as_of_ns), catalogue()))
+        template, draft, as_of_ns = drafts[chosen]
+        items.append(item_of(draft, template, Place(suite, f"{_PREFIX[suite]}-{number:04d}", as_of_ns)))
     return tuple(items)
 
 

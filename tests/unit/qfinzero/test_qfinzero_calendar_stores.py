@@ -48,7 +48,7 @@ def test_words_are_runs_of_letters_and_digits_case_aside() -> None:
 # ---- file store ≡ memory store
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=EVENT_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
 def test_calendars_in_a_file_answer_as_those_in_memory(
     rows: list[EventRow], span: Span, tags: Tags, page: Page, as_of_ns: int
@@ -70,7 +70,7 @@ def test_calendars_in_a_file_answer_as_those_in_memory(
         assert file.updates(tags, page, as_of_ns) == updates[: page.limit]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=ARTICLE_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
 @example([replace(news()[0], body="AND or 'near'")], EVER, Tags(text="and"), ALL, LAST)
 @example([replace(news()[0], body="resume"), replace(news()[0], id="n1", body="résumé")], EVER, Tags(text="résumé"), ALL, LAST)

@@ -61,7 +61,7 @@ days = st.dates(date(2024, 12, 1), date(2025, 4, 1))
 
 
 @given(st.sampled_from(["stock", "option", "crypto"]), st.sampled_from(SYMBOLS), st.sampled_from(["day", "minute"]), spans)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_bars_are_those_in_memory(store: ParquetPrices, asset_class, symbol, resolution, span) -> None:
     assert equal_bars(store.bars(asset_class, symbol, resolution, span), MEMORY.bars(asset_class, symbol, resolution, span))
 
@@ -157,7 +157,7 @@ def test_threads_get_what_one_gets(folder: Path) -> None:
         return equal_bars(shared.bars("crypto", "COIN", "minute", span), MEMORY.bars("crypto", "COIN", "minute", span))
 
     with ThreadPoolExecutor(6) as pool:
-        assert all(pool.map(same, range(90)))
+        assert all(pool.map(same, range(40)))
 
 
 def test_some_hours_are_read_without_the_rest(folder: Path) -> None:

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
 from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, REGISTRY, GoldCall, Scores, prefix_family, registry_family
 from ktdeval_qfinzero.scoring.values import CALLING_RULES, PLANNING_RULES, reference_time, reference_value
-from qfinzero_reply import score_unreadable
+from qfinzero_reply import score_reply, score_unreadable
 from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, rows_of, said, task, tasks_of
 
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}
@@ -54,6 +54,23 @@ def test_all_vectors_are_reproduced_with_composite_terms_and_failure_modes(
         if found := differences(scores, row["expected"]):
             wrong.append((row["task_id"], row["variant"], found))
     assert len(rows) > least
+    assert wrong == []
+
+
+@pytest.mark.shared_data
+def test_all_raw_vectors_are_read_and_scored_alike(shared_data: Path) -> None:
+    folder = shared_data / "qfinzero"
+    tasks, rows = tasks_of(folder / "calling_tasks_esp_public.jsonl"), rows_of(folder / "calling_raw_vectors_esp_public.jsonl")
+    wrong = []
+    for row in rows:
+        scores, valid, departures = score_reply(tasks[row["task_id"]], row["raw_output"])
+        expected = row["expected"]
+        if row.get("ref_raises"):
+            continue
+        found = differences(scores, {name: expected[name] for name in ("tm", "pa", "ta", "overall", "ref")})
+        if found or (valid, departures) != (expected["json_valid"], expected["n_schema_violations"]):
+            wrong.append((row["task_id"], row["variant"], found))
+    assert len(rows) == 450
     assert wrong == []
 
 
@@ -109,7 +126,7 @@ def test_calling_quirks(name: str) -> None:
 
 def test_failure_modes_and_terms_of_empty_and_unreadable_replies() -> None:
     assert score_calling(task(POSITIONS), []).failure_modes == ("false_refusal",)
-    unreadable = score_unreadable(task(RATES))
+    unreadable = score_unreadable()
     assert (unreadable.overall, unreadable.detail["ocp"], unreadable.failure_modes) == (0, 1, ("invalid_json",))
     assert unreadable.detail["overall_weighted"] == pytest.approx(10)
     assert score_calling(task(REFUSAL), [], True, None).detail["foc"] == 0.5

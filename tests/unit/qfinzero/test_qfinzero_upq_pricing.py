@@ -76,7 +76,7 @@ def test_without_time_or_volatility_the_price_is_its_lower_bound() -> None:
 
 
 @given(**ANY)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_a_price_implies_the_volatility_it_was_made_with(
     spot: float, strike: float, rate: float, years: float, volatility: float, call: bool
 ) -> None:
@@ -107,7 +107,7 @@ def test_arrays_give_what_scalars_give() -> None:
 
 
 @given(**ANY)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_anywhere_it_agrees_with_the_calculator_of_quantlib(
     spot: float, strike: float, rate: float, years: float, volatility: float, call: bool
 ) -> None:

@@ -37,7 +37,7 @@ def test_any_arguments_get_an_answer_by_the_schema_or_a_refusal_that_changes_not
 
 
 @given(SEEDS, st.integers(0, SCENES - 1))
-@settings(max_examples=15, derandomize=True, database=None)
+@settings(max_examples=10, derandomize=True, database=None)
 def test_after_any_calls_the_book_is_whole_and_the_log_brings_it_about(seed: int, place: int) -> None:
     random, workspace = Random(seed), scene(place)
     maker = Maker(random)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -103,6 +104,7 @@ def known_family(name: str) -> str | None:
     return name.partition(".")[0] if name in FURTHER_TOOLS else registry_family(name)
 
 
+@lru_cache(maxsize=1_000)
 def prefix_family(name: str) -> str:
     """Family by the first letters of a name, `UNKNOWN` for the rest: the planning reference's rule."""
     return next((prefix for prefix in PREFIXES if name.startswith(prefix)), UNKNOWN_FAMILY)

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import ndtr
 
 from ktdeval_qfinzero.data.rows import FloatArray
 
@@ -78,9 +76,17 @@ def price(option: European, volatility: Floats) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         d1 = np.log(option.spot / option.discounted_strike) / deviation + deviation / 2
         value = option.sign * (
-            option.spot * ndtr(option.sign * d1) - option.discounted_strike * ndtr(option.sign * (d1 - deviation))
+            option.spot * _normal(option.sign * d1) - option.discounted_strike * _normal(option.sign * (d1 - deviation))
         )
     return np.asarray(np.where(deviation > 0, value, option.lower_bound), dtype=np.float64)
+
+
+def _normal(values: FloatArray) -> FloatArray:
+    """Distribution function of the standard normal."""
+    from scipy.special import ndtr  # noqa: PLC0415 - heavy, and only Greeks need it
+
+    found: FloatArray = ndtr(values)
+    return found
 
 
 def greeks(option: European, volatility: Floats) -> Greeks:
@@ -90,9 +96,9 @@ def greeks(option: European, volatility: Floats) -> Greeks:
         deviation = np.where(volatility * root > 0, volatility * root, np.nan)
         d1 = np.log(option.spot / option.discounted_strike) / deviation + deviation / 2
         density = np.exp(-(d1**2) / 2) / math.sqrt(2 * math.pi)
-        exercise = option.sign * option.discounted_strike * ndtr(option.sign * (d1 - deviation))
+        exercise = option.sign * option.discounted_strike * _normal(option.sign * (d1 - deviation))
         decay = -option.spot * density * volatility / (2 * root) - option.rate * exercise
-    delta, gamma = option.sign * ndtr(option.sign * d1), density / (option.spot * deviation)
+    delta, gamma = option.sign * _normal(option.sign * d1), density / (option.spot * deviation)
     vega, rho = option.spot * density * root / 100, option.years * exercise / 100
     return Greeks(*np.broadcast_arrays(delta, gamma, decay / DAYS_A_YEAR, vega, rho))
 
@@ -125,6 +131,8 @@ def implied_volatility(option: European, market_price: Floats) -> tuple[FloatArr
 
 def _root(spot: float, discounted: float, root_years: float, time_value: float) -> float | None:
     """Volatility of an out-of-the-money option (a call where spot ≤ K e^(−rT), else a put) worth `time_value`."""
+    from scipy.optimize import brentq  # noqa: PLC0415 - heavy, and only Greeks need it
+
     least, most = VOLATILITY_RANGE
     miss = _miss(spot, discounted, root_years, time_value)
     if not miss(least) <= 0 <= miss(most):

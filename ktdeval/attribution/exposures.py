@@ -170,14 +170,12 @@ def variance_inflation(table: FloatArray) -> FloatArray:
     norm = np.sqrt((centred * centred).sum(axis=0))
     varies = norm > _SINGULAR * np.sqrt((table * table).sum(axis=0))
     result = np.full(columns, np.nan)
-    for column in np.flatnonzero(varies):
-        others = np.flatnonzero(varies & (np.arange(columns) != column))
-        if len(others) == 0:
-            result[column] = 1.0
-            continue
-        target = centred[:, column] / norm[column]
-        solution = np.linalg.lstsq(centred[:, others] / norm[others], target, rcond=_SINGULAR)[0]
-        unexplained = float(((target - centred[:, others] / norm[others] @ solution) ** 2).sum())
+    # Every regression is on columns of one table, whose triangular factor has their lengths and angles in as few rows.
+    unit: FloatArray = np.asarray(np.linalg.qr(centred[:, varies] / norm[varies], mode="r"))
+    for place, column in enumerate(np.flatnonzero(varies)):
+        others = np.delete(unit, place, axis=1)
+        residuals = unit[:, place] - others @ np.linalg.lstsq(others, unit[:, place], rcond=_SINGULAR)[0]
+        unexplained = float(residuals @ residuals)
         result[column] = np.inf if unexplained < _SINGULAR else 1.0 / unexplained
     return result
 

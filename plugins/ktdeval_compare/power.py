@@ -104,6 +104,7 @@ def _critical_sum(windows: int, alpha: float) -> int:
     return int(np.searchsorted(below, alpha / 2.0 * (1 + 1e-12), side="right")) - 1
 
 
+@functools.cache
 def wilcoxon_effect(windows: int, alpha: float = 0.05, power: float = 0.8, draws: int = 20_000, seed: int = 0) -> float | None:
     """Return the effect, in standard deviations of a window's difference, that the exact test finds with probability `power`.
 

@@ -143,18 +143,16 @@ def _andrews_bandwidth(series: Matrix) -> float:
 
 def _quadratic_spectral(series: Matrix, bandwidth: float) -> Matrix:
     """[k, k] kernel-weighted sum of autocovariances of a centred series [n, k]."""
-    n, k = series.shape
+    n = len(series)
     lags = np.arange(1, n)
     x = 6.0 * np.pi * lags / (5.0 * max(bandwidth, 1e-8))
-    weights = 3.0 / x**2 * (np.sin(x) / x - np.cos(x))
-    # All autocovariances at once: the transform of a zero-padded series turns them into a product.
+    # The sum is the series times itself after a filter with the kernel, by one transform of the zero-padded series and back.
     size = 1 << (2 * n - 1).bit_length()
-    spectrum = np.fft.rfft(series, size, axis=0)
-    total: Matrix = series.T @ series / n
-    for i in range(k):
-        for j in range(k):
-            products = np.fft.irfft(spectrum[:, i] * np.conj(spectrum[:, j]), size)
-            total[i, j] += float(weights @ (products[1:n] + products[size - lags])) / n
+    kernel = np.zeros(size)
+    kernel[0] = 1.0
+    kernel[lags] = kernel[size - lags] = 3.0 / x**2 * (np.sin(x) / x - np.cos(x))
+    spectrum = np.fft.rfft(series, size, axis=0) * np.fft.rfft(kernel)[:, None]
+    total: Matrix = series.T @ np.fft.irfft(spectrum, size, axis=0)[:n] / n
     return total
 
 

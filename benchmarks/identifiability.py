@@ -70,6 +70,10 @@ MASKS: dict[str, MaskConfig] = {
     "rebase, 1 digit, noise 10 %": MaskConfig(rebase_prices=True, round_digits=1, noise_pct=10.0),
     "rebase, 1 digit, noise 50 %": MaskConfig(rebase_prices=True, round_digits=1, noise_pct=50.0),
 }
+COARSENED = (
+    "blinded", "rebase", "3 digits", "rebase, 3 digits", "2 digits", "noise 2 %", "rebase, 2 digits, noise 2 %",
+    "rebase, 1 digit, noise 10 %", "rebase, 1 digit, noise 50 %",
+)  # fmt: skip
 
 
 class Probe(NamedTuple):
@@ -230,17 +234,7 @@ def print_single(market: MarketSnapshot, history: PublicHistory, probes: Sequenc
     own: dict[str, tuple[Field, ...]] = {name: (name,) for name in ("price_level", "returns", "volume", "factors")}
     day: dict[str, tuple[Field, ...]] = {"index": ("index",), "breadth": ("breadth",)}
     heading(["mask", "bars", *(f"{name}: tk@1 %, median k" for name in own), *(f"{name}: date ≤ 5 %" for name in day)])
-    for name in (
-        "blinded",
-        "rebase",
-        "3 digits",
-        "rebase, 3 digits",
-        "2 digits",
-        "noise 2 %",
-        "rebase, 2 digits, noise 2 %",
-        "rebase, 1 digit, noise 10 %",
-        "rebase, 1 digit, noise 50 %",
-    ):
+    for name in COARSENED:
         for bars in (1, 5, LOOKBACK):
             found = attack_all(Shown(market, MASKS[name]), history, probes, own | day, bars)
             cells = [f"{100 * found[field].hits[:, 0].mean():.1f}, {np.median(found[field].k):,.0f}" for field in own]

@@ -332,14 +332,14 @@ RULES = {
     for sign in ("", "-")
     for held in (15, 20, 25)
 }
-RANDOM = {f"random-{buys}": ("random", f"max_buys={buys}") for buys in (4, 5, 6, 7, 8, 9)}
+RANDOM = {f"random-{buys}": ("random", f"max_buys={buys}") for buys in (4, 5, 6, 7)}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rules with opposite tilts to volatility, traders at random with two seeds, and the model that remembers."""
     folder = tmp_path_factory.mktemp("cohort")
-    short = ["--windows", "W1", "--limit", "8", "--quiet"]
+    short = ["--windows", "W1", "--limit", "5", "--quiet"]
     for name, (model, args) in {**RULES, **RANDOM}.items():
         words = ["--model", f"builtin/{model}", "--model-args", args, "--tasks", "blinded_open_research", *short]
         assert main([*words, "--seeds", "2" if name == "random-4" else "1", "--out", str(folder / name)]) == 0

@@ -164,14 +164,14 @@ def test_one_command_shows_the_agents_share_in_ama(call: Call) -> None:
 AGENTS = ("direct", "react", "echo")
 
 
-def saved(folder: Path, agents: tuple[str, ...] = AGENTS, seeds: int = 2, same: str = "echo", **changes: Any) -> list[Path]:
-    """Runs of agents on two models; those of the agent `same` have equal paths on both."""
+def saved(folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2, **changes: Any) -> list[Path]:
+    """Runs of agents on two models; those of the agent `echo` have equal paths on both."""
     rng, paths = np.random.default_rng(7), []
-    for number, agent in enumerate(agents):
+    for number, agent in enumerate(AGENTS):
         for model in ("house/one", "house/two"):
-            cells = [(window, seed) for window in ("A1", "A2") for seed in range(seeds)]
+            cells = [(window, seed) for window in windows for seed in range(seeds)]
             daily = {cell: rng.normal(0.002 * number, 0.01, 5) for cell in cells}
-            if agent == same:
+            if agent == "echo":
                 daily = {cell: np.full(5, 0.001 * place) for place, cell in enumerate(cells)}
             figures = {cell: float(np.prod(1 + daily[cell]) - 1) for cell in cells}
             card = make_card(figures, model, agent={"name": agent, "args": {}}, **changes)
@@ -197,7 +197,7 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path:
 
 
 def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_path: Path, call: Call) -> None:
-    runs = [*saved(tmp_path / "tsla", config={"name": "tsla"}), *saved(tmp_path / "btc", config={"name": "btc"})]
+    runs = [run for asset in ("tsla", "btc") for run in saved(tmp_path / asset, ("A1",), config={"name": asset})]
     words = ("agent,model,asset,seed", "total_return")
     code, out, err = call("--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1", "--json")
     assert (code, err) == (0, "")
@@ -213,7 +213,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_p
     by_hand = 12 * ((values.mean(axis=1) - values.mean()) ** 2).sum() / ((values - values.mean()) ** 2).sum()
     assert found["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
     assert str(compare(table="ama-1", factors="agent,asset")) == call("--factor", "agent,asset", "--table", "ama-1")[1].rstrip("\n")
-    one_seed = saved(tmp_path / "eth", seeds=1, config={"name": "eth"})
+    one_seed = saved(tmp_path / "eth", ("A1",), seeds=1, config={"name": "eth"})
     for given, options, expected in (
         ((*runs, *one_seed), {"factors": words[0]}, "no run of direct × house/one × eth × 1; a split needs every combination"),
         ((*runs, *one_seed), {"factors": "agent,model,asset"}, "other seeds or windows of direct × house/one × eth"),

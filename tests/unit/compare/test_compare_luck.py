@@ -22,11 +22,10 @@ WINDOWS = ("W5", "W9")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three models over two windows, and one run of the first window alone that was cut short."""
     folder = tmp_path_factory.mktemp("luck")
-    common = ["--tasks", "blinded_open_research", "--quiet"]
-    for model in MODELS:
-        words = ["--model", f"builtin/{model}", "--windows", ",".join(WINDOWS), "--out", str(folder / model), *common]
-        assert main(words) == 0
-    assert main(["--model", "builtin/hold", "--windows", "W5", "--limit", "3", "--out", str(folder / "cut"), *common]) == 0
+    runs = [(model, model, ",".join(WINDOWS), "12") for model in MODELS]
+    for name, model, windows, limit in (*runs, ("cut", "hold", "W5", "3")):
+        words = ["--model", f"builtin/{model}", "--windows", windows, "--limit", limit, "--out", str(folder / name)]
+        assert main([*words, "--tasks", "blinded_open_research", "--quiet"]) == 0
     return folder
 
 

@@ -39,6 +39,7 @@ from ktdeval_board.init import NewBoard, init_board
 from ktdeval_deanon.certificate.card import EXACT_MATCHER, KEYED, NO_ANSWER, NO_MODEL, build_certificate, covered_by
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from ktdeval_deanon.certificate.command import certify as command
+from ktdeval_deanon.certificate.questions import ProbeChoice, find_scoring_task, open_questions
 from ktdeval_deanon.certificate.show import certificate_rows
 from ktdeval_deanon.certificate.types import Certificate
 from ktdfin_market import small_market
@@ -241,9 +242,10 @@ def test_seed_and_limit_decide_what_is_asked_and_provenance_alone_differs_otherw
     other = environment.certify(seed=1)
     assert other["probes"]["sha256"] != bare["probes"]["sha256"]
     assert other["covers"] == bare["covers"]
-    whole = environment.certify(probes=40)  # all probes of a window are no limit
-    assert whole["probes"]["limit"] is None
-    assert whole["labels"] == ["synthetic", "no model attacked"]
+    exam = find_scoring_task(EXAM, TASK, environment.plugins)
+    whole = open_questions(exam, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, 40, KEY)).describe()
+    assert whole["limit"] is None  # all probes of a window are no limit
+    assert rebuilt(bare, probes=bare["probes"] | {"limit": None}).labels == ["synthetic", "no model attacked"]
 
 
 @pytest.mark.parametrize(

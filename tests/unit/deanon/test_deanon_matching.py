@@ -6,17 +6,16 @@ import copy
 import itertools
 import math
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import identifiability
 import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
-from identifiability import history_of
 from judging import Chances, Gold, Hits, chances_of, judge
 
 from accept_runs import import_real
@@ -36,10 +35,10 @@ from masked_payloads import Masked, drawn, table
 MARKET = small_market()
 LEVELS = next(iter(MARKET.indices.values()))
 MARKET = replace(MARKET, indices={**MARKET.indices, **{f"60990{k}.SH": LEVELS ** (1.0 + k / 9.0) for k in (2, 3, 4)}})
-HISTORY = history_of(MARKET)
+HISTORY = identifiability.history_of(MARKET)
 LAST = len(MARKET.days) - 1
 SUSPENDED = (LAST - 20, LAST - 11, 5)  # no bar on this day and the six before it
-PROBES = [*drawn(MARKET, 25, first=255), SUSPENDED]
+PROBES = [*drawn(MARKET, 14, first=255), SUSPENDED]
 EXACT_MASKS = [
     MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(round_digits=4), MaskConfig(round_digits=3),
     MaskConfig(rebase_prices=True, round_digits=2), MaskConfig("bright", round_digits=3), MaskConfig("stock_blind"),
@@ -68,29 +67,19 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
     return Gold.of(MARKET, probe[2], probe[1])
 
 
-def agreements(mask: MaskConfig) -> list[tuple[str, tuple[int, int, int], bool]]:
-    """Whether each field of each probe agrees with the truth."""
-    return [
-        (field, probe, bool(np.broadcast_to(agrees, MARKET.close.shape)[probe[1], probe[2]]))
-        for probe in PROBES
-        for field, agrees in weigh(payload_of(mask, probe), HISTORY, FIELDS, mask).agrees.items()
-    ]
-
-
 # ---- the exact matcher
 
 
 @pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
-def test_the_truth_agrees_with_every_field_without_noise_and_with_nearly_all_under_it(mask: MaskConfig) -> None:
-    found = agreements(mask)
-    shut_out = [(field, probe) for field, probe, agrees in found if not agrees]
-    assert len(shut_out) <= (0.02 * len(found) if mask.noise_pct else 0), shut_out
-
-
-@pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
-def test_a_perfect_memory_finds_stock_and_day_under_every_mask(mask: MaskConfig) -> None:
-    hits = [judge(attack(payload_of(mask, probe), HISTORY, mask=mask), gold_of(probe), HISTORY.rows) for probe in PROBES]
-    assert all(hit == Hits(*[True] * 8) for hit in hits)
+def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agrees_with_them(mask: MaskConfig) -> None:
+    fields, shut_out = 0, []
+    for probe in PROBES:
+        evidence = weigh(payload_of(mask, probe), HISTORY, FIELDS, mask)
+        assert judge(evidence.guess(), gold_of(probe), HISTORY.rows) == Hits(*[True] * 8)
+        true = {field: np.broadcast_to(agrees, MARKET.close.shape)[probe[1:]] for field, agrees in evidence.agrees.items()}
+        shut_out += [(field, probe) for field, agrees in true.items() if not agrees]
+        fields += len(true)
+    assert len(shut_out) <= (0.02 * fields if mask.noise_pct else 0), shut_out
 
 
 def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased() -> None:
@@ -130,13 +119,13 @@ def test_who_agrees_is_who_would_be_shown_the_same(mask: MaskConfig) -> None:
         return (bars, snapshot["factors"]["amount_20d_cny"]) if bars else None
 
     evidence = weigh(masked(mask, start).payload(row, asset, 1), HISTORY, ["volume"], mask)
-    rows, wanted = range(row - 3, row + 9), volumes(row, asset)
+    rows, wanted = range(row - 3, row + 4), volumes(row, asset)
     same = np.array([[volumes(day, column) == wanted for column in range(len(MARKET.codes))] for day in rows])
     found = evidence.agrees["volume"][rows.start : rows.stop]
     assert same[3, asset]
     assert (found | ~same).all()  # nobody who looks the same is shut out
     assert same.sum() <= found.sum() <= 1.25 * same.sum() + 2  # rounding twice leaves a little to doubt
-    assert mask.round_digits == 2 or same.sum() > 3
+    assert mask.round_digits == 2 or same.sum() > 1  # one digit leaves others who look the same
 
 
 def test_days_without_a_bar_tell_who_was_suspended() -> None:
@@ -358,10 +347,10 @@ def test_the_random_attackers_chances_are_those_of_its_answers() -> None:
     for probe in PROBES[:4]:
         payload, gold = payload_of(MaskConfig(), probe), gold_of(probe)
         chances = chances_of(attacker, payload, gold)
-        answers = [judge(attacker.guess(payload, seed), gold, HISTORY.rows) for seed in range(2000)]
+        answers = [judge(attacker.guess(payload, seed), gold, HISTORY.rows) for seed in range(1000)]
         assert attacker.guess(payload, 3) == attacker.guess(payload, 3)
         for name, chance, share in zip(Chances._fields, chances, np.mean(answers, axis=0), strict=True):
-            assert share == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / 2000) + 1e-12), (name, probe)
+            assert share == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / 1000) + 1e-12), (name, probe)
         assert chances.board == 1.0
 
 
@@ -412,14 +401,18 @@ def test_the_board_that_no_asset_is_of_tells_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(repository: Path, tmp_path: Path) -> None:
-    script = repository / "benchmarks" / "identifiability.py"
-    command = [sys.executable, str(script), "--probes", "2", "--steps", "1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = {name: identifiability.MASKS[name] for name in ("blinded", "noise 0.5 %", "rebase, 2 digits, noise 2 %")}
+    for name, value in (("MASKS", shown), ("COARSENED", tuple(shown)), ("MODELS", ("momentum",))):
+        monkeypatch.setattr(identifiability, name, value)
+    monkeypatch.setattr(sys, "argv", ["identifiability.py", "--probes", "2", "--steps", "1"])
+    identifiability.main()
+    printed = capsys.readouterr().out
     for begin in ("price_level", "all but volume", "random attacker, computed", "noise 0.5 %", "rebase, 2 digits, noise 2 %"):
-        assert re.search(rf"^\| {begin} \| [\d.]+", done.stdout, re.MULTILINE), begin
-    assert re.search(r"^\| blinded \| 100\.0 \(.*\| 1\.0000 \| .* \| 100\.0 \| 100\.0 \|$", done.stdout, re.MULTILINE)
+        assert re.search(rf"^\| {begin} \| [\d.]+", printed, re.MULTILINE), begin
+    assert re.search(r"^\| blinded \| 100\.0 \(.*\| 1\.0000 \| .* \| 100\.0 \| 100\.0 \|$", printed, re.MULTILINE)
 
 
 # ---- real prices
@@ -429,7 +422,7 @@ def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(repository: Pat
 @pytest.mark.shared_data
 def test_on_real_prices_every_probe_is_found_whatever_the_mask(shared_data: Path, tmp_path: Path) -> None:
     market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))
-    history = history_of(market)
+    history = identifiability.history_of(market)
     for mask in (MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(rebase_prices=True, round_digits=3, noise_pct=0.5)):
         for base, row, asset in drawn(market, 8, seed=3, first=480):
             payload = Masked(market, mask, base).payload(row, asset)

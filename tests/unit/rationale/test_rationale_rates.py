@@ -121,12 +121,12 @@ def planted(rng: np.random.Generator, rates: dict[str, float], windows: int) -> 
 
 
 def test_the_interval_covers_the_true_difference() -> None:
-    """600 studies of ten windows in which 30 % of steps name a company, and 10 % when it is hidden."""
+    """300 studies of ten windows in which 30 % of steps name a company, and 10 % when it is hidden."""
     rng, covered = np.random.default_rng(7), 0
-    for _ in range(600):
+    for _ in range(300):
         interval = less(*planted(rng, {"bright": 0.3, "stock_blind": 0.1}, 10).values()).interval
         covered += interval.low <= 0.2 <= interval.high  # type: ignore[operator]
-    assert covered / 600 == pytest.approx(0.95, abs=0.025)
+    assert covered / 300 == pytest.approx(0.95, abs=0.025)
 
 
 def test_appendix_a_is_told_from_what_contradicts_it() -> None:

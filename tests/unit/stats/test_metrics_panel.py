@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import UsageError
 from ktdeval.stats import panel, series
@@ -164,6 +164,7 @@ def scaled(of: Ledger, factor: int) -> Ledger:
     return dataclasses.replace(of, initial_cash_minor=of.initial_cash_minor * factor, steps=steps)
 
 
+@settings(max_examples=40)
 @given(ledgers(), st.integers(2, 1000), st.sampled_from(RULE_SETS))
 def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(of: Ledger, factor: int, rules: RuleSet) -> None:
     for metric in panel.panel_metrics():

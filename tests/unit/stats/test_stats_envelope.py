@@ -130,8 +130,8 @@ def test_foresight_beats_every_random_trader() -> None:
 
 
 def test_an_agent_without_skill_has_an_even_rank() -> None:
-    agents = [play(MARKET, rotation(MARKET, seed, names=10, swaps=2, every=5), ROWS) for seed in range(25)]
-    settings = [EnvelopeSettings(30, seed) for seed in range(25)]
+    agents = [play(MARKET, rotation(MARKET, seed, names=10, swaps=2, every=5), range(5, 65)) for seed in range(25)]
+    settings = [EnvelopeSettings(20, seed) for seed in range(25)]
     ranks = [random_envelope(agent, MARKET, CONFIG, each).rank for agent, each in zip(agents, settings, strict=True)]
     # The mean of 25 even draws has a standard deviation of 0.058.
     assert np.mean([rank for rank in ranks if rank is not None]) == pytest.approx(0.5, abs=0.17)

@@ -154,10 +154,10 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
     path.write_text(capsys.readouterr().out)
     tasks = load_tasks(path)
     assert len(tasks) >= 100
-    assert main(["qfinzero", "items", "planning", "--prove"]) == 0
+    assert main(["qfinzero", "items", "planning", "--prove", "--publish", str(folder)]) == 0
     refused = sum(task.refuse for task in tasks)
-    assert capsys.readouterr().out == f"{len(tasks)} items: {len(tasks) - refused} carried out, {refused} to be refused\n"
-    assert main(["qfinzero", "items", "planning", "--publish", str(folder)]) == 0
+    proved = f"{len(tasks)} items: {len(tasks) - refused} carried out, {refused} to be refused\n"
+    assert capsys.readouterr().out == f"{folder}: {len(tasks)} items\n{proved}"
     assert load_tasks(folder) == tasks
     asked = ["--model", "builtin/chaos", "--tasks", "qfinzero_planning_text", "--limit", "2", "--out", str(out), "--quiet"]
     assert main([*asked, "--items", str(folder)]) == 0

@@ -195,8 +195,8 @@ def check_long_session(symbols: int, days: int, orders: int) -> None:
 
 
 def test_a_session_of_a_month_is_replayed_bit_for_bit() -> None:
-    check_long_session(symbols=10, days=20, orders=200)
+    check_long_session(symbols=5, days=20, orders=100)
 
 
 def test_a_session_of_a_year_is_replayed_bit_for_bit() -> None:
-    check_long_session(symbols=50, days=252, orders=1_000)
+    check_long_session(symbols=10, days=252, orders=500)

@@ -54,9 +54,8 @@ def test_after_any_calls_the_book_is_whole_and_the_log_brings_it_about(seed: int
 def test_the_made_up_arguments_get_answers_too() -> None:
     """The test has teeth: each operation takes some of them."""
     for operation in OPERATIONS:
-        maker = Maker(Random(operation.name))
-        number = 3 if operation.name == "PMB.session.create" else 0
-        tries = (attempt(scene(number), operation, maker.arguments(operation)) for _ in range(500))
+        maker, workspace = Maker(Random(operation.name)), scene(3 if operation.name == "PMB.session.create" else 0)
+        tries = (attempt(workspace, operation, maker.arguments(operation)) for _ in range(500))
         assert any(not isinstance(answer, ServiceError) for answer in tries), operation.name
 
 

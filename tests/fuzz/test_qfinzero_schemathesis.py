@@ -28,7 +28,7 @@ from qfinzero_world import small_dataset
 
 ADDRESS = "http://127.0.0.1:8765"
 TOKEN = "a-token-of-some-length"
-EXAMPLES = 3
+EXAMPLES = 2
 
 DAYS = st.sampled_from(["2025-01-02", "2025-01-06", "2025-01-08", "2025-01-08T15:00:00Z", "2025-01-10T20:00:00-05:00"])
 TICKERS = ["AVLN", "BRKT", "CSTL", "BTCX", "NONE"]

@@ -271,8 +271,11 @@ def scene(number: int) -> Workspace:
 
 
 def clone(workspace: Workspace) -> Workspace:
-    """A workspace in the same state over the same data."""
-    return copy.deepcopy(workspace, {id(workspace.dataset): workspace.dataset})
+    """A workspace in the same state over the same data; what nobody changes is shared."""
+    engine = workspace.broker.engine
+    fixed = [workspace.dataset, engine.reference, engine.feed, engine.frame, *engine.journal.log.entries]
+    fixed += [*engine.state.trades, *engine.state.cash_entries, *engine.state.unit_entries]
+    return copy.deepcopy(workspace, {id(each): each for each in fixed})
 
 
 # ---- what every call must keep

@@ -258,7 +258,7 @@ def test_calls_of_the_public_benchmark_have_arguments_that_we_take(shared_data: 
 # ---- without extras
 
 
-def test_tools_of_a_task_need_no_extra() -> None:
+def test_tools_of_a_task_need_no_extra_and_a_server_says_which_it_lacks() -> None:
     script = """
 import sys
 for name in ("uvicorn", "mcp", "mcp_types", "starlette", "pydantic", "anyio", "duckdb", "httpx"):
@@ -267,9 +267,12 @@ import ktdeval_qfinzero
 assert "numpy" not in sys.modules
 from ktdeval_qfinzero.catalogue import service_tools
 assert len(service_tools()) > 40
+from ktdeval.cli.main import main
+sys.exit(main(["serve", "qfinzero"]))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    lacks = "`ktdeval serve qfinzero` needs anyio, which is not installed, or too old: pip install 'ktdeval[qfinzero]'"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"ktdeval: error: {lacks}\n")
 
 
 def test_the_manifest_offers_the_commands() -> None:

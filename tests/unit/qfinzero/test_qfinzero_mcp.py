@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
+import re
 import shlex
+import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,19 +19,19 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from ktdeval.cli.main import main
 from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.access.mcp import serve_stdio
 from ktdeval_qfinzero.access.served_market import served as served_catalogue
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
-from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.workspace import Workspace
-from qfinzero_scenario import Played, day, played, played_async
+from qfinzero_scenario import Played, Scenario, day, played, played_async, trading
 from qfinzero_server import Served, serving
 from qfinzero_toy import TOYS
-from qfinzero_world import small_dataset
+from qfinzero_world import at, small_dataset
 
 TOKEN = "a-token-of-some-length"
 START = "2025-01-06T21:00:00Z"
@@ -107,14 +108,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def story_of(dataset: Dataset) -> Played:
-    """A client's day in this process."""
-    workspace = Workspace(dataset)
-    return played(day(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
-
-
-async def day_of(client: Client, fixed: Mapping[str, Any] = MappingProxyType({})) -> Played:
-    """A client's day; the client itself holds answers against the tools' output schemas. `fixed`: the server's arguments."""
+async def day_of(client: Client, calls: Scenario, fixed: Mapping[str, Any] = MappingProxyType({})) -> Played:
+    """Calls of a client, which itself holds answers against the tools' output schemas. `fixed`: the server's arguments."""
 
     async def use(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments = {key: value for key, value in arguments.items() if key not in fixed}
@@ -123,7 +118,7 @@ async def day_of(client: Client, fixed: Mapping[str, Any] = MappingProxyType({})
         assert json.loads(result.content[0].text) == result.structured_content
         return result.structured_content
 
-    return await played_async(day(), use)
+    return await played_async(calls, use)
 
 
 def outcomes(day: Played) -> list[Any]:
@@ -131,35 +126,50 @@ def outcomes(day: Played) -> list[Any]:
     return [(name, {**answer, "log_hash": ""}) for name, _, answer in day]
 
 
-def test_two_clients_at_once_have_the_same_day_and_never_meet() -> None:
+def test_two_clients_at_once_trade_alike_and_never_meet() -> None:
     """Each has the first account, the first order and the clock for itself, as if it were alone."""
+    workspace = Workspace(small_dataset())
+    alone = played(trading(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
 
     async def play(served: Served) -> list[Played]:
         async with Client(served.mcp) as first, Client(served.mcp, mode="legacy") as second:
-            return await asyncio.gather(day_of(first), day_of(second))
+            return await asyncio.gather(day_of(first, trading()), day_of(second, trading()))
 
     with serving(catalogue()) as served:
-        assert asyncio.run(play(served)) == [story_of(small_dataset())] * 2
+        assert asyncio.run(play(served)) == [alone] * 2
         assert len(served.workspaces) == 0
 
 
-def test_over_stdin_and_stdout_every_tool_gives_what_the_process_gives(folder: Path, tmp_path: Path) -> None:
-    rules, logs = tmp_path / "rules.yaml", tmp_path / "logs"
-    rules.write_text("fills: {max_volume_pct: 20}\naccounts: {cash: 500000}\n")
-    options = ["--data", str(folder), "--rules", str(rules), "--logs", str(logs)]
-    words = [sys.executable, "-m", "ktdeval", "serve", "qfinzero", "--transport", "stdio", *options]
-    written = tmp_path / "stdout"
-    server = StdioServerParameters(command="sh", args=["-c", f"{shlex.join(words)} | tee {written}"], env=dict(os.environ))
+@pytest.mark.slow
+def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_give_what_the_process_gives(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    (folder.parent / "rules.yaml").write_text("fills: {max_volume_pct: 20}\naccounts: {cash: 500000}\n")
+    words = ["--data", folder.name, "--rules", "rules.yaml", "--logs", "logs", "--as-of", "2025-01-06T20:00:00Z"]
+    assert main(["qfinzero", "connect", "mcp", *words]) == 0
+    printed = capsys.readouterr().out
+    assert main(["qfinzero", "connect", "skill", *words]) == 0
+    skill = capsys.readouterr().out
+    assert printed.rstrip() in skill
+    assert re.match(r"---\nname: qfinzero\ndescription: .{80,}\n---\n", skill)
+    config, written = json.loads(printed)["mcpServers"]["qfinzero"], tmp_path / "stdout"
+    assert Path(config["command"]).is_absolute()
+    line = f"{shlex.join([config['command'], *config['args']])} | {shutil.which('tee')} {written}"
+    server = StdioServerParameters(command="/bin/sh", args=["-c", line], env={"PATH": "/nowhere"}, cwd=tmp_path)
 
     async def play() -> Played:
         async with Client(server) as client:
-            tools = (await client.list_tools()).tools
-            assert [tool.name for tool in tools] == [operation.wire_name for operation in served_catalogue(catalogue()).operations]
-            return await day_of(client, {"initial_cash": 0, "execution_config": 0})
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            assert tools == [operation.wire_name for operation in served_catalogue(catalogue()).operations]
+            assert all(f"`{name}`" in skill for name in tools)
+            return await day_of(client, day(), {"initial_cash": 0, "execution_config": 0})
 
     dataset = open_dataset(folder)
-    assert outcomes(asyncio.run(play())) == outcomes(story_of(dataset))
-    (log,) = logs.iterdir()
+    workspace = Workspace(dataset, at("2025-01-06T20:00:00Z"))
+    alone = played(day(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
+    assert outcomes(asyncio.run(play())) == outcomes(alone)
+    (log,) = (folder.parent / "logs").iterdir()
     verify(log.read_text().splitlines(), dataset)
     messages = [json.loads(line) for line in written.read_text().splitlines()]  # and nothing else goes to stdout
     assert len(messages) > len(catalogue().operations)

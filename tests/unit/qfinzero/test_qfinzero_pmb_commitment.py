@@ -11,7 +11,6 @@ from ktdeval_qfinzero.data.rows import BorrowRow
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY, MINUTE
 from ktdeval_qfinzero.pmb.broker import verify
-from qfinzero_adaptive import EXPERTS, gaps, p_value, significant, taking_back, walk
 from qfinzero_broker_play import EARLY, FLAT, OPEN, Play, market, minutes, table
 from qfinzero_world import at
 
@@ -156,11 +155,3 @@ def test_locates_are_those_of_the_bars_start() -> None:
     play.step()
     with_none = play.order("SELL", "MARKET")
     assert (sold.status, with_none.reason[:9]) == ("FILLED", "NO_LOCATE")
-
-
-def test_policies_that_look_before_they_cancel_earn_no_more_than_blind_ones() -> None:
-    """The fast form of tests/fuzz/test_qfinzero_pmb_adaptive.py; on a broker broken on purpose the check finds them."""
-    on, chosen = walk(1, 30), {name: EXPERTS[name] for name in ("cancel", "bracket")}
-    assert significant({name: p_value(gaps(on, policy)) for name, policy in chosen.items()}) == []
-    with taking_back():
-        assert len(significant({name: p_value(gaps(on, policy)) for name, policy in chosen.items()})) == 2

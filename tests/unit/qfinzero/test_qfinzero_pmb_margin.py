@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb.day_events import daily_charges, debit_e4, debit_interest_e4, settlement_day
@@ -279,7 +279,6 @@ HELD = st.builds(
 
 
 @given(HELD, st.sampled_from(INSTRUMENTS), st.sampled_from(("BUY", "SELL")), st.integers(1, 900), st.data())
-@settings(max_examples=200)
 def test_a_trade_that_is_allowed_leaves_an_account_sound_or_sounder_and_a_closing_that_covers_nothing_is_allowed(
     held: Account, instrument: Instrument, side: Side, qty: int, data: st.DataObject
 ) -> None:
@@ -296,7 +295,6 @@ def test_a_trade_that_is_allowed_leaves_an_account_sound_or_sounder_and_a_closin
 
 
 @given(HELD)
-@settings(max_examples=100)
 def test_liquidation_closes_only_what_is_held_and_ends_the_deficit_of_an_account_that_can_pay(held: Account) -> None:
     plan = liquidation_plan(held, PRICES, RULES)
     sizes = {name: position.qty for name, position in held.positions.items()}

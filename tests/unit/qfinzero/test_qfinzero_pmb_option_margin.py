@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.portfolio import (
@@ -160,7 +160,6 @@ OPTIONS = st.lists(
 
 
 @given(OPTIONS, st.integers(60, 140).map(float), st.sampled_from((0, 100, 300, -200)))
-@settings(max_examples=250)
 def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_than_none(
     options: Options, spot: float, shares: int
 ) -> None:
@@ -186,7 +185,6 @@ def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_t
 @given(
     st.lists(st.tuples(st.sampled_from("CP"), st.integers(18, 22), st.integers(18, 22), st.integers(1, 3)), min_size=1, max_size=3)
 )
-@settings(max_examples=150)
 def test_a_set_of_limited_risk_never_requires_less_than_it_can_lose_unless_that_is_the_uncovered_requirement(
     pairs: list[tuple[str, int, int, int]],
 ) -> None:

@@ -486,26 +486,31 @@ SETTINGS = {
 
 
 def test_every_setting_does_something() -> None:
-    usual = told({})
+    usual = [told({}, orders) for orders in PLAYS]
     for group, values in SETTINGS.items():
         for name, value in values.items():
-            assert told({group: {name: value}}) != usual, (group, name)
+            changed = {group: {name: value}}
+            assert any(told(changed, orders) != as_usual for orders, as_usual in zip(PLAYS, usual, strict=True)), (group, name)
 
 
-def told(config: dict[str, Any]) -> list[Any]:
-    """What came of stock on margin, a short sale, options bought, written and exercised, and a fall in price."""
-    stock, option, plays = [flat(100, 60_000)] * 4 + [flat(60, 60_000)] * 3, [flat(3, 5_000)] * 7, []
-    for orders in ([("BUY", 1_950, "AVLN")], [("SELL", 700, "AVLN")], [("BUY", 2, CALL), ("SELL", 8, PUT)]):
-        play = Play(market({"AVLN": minutes(stock), CALL: minutes(option), PUT: minutes(option)}), cash=100_000, config=config)
-        play.step()
-        for side, qty, symbol in orders:
-            play.order(side, "MARKET", qty, symbol, time_in_force="GTC")
-        play.step(2)
-        if play.held(CALL):
-            play.call("option.exercise", contract=CALL, qty=1)
-        play.step(800)
-        plays.append([[event.type, event.data] for event in play.broker.log.events() if event.type != "SESSION_CREATED"])
-    return plays
+PLAYS = ([("BUY", 1_950, "AVLN")], [("BUY", 2, CALL), ("SELL", 8, PUT)], [("SELL", 700, "AVLN")])
+
+
+def told(config: dict[str, Any], orders: list[tuple[str, int, str]]) -> list[Any]:
+    """What came of stock on margin, options bought, written and exercised, or a short sale, and a fall in price."""
+    starts = [MIDNIGHT + day * DAY for day in (0, 1, 2, 4, 7, 8, 9)]
+    stock, option = [flat(100, 60_000)] * 4 + [flat(60, 60_000)] * 3, [flat(3, 5_000)] * 7
+    bars = {"AVLN": table(starts, stock), CALL: table(starts, option), PUT: table(starts, option)}
+    span = {"frequency": "1d", "start": "2025-01-06T00:00:00Z", "end_ts": "2025-01-15"}
+    play = Play(market(bars, "day"), cash=100_000, config=config, **span)
+    play.step()
+    for side, qty, symbol in orders:
+        play.order(side, "MARKET", qty, symbol, time_in_force="GTC")
+    play.step(2)
+    if play.held(CALL):
+        play.call("option.exercise", contract=CALL, qty=1)
+    play.step(4)
+    return [[event.type, event.data] for event in play.broker.log.events() if event.type != "SESSION_CREATED"]
 
 
 def test_ticks_are_those_of_the_exchange_whichever_instruments_have_bars() -> None:

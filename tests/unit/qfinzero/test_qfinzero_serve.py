@@ -102,17 +102,6 @@ def test_what_can_not_be_begun_is_said_in_one_line(capsys: pytest.CaptureFixture
         assert line.startswith("--as-of: expected a moment")
 
 
-def test_a_missing_extra_is_named_with_its_cure(tmp_path: Path) -> None:
-    script = "import sys; sys.modules[sys.argv[1]] = None\nfrom ktdeval.cli.main import main\nsys.exit(main(sys.argv[2:]))"
-    words = [sys.executable, "-c", script, "starlette", "serve", "qfinzero"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "ktdeval: error: `ktdeval serve qfinzero` needs starlette, which is not installed, or too old: "
-        "pip install 'ktdeval[qfinzero]'\n"
-    )
-
-
 # ---- the running server
 
 
@@ -144,43 +133,3 @@ def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(folder: Path
         assert os.read(mine, 1000) == b""
     os.close(mine)
     assert process.returncode == 0
-
-
-# ---- agents that start it themselves
-
-
-@pytest.mark.slow
-def test_the_printed_configuration_starts_a_server_from_any_folder_and_the_skill_names_every_tool(
-    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder.parent)
-    (folder.parent / "rules.yaml").write_text("accounts: {cash: 7}")
-    words = ["--data", folder.name, "--rules", "rules.yaml", "--as-of", "2025-01-06"]
-    assert main(["qfinzero", "connect", "mcp", *words]) == 0
-    printed = capsys.readouterr().out
-    assert main(["qfinzero", "connect", "skill", *words]) == 0
-    skill = capsys.readouterr().out
-    assert printed.rstrip() in skill
-    assert re.match(r"---\nname: qfinzero\ndescription: .{80,}\n---\n", skill)
-    server = json.loads(printed)["mcpServers"]["qfinzero"]
-    assert Path(server["command"]).is_absolute()
-    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    messages = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
-        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "pmb_account_create", "arguments": {}}},
-    ]
-    command = [server["command"], *server["args"]]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env={"PATH": "/nowhere"}
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write("".join(f"{json.dumps(message)}\n" for message in messages))
-        process.stdin.flush()
-        answers = {answer["id"]: answer["result"] for answer in (json.loads(process.stdout.readline()) for _ in range(3))}
-        process.stdin.close()
-    assert all(f"`{tool['name']}`" in skill for tool in answers[2]["tools"])
-    assert answers[3]["structuredContent"]["account"]["cash"] == 7
-    assert answers[3]["structuredContent"]["as_of_ts"] == "2025-01-06T00:00:00Z"

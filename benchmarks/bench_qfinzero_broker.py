@@ -55,7 +55,8 @@ def play(dataset: Dataset, orders: int, on_tick: Observer | None) -> tuple[Broke
         symbol = symbols[int(chance.integers(len(symbols)))]
         order = make_order(chance, symbol, broker.engine.marks().get(f"STOCK:{symbol}", 1_000_000))
         broker.execute("order.place", {"session_id": session, "account_id": account, "order": order})
-        broker.step(session, ticks * (number + 1) // orders - ticks * number // orders)
+        passing = ticks * (number + 1) // orders - ticks * number // orders
+        broker.execute("session.step", {"session_id": session, "step": passing})
     return broker, ticks
 
 
@@ -104,7 +105,7 @@ def main() -> None:
     broker, ticks = play(dataset, options.orders, watch)
     checked = time.perf_counter() - start
     assert watch.ticks == ticks
-    check_invariants(broker.state)
+    check_invariants(broker)
     lines = broker.log.to_lines()
     start = time.perf_counter()
     play(dataset, options.orders, None)

@@ -76,7 +76,7 @@ def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_sa
     play = everything()
     assert play.broker.log.to_lines() == lines() == rerun(lines(), small_dataset())
     assert state_of_log(lines()) == play.state
-    check_invariants(play.state)
+    check_invariants(play.broker)
     verify(lines(), small_dataset())
     order: dict[str, Any] = {"instrument": thing("AVLN"), "side": "BUY", "order_type": "LIMIT", "qty": 1, "limit_price": 1.0}
     play = Play([FLAT])
@@ -177,7 +177,8 @@ def play_orders(dataset: Dataset, orders: int, on_tick: Observer | None) -> tupl
         order |= {"limit_price": near} if "LIMIT" in order_type else {}
         order |= {"stop_price": near} if "STOP" in order_type else {}
         broker.execute("order.place", {**both, "order": order})
-        broker.step(both["session_id"], ticks * (number + 1) // orders - ticks * number // orders)
+        passing = ticks * (number + 1) // orders - ticks * number // orders
+        broker.execute("session.step", {"session_id": both["session_id"], "step": passing})
     return broker, ticks
 
 
@@ -188,7 +189,7 @@ def check_long_session(symbols: int, days: int, orders: int) -> None:
     assert watch.ticks == ticks
     assert len(broker.state.orders) == orders
     assert len(broker.state.trades) > orders // 4
-    check_invariants(broker.state)
+    check_invariants(broker)
     written = broker.log.to_lines()
     assert state_of_log(written) == broker.state
     assert rerun(written, dataset) == written

@@ -45,7 +45,7 @@ def test_after_any_calls_the_book_is_whole_and_the_log_brings_it_about(seed: int
     for _ in range(25):
         operation = catalogue().find(random.choice(names))
         attempt(workspace, operation, maker.arguments(operation))
-    check_invariants(workspace.broker.state)
+    check_invariants(workspace.broker)
     lines = workspace.broker.log.to_lines()
     assert state_of_log(lines) == workspace.broker.state
     assert rerun(lines, workspace.dataset) == lines

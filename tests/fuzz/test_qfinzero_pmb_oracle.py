@@ -432,7 +432,7 @@ def play(frequency: str, plan: dict[str, Any]) -> Duel:
         if duel.plain.running:
             duel.both("session.step", {"until_ts": moment_text(last)}, lambda: duel.plain.until(last))
     duel.wait(10)
-    check_invariants(duel.broker.state)
+    check_invariants(duel.broker)
     return duel
 
 

@@ -118,7 +118,7 @@ class Play:
         return list(self.broker.engine.legs_of(first))
 
     def step(self, ticks: int = 1) -> tuple[Event, ...]:
-        return self.broker.step(self.session_id, ticks)
+        return self.call("session.step", step=ticks).events
 
     def until(self, text: str) -> tuple[Event, ...]:
         last = len(self.broker.log.entries)

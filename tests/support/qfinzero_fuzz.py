@@ -273,8 +273,8 @@ def scene(number: int) -> Workspace:
 def clone(workspace: Workspace) -> Workspace:
     """A workspace in the same state over the same data; what nobody changes is shared."""
     engine = workspace.broker.engine
-    fixed = [workspace.dataset, engine.reference, engine.feed, engine.frame, *engine.journal.log.entries]
-    fixed += [*engine.state.trades, *engine.state.cash_entries, *engine.state.unit_entries]
+    fixed = [workspace.dataset, engine.reference, engine.feed, engine.frame, *engine.log.entries]
+    fixed += [*engine.state.trades, *engine.state.cash_entries]
     return copy.deepcopy(workspace, {id(each): each for each in fixed})
 
 

@@ -7,19 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ktdeval.errors import InvariantError
+from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.pmb.events import BrokerState
+from ktdeval_qfinzero.pmb.holding_events import OptionOver, PositionReplaced
 from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.values import WORKING, Account, CashEntry, Order, Rules, Trade
 
 
-def check_invariants(state: BrokerState) -> None:
+def check_invariants(broker: Broker) -> None:
     """Check everything, from the beginning; raises InvariantError for the first thing that does not hold."""
+    state, units = broker.state, _units(broker)
     entries: dict[str, list[CashEntry]] = defaultdict(list)
     for entry in state.cash_entries:
         entries[entry.account_id].append(entry)
     for account in state.accounts.values():
         _check_cash(account, entries[account.id])
-        _check_units(state, account)
+        _check_units(account, units[account.id])
         _check_profit(account)
     for trade in state.trades:
         _check_trade(state, trade)
@@ -39,7 +42,7 @@ class InvariantWatch:
     _now_ns: int = 0
     _trades: int = 0
     _entries: int = 0
-    _units: int = 0
+    _seq: int = 0
     _cash: Counter[str] = field(default_factory=Counter)
     _held: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
@@ -47,8 +50,7 @@ class InvariantWatch:
         self.ticks += 1
         _require(state.now_ns >= self._now_ns, "the clock went back")
         self._now_ns = state.now_ns
-        sizes = (len(state.cash_entries), len(state.unit_entries), len(state.accounts))
-        changed = sizes != (self._entries, self._units, len(self._held))
+        changed = state.seq != self._seq
         if changed:
             self._changed(state)
         for account_id, held in self._held.items():
@@ -67,7 +69,7 @@ class InvariantWatch:
             _check_trade(state, trade)
         _check_volume(state, new)
         _check_orders(state, [state.orders[trade.order_id] for trade in new])
-        self._trades, self._entries, self._units = len(state.trades), len(state.cash_entries), len(state.unit_entries)
+        self._trades, self._entries, self._seq = len(state.trades), len(state.cash_entries), state.seq
         for account in state.accounts.values():
             _check_profit(account)
             positions = [position for position in account.positions.values() if position.qty]
@@ -85,18 +87,23 @@ def _check_cash(account: Account, entries: Sequence[CashEntry]) -> None:
     _require(paid["DIVIDEND"] == account.dividends_e4, f"{account.id}: dividends are not the sum of what was received")
 
 
-def _check_units(state: BrokerState, account: Account) -> None:
-    """Positions are the sum of trades, deliveries and splits; what the trades say is what was counted for them."""
-    units: Counter[str] = Counter()
-    traded: Counter[str] = Counter()
-    for entry in state.unit_entries:
-        if entry.account_id == account.id:
-            units[entry.instrument_id] += entry.change
-            traded[entry.instrument_id] += entry.change if entry.kind == "TRADE" else 0
-    for trade in state.trades:
-        if trade.account_id == account.id:
-            traded[trade.instrument.id] -= trade.qty if trade.side == "BUY" else -trade.qty
-    _require(not any(traded.values()), f"{account.id}: units are not those of the trades")
+def _units(broker: Broker) -> dict[str, Counter[str]]:
+    """Account id -> instrument id -> units that its trades, deliveries and splits brought."""
+    units: dict[str, Counter[str]] = defaultdict(Counter)
+    for trade in broker.state.trades:
+        units[trade.account_id][trade.instrument.id] += trade.qty if trade.side == "BUY" else -trade.qty
+    for data in (event.data for event in broker.log.events()):
+        if isinstance(data, OptionOver):
+            units[data.account_id][data.instrument] += data.change
+            units[data.account_id][data.stock] += data.stock_change
+        elif isinstance(data, PositionReplaced):
+            units[data.account_id][data.instrument] -= data.qty_before
+            units[data.account_id][data.becomes or data.instrument] += data.qty_after
+    return units
+
+
+def _check_units(account: Account, units: Counter[str]) -> None:
+    """Positions are the sum of trades, deliveries and splits."""
     for name in units.keys() | account.positions.keys():
         held = account.positions[name].qty if name in account.positions else 0
         _require(held == units[name], f"{account.id}: the position in {name} is not the sum of its changes")

@@ -16,7 +16,7 @@ from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb import commands
 from ktdeval_qfinzero.pmb.engine import Engine, Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, CommandRefused, Event
-from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, Journal, read_lines
+from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, read_lines
 from ktdeval_qfinzero.pmb.reference import Reference
 from ktdeval_qfinzero.schemas import Arguments
 
@@ -58,7 +58,7 @@ class Broker:
     def __init__(self, dataset: Dataset, clock: Clock, on_tick: Observer | None = None) -> None:
         self.dataset = dataset
         self.clock = clock
-        self._engine = Engine(Reference(dataset), Journal(), clock.as_of_ns, observer=on_tick)
+        self._engine = Engine(Reference(dataset), clock.as_of_ns, observer=on_tick)
         self._engine.place_in_calendar(clock.as_of_ns)
         self._engine.state.now_ns = clock.as_of_ns
         self.log.add(clock.as_of_ns, "header", FORMAT, {"dataset": dataset.info.content_id})
@@ -77,7 +77,7 @@ class Broker:
     @property
     def log(self) -> EventLog:
         """Commands and events so far."""
-        return self._engine.journal.log
+        return self._engine.log
 
     def synchronise(self) -> None:
         """Follow the clock where somebody else has set it forward; days and ticks in between happen."""
@@ -89,10 +89,6 @@ class Broker:
         `command`: one of `COMMANDS`. Raises ServiceError if the command is refused, which is written down too.
         """
         return self._run(command, loads_strict(dumps_canonical(given)), self.engine)
-
-    def step(self, session_id: str, ticks: int = 1) -> tuple[Event, ...]:
-        """Let ticks pass; gives what happened; raises ServiceError if the session does not run."""
-        return self.execute("session.step", {"session_id": session_id, "step": ticks}).events
 
     def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> Outcome:
         arguments = msgspec.convert(given, TAKES[command])

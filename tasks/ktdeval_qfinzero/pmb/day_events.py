@@ -236,7 +236,8 @@ def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     if position is None or not position.qty:
         return None
     cash_e4, settles = position.qty * dividend.amount_e4, dividend.pay_day.isoformat()
-    return DividendPaid(account.id, position.instrument.id, position.qty, dividend.amount_e4, cash_e4, settles)
+    terms = {"instrument": position.instrument.id, "qty": position.qty, "share_e4": dividend.amount_e4, "settles": settles}
+    return DividendPaid(account_id=account.id, cash_e4=cash_e4, **terms)
 
 
 _Effect = tuple[str, int, int, int, int]

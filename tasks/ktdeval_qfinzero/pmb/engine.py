@@ -1,4 +1,4 @@
-"""State that a broker works on: its journal, its place in the calendar, and the frame of the day."""
+"""What a broker works on: its state and log, its place in the calendar, and the frame of the day."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval_qfinzero.pmb.events import BrokerState, Happening
+from ktdeval_qfinzero.pmb.events import BrokerState, Event, Happening, apply
 from ktdeval_qfinzero.pmb.frames import BarFeed, Frame, require_reach
-from ktdeval_qfinzero.pmb.log import Journal
+from ktdeval_qfinzero.pmb.log import EventLog
 from ktdeval_qfinzero.pmb.reference import Reference
 from ktdeval_qfinzero.pmb.values import Account, Instrument, Order, Rules, Session
 from ktdeval_qfinzero.trading_hours import TradingHours
@@ -24,8 +24,9 @@ class Engine:
     """State, calendar and bars that commands and ticks act on."""
 
     reference: Reference
-    journal: Journal
     now_ns: int  # the moment that the engine has come to
+    state: BrokerState = field(default_factory=BrokerState)  # what the events made
+    log: EventLog = field(default_factory=EventLog)  # commands and events
     day_row: int = 0  # trading day (row of the calendar) that runs, or comes next
     opened: bool = False  # whether that day's open is over
     frame: Frame | None = None  # bars of the running session's present or last day
@@ -35,14 +36,10 @@ class Engine:
     observer: Observer | None = None
     _marks: tuple[int, dict[str, int]] = (-1, {})
 
-    @property
-    def state(self) -> BrokerState:
-        """State of the broker."""
-        return self.journal.state
-
     def emit(self, data: Happening, ts_ns: int | None = None) -> None:
         """Write an event of now down, or of another moment, and apply it."""
-        self.journal.emit(self.now_ns if ts_ns is None else ts_ns, data)
+        entry = self.log.add(self.now_ns if ts_ns is None else ts_ns, "event", data.type, data)
+        apply(self.state, Event(entry.seq, entry.ts_ns, data))
 
     @property
     def hours(self) -> TradingHours:

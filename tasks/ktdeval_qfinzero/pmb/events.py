@@ -30,9 +30,12 @@ from ktdeval_qfinzero.pmb.values import (
     Session,
     Spread,
     Trade,
-    UnitEntry,
-    UnitKind,
 )
+
+_TOTALS: Final[Mapping[CashKind, tuple[str, int]]] = {
+    "FEE": ("fees_e4", -1), "INTEREST": ("interest_e4", -1), "BORROW_FEE": ("borrow_fees_e4", -1), "DIVIDEND": ("dividends_e4", 1),
+}  # fmt: skip
+"""Kind of payment -> field of an account that sums it up, and its sign there."""
 
 
 @dataclass(slots=True)
@@ -49,27 +52,20 @@ class BrokerState:
     reserves: dict[str, int] = field(default_factory=dict)  # what a working order tied up; a spread's stand at its first leg
     trades: list[Trade] = field(default_factory=list)  # this list and the next ones: oldest first
     cash_entries: list[CashEntry] = field(default_factory=list)
-    unit_entries: list[UnitEntry] = field(default_factory=list)
     days: dict[str, list[DayClose]] = field(default_factory=dict)  # by account id
     client_calls: dict[tuple[str, str], ClientCall] = field(default_factory=dict)  # (account id, client order id) -> its meaning
     groups: set[str] = field(default_factory=set)  # ids of groups of orders of which one cancels the others
     kept: set[tuple[str, str]] = field(default_factory=set)  # (account id, contract) not to be exercised at expiry
     running: str = ""  # id of the running session
 
-    def count(self, account: Account, instrument_id: str, kind: UnitKind, change: int) -> None:
-        """Write down units that came in (negative: went out) with an event."""
-        self.unit_entries.append(UnitEntry(self.seq, account.id, instrument_id, kind, change))
-
     def pay(self, account: Account, kind: CashKind, amount_e4: int) -> None:
         """Bring money into an account (negative: take out)."""
         if amount_e4:
             account.cash_e4 += amount_e4
+            if kind in _TOTALS:
+                name, sign = _TOTALS[kind]
+                setattr(account, name, getattr(account, name) + sign * amount_e4)
             self.cash_entries.append(CashEntry(self.seq, account.id, kind, amount_e4))
-
-    def charge(self, account: Account, fee_e4: int) -> None:
-        """Take a fee."""
-        account.fees_e4 += fee_e4
-        self.pay(account, "FEE", -fee_e4)
 
 
 EventType = Literal[
@@ -311,9 +307,8 @@ class Traded(Happening, frozen=True):
             other.qty -= min(trade.qty, other.open_qty)
         account = state.accounts[order.account_id]
         account.position(order.instrument).move(trade.change, trade.value_e4)
-        state.count(account, order.instrument.id, "TRADE", trade.change)
         state.pay(account, "TRADE", -trade.value_e4)
-        state.charge(account, trade.fee_e4)
+        state.pay(account, "FEE", -trade.fee_e4)
         if trade.side == "SELL":
             account.settle_later(self.settles, -trade.value_e4)
 

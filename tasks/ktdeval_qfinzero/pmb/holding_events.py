@@ -6,7 +6,7 @@ from datetime import date
 from typing import ClassVar, Literal
 
 from ktdeval_qfinzero.pmb.events import BrokerState, Happening
-from ktdeval_qfinzero.pmb.values import DayClose, Instrument
+from ktdeval_qfinzero.pmb.values import CashKind, DayClose, Instrument
 
 EndTerms = Literal["DEAL", "LAST_PRICE", "INTRINSIC"]
 
@@ -47,12 +47,10 @@ class OptionOver(Happening, frozen=True):
         option.qty += self.change
         option.cost_e4 -= self.cost_e4
         option.realized_e4 += self.realized_e4
-        state.count(account, self.instrument, "EXERCISE", self.change)
         if self.stock_change:
-            state.count(account, self.stock, "EXERCISE", self.stock_change)
             account.position(Instrument.of(self.stock)).move(self.stock_change, self.stock_cost_e4)
         state.pay(account, "EXERCISE", self.cash_e4)
-        state.charge(account, self.fee_e4)
+        state.pay(account, "FEE", -self.fee_e4)
         if self.cash_e4 > 0:
             account.settle_later(self.settles, self.cash_e4)
 
@@ -100,10 +98,8 @@ class PositionReplaced(Happening, frozen=True):
         if self.becomes and key in state.kept:
             state.kept.remove(key)
             state.kept.add((account.id, Instrument.of(self.becomes).symbol))
-        state.count(account, self.instrument, self.kind, -before.qty)
         before.qty = before.cost_e4 = 0
         after = account.position(Instrument.of(self.becomes or self.instrument))
-        state.count(account, after.instrument.id, self.kind, self.qty_after)
         after.move(self.qty_after, self.cost_after_e4)
         after.realized_e4 += self.realized_e4
         state.pay(account, self.kind, self.cash_e4)
@@ -126,54 +122,50 @@ class PositionEnded(PositionReplaced, frozen=True, kw_only=True):
     terms: EndTerms
 
 
-class DividendPaid(Happening, frozen=True):
+class CashMoved(Happening, frozen=True, kw_only=True):
+    """Cash came in (negative: went out) that no trade brought."""
+
+    kind: ClassVar[CashKind]
+    account_id: str
+    cash_e4: int
+
+    def _apply(self, state: BrokerState) -> None:
+        state.pay(state.accounts[self.account_id], self.kind, self.cash_e4)
+
+
+class DividendPaid(CashMoved, frozen=True, kw_only=True):
     """A dividend was earned, or owed on a short position."""
 
     type = "DIVIDEND"
-    account_id: str
+    kind = "DIVIDEND"
     instrument: str
     qty: int
     share_e4: int
-    cash_e4: int
     settles: str
 
     def _apply(self, state: BrokerState) -> None:
-        account = state.accounts[self.account_id]
-        account.dividends_e4 += self.cash_e4
-        state.pay(account, "DIVIDEND", self.cash_e4)
+        super()._apply(state)
         if self.cash_e4 > 0:
-            account.settle_later(self.settles, self.cash_e4)
+            state.accounts[self.account_id].settle_later(self.settles, self.cash_e4)
 
 
-class InterestCharged(Happening, frozen=True):
+class InterestCharged(CashMoved, frozen=True, kw_only=True):
     """Borrowed cash cost interest."""
 
     type = "INTEREST"
-    account_id: str
+    kind = "INTEREST"
     days: int
-    cash_e4: int
-
-    def _apply(self, state: BrokerState) -> None:
-        account = state.accounts[self.account_id]
-        account.interest_e4 -= self.cash_e4
-        state.pay(account, "INTEREST", self.cash_e4)
 
 
-class BorrowFeeCharged(Happening, frozen=True):
+class BorrowFeeCharged(CashMoved, frozen=True, kw_only=True):
     """Shares sold short cost a fee."""
 
     type = "BORROW_FEE"
-    account_id: str
+    kind = "BORROW_FEE"
     instrument: str
     qty: int
     fee_bps: int
     days: int
-    cash_e4: int
-
-    def _apply(self, state: BrokerState) -> None:
-        account = state.accounts[self.account_id]
-        account.borrow_fees_e4 -= self.cash_e4
-        state.pay(account, "BORROW_FEE", self.cash_e4)
 
 
 class MarginCalled(Happening, frozen=True):

@@ -68,18 +68,6 @@ class EventLog:
         return tuple(self._lines)
 
 
-@dataclass(slots=True)
-class Journal:
-    """A state and the log of how it came about; `emit` keeps the two together."""
-
-    state: BrokerState = field(default_factory=BrokerState)  # what the events made
-    log: EventLog = field(default_factory=EventLog)  # commands and events
-
-    def emit(self, ts_ns: int, data: Happening) -> None:
-        """Write an event down and apply it."""
-        apply(self.state, _event(self.log.add(ts_ns, "event", data.type, data)))
-
-
 def read_lines(lines: Iterable[str]) -> list[Entry]:
     """Entries of a log, checked line by line; raises DataError if a line is malformed, missing, out of order or changed."""
     entries: list[Entry] = []

@@ -137,7 +137,7 @@ def summary(engine: Engine, given: types.OneSession) -> Answer:
 
 def export(engine: Engine, given: types.ExportSession) -> types.Export:
     """Everything of a session: orders, trades, daily equity and figures."""
-    state, log, session = engine.state, engine.journal.log, session_of(engine, given.session_id)
+    state, log, session = engine.state, engine.log, session_of(engine, given.session_id)
     tables: dict[str, Sequence[Any]] = {
         "orders": [show.order_shown(order) for order in state.orders.values() if order.session_id == session.id],
         "trades": [show.trade_shown(trade) for trade in state.trades if trade.session_id == session.id],

@@ -221,7 +221,7 @@ def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def summary_shown(engine: Engine, session: Session) -> Any:
     """Figures of a session so far."""
-    state, log = engine.state, engine.journal.log
+    state, log = engine.state, engine.log
     trades = [trade for trade in state.trades if trade.session_id == session.id]
     last = len(log.entries) if session.last_seq is None else session.last_seq
     paid = {"FEE": 0, "INTEREST": 0, "BORROW_FEE": 0, "DIVIDEND": 0}

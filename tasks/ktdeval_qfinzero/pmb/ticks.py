@@ -59,13 +59,13 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
     state = margin_state(account, marks, session.rules)
     if not state.deficit_e4:
         if account.margin_call_due is not None:
-            engine.journal.emit(now_ns, MarginCallMet(*_figures(session, state)))
+            engine.emit(MarginCallMet(*_figures(session, state)), now_ns)
             for order in [order for order in engine.state.working.values() if order.forced]:
-                engine.journal.emit(now_ns, OrderCancelled(order.id, NO_LONGER_NEEDED))
+                engine.emit(OrderCancelled(order.id, NO_LONGER_NEEDED), now_ns)
         return
     if (due := account.margin_call_due) is None:
         due = engine.hours.day(engine.day_row + session.rules.margin.call_days)
-        engine.journal.emit(now_ns, MarginCalled(*_figures(session, state), due.isoformat()))
+        engine.emit(MarginCalled(*_figures(session, state), due.isoformat()), now_ns)
     is_due = engine.day > due or (engine.day == due and (at_close or not session.rules.margin.call_days))
     if is_due and not any(order.forced for order in engine.state.working.values()):
         _liquidate(engine, session, now_ns)
@@ -81,12 +81,12 @@ def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
     """Cancel the account's orders and send market orders that close what must be closed; they fill from the next bar on."""
     state = engine.state
     for order_id in tuple(state.working):
-        engine.journal.emit(now_ns, OrderCancelled(order_id=order_id, reason=LIQUIDATION))
+        engine.emit(OrderCancelled(order_id=order_id, reason=LIQUIDATION), now_ns)
     for instrument, side, qty in liquidation_plan(state.accounts[session.account_id], engine.marks(), session.rules):
         number = len(state.orders) + 1
         ids = (f"ord-{number:06d}", number, session.account_id, session.id, "")
         order = Order(*ids, instrument, side, "MARKET", qty, "GTC", now_ns, forced=True)
-        engine.journal.emit(now_ns, OrderAccepted(order_payload(order), reserve_e4=0))
+        engine.emit(OrderAccepted(order_payload(order), reserve_e4=0), now_ns)
 
 
 def _figures(session: Session, state: MarginState) -> tuple[str, str, int, int]:
@@ -154,7 +154,7 @@ def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str,
     problem = None if executions[0].order.forced else _problem(engine, executions, marks, known_ns)
     if problem is not None:
         for execution in executions:
-            engine.journal.emit(now_ns, OrderCancelled(execution.order.id, f"{problem.code}: {problem.words}"))
+            engine.emit(OrderCancelled(execution.order.id, f"{problem.code}: {problem.words}"), now_ns)
         return False
     settles = settlement_day(engine.hours, engine.day).isoformat()
     for execution in executions:
@@ -162,10 +162,10 @@ def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str,
         fee_e4 = engine.state.sessions[order.session_id].rules.fees.trade_e4(order.instrument, fill.qty)
         shown = [bar.open_e4, bar.high_e4, bar.low_e4, bar.close_e4, bar.volume]
         trade_id = f"trd-{len(engine.state.trades) + 1:06d}"
-        engine.journal.emit(now_ns, Traded(trade_id, order.id, fill.qty, fill.price_e4, fee_e4, settles, shown))
+        engine.emit(Traded(trade_id, order.id, fill.qty, fill.price_e4, fee_e4, settles, shown), now_ns)
         for other in order.others(engine.state.working.values()) if order.group in engine.state.groups else ():
             if not other.open_qty:
-                engine.journal.emit(now_ns, OrderCancelled(other.id, ONE_CANCELS_OTHER))
+                engine.emit(OrderCancelled(other.id, ONE_CANCELS_OTHER), now_ns)
     return True
 
 
@@ -181,7 +181,7 @@ def send_bracket(engine: Engine, execution: Execution, accepted_ns: int, now_ns:
             order = Order(*ids, parent.instrument, side, kind, execution.fill.qty, parent.time_in_force, accepted_ns)
             order = replace(order, limit_e4=limit_e4, stop_e4=stop_e4, expire_ns=parent.expire_ns)
             order = replace(order, parent_id=parent.id, oco_id=sent[0].id if sent else "")
-            engine.journal.emit(now_ns, OrderAccepted(order_payload(order), reserve_e4=0))
+            engine.emit(OrderAccepted(order_payload(order), reserve_e4=0), now_ns)
             sent.append(engine.state.orders[order.id])
     return sent
 
@@ -307,7 +307,7 @@ class _Tick:
         found = match(order, since, left - self._taken.get(column, 0), self._fills, at_open=False)
         if order.stop_e4 is None or not found.triggered:
             return
-        self._engine.journal.emit(self._now_ns, OrderTriggered(order.id))
+        self._engine.emit(OrderTriggered(order.id), self._now_ns)
         if found.fill is not None:
             marks = self._frame.marks_at(self._tick)
             executed = execute(self._engine, [Execution(order, found.fill, cause.bar)], marks, self._start_ns, self._now_ns)
@@ -318,7 +318,7 @@ class _Tick:
             return None
         found = match(order, bar, min(left, self._most(order)), self._fills, at_open=at_open)
         if found.triggered:
-            self._engine.journal.emit(self._now_ns, OrderTriggered(order_id=order.id))
+            self._engine.emit(OrderTriggered(order_id=order.id), self._now_ns)
             self._triggered.add(order.id)
         return None if found.fill is None else (found.fill,)
 
@@ -330,7 +330,7 @@ class _Tick:
         """Take a forced order from the state when there is nothing left to close; whether it was."""
         needless = order.forced and not self._most(order)
         if needless:
-            self._engine.journal.emit(self._now_ns, OrderCancelled(order.id, NOTHING_LEFT))
+            self._engine.emit(OrderCancelled(order.id, NOTHING_LEFT), self._now_ns)
         return needless
 
 
@@ -338,7 +338,7 @@ def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:
     """Take orders whose time has come from the state."""
     for order in orders:
         if order.status in WORKING and order.expire_ns is not None and order.expire_ns <= now_ns:
-            engine.journal.emit(now_ns, OrderExpired(order_id=order.id, reason=_EXPIRED[order.time_in_force]))
+            engine.emit(OrderExpired(order_id=order.id, reason=_EXPIRED[order.time_in_force]), now_ns)
 
 
 def _plan(engine: Engine, frame: Frame, first: int) -> None:

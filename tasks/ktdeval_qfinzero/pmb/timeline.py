@@ -146,11 +146,13 @@ def _finance(engine: Engine, account: Account) -> None:
     bps = {ticker: row.fee_bps_per_year for ticker, row in engine.reference.lent(shorts, engine.now_ns).items()}
     charges = days.daily_charges(account, engine.marks(), engine.rules_of(account), bps, nights)
     if charges.interest_e4:
-        engine.emit(InterestCharged(account.id, days=nights, cash_e4=-charges.interest_e4))
+        engine.emit(InterestCharged(account_id=account.id, days=nights, cash_e4=-charges.interest_e4))
     for ticker, fee_e4 in charges.borrow_e4.items():
         stock = f"STOCK:{ticker}"
         qty = account.positions[stock].qty
-        engine.emit(BorrowFeeCharged(account.id, stock, qty=qty, fee_bps=bps[ticker], days=nights, cash_e4=-fee_e4))
+        engine.emit(
+            BorrowFeeCharged(account_id=account.id, instrument=stock, qty=qty, fee_bps=bps[ticker], days=nights, cash_e4=-fee_e4)
+        )
 
 
 def _record_close(engine: Engine, account: Account, session: Session | None) -> None:

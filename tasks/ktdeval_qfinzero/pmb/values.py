@@ -90,7 +90,6 @@ OrderStatus = Literal["ACCEPTED", "PARTIALLY_FILLED", "FILLED", "CANCELLED", "RE
 SessionStatus = Literal["RUNNING", "FINISHED", "STOPPED"]
 Kind = Literal["STOCK", "OPTION"]
 CashKind = Literal["TRADE", "FEE", "EXERCISE", "SPLIT", "DEAL", "DIVIDEND", "INTEREST", "BORROW_FEE"]
-UnitKind = Literal["TRADE", "EXERCISE", "SPLIT", "DEAL"]
 
 WORKING: tuple[OrderStatus, ...] = ("ACCEPTED", "PARTIALLY_FILLED")
 """States of an order that may still be filled."""
@@ -323,17 +322,6 @@ class CashEntry:
     account_id: str
     kind: CashKind
     amount_e4: int
-
-
-@dataclass(frozen=True, slots=True)
-class UnitEntry:
-    """One change of an account's units of an instrument, and the number of the event that made it."""
-
-    seq: int
-    account_id: str
-    instrument_id: str
-    kind: UnitKind
-    change: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,7 @@ def test_the_greatest_amounts_that_are_taken_are_exact() -> None:
     assert trader.margin.equity_e4 == 10**13 - interest
     trader.send("SELL", 200_000, STOCK)
     trader.step(3)
-    check_invariants(trader.broker.state)
+    check_invariants(trader.broker)
     verify(trader.broker.log.to_lines(), trader.workspace.dataset)
 
 

@@ -43,7 +43,7 @@ def ended(row: DealRow | None, qty: int = 101, symbol: str = "AVLN", into: float
     play.order("SELL", "LIMIT", 1, limit_price=150.0, time_in_force="GTC")
     play.step()
     found = [event.data for event in play.step() if isinstance(event.data, PositionEnded)]
-    check_invariants(play.state)
+    check_invariants(play.broker)
     verify(play.broker.log.to_lines(), play.dataset)
     return play, found
 

@@ -21,8 +21,7 @@ from starlette.routing import Route
 
 from ktdeval.harness import in_words
 from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval_qfinzero.access.bodies import Bodies, is_json
-from ktdeval_qfinzero.access.dispatch import DEFECT, Guard, Security, answer_of, dispatch, error_answer
+from ktdeval_qfinzero.access.dispatch import DEFECT, Bodies, Guard, Security, answer_of, dispatch, error_answer, is_json
 from ktdeval_qfinzero.access.mcp import McpEndpoint
 from ktdeval_qfinzero.access.openapi import DROPPING, OPENING, openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces

@@ -26,16 +26,13 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from ktdeval_qfinzero.access.bodies import check_json
-from ktdeval_qfinzero.access.dispatch import Answer, dispatch, error_answer
+from ktdeval_qfinzero.access.dispatch import Answer, check_json, dispatch, error_answer
 from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Limits, Workspaces
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.operations import Catalogue, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from starlette.types import Message, Receive, Scope, Send
 
 NAME = "qfinzero"

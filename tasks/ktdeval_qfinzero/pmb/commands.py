@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+import msgspec
 
 from ktdeval.jsonio import content_hash
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
@@ -141,12 +142,12 @@ def place(engine: Engine, given: types.PlaceOrder) -> str:
     """Place an order; it can fill on bars that start at or after the clock."""
     session = placement.running_session(engine, given.session_id, given.account_id)
     spec = placement.read_spec(given.order)
-    content = content_hash([session.id, spec.content])
+    content = content_hash([session.id, spec.content]) if given.client_order_id else ""
     known = _known(engine, session, given.client_order_id, content)
     if known is not None:
         return known
     if spec.oco_id:
-        spec = replace(spec, oco_id=_oco_group(engine, session, spec))
+        spec = msgspec.structs.replace(spec, oco_id=_oco_group(engine, session, spec))
     order = _send(engine, session, {"order": spec}, given.client_order_id)[0]
     _remember(engine, order, content)
     return order.id
@@ -157,7 +158,8 @@ def place_spread(engine: Engine, given: types.PlaceSpread) -> str:
     session = placement.running_session(engine, given.session_id, given.account_id)
     specs = _read_legs(given)
     net_limit_e4 = None if given.net_limit_price is None else placement.exact_e4(given.net_limit_price, "net_limit_price")
-    content = content_hash([session.id, given.qty, net_limit_e4, [spec.content for spec in specs]])
+    terms = [session.id, given.qty, net_limit_e4, [spec.content for spec in specs]]
+    content = content_hash(terms) if given.client_order_id else ""
     known = _known(engine, session, given.client_order_id, content)
     if known is not None:
         return known
@@ -188,9 +190,9 @@ def modify(engine: Engine, given: types.ModifyOrder) -> str:
     reason, reserve_e4 = placement.judge(engine, session, [spec], [order])
     if reason:
         raise conflict(f"the order stays as it was: {reason}", "updates")
-    changed = placement.new_order(engine, session, spec, triggered=order.triggered, replaces=order.id)
-    group = order.group if order.group in engine.state.groups else ""
-    changed = replace(changed, expire_ns=order.expire_ns, parent_id=order.parent_id, oco_id=group)
+    group = {"parent_id": order.parent_id, "oco_id": order.group if order.group in engine.state.groups else ""}
+    kept = {"triggered": order.triggered, "expire_ns": order.expire_ns, **group}
+    changed = placement.new_order(engine, session, spec, replaces=order.id, **kept)
     engine.emit(events.OrderCancelled(order_id=order.id, reason="REPLACED: by a modification", replaced_by=changed.id))
     engine.emit(events.OrderAccepted(events.order_payload(changed), reserve_e4))
     return changed.id
@@ -320,10 +322,10 @@ def _send(
     reason, reserve_e4 = placement.judge(engine, session, list(specs.values()))
     orders: list[Order] = []
     for spec in specs.values():
-        order = placement.new_order(engine, session, spec, client_order_id=client_id or "", spread_id=spread_id)
+        ids = {"client_order_id": client_id or "", "spread_id": spread_id}
+        order = placement.new_order(engine, session, spec, reason=reason, status="REJECTED" if reason else "ACCEPTED", **ids)
         if reason:
-            rejected = replace(order, status="REJECTED", reason=reason)
-            engine.emit(events.OrderRejected(events.order_payload(rejected)))
+            engine.emit(events.OrderRejected(events.order_payload(order)))
         else:
             engine.emit(events.OrderAccepted(events.order_payload(order), 0 if orders else reserve_e4))
         orders.append(order)

@@ -8,10 +8,11 @@ actual/360. What is rounded is rounded against the trader, and the cost that lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from ktdeval_qfinzero.pmb.holding_events import (
     PositionEnded,
     PositionSplit,
 )
-from ktdeval_qfinzero.pmb.values import WORKING, Account, FeeRules, Instrument, Order, Position, Rules
+from ktdeval_qfinzero.pmb.values import Account, FeeRules, Instrument, Position, Rules
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 THRESHOLD_E4 = 100
@@ -223,11 +224,6 @@ def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, in
     return after
 
 
-def orders_about(orders: Iterable[Order], symbol: str) -> tuple[str, ...]:
-    """Ids of working orders in a stock or its options: a split or its end cancels all, for their terms are of old units."""
-    return tuple(order.id for order in orders if order.status in WORKING and order.instrument.underlying == symbol)
-
-
 def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     """What the account earns or owes by holding the stock at the ex-day's open, before anything trades; None without a position.
     Shares bought on the ex-day bring nothing, those sold that day do. There are no taxes.
@@ -236,7 +232,7 @@ def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     if position is None or not position.qty:
         return None
     cash_e4, settles = position.qty * dividend.amount_e4, dividend.pay_day.isoformat()
-    terms = {"instrument": position.instrument.id, "qty": position.qty, "share_e4": dividend.amount_e4, "settles": settles}
+    terms: Any = {"instrument": position.instrument.id, "qty": position.qty, "share_e4": dividend.amount_e4, "settles": settles}
     return DividendPaid(account_id=account.id, cash_e4=cash_e4, **terms)
 
 

@@ -194,8 +194,7 @@ def order_modified(engine: Engine, done: Outcome) -> types.OrderModified:
 
 def _order_answer(kind: type[_Given], engine: Engine, order_id: str, **more: object) -> _Given:
     shown = show.order_shown(engine.state.orders[order_id])
-    names = ("order_id", "client_order_id", "status", "reason")
-    common = {name: getattr(shown, name) for name in names if name in kind.__struct_fields__}
+    common = {name: getattr(shown, name) for name in ("order_id", "client_order_id", "status", "reason")}
     return _answer(kind, engine, **common, order=shown, **more)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
+
+import msgspec
 
 from ktdeval.jsonio import content_hash
 from ktdeval_qfinzero.data.rows import E4
@@ -26,8 +28,7 @@ _PRICES: Mapping[OrderType, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class OrderSpec:
+class OrderSpec(msgspec.Struct, frozen=True):
     """Terms of an order; fields as of `Order`, `expire_ns` only of GTD."""
 
     instrument: Instrument
@@ -46,7 +47,7 @@ class OrderSpec:
     def content(self) -> str:
         """A hash that is equal for equal orders."""
         extra = ("take_profit_e4", "stop_loss_e4", "oco_id")
-        return content_hash({name: value for name, value in asdict(self).items() if value or name not in extra})
+        return content_hash({name: value for name, value in msgspec.to_builtins(self).items() if value or name not in extra})
 
 
 def read_spec(given: types.NewOrder) -> OrderSpec:
@@ -173,13 +174,13 @@ def expected_price(spec: OrderSpec, marks: Mapping[str, int], rules: FillRules) 
     return None if reference is None else slipped(reference, spec.side, spec.instrument, rules)
 
 
-def new_order(engine: Engine, session: Session, spec: OrderSpec, **more: str | int | bool) -> Order:
-    """Order of a spec, with the next number."""
+def new_order(engine: Engine, session: Session, spec: OrderSpec, **more: str | int | bool | None) -> Order:
+    """Order of a spec, with the next number. `more`: further fields, and such as are not those of the spec and of now."""
     number = len(engine.state.orders) + 1
     expire_ns = day_order_end(engine.hours, engine.now_ns, session.frequency) if spec.time_in_force == "DAY" else spec.expire_ns
     ids = (f"ord-{number:06d}", number, session.account_id, session.id)
-    fields = {**asdict(spec), "instrument": spec.instrument, "expire_ns": expire_ns, "client_order_id": "", **more}
-    return Order(*ids, accepted_ns=engine.now_ns, **fields)
+    now: dict[str, Any] = {"expire_ns": expire_ns, "accepted_ns": engine.now_ns, "client_order_id": ""}
+    return Order(*ids, **{**msgspec.structs.asdict(spec), **now, **more})
 
 
 def running_session(engine: Engine, session_id: str, account_id: str | None = None) -> Session:

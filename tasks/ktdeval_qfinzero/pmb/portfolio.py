@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
 
@@ -47,9 +47,6 @@ class _Lot:
     mark_e4: int
     uncovered_e4: int
     intrinsic_e4: int
-
-    def of(self, qty: int) -> _Lot:
-        return _Lot(self.contract, qty, self.mark_e4, self.uncovered_e4, self.intrinsic_e4)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -160,7 +157,7 @@ def _cover(shorts: Sequence[_Lot], shares: int) -> tuple[tuple[MarginGroup, ...]
         if qty:
             groups.append(MarginGroup("COVERED", ((lot.contract, -qty),), qty * lot.intrinsic_e4))
         if lot.qty > qty:
-            rest.append(lot.of(lot.qty - qty))
+            rest.append(replace(lot, qty=lot.qty - qty))
     return tuple(groups), tuple(rest)
 
 
@@ -190,7 +187,7 @@ def _spreads(
             long_left[pair.bought] -= qty
             sets.setdefault(pair.sold.expiry, Counter()).update({pair.sold: -qty, pair.bought: qty})
     groups = tuple(MarginGroup("SPREAD", tuple(sorted(legs.items())), greatest_loss_e4(legs)) for legs in sets.values())
-    return groups, tuple(lot.of(short_left[lot.contract]) for lot in shorts if short_left[lot.contract])
+    return groups, tuple(replace(lot, qty=short_left[lot.contract]) for lot in shorts if short_left[lot.contract])
 
 
 def _combinations(shorts: Sequence[_Lot]) -> tuple[MarginGroup, ...]:
@@ -207,9 +204,9 @@ def _combinations(shorts: Sequence[_Lot]) -> tuple[MarginGroup, ...]:
         required = qty * (greater.uncovered_e4 + CONTRACT_SIZE * other.mark_e4)
         groups.append(MarginGroup("COMBINATION", ((call.contract, -qty), (put.contract, -qty)), required))
         if call.qty > qty:
-            calls.insert(0, call.of(call.qty - qty))
+            calls.insert(0, replace(call, qty=call.qty - qty))
         if put.qty > qty:
-            puts.insert(0, put.of(put.qty - qty))
+            puts.insert(0, replace(put, qty=put.qty - qty))
     return (*groups, *(_uncovered(lot) for lot in (*calls, *puts)))
 
 

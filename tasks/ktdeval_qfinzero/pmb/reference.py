@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,9 +27,7 @@ class Reference:
     """Reads a dataset for the broker. Rows of corporate actions are read once and filtered by when they became known."""
 
     dataset: Dataset
-    _splits: dict[str, tuple[SplitRow, ...]] = field(default_factory=dict)
-    _dividends: dict[str, tuple[DividendRow, ...]] = field(default_factory=dict)
-    _deals: dict[str, tuple[DealRow, ...]] = field(default_factory=dict)
+    _actions: dict[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
     _listed: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
 
     @property
@@ -43,24 +42,18 @@ class Reference:
 
     def splits_on(self, symbol: str, day: date) -> Sequence[SplitRow]:
         """Splits that take effect at a trading day's open, announced by then."""
-        rows = self._splits_of(symbol)
-        return (
-            [row for row in rows if self._effective(row.ex_day) == day and row.announced_ns <= self._open_of(day)] if rows else ()
-        )
+        rows = self._all("splits", symbol)
+        return [row for row in rows if self._effective(row.ex_day) == day and row.announced_ns <= self._open_of(day)]
 
     def deal_on(self, symbol: str, day: date, known_ns: int) -> DealRow | None:
         """End of a stock that takes effect at a trading day's open or took effect before, as known at a moment; None of others."""
-        if symbol not in self._deals:
-            self._deals[symbol] = tuple(self.prices.deals(symbol, _EVER))
-        rows = [row for row in self._deals[symbol] if self._effective(row.day) <= day and row.announced_ns <= known_ns]
-        return rows[0] if rows else None
+        rows = self._all("deals", symbol)
+        return next((row for row in rows if self._effective(row.day) <= day and row.announced_ns <= known_ns), None)
 
     def dividends_on(self, symbol: str, day: date, known_ns: int) -> Sequence[DividendRow]:
         """Dividends that take effect at a trading day's open, as known at a moment."""
-        if symbol not in self._dividends:
-            self._dividends[symbol] = tuple(self.prices.dividends(symbol, _EVER))
-        rows = self._dividends[symbol]
-        return [row for row in rows if self._effective(row.ex_day) == day and row.declared_ns <= known_ns] if rows else ()
+        rows = self._all("dividends", symbol)
+        return [row for row in rows if self._effective(row.ex_day) == day and row.declared_ns <= known_ns]
 
     def listed(self, instrument: Instrument, as_of_ns: int) -> bool:
         """Whether a stock or a contract has been listed by then."""
@@ -111,14 +104,16 @@ class Reference:
             price_e4 -= dividend.amount_e4
         return max(1, price_e4)
 
-    def _splits_of(self, symbol: str) -> tuple[SplitRow, ...]:
-        if symbol not in self._splits:
-            self._splits[symbol] = tuple(self.prices.splits(symbol, _EVER))
-        return self._splits[symbol]
+    def _all(self, kind: Literal["splits", "dividends", "deals"], symbol: str) -> tuple[Any, ...]:
+        """All rows of a kind of corporate action, whenever they became known."""
+        if (kind, symbol) not in self._actions:
+            self._actions[kind, symbol] = tuple(getattr(self.prices, kind)(symbol, _EVER))
+        return self._actions[kind, symbol]
 
     def _option_mark(self, contract: OptionContract, bar: Bars | None, as_of_ns: int) -> int | None:
         """Close of an option's last bar; where a split came after it, that of the series which it made this one of."""
-        splits = [row for row in self._splits_of(contract.underlying) if row.announced_ns <= self._open_of(row.ex_day) <= as_of_ns]
+        rows = self._all("splits", contract.underlying)
+        splits = [row for row in rows if row.announced_ns <= self._open_of(row.ex_day) <= as_of_ns]
         if splits and (bar is None or bar.start_ns[0] < day_start(splits[-1].ex_day)):
             return self._inherited_mark(contract, splits[-1])
         return None if bar is None else int(bar.close_e4[0])

@@ -23,6 +23,7 @@ from ktdeval_qfinzero.pmb.margin import (
     order_problem,
 )
 from ktdeval_qfinzero.pmb.matching import Leg, capacity, match, match_spread
+from ktdeval_qfinzero.pmb.placement import OrderSpec, new_order
 from ktdeval_qfinzero.pmb.values import WORKING, Account, Bar, Fill, Order, OrderType, Rules, Session, Side, TimeInForce
 
 LIQUIDATION = "LIQUIDATION: an unmet margin call is liquidated"
@@ -83,9 +84,8 @@ def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
     for order_id in tuple(state.working):
         engine.emit(OrderCancelled(order_id=order_id, reason=LIQUIDATION), now_ns)
     for instrument, side, qty in liquidation_plan(state.accounts[session.account_id], engine.marks(), session.rules):
-        number = len(state.orders) + 1
-        ids = (f"ord-{number:06d}", number, session.account_id, session.id, "")
-        order = Order(*ids, instrument, side, "MARKET", qty, "GTC", now_ns, forced=True)
+        spec = OrderSpec(instrument, side, "MARKET", qty, time_in_force="GTC")
+        order = new_order(engine, session, spec, accepted_ns=now_ns, forced=True)
         engine.emit(OrderAccepted(order_payload(order), reserve_e4=0), now_ns)
 
 
@@ -172,15 +172,14 @@ def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str,
 def send_bracket(engine: Engine, execution: Execution, accepted_ns: int, now_ns: int) -> list[Order]:
     """Send the orders of a bracket for the units of a fill: of the two, one cancels the other. They last as their parent does."""
     parent, sent = execution.order, list[Order]()
+    session = engine.state.sessions[parent.session_id]
     for limit_e4, stop_e4 in ((parent.take_profit_e4, None), (None, parent.stop_loss_e4)):
         if limit_e4 is not None or stop_e4 is not None:
-            number = len(engine.state.orders) + 1
-            ids = (f"ord-{number:06d}", number, parent.account_id, parent.session_id, "")
             side: Side = "SELL" if parent.side == "BUY" else "BUY"
             kind: OrderType = "LIMIT" if stop_e4 is None else "STOP"
-            order = Order(*ids, parent.instrument, side, kind, execution.fill.qty, parent.time_in_force, accepted_ns)
-            order = replace(order, limit_e4=limit_e4, stop_e4=stop_e4, expire_ns=parent.expire_ns)
-            order = replace(order, parent_id=parent.id, oco_id=sent[0].id if sent else "")
+            spec = OrderSpec(parent.instrument, side, kind, execution.fill.qty, limit_e4, stop_e4, parent.time_in_force)
+            group = {"parent_id": parent.id, "oco_id": sent[0].id if sent else ""}
+            order = new_order(engine, session, spec, accepted_ns=accepted_ns, expire_ns=parent.expire_ns, **group)
             engine.emit(OrderAccepted(order_payload(order), reserve_e4=0), now_ns)
             sent.append(engine.state.orders[order.id])
     return sent

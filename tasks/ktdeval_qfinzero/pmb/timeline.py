@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ktdeval_qfinzero.pmb import day_events as days
 from ktdeval_qfinzero.pmb.engine import Engine
@@ -74,8 +75,7 @@ def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[
 def _split(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
     """Splits of a stock: its orders, and what is held of it. Gives the marks as they leave them."""
     for split in engine.reference.splits_on(ticker, engine.day):
-        for order_id in days.orders_about(engine.state.working.values(), ticker):
-            engine.emit(OrderCancelled(order_id, SPLIT))
+        _cancel_about(engine, ticker, SPLIT)
         for account in engine.state.accounts.values():
             for effect in days.split_effects(account, split, marks):
                 engine.emit(effect)
@@ -83,12 +83,18 @@ def _split(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]
     return marks
 
 
+def _cancel_about(engine: Engine, ticker: str, reason: str) -> None:
+    """Cancel all working orders in a stock or its options: after a split or its end their terms are of old units."""
+    for order in tuple(engine.state.working.values()):
+        if order.instrument.underlying == ticker:
+            engine.emit(OrderCancelled(order.id, reason))
+
+
 def _end(engine: Engine, ticker: str, marks: dict[str, int]) -> None:
     """End of a stock that trades no more: its orders are cancelled, and what is held of it and its options is closed."""
     if (deal := engine.reference.deal_on(ticker, engine.day, engine.now_ns)) is None:
         return
-    for order_id in days.orders_about(engine.state.working.values(), ticker):
-        engine.emit(OrderCancelled(order_id, DELISTED))
+    _cancel_about(engine, ticker, DELISTED)
     if deal.into and f"STOCK:{deal.into}" not in marks:
         marks |= engine.visible_marks([Instrument("STOCK", deal.into)], engine.now_ns)
     for account in engine.state.accounts.values():
@@ -149,10 +155,8 @@ def _finance(engine: Engine, account: Account) -> None:
         engine.emit(InterestCharged(account_id=account.id, days=nights, cash_e4=-charges.interest_e4))
     for ticker, fee_e4 in charges.borrow_e4.items():
         stock = f"STOCK:{ticker}"
-        qty = account.positions[stock].qty
-        engine.emit(
-            BorrowFeeCharged(account_id=account.id, instrument=stock, qty=qty, fee_bps=bps[ticker], days=nights, cash_e4=-fee_e4)
-        )
+        terms: Any = {"instrument": stock, "qty": account.positions[stock].qty, "fee_bps": bps[ticker], "days": nights}
+        engine.emit(BorrowFeeCharged(account_id=account.id, cash_e4=-fee_e4, **terms))
 
 
 def _record_close(engine: Engine, account: Account, session: Session | None) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb import day_events as days
-from ktdeval_qfinzero.pmb.values import FeeRules, Instrument, Order, Position
+from ktdeval_qfinzero.pmb.values import FeeRules, Instrument, Position
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_margin import EXPIRY, STOCK, account, contract, e4, marks, option
 
@@ -77,15 +77,6 @@ def test_an_adjusted_strike_is_rounded_to_the_cent_as_in_a_seven_for_one_split()
     """Seven for one (Apple, June 2014): series struck at 645 became 92.14."""
     assert days.adjusted_contract(contract("C", 645), split(7, 1)) == contract("C", 92.14)
     assert days.adjusted_contract(contract("P", 100), split(8, 2)) == contract("P", 25)
-
-
-def test_every_working_order_in_the_stock_or_its_options_is_cancelled() -> None:
-    states = ((STOCK, "ACCEPTED"), (CALL, "PARTIALLY_FILLED"), (OTHER, "ACCEPTED"), (STOCK, "FILLED"))
-    orders = [
-        Order(str(number), 1, "a", "s", "", instrument, "BUY", "LIMIT", 1, "GTC", 0, status=status)  # type: ignore[arg-type]
-        for number, (instrument, status) in enumerate(states)
-    ]
-    assert days.orders_about(orders, "AVLN") == ("0", "1")
 
 
 def test_a_holder_earns_a_short_seller_owes_the_dividend_and_who_holds_no_share_gets_nothing() -> None:

@@ -10,8 +10,16 @@ from ktdeval.harness import Refusal, Tool, json_tool
 from ktdeval.jsonio import JsonValue
 from ktdeval.masking import Exact
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.esp.outlook import next_triggers, timeline
-from ktdeval_qfinzero.esp.queries import earnings_calendar, economic_calendar, get_event, news_body, query_events, search_news
+from ktdeval_qfinzero.esp.queries import (
+    earnings_calendar,
+    economic_calendar,
+    get_event,
+    news_body,
+    next_triggers,
+    query_events,
+    search_news,
+    timeline,
+)
 from ktdeval_qfinzero.esp.stream import coverage, freshness as events_freshness, stream_events
 from ktdeval_qfinzero.esp.types import EventAnswer
 from ktdeval_qfinzero.operations import Catalogue, Operation, query

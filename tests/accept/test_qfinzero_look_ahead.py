@@ -22,7 +22,6 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
-from ktdeval_qfinzero.data.row_rules import fault_of
 from ktdeval_qfinzero.data.rows import BorrowRow, ContractRow, DividendRow, EventRow, Release, SplitRow
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.tables import TABLES
@@ -501,7 +500,7 @@ def lawful(dataset: Dataset) -> Dataset:
     kept: dict[str, dict[Any, Any]] = {name: {} for name in tables}
     for name, rows in tables.items():
         for row in rows:  # those that are known come first
-            if fault_of(name, row) is None:
+            if TABLES[name].fault(row) is None:
                 kept[name].setdefault(TABLES[name].key(row), row)
     since = {("option", row.symbol): (row.listed_ns, day_start(row.expiry)) for row in kept["contracts"].values()}
     since |= {(row.asset_class, row.symbol): (row.listed_ns, 2**62) for row in kept["symbols"].values()}
@@ -514,8 +513,8 @@ def lawful(dataset: Dataset) -> Dataset:
     return replace(
         dataset,
         prices=MemoryPrices({key: bars for key, bars in table.items() if len(bars)}, **small),
-        calendars=MemoryCalendars([row for row in calendars.rows if fault_of("events", row) is None]),
-        news=MemoryNews([row for row in news.rows if fault_of("news", row) is None]),
+        calendars=MemoryCalendars([row for row in calendars.rows if TABLES["events"].fault(row) is None]),
+        news=MemoryNews([row for row in news.rows if TABLES["news"].fault(row) is None]),
     )
 
 

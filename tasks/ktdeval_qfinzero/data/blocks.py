@@ -1,8 +1,8 @@
-"""Rules of bars (for ingestion, storing and checks), and the blocks that files hold, with all that is wrong about them."""
+"""Rules of bars (for ingestion, storing and checks), and of tables to them; the blocks that files hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +12,9 @@ import numpy.typing as npt
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import Block, block_of, by_year
 from ktdeval_qfinzero.data.layout import BarsPlace, TableName
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, PriceRows, Resolution
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, ContractRow, PriceRows, Resolution, SymbolRow
 from ktdeval_qfinzero.instruments import TICKER, read_contract
-from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_start, moment_text
 
 LARGEST_E4 = 10**14  #: Ten billion dollars: up to here a price is exact as a JSON number too
 LARGEST_COUNT = 10**15
@@ -175,3 +175,46 @@ def _series_problem(bars: Bars) -> str:
     if bars.start_ns[0] < FIRST_NS or bars.start_ns[-1] > LAST_NS:
         return "time: expected starts from 1970 to 2115"
     return ""
+
+
+Instrument = tuple[AssetClass, str]
+Reaches = dict[Instrument, tuple[int, int]]  #: When the first bar of an instrument was complete, and when its last one starts
+
+
+def add_reach(reaches: Reaches, place: BarsPlace, block: Block) -> None:
+    """Take the bars of a file into account, in place."""
+    if not len(block):
+        return
+    known = (block.bars.start_ns[block.offsets[:-1]] + STEP[place.resolution]).tolist()
+    last = block.bars.start_ns[block.offsets[1:] - 1].tolist()
+    for symbol, first_ns, last_ns in zip(block.symbols, known, last):
+        before = reaches.get((place.asset_class, symbol), (first_ns, last_ns))
+        reaches[place.asset_class, symbol] = (min(before[0], first_ns), max(before[1], last_ns))
+
+
+def instrument_problems(reaches: Reaches, symbols: Iterable[SymbolRow], contracts: Mapping[str, ContractRow]) -> Iterator[str]:
+    """Yield instruments that have bars and are not in their table, listed after their first bar, or expired before their last."""
+    listed = {(row.asset_class, row.symbol): row.listed_ns for row in symbols}
+    for (asset_class, symbol), (known_ns, last_ns) in sorted(reaches.items()):
+        if asset_class != "option":
+            since, last_day = listed.get((asset_class, symbol)), last_ns
+        else:
+            row = contracts.get(symbol)
+            since = None if row is None else row.listed_ns
+            last_day = last_ns if row is None else day_start(row.expiry) + DAY - 1
+        if since is None:
+            table = "contracts" if asset_class == "option" else "symbols"
+            yield f"{asset_class} {symbol}: has bars, but is not in {table}"
+        elif known_ns <= since:
+            yield f"{asset_class} {symbol}: was listed at {moment_text(since)}, after its first bar"
+        elif last_ns > last_day:
+            yield f"{asset_class} {symbol}: has bars after its expiry"
+
+
+def reference_problems(symbols: Iterable[SymbolRow], referring: Mapping[TableName, Iterable[Any]]) -> Iterator[str]:
+    """Stocks that dividends, splits, borrow or contracts are about and that are not in the table of symbols."""
+    stocks = {row.symbol for row in symbols if row.asset_class == "stock"}
+    for name, rows in referring.items():
+        about = {row.underlying if name == "contracts" else row.symbol for row in rows}
+        for symbol in sorted(about - stocks):
+            yield f"tables/{name}: {symbol[:40]} is not a stock in symbols"

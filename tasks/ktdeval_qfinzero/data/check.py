@@ -13,7 +13,7 @@ import pyarrow as pa
 from ktdeval.errors import DataError
 from ktdeval.jsonio import file_sha256
 from ktdeval_qfinzero.data.bar_files import Block, content_of, read_block
-from ktdeval_qfinzero.data.blocks import SHOWN, block_problems
+from ktdeval_qfinzero.data.blocks import SHOWN, Reaches, add_reach, block_problems
 from ktdeval_qfinzero.data.folder import file_problem, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
@@ -29,7 +29,6 @@ from ktdeval_qfinzero.data.layout import (
     table_key,
     table_of,
 )
-from ktdeval_qfinzero.data.row_rules import Reaches, add_reach
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import strays_of
 from ktdeval_qfinzero.errors import ServiceError

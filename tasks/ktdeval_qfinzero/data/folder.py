@@ -18,7 +18,17 @@ import pyarrow as pa
 from ktdeval.errors import DataError, StoreError
 from ktdeval.jsonio import file_sha256, sync_folder, try_lock
 from ktdeval_qfinzero.data.bar_files import Block, content_of, write_block
-from ktdeval_qfinzero.data.blocks import STEP, Problems, block_problems, blocks_of, tables_of
+from ktdeval_qfinzero.data.blocks import (
+    STEP,
+    Problems,
+    Reaches,
+    add_reach,
+    block_problems,
+    blocks_of,
+    instrument_problems,
+    reference_problems,
+    tables_of,
+)
 from ktdeval_qfinzero.data.layout import (
     EVENTS,
     MANIFEST,
@@ -37,7 +47,6 @@ from ktdeval_qfinzero.data.layout import (
     table_of,
 )
 from ktdeval_qfinzero.data.parquet_prices import CACHE_BYTES, ParquetPrices
-from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, instrument_problems, reference_problems
 from ktdeval_qfinzero.data.rows import EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo

@@ -15,7 +15,6 @@ from ktdeval_qfinzero.data.ingest_bars import moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_files import Number, Record, plain_json, read_json, records_of, shown, source_of, sources_of
 from ktdeval_qfinzero.data.ingest_spec import TableSource
 from ktdeval_qfinzero.data.layout import TableName
-from ktdeval_qfinzero.data.row_rules import fault_of
 from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,
     IMPORTANCE,
@@ -242,7 +241,7 @@ class RowReader:
 
     def _take(self, name: TableName, place: str, record: Record) -> None:
         row = self._row(self._forms[name], place, record.values)
-        fault = None if row is None else fault_of(name, row)
+        fault = None if row is None else TABLES[name].fault(row)
         if fault is not None:
             self.problems.add(f"{place}: {fault[0]}: expected {fault[1]}")
         if row is None or fault is not None:

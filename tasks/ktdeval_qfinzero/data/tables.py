@@ -1,9 +1,10 @@
-"""Tables of rows: how each is kept in files (Parquet; SQLite for events and news), checked, and hashed as content."""
+"""Tables of rows: the rules of each row, and how a table is kept in files (Parquet; SQLite for events and news) and hashed."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from operator import attrgetter
@@ -13,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
+from ktdeval_qfinzero.data.blocks import FIRST_NS, LARGEST_COUNT, LARGEST_E4, LAST_NS
 from ktdeval_qfinzero.data.layout import SINGLE_TABLES, TableName, contracts_key, table_key
-from ktdeval_qfinzero.data.row_rules import fault_of, key_text
 from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
     BorrowRow,
@@ -29,11 +31,128 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
     row_key,
 )
-from ktdeval_qfinzero.data.sqlite_files import record_of
+from ktdeval_qfinzero.data.sqlite_files import checked_record, record_of
 from ktdeval_qfinzero.data.sqlite_stores import EVERYTHING, open_calendars, open_news, write_calendars, write_news
+from ktdeval_qfinzero.instruments import TICKER
+from ktdeval_qfinzero.moments import DAY, day_start
 
 _ARROW = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "date": pa.date32()}
 _YIELD = "yield_"
+
+
+LONGEST = {"title": 500, "name": 200, "sector": 100, "source": 100, "description": 20_000, "body": 2_000_000}
+"""Characters of texts; of those not named, 2,000."""
+MOST_TICKERS = 100
+NEWS_PREFIX = "news_"
+_MOST_YIELD_PCT = 1_000.0
+
+Rule = tuple[bool, str, str]  #: Whether it holds, the field, and what is expected of it
+_MOMENT = "a moment from 1970 to 2115"
+_TICKER = "a ticker in capitals, such as AVLN, 600519.SH or BTC-USD"
+
+
+def _is_moment(ns: int) -> bool:
+    return type(ns) is int and FIRST_NS <= ns <= LAST_NS
+
+
+def _is_ticker(symbol: str) -> bool:
+    return bool(TICKER.fullmatch(symbol))
+
+
+def _symbol_rules(row: SymbolRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield row.asset_class in ("stock", "crypto"), "asset_class", "stock or crypto"
+    yield 0 < len(row.name) <= LONGEST["name"], "name", "1 to 200 characters"
+    yield len(row.sector) <= LONGEST["sector"], "sector", "at most 100 characters"
+    yield _is_moment(row.listed_ns), "listed", _MOMENT
+
+
+def _contract_rules(row: ContractRow) -> Iterator[Rule]:
+    yield row.contract.symbol == row.symbol, "symbol", "the OPRA symbol of its expiry, right and strike"
+    yield _is_ticker(row.underlying), "underlying", _TICKER
+    yield _is_moment(row.listed_ns), "listed", _MOMENT
+    yield row.strike_e4 > 0, "strike", "a price above 0"
+    yield row.listed_ns < day_start(row.expiry) + DAY, "listed", "a moment before the end of its expiry"
+
+
+def _rate_rules(row: RateRow) -> Iterator[Rule]:
+    tenors, yields = row.yields_pct.keys(), row.yields_pct.values()
+    yield bool(tenors) and tenors <= TENOR_YEARS.keys(), "yields", f"one or more of the tenors {', '.join(TENOR_YEARS)}"
+    yield all(math.isfinite(y) and abs(y) < _MOST_YIELD_PCT for y in yields), "yields", "percents a year"
+    yield _is_moment(row.available_ns), "available", _MOMENT
+    yield row.available_ns >= day_start(row.day), "available", "a moment on the curve's day or later"
+
+
+def _dividend_rules(row: DividendRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield 0 < row.amount_e4 <= LARGEST_E4, "amount", "dollars a share, above 0"
+    yield row.pay_day >= row.ex_day, "pay_day", "a day not before ex_day"
+    yield _is_moment(row.declared_ns), "declared", _MOMENT
+    yield row.declared_ns < day_start(row.ex_day) + DAY, "declared", "a moment before the end of ex_day"
+
+
+def _split_rules(row: SplitRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield 1 <= row.new <= LARGEST_COUNT and row.new != row.old, "new", "a whole number above 0, not that of old"
+    yield 1 <= row.old <= LARGEST_COUNT, "old", "a whole number above 0"
+    yield _is_moment(row.announced_ns), "announced", _MOMENT
+    yield row.announced_ns < day_start(row.ex_day) + DAY, "announced", "a moment before the end of ex_day"
+
+
+def _deal_rules(row: DealRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield 0 <= row.cash_e4 <= LARGEST_E4, "cash", "dollars a share, from 0"
+    yield row.into == "" or (_is_ticker(row.into) and row.into != row.symbol), "into", "another ticker, or nothing"
+    yield 1 <= row.new <= LARGEST_COUNT, "new", "a whole number above 0"
+    yield 1 <= row.old <= LARGEST_COUNT, "old", "a whole number above 0"
+    yield _is_moment(row.announced_ns), "announced", _MOMENT
+    yield row.announced_ns < day_start(row.day), "announced", "a moment before day"
+
+
+def _borrow_rules(row: BorrowRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield _is_moment(row.available_ns), "available", _MOMENT
+    yield 0 <= row.shares <= LARGEST_COUNT, "shares", "a whole number from 0"
+    yield 0 <= row.fee_bps_per_year <= 1_000_000, "fee_bps_per_year", "a whole number from 0 to 1000000"
+
+
+def _event_rules(row: EventRow) -> Iterator[Rule]:
+    released = [release.available_ns for release in row.releases]
+    yield from _form_rules(row)
+    yield not row.event_id.startswith(NEWS_PREFIX), "event_id", "an id that does not begin as those of articles: news_"
+    yield all(map(_is_moment, (row.time_ns, row.announced_ns, *released))), "time", "moments from 1970 to 2115"
+    yield not released or released[0] >= row.announced_ns, "releases", "values that are available from announced on"
+    yield from _tag_rules(row)
+
+
+def _news_rules(row: NewsRow) -> Iterator[Rule]:
+    texts = [*row.publisher.values(), *row.keywords, *(text for insight in row.insights for text in insight.values())]
+    yield from _form_rules(row)
+    yield row.id.startswith(NEWS_PREFIX), "id", "an id that begins with news_"
+    yield _is_moment(row.published_ns), "published", _MOMENT
+    yield all(isinstance(text, str) and len(text) <= 2_000 for text in texts), "publisher", "texts, here and in insights"
+    yield from _tag_rules(row)
+
+
+def _form_rules(row: EventRow | NewsRow) -> Iterator[Rule]:
+    try:
+        checked_record(row)
+    except DataError as error:
+        yield False, "row", str(error)
+
+
+def _tag_rules(row: EventRow | NewsRow) -> Iterator[Rule]:
+    few = len(row.tickers) <= MOST_TICKERS and len(set(row.tickers)) == len(row.tickers)
+    yield few and all(map(_is_ticker, row.tickers)), "tickers", f"at most {MOST_TICKERS} tickers in capitals, each once"
+    texts = ((name, getattr(row, name), LONGEST.get(name, 2_000)) for name in row.__slots__)
+    for name, most in ((name, most) for name, text, most in texts if isinstance(text, str) and len(text) > most):
+        yield False, name, f"at most {most} characters"
+    yield bool(row.title), "title", "a text"
+
+
+def key_text(key: Any) -> str:
+    """Return a row's key as messages show it."""
+    return " ".join(str(piece)[:60] for piece in (key if isinstance(key, tuple) else (key,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +161,7 @@ class Table:
 
     name: TableName  #: of the table
     row: type[Any]  #: class of its rows
+    rules: Callable[[Any], Iterable[Rule]]  #: of a row
     key: Callable[[Any], Any]  #: of a row: no two rows have the same, and the rows of a Parquet file are sorted by it
     #: columns of its Parquet file that are fields of the row, with their Arrow types; none of events and articles
     own: Mapping[str, pa.DataType]
@@ -72,13 +192,17 @@ class Table:
             digest.update(f"{dumps_canonical(record_of(row))}\n".encode())
         return digest.hexdigest()
 
+    def fault(self, row: Any) -> tuple[str, str] | None:
+        """Return the first rule that a row breaks: the field, and what was expected of it."""
+        return next(((field, expected) for holds, field, expected in self.rules(row) if not holds), None)
+
     def problems(self, rows: Sequence[Any]) -> list[str]:
         """Return what is wrong with rows: one line a row, and one for each key that stands twice."""
         lines = []
         seen = set()
         for row in rows:
             key = self.key(row)
-            if (fault := fault_of(self.name, row)) is not None:
+            if (fault := self.fault(row)) is not None:
                 lines.append(f"{key_text(key)}: {fault[0]}: expected {fault[1]}")
             if key in seen:
                 lines.append(f"{key_text(key)}: stands more than once")
@@ -86,22 +210,22 @@ class Table:
         return lines
 
 
-def _table(name: TableName, row: type[Any], *key: str) -> Table:
+def _table(name: TableName, row: type[Any], rules: Callable[[Any], Iterable[Rule]], *key: str) -> Table:
     annotations = {field.name: str(field.type) for field in fields(row)} if row not in (EventRow, NewsRow) else {}
     own = {column: _ARROW.get(kind, pa.string()) for column, kind in annotations.items() if not kind.startswith("Mapping")}
-    return Table(name, row, attrgetter(*key), own)
+    return Table(name, row, rules, attrgetter(*key), own)
 
 
 TABLES: Mapping[TableName, Table] = {
-    "symbols": _table("symbols", SymbolRow, "symbol", "asset_class"),
-    "contracts": _table("contracts", ContractRow, "symbol"),
-    "rates": _table("rates", RateRow, "day"),
-    "dividends": _table("dividends", DividendRow, "symbol", "ex_day", "declared_ns"),
-    "splits": _table("splits", SplitRow, "symbol", "ex_day"),
-    "borrow": _table("borrow", BorrowRow, "symbol", "available_ns"),
-    "deals": _table("deals", DealRow, "symbol", "day"),
-    "events": _table("events", EventRow, "event_id"),
-    "news": _table("news", NewsRow, "id"),
+    "symbols": _table("symbols", SymbolRow, _symbol_rules, "symbol", "asset_class"),
+    "contracts": _table("contracts", ContractRow, _contract_rules, "symbol"),
+    "rates": _table("rates", RateRow, _rate_rules, "day"),
+    "dividends": _table("dividends", DividendRow, _dividend_rules, "symbol", "ex_day", "declared_ns"),
+    "splits": _table("splits", SplitRow, _split_rules, "symbol", "ex_day"),
+    "borrow": _table("borrow", BorrowRow, _borrow_rules, "symbol", "available_ns"),
+    "deals": _table("deals", DealRow, _deal_rules, "symbol", "day"),
+    "events": _table("events", EventRow, _event_rules, "event_id"),
+    "news": _table("news", NewsRow, _news_rules, "id"),
 }
 
 

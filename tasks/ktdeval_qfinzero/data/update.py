@@ -19,7 +19,7 @@ import pyarrow as pa
 from ktdeval.errors import DataError, StoreError
 from ktdeval.jsonio import write_atomic
 from ktdeval_qfinzero.data.bar_files import Block, block_of, join, read_block
-from ktdeval_qfinzero.data.blocks import SHOWN, Problems, block_problems, blocks_of, tables_of
+from ktdeval_qfinzero.data.blocks import SHOWN, Problems, Reaches, add_reach, block_problems, blocks_of, tables_of
 from ktdeval_qfinzero.data.folder import PartWriter, locked, reaches_of, sync_files, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
@@ -35,10 +35,9 @@ from ktdeval_qfinzero.data.layout import (
     table_key,
     table_of,
 )
-from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, key_text
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, ContractRow, EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.stores import DatasetInfo
-from ktdeval_qfinzero.data.tables import TABLES, parts_of
+from ktdeval_qfinzero.data.tables import TABLES, key_text, parts_of
 from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.moments import moment_text
 

@@ -1,10 +1,15 @@
-"""Calls that find events and articles: by moment, by id, by calendar and by word."""
+"""Calls that find events and articles: by moment, id, calendar and word; the next triggers, and a timeline of buckets."""
 
 from __future__ import annotations
 
+import dataclasses
+import heapq
+from collections.abc import Iterator
+from typing import Final
+
 from msgspec.structs import asdict
 
-from ktdeval_qfinzero.data.rows import NEWS_TYPES, EventRow, NewsRow
+from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, NewsRow, row_key
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.esp import types
@@ -12,6 +17,7 @@ from ktdeval_qfinzero.esp.reading import (
     Wanted,
     article_payload,
     available,
+    calendar_rows,
     event_shown,
     page_of,
     read_after,
@@ -22,7 +28,7 @@ from ktdeval_qfinzero.esp.reading import (
     window_of,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text, parse_moment
-from ktdeval_qfinzero.schemas import Answer
+from ktdeval_qfinzero.schemas import Answer, write_cursor
 from ktdeval_qfinzero.view import View
 
 
@@ -114,3 +120,82 @@ def _page(
         unknown=unknown_tickers(view, tags.tickers),
         next_cursor=next_cursor,
     )
+
+
+IMMINENT_NS: Final = 30 * MINUTE
+MOST_BUCKETS: Final = 1000
+LONGEST_TIMELINE_NS: Final = 366 * DAY
+_AROUND_NS: Final = 6 * 60 * MINUTE
+
+
+def next_triggers(view: View, given: types.TriggersQuery) -> types.TriggersPage:
+    """Get the next scheduled events worth waking up for, with the reasons."""
+    tags = read_tags(given, CALENDAR_TYPES)
+    span = Span(view.as_of_ns + 1, view.as_of_ns + given.horizon_minutes * MINUTE + 1)
+    rows, next_cursor = page_of(_watched(view, Wanted(span, tags, read_after(given.cursor))), given.limit)
+    triggers = [
+        types.Trigger(moment_text(row.time_ns), row.event_id, _reasons(row, tags, view.as_of_ns), event_shown(row)) for row in rows
+    ]
+    return types.TriggersPage(
+        as_of_ts=moment_text(view.as_of_ns),
+        triggers=triggers,
+        unknown=unknown_tickers(view, tags.tickers),
+        next_cursor=next_cursor,
+    )
+
+
+def timeline(view: View, given: types.TimelineQuery) -> types.Timeline:
+    """Count and list events in equal buckets of time."""
+    span, width_ns = _grid(view.as_of_ns, given)
+    tags, after = read_tags(given), read_after(given.cursor)
+    buckets = [
+        types.Bucket(moment_text(start_ns), moment_text(min(start_ns + width_ns, span.end_ns)), 0, [])
+        for start_ns in range(span.start_ns, span.end_ns, width_ns)
+    ]
+    listed: list[tuple[types.Bucket, EventRow | NewsRow]] = []  # and one more, by which it is known that there is a next page
+    for row in wanted_rows(view, Wanted(span, tags)):
+        bucket = buckets[(row_key(row)[0] - span.start_ns) // width_ns]
+        bucket.count += 1
+        if len(listed) <= given.limit and (after is None or row_key(row) > after):
+            listed.append((bucket, row))
+    for bucket, row in listed[: given.limit]:
+        bucket.events.append(event_shown(row, "compact"))
+    return types.Timeline(
+        as_of_ts=moment_text(view.as_of_ns),
+        total=sum(bucket.count for bucket in buckets),
+        buckets=buckets,
+        unknown=unknown_tickers(view, tags.tickers),
+        next_cursor=write_cursor(*row_key(listed[-2][1])) if len(listed) > given.limit else None,
+    )
+
+
+def _watched(view: View, wanted: Wanted) -> Iterator[EventRow]:
+    """Events about watched tickers and those of the whole market, which are about no ticker; all where none is watched."""
+    tags = wanted.tags
+    if not tags.tickers:
+        return calendar_rows(view, wanted)
+    everywhere = calendar_rows(view, dataclasses.replace(wanted, tags=dataclasses.replace(tags, tickers=())))
+    of_the_market = (row for row in everywhere if not row.tickers)
+    return heapq.merge(calendar_rows(view, wanted), of_the_market, key=row_key)
+
+
+def _reasons(row: EventRow, tags: Tags, now_ns: int) -> list[types.Reason]:
+    reasons: dict[types.Reason, bool] = {
+        "HIGH_IMPORTANCE": row.importance == "high",
+        "TIME_IMMINENT": row.time_ns - now_ns < IMMINENT_NS,
+        "MATCH_WATCHLIST": not set(tags.tickers).isdisjoint(row.tickers),
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
+def _grid(now_ns: int, given: types.TimelineQuery) -> tuple[Span, int]:
+    """Window and the width of its buckets. Raises ServiceError: `invalid_argument`: too long, or too many buckets."""
+    start_ns = max(0, now_ns - _AROUND_NS) if given.start_utc is None else parse_moment(given.start_utc, "start_utc")
+    end_ns = now_ns + _AROUND_NS if given.end_utc is None else read_end(given.end_utc, "end_utc")
+    span = window_of(start_ns, end_ns, "start_utc" if given.end_utc is None else "end_utc")
+    width_ns = given.bucket_minutes * MINUTE
+    if span.end_ns - span.start_ns > LONGEST_TIMELINE_NS:
+        raise invalid("end_utc", "a timeline is at most 366 days long")
+    if span.end_ns - span.start_ns > MOST_BUCKETS * width_ns:
+        raise invalid("bucket_minutes", f"at most {MOST_BUCKETS} buckets: take wider ones, or a shorter window")
+    return span, width_ns

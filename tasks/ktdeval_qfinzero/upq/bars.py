@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal, TypedDict, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -130,62 +130,53 @@ class BarQuery:
 
 def stock_daily(view: View, given: types.StockDays) -> types.StockDayBars:
     """Daily bars of stocks in a range of days, with indicators where asked for; a day's bar is there from its session's close."""
-    rows, adjusted, rest = _page(view, "stock", given, given.indicators, given.adjust)
-    return types.StockDayBars(bars=rows, adjustments=adjusted, **rest)
+    adjusted, answer = _page(view, "stock", given)
+    return types.StockDayBars(adjustments=adjusted, **answer)
 
 
 def stock_minute(view: View, given: types.StockMinutes) -> types.StockMinuteBars:
     """Bars of stocks that start in a range of moments, of one minute or of 5 to 60."""
-    rows, adjusted, rest = _page(view, "stock", given, adjust=given.adjust)
-    return types.StockMinuteBars(bars=rows, adjustments=adjusted, **rest)
+    adjusted, answer = _page(view, "stock", given)
+    return types.StockMinuteBars(adjustments=adjusted, **answer)
 
 
 def crypto_daily(view: View, given: types.CoinDays) -> types.CoinDayBars:
     """Daily bars of coins, midnight to midnight in UTC on every day of the week, with indicators where asked for."""
-    rows, _, rest = _page(view, "crypto", given, given.indicators)
-    return types.CoinDayBars(bars=rows, **rest)
+    return types.CoinDayBars(**_page(view, "crypto", given)[1])
 
 
 def crypto_minute(view: View, given: types.CoinMinutes) -> types.CoinMinuteBars:
     """Bars of coins, which trade day and night, that start in a range of moments, of one minute or of 5 to 60."""
-    rows, _, rest = _page(view, "crypto", given)
-    return types.CoinMinuteBars(bars=rows, **rest)
+    return types.CoinMinuteBars(**_page(view, "crypto", given)[1])
 
 
-class _Common(TypedDict):
-    as_of_ts: str
-    unknown: list[str]
-    next_cursor: str | None
-
-
-def _page(
-    view: View,
-    asset_class: AssetClass,
-    given: types.StockDays | types.StockMinutes | types.CoinDays | types.CoinMinutes,
-    indicators: str | None = None,
-    adjust: types.Mode = "none",
-) -> tuple[Rows, list[types.AdjustmentShown], _Common]:
-    """(rows, events that changed any of them, the rest of the answer)."""
-    by_day = isinstance(given, types.StockDays | types.CoinDays)
-    resolution: Resolution = "day" if by_day else "minute"
-    asked, time_field = read_tickers(given.tickers), TIME_FIELD[resolution]
+def _page(view: View, asset_class: AssetClass, given: Any) -> tuple[list[types.AdjustmentShown], dict[str, Any]]:
+    """(events that changed any of the rows, the rest of the answer) of one of the four calls above."""
+    minutes = getattr(given, "interval", None)
+    resolution: Resolution = "minute" if minutes else "day"
+    asked = read_tickers(given.tickers)
     listed = {row.symbol for row in view.symbols() if row.asset_class == asset_class}
-    names = read_names(given.fields, "fields", ("ticker", time_field, *VALUES))
-    tickers = tuple(ticker for ticker in asked if ticker in listed)
-    span = span_of(*read_days(given.start, given.end)) if by_day else read_moments(given.start, given.end)
-    fields = tuple(name for name in names if name in VALUES)
-    after = None if given.cursor is None else read_cursor(given.cursor, (str, int))
-    chosen = read_indicators(indicators)
-    step_ns = MINUTE if isinstance(given, types.StockDays | types.CoinDays) else int(given.interval.removesuffix("m")) * MINUTE
-    key = cast("Key | None", after)
-    query = BarQuery(asset_class, resolution, tickers, span, fields, chosen, adjust, given.limit, step_ns, key)
+    names = read_names(given.fields, "fields", ("ticker", TIME_FIELD[resolution], *VALUES))
+    span = read_moments(given.start, given.end) if minutes else span_of(*read_days(given.start, given.end))
+    after = None if given.cursor is None else cast("Key", read_cursor(given.cursor, (str, int)))
+    query = BarQuery(
+        asset_class,
+        resolution,
+        tuple(ticker for ticker in asked if ticker in listed),
+        span,
+        tuple(name for name in names if name in VALUES),
+        read_indicators(getattr(given, "indicators", None)),
+        getattr(given, "adjust", "none"),
+        given.limit,
+        int(minutes.removesuffix("m")) * MINUTE if minutes else MINUTE,
+        after,
+    )
     rows, applied, next_cursor = bar_rows(view, query)
     unknown = [ticker for ticker in asked if ticker not in listed]
-    rest = _Common(as_of_ts=moment_text(view.as_of_ns), unknown=unknown, next_cursor=next_cursor)
     shown = [
         types.AdjustmentShown(each.ticker, each.kind, str(each.ex_day), each.price_factor, each.volume_factor) for each in applied
     ]
-    return rows, shown, rest
+    return shown, {"as_of_ts": moment_text(view.as_of_ns), "bars": rows, "unknown": unknown, "next_cursor": next_cursor}
 
 
 def bar_rows(view: View, query: BarQuery) -> tuple[Rows, list[Adjustment], str | None]:

@@ -6,13 +6,17 @@ read, by a process of its own (`sandbox`). The market is the one that board.yaml
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +28,7 @@ from ktdeval.registry import Plugins
 from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.rules import Faults, Stage, findings_of
-from ktdeval_board.checking.sandbox import CARD, DECISIONS, RESULT, SERIES, Job, Result
+from ktdeval_board.checking.sandbox import CARD, DECISIONS, RESULT, SAID, SERIES, Job, Result
 from ktdeval_board.documents import Decisions, RecordFile, Records, Rerun, Series, Tier, Verdict
 from ktdeval_board.entries import Card
 from ktdeval_board.layout import BoardFolder, CardFiles
@@ -172,6 +176,7 @@ def _executed(case: Case, run: Path, out: Path) -> Evidence:
     """Let a process execute the copy again, and judge what it left."""
     market = case.rules.snapshot_of(case.division)
     job = Job(
+        cwd=str(Path.cwd()),
         run=str(run),
         card_id=case.files.card_id,
         out=str(out),
@@ -198,26 +203,54 @@ def _executed(case: Case, run: Path, out: Path) -> Evidence:
 
 def _run(job: Job) -> str | None:
     """Do a job in a process of its own; return why it gave no result, or None."""
-    # -P: a folder that the check happens to be called in is no place to import from.
-    words = [sys.executable, "-P", "-m", "ktdeval_board.checking.sandbox"]
-    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | _ONE_THREAD
-    with (Path(job.out) / "stderr").open("w+b") as errors:
-        try:
-            done = subprocess.run(  # noqa: S603 - our own module, and no word of it is from a submission
-                words, input=encode_canonical(job).encode(), env=environment, stdout=subprocess.DEVNULL, stderr=errors,
-                timeout=2 * job.seconds, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return f"takes more than {2 * job.seconds:,} seconds to execute again"
-        errors.seek(0)
-        said = errors.read(_BLOCK).decode("utf-8", "replace").strip()
-    if done.returncode == 0 and (Path(job.out) / RESULT).is_file():
+    seconds = 2 * job.seconds
+    try:
+        code = _ask(encode_canonical(job).encode() + b"\n", seconds)
+    except TimeoutError:
+        return f"takes more than {seconds:,} seconds to execute again"
+    if code == 0 and (Path(job.out) / RESULT).is_file():
         return None
-    last = said.splitlines()[-1] if said else f"exit code {done.returncode}"
-    if done.returncode < 0 or "MemoryError" in said or "ArrowMemoryError" in said:
+    path = Path(job.out) / SAID
+    said = path.read_bytes()[:_BLOCK].decode("utf-8", "replace").strip() if path.is_file() else ""
+    last = said.splitlines()[-1] if said else f"exit code {code}"
+    if code < 0 or "MemoryError" in said or "ArrowMemoryError" in said:
         given = f"{job.memory_bytes:,} bytes, {job.seconds:,} seconds"
         return f"takes more memory or time to execute again than is given ({given}): {last}"
     return f"can't be executed again: {last}"
+
+
+def _ask(line: bytes, seconds: int) -> int:
+    """Return the exit code of the process that did a job. Raises TimeoutError: it took more seconds than these."""
+    server = _server(*sorted({name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}.items()))
+    assert server.stdin is not None
+    assert server.stdout is not None
+    answer = b""
+    try:
+        server.stdin.write(line)
+        server.stdin.flush()
+        if not select.select([server.stdout], [], [], seconds)[0]:
+            raise TimeoutError
+        answer = server.stdout.readline()
+    except BrokenPipeError:
+        pass
+    finally:
+        if not answer:  # another job needs another server
+            _server.cache_clear()
+            os.killpg(server.pid, signal.SIGKILL)
+            server.communicate()
+    return int(answer or server.returncode)
+
+
+@cache
+def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
+    """Start the server of the sandbox with these variables; it ends with this process, which no longer writes to it then."""
+    # -P: a folder that the check happens to be called in is no place to import from.
+    words = [sys.executable, "-P", "-m", "ktdeval_board.checking.sandbox"]
+    server = subprocess.Popen(  # noqa: S603 - our own module, and no word of it is from a submission
+        words, env={**dict(environment), **_ONE_THREAD}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    atexit.register(server.communicate)
+    return server
 
 
 def _faults(case: Case, result: Result) -> Iterator[Fault]:

@@ -1,18 +1,22 @@
-"""Process in which a submission's records are read and executed again: `python -m ktdeval_board.checking.sandbox`.
+"""Processes in which the records of submissions are read and executed again: `python -m ktdeval_board.checking.sandbox`.
 
-Nothing of a submission is code, and no model is made from it. But what reads its archives and tables is large, so it is read in a
-process of its own, with little memory, little time, small files, no secrets in its environment, and the board out of its sight. The
-job comes on stdin; what was found is left in files of a private folder.
+Nothing of a submission is code, and no model is made from it. But what reads its archives and tables is large, so each is read in a
+process of its own, with little memory, little time, small files, no secrets in its environment, and the board out of its sight. A
+server imports what they need once, and forks one for each job, a line on its stdin; how that ended is the answer, and what it found
+is left in files of a private folder.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pandas  # noqa: F401 - which pyarrow imports where it first reads a market
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
@@ -20,12 +24,13 @@ import zstandard
 from ktdeval.cards import TradingCard, load_card
 from ktdeval.errors import KtdevalError
 from ktdeval.jsonio import write_atomic
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.registry import KINDS, Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.typed import Value, decode_json, encode_canonical
 from ktdeval_board.series import make_decisions, make_series
 
 RESULT, SERIES, DECISIONS = "result.json", "series.json", "decisions.json"
+SAID = "stderr"
 CARD = "card.json"
 """File name of the card in the run folder, whatever its task is called: no name from a submission becomes a path."""
 
@@ -35,8 +40,9 @@ _BYTES_OF_VALUE = 8
 
 
 class Job(Value, frozen=True, kw_only=True):
-    """Job of the process."""
+    """Job of a process."""
 
+    cwd: str  #: the folder that paths of plugins and of the market are relative to
     run: str  #: the records as a run folder; the submitted card lies in it as that run's
     card_id: str  #: SHA-256 of the card's file
     out: str  #: the folder for what is found
@@ -50,7 +56,7 @@ class Job(Value, frozen=True, kw_only=True):
 
 
 class Result(Value, frozen=True, kw_only=True):
-    """Result of the process."""
+    """Result of a process."""
 
     size: tuple[tuple[str, str], ...] = ()  #: path and problem of files that are not read
     findings: tuple[str, ...] = ()
@@ -60,11 +66,33 @@ class Result(Value, frozen=True, kw_only=True):
 
 
 def main() -> int:
-    """Do the job on stdin; 0 when there is a result, whatever it is."""
-    job = decode_json(sys.stdin.read(), Job, "job")
-    _set_limits(job)
-    write_atomic(Path(job.out) / RESULT, encode_canonical(_check(job)))
+    """Do the jobs on stdin, one after the other; answer each with the exit code of its process."""
+    plugins = load_plugins(())
+    for kind in KINDS:
+        plugins.specs(kind)
+    for line in sys.stdin.buffer:
+        process = os.fork()
+        if process == 0:
+            _do(line)
+        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
     return 0
+
+
+def _do(line: bytes) -> NoReturn:
+    """Do a job in this process and end it; 0 when there is a result, whatever it is."""
+    code = 1
+    try:
+        job = decode_json(line, Job, "job")
+        os.chdir(job.cwd)
+        for stream, path in ((0, os.devnull), (1, os.devnull), (2, f"{job.out}/{SAID}")):  # the server's own are no job's affair
+            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), stream)
+        _set_limits(job)
+        write_atomic(Path(job.out) / RESULT, encode_canonical(_check(job)))
+        code = 0
+    finally:
+        if code != 0:
+            traceback.print_exc()
+        os._exit(code)
 
 
 def _set_limits(job: Job) -> None:

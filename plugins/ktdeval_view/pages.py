@@ -16,11 +16,9 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
-from ktdeval_view.market_facts import Names, benchmark_levels, close_series, order_facts
+from ktdeval_view.market_facts import Names, benchmark_levels, close_series, order_facts, stock_paths
 from ktdeval_view.memory import memory_panels
-from ktdeval_view.paths import stock_paths
-from ktdeval_view.records import EpisodeRecords, episode_label, submitted_handles
-from ktdeval_view.units import step_in_units
+from ktdeval_view.records import EpisodeRecords, episode_label, step_in_units, submitted_handles
 
 _SCRIPTS = (
     "base.js", "json.js", "names.js", "chart.js", "days.js", "pieces.js", "talk.js", "orders.js", "paths.js", "stock.js",

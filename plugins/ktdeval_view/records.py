@@ -1,9 +1,9 @@
-"""Records of each episode in a run folder, finished or not: the steps as booked, what was said at each, and how it is called."""
+"""Records of each episode in a run folder, finished or not: steps as booked and as pages show them, what was said, and names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -15,6 +15,7 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.runner import JournalEntry, RunFolder, read_journal
 from ktdeval.trading import Ledger, StepRecord
+from ktdeval.typed import to_plain
 
 
 @dataclass(frozen=True)
@@ -127,3 +128,29 @@ def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
     memories = [entry.memory for entry in entries]
     # Before the first fill everything is cash, and its NAV at these opens is the initial cash.
     return EpisodeRecords(spec, "unfinished", Ledger(spec.to_json(), steps[0].open_nav_minor, steps), talks, problem, memories)
+
+
+_MONEY = "_minor"  #: End of the names of money in a step record's JSON
+_QUANTITIES = frozenset({"shares", "filled_shares", "shares_before", "shares_after", "locked"})
+
+
+def step_in_units(ledger: Ledger, step: StepRecord) -> dict[str, JsonValue]:
+    """Return a ledger's step as JSON: `nav_minor` is `nav`, in units of currency, `price_ticks` is `price`; shares are shares."""
+    return _shown(ledger, to_plain(step))
+
+
+def _shown(ledger: Ledger, record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    ticks, steps, _ = ledger.scale(str(record.get("code")))
+    shown: dict[str, JsonValue] = {}
+    for name, value in record.items():
+        if isinstance(value, list):
+            shown[name] = [_shown(ledger, item) if isinstance(item, Mapping) else item for item in value]
+        elif isinstance(value, int) and name.endswith(_MONEY):
+            shown[name.removesuffix(_MONEY)] = value / ledger.minor_per_unit
+        elif isinstance(value, int) and name == "price_ticks":
+            shown["price"] = value / ticks
+        elif isinstance(value, int) and name in _QUANTITIES and steps > 1:
+            shown[name] = value / steps
+        else:
+            shown[name] = value
+    return shown

@@ -18,8 +18,7 @@ from ktdeval.stats import judged_orders
 from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import find_names
-from ktdeval_view.records import EpisodeRecords, page_name, read_episode
-from ktdeval_view.units import step_in_units
+from ktdeval_view.records import EpisodeRecords, page_name, read_episode, step_in_units
 from paths import REPOSITORY
 from report_page import contrast
 from run_support import DAYS_IN_WINDOW, TASK, episodes, error_line, ktdeval

@@ -50,15 +50,10 @@ class Good:
         return division
 
 
-def make_good(folder: Path, model: str = MODEL, **config: Any) -> Good:
+def make_good(folder: Path, **changes: Any) -> Good:
     """Run a keyless model for real on the embedded market: two windows, two seeds, a second of work."""
-    plugins = load_plugins(())
-    done = evaluate(
-        RunConfig(
-            model=model, tasks=(TASK,), windows=WINDOWS, seeds=SEEDS, out=str(folder), quiet=True, mask_key="0" * 32, **config
-        ),
-        plugins,
-    )
+    config = {"model": MODEL, "windows": WINDOWS, "seeds": SEEDS, **changes}
+    done = evaluate(RunConfig(tasks=(TASK,), out=str(folder), quiet=True, mask_key="0" * 32, **config), load_plugins(()))
     card = load_card(done.cards[0]).plain
     division = {
         "id": "blinded",
@@ -146,7 +141,8 @@ class BadBoard:
         self.card_folder = files.card.parent
         self.card_folder.mkdir(parents=True, exist_ok=True)
         files.card.write_text(text, encoding="utf-8", errors="surrogatepass")
-        names = dict(zip(self._episodes(run), (episode["id"] for episode in card["episodes"])))
+        recorded = json.loads(next((run / "cards").glob("*.json")).read_text())["episodes"]
+        names = dict(zip((episode["id"] for episode in recorded), (episode["id"] for episode in card["episodes"])))
         entries = []
         for path in record_files(run):
             _, _, rest = path.partition("episodes/")
@@ -163,9 +159,6 @@ class BadBoard:
         self.write(files.submission, submission_of(card, self.card_id))
         self.write(files.records, {"schema_version": 1, "card": self.card_id, "stored": stored, "files": entries})
         return self.card_id
-
-    def _episodes(self, run: Path) -> list[str]:
-        return [episode["id"] for episode in load_card(next((run / "cards").glob("*.json"))).plain["episodes"]]
 
     def forge(self, change: Change, renew: bool = True, **where: Any) -> str:
         """Add the good card with a change, all that follows from it renewed, so that it is valid in itself."""
@@ -278,7 +271,8 @@ def strings(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
         yield path
 
 
-def put(value: Any, path: tuple[str | int, ...], new: Any) -> None:
-    """Replace one value of a document in place."""
+def put(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
+    """Replace one value of a document in place; gives what was there."""
     inside = functools.reduce(lambda node, part: node[part], path[:-1], value)
-    inside[path[-1]] = new
+    old, inside[path[-1]] = inside[path[-1]], new
+    return old

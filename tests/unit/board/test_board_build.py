@@ -45,10 +45,16 @@ def site(board: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def two_entrants(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A board of two entrants and one window, which is only copied."""
+    return forge_board(tmp_path_factory.mktemp("two") / "board", 2, windows=1)
+
+
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
-    """A board of its own for one test: two entrants, one window, no decisions."""
-    return forge_board(tmp_path / "board", 2, windows=1, decisions=False)
+def small(two_entrants: Path, tmp_path: Path) -> Path:
+    """A board of its own for one test."""
+    return Path(shutil.copytree(two_entrants, tmp_path / "board"))
 
 
 def read_data(site: Path, name: str) -> Any:
@@ -247,16 +253,14 @@ def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -
 # -- boards that can't be built
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("folder", ["series", "decisions"])
-def test_a_derived_file_that_is_no_json_is_named(tmp_path: Path, folder: str, workers: int) -> None:
-    board = forge_board(tmp_path / "board", 2, windows=1)
-    path = sorted((board / folder).iterdir())[0]
+def test_a_derived_file_that_is_no_json_is_named(small: Path, tmp_path: Path, folder: str) -> None:
+    path = sorted((small / folder).iterdir())[0]
     path.write_text('{"card": "x"}); document.title = "owned"; (')
-    with pytest.raises(
-        CardError, match=rf"{path.name}: (is not JSON|belongs to another card).* run `ktdeval leaderboard check --all`"
-    ):
-        build_site(board, tmp_path / "site", workers=workers)
+    said = rf"{path.name}: (is not JSON|belongs to another card).* run `ktdeval leaderboard check --all`"
+    for workers in (1, 2):
+        with pytest.raises(CardError, match=said):
+            build_site(small, tmp_path / "site", workers=workers)
 
 
 def test_series_of_another_card_and_a_board_without_its_baselines_are_refused(small: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def frame() -> Frame:
 
 @pytest.fixture(scope="module")
 def fund() -> Frame:
-    return run_frame("deepfund_berkshire", "synthetic_deepfund", seeds=2)
+    return run_frame("deepfund_berkshire", "synthetic_deepfund", seeds=1)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import functools
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from ktdeval_board.command import leaderboard
 from ktdeval_board.documents import Series
 from ktdeval_board.entries import Board, load_board
 from ktdeval_board.exchange import load_daily_frame, load_episodes_frame, load_frame, load_imported_frame
-from ktdeval_board.exchange.board_data import FRAMES, IS_BASELINE, Exported, Frame, columns_of, read_board, write_folder
+from ktdeval_board.exchange.board_data import FRAMES, IS_BASELINE, Exported, columns_of, read_board, write_folder
 from ktdeval_board.exchange.frame import MAKERS
 from ktdeval_board.exchange.results import make_record, record_path, repository_of
 from ktdeval_board.layout import BoardFolder
@@ -56,9 +57,9 @@ DTYPES = {
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two divisions of two windows, with one odd entrant of each kind, baselines, and one imported result."""
+    """Two divisions of a window, with one odd entrant of each kind, baselines, and one imported result."""
     folder = tmp_path_factory.mktemp("exchange")
-    made = forge_board(folder / "board", 12, divisions=2, specials=True, decisions=False)
+    made = forge_board(folder / "board", 12, divisions=2, windows=1, specials=True, decisions=False)
     (folder / "results.json").write_text(json.dumps({"model_name": "gpt2", "results": {"hellaswag": {"acc,none": 0.5}}}))
     run("import", folder / "results.json", "--board", made)
     return made
@@ -77,6 +78,17 @@ def cards(path: Path) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def daily(path: Path) -> pd.DataFrame:
     return load_daily_frame(path)
+
+
+@pytest.fixture(scope="module")
+def export(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give the folder of the board's export in a form, which is made once."""
+    return functools.cache(lambda form: written(path, form, tmp_path_factory.mktemp(form) / "out"))
+
+
+def written(path: Path, form: str, out: Path) -> Path:
+    run("export", path, "--to", form, "--out", out, "--dataset", "acme/board", "--on", "2026-06-30", "--license", "cc-by-4.0")
+    return out
 
 
 @pytest.fixture
@@ -136,8 +148,9 @@ def test_each_card_that_was_not_withdrawn_has_a_row_of_its_own_figures(board: Bo
     assert list(cards["card"]) == [entry.card_id for entry in shown]
     rows, undefined = cards.set_index("card"), 0
     for entry in shown:
+        row = rows.loc[entry.card_id]
         for name, metric in entry.card.plain["metrics"].items():
-            row, interval = rows.loc[entry.card_id], metric.get("interval") or {}
+            interval = metric.get("interval") or {}
             undefined += metric["value"] is None
             assert (metric["value"] is None) == pd.isna(row[name]) == (not pd.isna(row[f"{name}_reason"]))
             assert metric["value"] is None or row[name] == metric["value"]
@@ -213,16 +226,14 @@ def test_daily_returns_compound_to_nav_and_contributions_add_up_to_the_return(pa
     assert daily["common"].notna().any()
 
 
-@pytest.mark.parametrize("frame", FRAMES)
-def test_columns_and_their_types_are_as_stated_whether_or_not_there_are_rows(path: Path, tmp_path: Path, frame: Frame) -> None:
-    rules = yaml.safe_load((path / "board.yaml").read_text())
-    (tmp_path / "board.yaml").write_text(yaml.safe_dump(rules))
-    for folder in (path, tmp_path):
-        data = read_board(folder)
-        made, stated = MAKERS[frame](data), columns_of(frame, data.units(frame))
-        assert list(made.columns) == [column.name for column in stated]
-        assert {name: str(dtype) for name, dtype in made.dtypes.items()} == {column.name: DTYPES[column.type] for column in stated}
-    assert len(MAKERS[frame](read_board(tmp_path))) == 0
+def test_columns_and_their_types_are_as_stated_whether_or_not_there_are_rows(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
+    for data, is_empty in ((read_board(path), False), (read_board(tmp_path), True)):
+        for frame in FRAMES:
+            made, stated = MAKERS[frame](data), columns_of(frame, data.units(frame))
+            assert {name: str(dtype) for name, dtype in made.dtypes.items()} == {each.name: DTYPES[each.type] for each in stated}
+            assert list(made.columns) == [column.name for column in stated]
+            assert (len(made) == 0) == is_empty, frame
 
 
 def test_one_division_can_be_had_alone_and_an_unknown_one_is_refused_with_near_names(path: Path) -> None:
@@ -274,32 +285,31 @@ def test_a_submission_that_no_verdict_covers_is_held_to_its_schema(scoring: Path
 
 
 def test_parquet_gives_back_the_frames_with_units_and_without_withdrawn_cards(
-    path: Path, tmp_path: Path, cards: pd.DataFrame
+    export: Callable[[str], Path], cards: pd.DataFrame
 ) -> None:
-    run("export", path, "--to", "parquet", "--out", tmp_path / "out")
-    read = pd.read_parquet(tmp_path / "out" / "cards.parquet")
-    for name in ("why", "labels", "errata", "windows", "seeds"):
-        read[name] = read[name].map(list)
-    pd.testing.assert_frame_equal(read, cards, check_exact=True)
-    schema = pq.read_schema(tmp_path / "out" / "cards.parquet")
+    out = export("parquet")
+    read = pd.read_parquet(out / "cards.parquet")
+    lists = {name: read[name].map(list) for name in ("why", "labels", "errata", "windows", "seeds")}
+    pd.testing.assert_frame_equal(read.assign(**lists), cards, check_exact=True)
+    schema = pq.read_schema(out / "cards.parquet")
     assert schema.field("total_return").metadata[b"unit"] == b"fraction"
     assert b"SHA-256" in schema.field("card").metadata[b"description"]
-    said = pd.read_csv(tmp_path / "out" / "columns.csv")
+    said = pd.read_csv(out / "columns.csv")
     assert set(said[said["frame"] == "cards"]["column"]) == set(cards.columns)
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "hf-dataset", "every-eval-ever", "eval-results"])
-def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_cards(path: Path, tmp_path: Path, form: str) -> None:
-    contents = []
-    for name in ("one", "two"):
-        run("export", path, "--to", form, "--out", tmp_path / name, "--dataset", "acme/board", "--on", "2026-06-30")
-        files = sorted(each for each in (tmp_path / name).rglob("*") if each.is_file())
-        contents.append({str(file.relative_to(tmp_path / name)): file.read_bytes() for file in files})
-    assert contents[0] == contents[1]
-    assert contents[0]
-    withdrawn = next(entry.card_id for entry in load_board(path).entries if entry.is_withdrawn)
+def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_cards(
+    path: Path, board: Board, export: Callable[[str], Path], tmp_path: Path, form: str
+) -> None:
+    one, two = (
+        {file.relative_to(out).as_posix(): file.read_bytes() for file in out.rglob("*") if file.is_file()}
+        for out in (export(form), written(path, form, tmp_path / "out"))
+    )
+    assert one == two != {}
+    withdrawn = next(entry.card_id for entry in board.entries if entry.is_withdrawn)
     if form not in ("parquet", "hf-dataset"):  # compressed; their rows are compared above
-        assert not any(withdrawn.encode() in content for content in contents[0].values())
+        assert not any(withdrawn.encode() in content for content in one.values())
 
 
 def test_csv_has_no_cell_that_a_spreadsheet_would_run(scoring: Path, tmp_path: Path) -> None:
@@ -317,9 +327,10 @@ def test_csv_has_no_cell_that_a_spreadsheet_would_run(scoring: Path, tmp_path: P
 # ---- datasets
 
 
-def test_datasets_loads_every_configuration_offline(path: Path, tmp_path: Path, cards: pd.DataFrame, daily: pd.DataFrame) -> None:
-    out = tmp_path / "out"
-    run("export", path, "--to", "hf-dataset", "--out", out, "--license", "cc-by-4.0")
+@pytest.mark.slow  # the library takes seconds to import
+def test_datasets_loads_every_configuration_offline(
+    export: Callable[[str], Path], tmp_path: Path, cards: pd.DataFrame, daily: pd.DataFrame
+) -> None:
     script = (
         "import datasets, json, sys\n"
         "found = {}\n"
@@ -332,7 +343,9 @@ def test_datasets_loads_every_configuration_offline(path: Path, tmp_path: Path, 
     )
     environment = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PATH": ""}
     environment |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    done = subprocess.run([sys.executable, "-c", script, str(out)], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(export("hf-dataset"))], capture_output=True, text=True, env=environment, check=True
+    )
     found, first = json.loads(done.stdout)
     assert list(found) == ["cards", "episodes", "daily", "metrics", "imported"]
     assert found["cards"] == {"train": [len(cards), list(cards.columns)]}
@@ -344,26 +357,25 @@ def test_datasets_loads_every_configuration_offline(path: Path, tmp_path: Path, 
     assert first["why"] == row["why"]
 
 
-def test_the_readme_of_a_dataset_tells_the_hub_what_it_holds(path: Path, tmp_path: Path) -> None:
-    run("export", path, "--to", "hf-dataset", "--out", tmp_path / "out", "--license", "cc-by-4.0")
-    _, header, text = (tmp_path / "out" / "README.md").read_text().split("---\n", 2)
+def test_the_readme_of_a_dataset_tells_the_hub_what_it_holds(export: Callable[[str], Path]) -> None:
+    out = export("hf-dataset")
+    _, header, text = (out / "README.md").read_text().split("---\n", 2)
     facts = yaml.safe_load(header)
     assert (facts["license"], facts["size_categories"], "synthetic" in facts["tags"]) == ("cc-by-4.0", ["1K<n<10K"], True)
     assert [config["config_name"] for config in facts["configs"] if config.get("default")] == ["cards"]
-    assert all(list((tmp_path / "out").glob(config["data_files"][0]["path"])) for config in facts["configs"])
+    assert all(list(out.glob(config["data_files"][0]["path"])) for config in facts["configs"])
     assert ("`total_return`" in text, "made up" in text) == (True, True)
 
 
 # ---- .eval_results
 
 
-def test_eval_results_are_read_by_the_hubs_own_parser(path: Path, tmp_path: Path, cards: pd.DataFrame) -> None:
+def test_eval_results_are_read_by_the_hubs_own_parser(export: Callable[[str], Path], cards: pd.DataFrame) -> None:
     hub = pytest.importorskip("huggingface_hub", reason="the Hub's client is not installed")
     if not hasattr(hub, "parse_eval_result_entries"):
         pytest.skip("this version of huggingface_hub does not know .eval_results yet")
-    run("export", path, "--to", "eval-results", "--out", tmp_path / "out", "--dataset", "acme/board")
     ranked = cards[cards["ranked"]]
-    files = sorted((tmp_path / "out").glob("*/*/.eval_results/*.yaml"))
+    files = sorted(export("eval-results").glob("*/*/.eval_results/*.yaml"))
     assert len(files) == len(ranked)
     expected = {(row.division, row.model, row.total_return) for row in ranked.itertuples()}
     found = set()
@@ -414,18 +426,21 @@ def test_a_folder_that_holds_something_is_left_alone_and_an_export_that_fails_le
         (folder / "half.json").write_text("{")
         raise CardError("a series can't be read")
 
+    empty = tmp_path / "board"
+    empty.mkdir()
+    (empty / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
     with pytest.raises(CardError):
         write_folder(tmp_path / "out", fail)
     for given in ("board", "a/b/c", "../b", "", "a b/c"):
         with pytest.raises(UsageError, match="expected OWNER/NAME"):
-            run("export", path, "--to", "eval-results", "--out", tmp_path / "out", "--dataset", given)
+            run("export", empty, "--to", "eval-results", "--out", tmp_path / "out", "--dataset", given)
     with pytest.raises(UsageError, match="needs --dataset OWNER/NAME"):
-        run("export", path, "--to", "eval-results", "--out", tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
+        run("export", empty, "--to", "eval-results", "--out", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [empty]
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds something already; choose a new folder"):
-        run("export", path, "--to", "parquet", "--out", tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+        run("export", empty, "--to", "parquet", "--out", tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {"board", "mine.txt"}
 
 
 # ---- every_eval_ever
@@ -439,10 +454,9 @@ def records_of(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def test_records_follow_the_shared_schema_and_say_how_far_the_board_trusts_the_card(
-    path: Path, tmp_path: Path, cards: pd.DataFrame
+    export: Callable[[str], Path], cards: pd.DataFrame
 ) -> None:
-    run("export", path, "--to", "every-eval-ever", "--out", tmp_path / "out", "--on", "2026-06-30")
-    records, rows = records_of(tmp_path / "out"), cards.set_index("card")
+    records, rows = records_of(export("every-eval-ever")), cards.set_index("card")
     assert len(records) == cards["baseline"].isna().sum() == len({record["evaluation_id"] for record in records.values()})
     validator = jsonschema.Draft202012Validator(RECORD_SCHEMA)
     uuid = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"

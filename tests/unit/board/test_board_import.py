@@ -18,7 +18,7 @@ from ktdeval.jsonio import loads_strict, sha256_hex
 from ktdeval.typed import encode_canonical, from_plain, to_plain
 from ktdeval_board.command import leaderboard
 from ktdeval_board.documents import Imported
-from ktdeval_board.exchange import load_frame, load_imported_frame
+from ktdeval_board.exchange import lm_eval, load_frame, load_imported_frame
 from ktdeval_board.exchange.lm_eval import file_name, import_results
 from ktdeval_board.reading import read_untrusted
 from paths import SUPPORT
@@ -245,10 +245,11 @@ def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_pat
         import_results(path, LIMIT)
 
 
-def test_more_figures_than_a_document_may_hold_are_refused(tmp_path: Path) -> None:
-    tasks = {f"t{number}": {"acc,none": 0.5} for number in range(20_001)}
-    with pytest.raises(CardError, match="has 20,001 figures; at most 20,000 are taken"):
-        imported(tmp_path, {"results": tasks, "model_name": "gpt2"})
+def test_more_figures_than_a_document_may_hold_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lm_eval.MOST_RESULTS == 20_000
+    monkeypatch.setattr(lm_eval, "MOST_RESULTS", 4)
+    with pytest.raises(CardError, match="has 5 figures; at most 4 are taken"):
+        imported(tmp_path, NEW)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\u2028", "<"])

@@ -22,14 +22,8 @@ from ktdeval_board.init import DEFAULT_BASELINES
 from ktdeval_board.options import as_seeds, moved_market
 from ktdeval_board.rules import load_errata, load_rules
 from ktdeval_board.site.build import build_site
-from run_support import store_market
 
 WORKFLOW = ".github/workflows/board.yml"
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_market(tmp_path_factory.mktemp("market") / "small")
 
 
 @pytest.fixture(scope="module")
@@ -257,16 +251,18 @@ def test_the_readme_tells_how_to_submit_and_what_is_refused(board: Path) -> None
 
 
 def test_the_command_says_what_was_begun_and_arguments_of_the_data_provider_reach_it(tmp_path: Path) -> None:
-    words = ("--name", "practice", "--title", "P", "--tasks", TASK, "--windows", "W1,W2", "--seeds", "0-1", "--on", "2026-03-01")
-    done = call(tmp_path / "board", *words)
+    given = "seed=8,first=2024-01-02,last=2024-04-30"
+    windows = f"{WINDOW},2024-03-15:2024-03-29"
+    words = ("--name", "practice", "--title", "P", "--tasks", TASK, "--windows", windows, "--seeds", "0-1", "--on", "2026-03-01")
+    done = call(tmp_path / "board", *words, "--baseline", "builtin/hold", "--data-args", given)
     assert done.exit_code == 0, done.output
     assert "board practice of a synthetic market" in done.output
     assert "division blinded-open-research: 2 windows × 2 seeds" in done.output
-    assert load_rules(tmp_path / "board").opened_on == "2026-03-01"
-    assert call(tmp_path / "other", *words, "--baseline", "builtin/hold", "--data-args", "seed=8").exit_code == 0
-    (snapshot,) = load_rules(tmp_path / "other").snapshots
-    assert (snapshot.name, snapshot.data, snapshot.data_args) == ("synthetic-8", "synthetic", {"seed": 8})
-    assert "--data synthetic --data-args seed=8" in (tmp_path / "other" / "README.md").read_text()
+    rules = load_rules(tmp_path / "board")
+    (snapshot,) = rules.snapshots
+    assert (rules.opened_on, snapshot.name, snapshot.data) == ("2026-03-01", "synthetic-8", "synthetic")
+    assert snapshot.data_args == {"seed": 8, "first": "2024-01-02", "last": "2024-04-30"}
+    assert f"--data synthetic --data-args {given}" in (tmp_path / "board" / "README.md").read_text()
 
 
 def test_options_are_read_strictly() -> None:

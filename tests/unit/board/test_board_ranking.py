@@ -77,7 +77,7 @@ def shown(table, label: str, column: str) -> tuple:
 @given(
     st.lists(st.lists(st.one_of(st.none(), st.floats(-1e6, 1e6, allow_nan=False)), min_size=4, max_size=4), min_size=1, max_size=6)
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_medians_and_quartiles_are_those_of_the_statistics_module_to_the_last_bit(rows) -> None:
     values = np.array([[math.nan if value is None else value for value in row] for row in rows])[:, :, None]
     middle, low, high, n = medians(values)

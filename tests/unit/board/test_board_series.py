@@ -26,16 +26,10 @@ from ktdeval_board.documents import rounded
 from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule
 from ktdeval_board.series import asked, make_decisions, make_market, make_series, plain_line, regime, windows_of
 from metric_cases import order as order_dict
-from run_support import store_market
 
 CARD = "a" * 64
-WINDOWS = ("2024-03-01:2024-03-15", "2024-03-11:2024-03-29")
+WINDOWS = ("2024-03-01:2024-03-08", "2024-03-06:2024-03-15")
 TOLERANCE = 2e-5  # of a sum of four figures near 1 with six significant digits each
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_market(tmp_path_factory.mktemp("series") / "market")
 
 
 @pytest.fixture(scope="module")
@@ -136,14 +130,14 @@ def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
 
 def test_a_market_without_a_benchmark_level_has_no_benchmark_and_no_figures(run: RunFolder, snapshot: MarketSnapshot) -> None:
     levels = snapshot.benchmark.copy()
-    levels[snapshot.day_index("2024-03-05")] = np.nan
+    levels[snapshot.day_index("2024-03-04")] = np.nan
     holed = dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels})
     found = to_plain(make_series(run, CARD, typed(card_of(run.path)), holed))
     by_window = {episode["window"]: episode for episode in found["episodes"]}
     first, other = (by_window[window] for window in WINDOWS)
     assert (first["benchmark"], first["benchmark_reason"]) == (None, "the market lacks a level of the benchmark")
     assert other["benchmark_reason"] is None
-    rules = rules_of([WindowRule("W1", "2024-03-01", "2024-03-15")], snapshot)
+    rules = rules_of([WindowRule("W1", "2024-03-01", "2024-03-08")], snapshot)
     market = to_plain(make_market(rules, rules.snapshots[0], holed))
     (window,) = market["windows"]
     assert (window["regime"], window["sharpe"], window["total_return"]) == ("unknown", None, None)
@@ -239,11 +233,11 @@ def test_figures_of_a_market_are_those_of_the_cards_reference(run: RunFolder, sn
     for window in found["windows"]:
         for name in ("total_return", "sharpe", "max_drawdown"):
             assert window[name] == pytest.approx(reference[window["name"]]["metrics"][name]["value"], rel=1e-5), name
-    assert (found["days"][0], found["days"][-1]) == (reference[WINDOWS[0]]["base_day"], "2024-03-29")
-    whole = slice(snapshot.day_index(found["days"][0]), snapshot.day_index("2024-03-29") + 1)
+    assert (found["days"][0], found["days"][-1]) == (reference[WINDOWS[0]]["base_day"], "2024-03-15")
+    whole = slice(snapshot.day_index(found["days"][0]), snapshot.day_index("2024-03-15") + 1)
     assert found["benchmark"] == pytest.approx(snapshot.benchmark[whole].tolist(), rel=1e-5)
     assert found["snapshot"]["synthetic"] is True
-    levels, stop = np.array(found["benchmark"]), found["days"].index("2024-03-15") + 1
+    levels, stop = np.array(found["benchmark"]), found["days"].index("2024-03-08") + 1
     returns = np.diff(levels[:stop]) / levels[: stop - 1]
     assert found["windows"][0]["volatility"] == pytest.approx(np.std(returns, ddof=1) * np.sqrt(252), rel=1e-3), "annualised"
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,13 +53,13 @@ class Served:
         return body.decode()
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    """A small board, served by a thread of this process."""
-    board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
-    (tmp_path / "secret.txt").write_text("not for you")
-    (tmp_path / "private").mkdir()
-    live, told = LiveSite(board, tmp_path / "private"), []
+@contextmanager
+def serving(home: Path) -> Iterator[Served]:
+    """A small board in a folder, served by a thread of this process."""
+    board = forge_board(home / "board", 1, windows=1, decisions=False)
+    (home / "secret.txt").write_text("not for you")
+    (home / "private").mkdir()
+    live, told = LiveSite(board, home / "private"), []
     with SiteServer(("127.0.0.1", 0), live, told.append) as server:
         live.build(workers=1)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -68,6 +69,20 @@ def served(tmp_path: Path) -> Iterator[Served]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A board that no test changes."""
+    with serving(tmp_path_factory.mktemp("served")) as served:
+        yield served
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Served]:
+    """A board of its own for one test."""
+    with serving(tmp_path) as served:
+        yield served
 
 
 def test_pages_and_data_come_with_their_type_and_the_sites_policy(served: Served) -> None:
@@ -96,16 +111,16 @@ def test_texts_are_packed_for_those_who_take_it_and_a_head_request_has_no_body(s
     assert (status, body, int(headers["Content-Length"]) > 0) == (200, b"", True)
 
 
-@pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:80", "127.0.0.1.evil.org", "", "[", "localhost.evil.org:1"])
-def test_a_page_of_the_web_whose_name_leads_here_reads_nothing(served: Served, host: str) -> None:
-    status, _, body = served.get("/data/board.json", Host=host)
-    assert (status, b"forged" in body) == (421, False)
+def test_a_page_of_the_web_whose_name_leads_here_reads_nothing(served: Served) -> None:
+    for host in ("evil.example.org", "evil.example.org:80", "127.0.0.1.evil.org", "", "[", "localhost.evil.org:1"):
+        status, _, body = served.get("/data/board.json", Host=host)
+        assert (status, b"forged" in body) == (421, False), host
     for name in ("localhost", "127.0.0.1:8000", "LOCALHOST:1", "[::1]:8000"):
         assert served.get("/data/board.json", Host=name)[0] == 200
 
 
-def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(served: Served) -> None:
-    (served.live.site / "link.txt").symlink_to(served.board.parent / "secret.txt")
+def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(own: Served) -> None:
+    (own.live.site / "link.txt").symlink_to(own.board.parent / "secret.txt")
     outside = (
         "/../secret.txt",
         "/../../secret.txt",
@@ -114,47 +129,45 @@ def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(served: Served) ->
         "//etc/passwd",
     )
     for path in (*outside, "/..\\..\\secret.txt", "/data/%00", "/.ktdeval-site", "/link.txt", "/nothing.html", "/data"):
-        status, headers, body = served.get(path)
+        status, headers, body = own.get(path)
         assert (status, b"not for you" in body, b"There is no such page" in body) == (404, False, True), path
         assert "Content-Security-Policy" in headers
-    assert served.get("/", method="POST")[0] == served.get("/data/board.json", method="DELETE")[0] == 501
+    assert own.get("/", method="POST")[0] == own.get("/data/board.json", method="DELETE")[0] == 501
 
 
-def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(served: Served) -> None:
-    assert "A forged board" in served.page()
-    stamp = served.live.site.stat().st_ino
-    served.page()
-    assert served.live.site.stat().st_ino == stamp
-    rules = served.board / "board.yaml"
+def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(own: Served) -> None:
+    assert "A forged board" in own.page()
+    stamp = own.live.site.stat().st_ino
+    own.page()
+    assert own.live.site.stat().st_ino == stamp
+    rules = own.board / "board.yaml"
     rules.write_text(rules.read_text().replace("A forged board", "A renamed board"))
-    assert "A forged board" in served.page("/robots.txt") + served.get("/data/board.json")[2].decode()  # pages alone are looked at
-    assert "A renamed board" in served.page("/about.html")
-    assert '"title":"A renamed board"' in served.get("/data/board.json")[2].decode()
+    assert "A forged board" in own.page("/robots.txt") + own.get("/data/board.json")[2].decode()  # pages alone are looked at
+    assert "A renamed board" in own.page("/about.html")
+    assert '"title":"A renamed board"' in own.get("/data/board.json")[2].decode()
 
 
-def test_a_board_that_can_not_be_built_is_said_as_text_until_it_is_mended(served: Served) -> None:
-    rules = served.board / "board.yaml"
+def test_a_board_that_can_not_be_built_is_said_as_text_until_it_is_mended(own: Served) -> None:
+    rules = own.board / "board.yaml"
     before = rules.read_text()
     rules.write_text(before.replace("snapshot: main", "snapshot: <b>main</b>"))
-    status, headers, body = served.get("/")
+    status, headers, body = own.get("/")
     assert status == 500
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     assert b"no snapshot &#39;&lt;b&gt;main" in body
-    assert served.get("/data/board.json")[0] == 500
+    assert own.get("/data/board.json")[0] == 500
     rules.write_text(before)
-    assert "A forged board" in served.page()
+    assert "A forged board" in own.page()
 
 
-def test_the_fingerprint_sees_every_file_that_a_site_is_made_of(served: Served) -> None:
-    before = fingerprint(served.board)
+def test_the_fingerprint_sees_every_file_that_a_site_is_made_of(tmp_path: Path) -> None:
+    board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
+    seen = [fingerprint(board)]
     for name in ("errata.yaml", "markets/main.json"):
-        path = served.board / name
-        path.write_text(path.read_text() + "\n")
-        after = fingerprint(served.board)
-        assert after != before
-        before = after
-    next((served.board / "verdicts").iterdir()).unlink()
-    assert fingerprint(served.board) != before
+        (board / name).write_text((board / name).read_text() + "\n")
+        seen.append(fingerprint(board))
+    next((board / "verdicts").iterdir()).unlink()
+    assert len({*seen, fingerprint(board)}) == 4
 
 
 def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:

@@ -29,15 +29,9 @@ from ktdeval_board.entries import load_board, mismatches, seeds_of
 from ktdeval_board.placement import Placement
 from ktdeval_board.reading import read_untrusted
 from ktdeval_board.rules import Baseline, WindowRule, load_rules
-from run_support import store_market
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
 LATER = "2024-03-15:2024-03-29"
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_market(tmp_path_factory.mktemp("market") / "small")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ pytest.importorskip("matplotlib")
 import numpy as np
 import pandas as pd
 import statsmodels.formula.api as smf
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from statsmodels.stats.anova import anova_lm
 
 from ktdeval_report.card_tables import deviations
@@ -42,6 +42,7 @@ def test_variances_by_hand(figures: dict[tuple[str, int], float], window: float 
 
 
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=2, max_size=5))
+@settings(max_examples=20)
 def test_mean_squares_are_those_of_statsmodels(table: list[list[float]]) -> None:
     values = np.array(table)
     frame = pd.DataFrame({"y": values.ravel(), "w": np.repeat(np.arange(len(values)), values.shape[1])})

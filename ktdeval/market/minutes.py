@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,12 @@ class MinuteBars:
     def __bool__(self) -> bool:
         return bool(self.codes)
 
+    @cached_property
+    def _rows_of(self) -> dict[str, npt.NDArray[Any]]:
+        """Code -> its rows."""
+        starts = np.searchsorted(self.rows["asset"], np.arange(1, len(self.codes)))
+        return dict(zip(self.codes, np.split(self.rows, starts), strict=False))
+
     def days(self, zone_of: Callable[[str], str]) -> npt.NDArray[np.datetime64]:
         """[M] days that bars belong to: the local dates just before their ends. `zone_of`: IANA time zone of a code."""
         ends, zones = self.rows["ends_at"], np.array([zone_of(code) for code in self.codes], dtype=object)[self.rows["asset"]]
@@ -64,12 +71,11 @@ class MinuteBars:
         """
         if day >= len(days):
             raise LookAheadError(f"minutes of day {day} asked for at the close of day {len(days) - 1}")
-        if code not in self.codes:
+        if (own := self._rows_of.get(code)) is None:
             return self.rows[:0]
-        venue, asset = venue_of(code), self.codes.index(code)
+        venue = venue_of(code)
         midnight, end = (Close(hours, 0, venue.zone).instant(days[day]) // _MINUTE for hours in (0, 24))
         known = Close.parse(f"{venue.close} {venue.zone}").instant(days[-1]) // _MINUTE
-        own = self.rows[slice(*np.searchsorted(self.rows["asset"], (asset, asset + 1)))]
         return own[slice(*np.searchsorted(own["ends_at"].astype(np.int64), (midnight, min(end, known)), side="right"))]
 
 

@@ -86,6 +86,8 @@ def read_table(
 
 def _as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Put tables below each other, column by column, so that no large one is held twice."""
+    if len(frames) == 1:
+        return frames[0]
     joined: dict[str, pd.Series] = {}
     for name in dict.fromkeys(str(name) for frame in frames for name in frame):
         parts = [frame.pop(name) if name in frame else pd.Series(np.nan, frame.index) for frame in frames]

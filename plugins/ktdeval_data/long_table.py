@@ -15,13 +15,24 @@ import pandas as pd
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import EVERY_ASSET, NO_INDEX, NO_MINUTES, Instrument, MarketSnapshot, MinuteBars, RawMarket, stored_volume
+from ktdeval.market import (
+    EVERY_ASSET,
+    NO_DOCUMENTS,
+    NO_INDEX,
+    NO_MINUTES,
+    Close,
+    Documents,
+    Instrument,
+    MarketSnapshot,
+    MinuteBars,
+    RawMarket,
+    read_documents,
+    stored_volume,
+)
 from ktdeval_data.columns import index_code, normalise_codes, parse_days, parse_flags, read_table, stem, with_texts
-from ktdeval_data.documents import documents_of
 from ktdeval_data.exchange_rates import convert
 from ktdeval_data.instruments import Listing, apply_splits, read_listing
-from ktdeval_data.minutes import read_minutes
-from ktdeval_data.params import LongParams, QlibParams
+from ktdeval_data.params import DocumentParams, LongParams, QlibParams
 
 _AMOUNT_UNITS = {"CNY": 1.0, "thousand_CNY": 1e3, "ten_thousand_CNY": 1e4}
 _VOLUME_UNITS = {"share": 1.0, "lot": 100.0}
@@ -29,6 +40,8 @@ _REQUIRED = ("date", "code", "open", "close", "volume")
 _REQUIRED_OF_CLOSES = ("date", "code", "close")  # at venues without A-share codes
 _OPTIONAL = ("high", "low", "amount", "factor", "traded")
 _FILES = ("bars", "benchmark", "members", "industry", "names", "splits", "minutes", "fx")
+_TIME = r"^((?:19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::00(?:\.0+)?)?)(Z|[+-]\d\d:?\d\d)?$"
+_FIX = "write 2024-01-02T10:31:00-05:00, or name the zone of times without one (--minutes-zone)"
 _OPEN_START, OPEN_END = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")
 
 
@@ -98,7 +111,7 @@ def _split_mapping(mapping: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def _clip(bars: pd.DataFrame, params: LongParams) -> pd.DataFrame:
-    first, last = (parse_days(pd.Series([given]), "first or last").iloc[0] for given in (params.first, params.last))
+    first, last = parse_days(pd.Series([params.first, params.last], dtype=object), "first or last")
     keep = ~((bars["date"] < first) | (bars["date"] > last))
     if not keep.any():
         raise DataError(f"{params.bars}: no bars from {params.first or 'the start'} to {params.last or 'the end'}")
@@ -111,7 +124,7 @@ def _minutes(
     """Bars within days of the codes of `bars`, from their first day to their last, and a note on what else the file has."""
     if params.minutes is None:
         return NO_MINUTES, ()
-    table = read_minutes(Path(params.minutes), mapping, params.minutes_zone)
+    table = _read_minutes(Path(params.minutes), mapping, params.minutes_zone)
     table["code"], table["volume"] = listing.codes(table["code"]), table["volume"] * _VOLUME_UNITS[params.volume_unit]
     table["ends_at"] += np.timedelta64(params.minutes_length, "m")
     table = renumbered(table, names).sort_values(["code", "ends_at"], kind="stable")
@@ -121,6 +134,30 @@ def _minutes(
         raise DataError(f"{params.minutes}: no row is of a code and day of {params.bars}; check its codes and times")
     left_out = (f"{int((~keep).sum())} of {len(keep)} bars within days are of other codes or days, and left out",)
     return MinuteBars.of(table[keep]), () if keep.all() else left_out
+
+
+def _read_minutes(path: Path, mapping: Mapping[str, str], zone: str | None) -> pd.DataFrame:
+    """Read time, code, open, high, low, close, volume, and ends_at, the time in UTC. `zone`: of times without one. Raises
+    DataError: an unreadable file, an absent column, an unknown zone, a time that is none, has no zone, or is twice or never in it.
+    """
+    table = read_table(path, ["time", "code", "open", "high", "low", "close", "volume"], [], mapping)
+    places, texts = pd.factorize(table["time"].astype(str).fillna("").str.strip())
+    told = pd.Series(texts, dtype=str).str.extract(_TIME)
+    naive, stamps = told[1].isna(), told[0] + told[1].fillna("Z")
+    moments = pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
+    faults = {"is no time of a whole minute": moments.isna(), "has no time zone": naive}
+    if zone is not None:
+        try:
+            Close.parse(f"00:00 {zone}")
+        except DataError as error:
+            raise DataError(f"--minutes-zone {zone!r} is no time zone; write one such as America/New_York") from error
+        local = moments.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT").dt.tz_convert(None)
+        moments = moments.where(~naive, local)
+        faults |= {"has no time zone": naive & False, f"is twice or never in {zone} as clocks change": moments.isna()}
+    for why, bad in faults.items():
+        if bad.any():
+            raise DataError(f"{path}: time {texts[bad.to_numpy()][0][:40]!r} {why}; {_FIX}")
+    return table.assign(ends_at=moments.to_numpy()[places])
 
 
 def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing) -> pd.DataFrame:
@@ -249,3 +286,15 @@ def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
     if renewed := {then: code for then, code in former.items() if then not in own}:
         table["code"] = with_texts(table["code"], lambda text: renewed.get(text, text))
     return table
+
+
+def documents_of(params: DocumentParams) -> Documents:
+    """Read the documents that `params` names; none without a file. Raises DataError as of `read_documents`, UsageError: entities
+    without documents.
+    """
+    if params.documents is None:
+        if params.entities is not None:
+            raise UsageError("--entities are of documents; give --documents too")
+        return NO_DOCUMENTS
+    entities = None if params.entities is None else Path(params.entities)
+    return read_documents(Path(params.documents), Close.parse(params.documents_close), entities)

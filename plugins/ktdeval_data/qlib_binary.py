@@ -16,9 +16,8 @@ from ktdeval.api import assemble
 from ktdeval.errors import DataError
 from ktdeval.market import DayArray, FloatArray, MarketSnapshot, RawMarket
 from ktdeval_data.columns import index_code, normalise_codes, parse_days
-from ktdeval_data.documents import documents_of
 from ktdeval_data.instruments import read_listing
-from ktdeval_data.long_table import read_names, renumbered, to_our_units
+from ktdeval_data.long_table import documents_of, read_names, renumbered, to_our_units
 from ktdeval_data.params import QlibParams
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")

@@ -21,7 +21,7 @@ import pandas as pd
 from ktdeval.attribution import FACTORS, PriceHistory, factor_values
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, DayArray, FloatArray, MarketSnapshot, SnapshotMeta, sessions
+from ktdeval.market import DAILY_LIMIT_PCT, BoolArray, DayArray, FloatArray, MarketSnapshot, SnapshotMeta, sessions
 from ktdeval_data.params import GENERATOR_VERSION, SyntheticParams
 from ktdeval_data.synthetic_shocks import (
     BOARD_VOLATILITY,
@@ -169,9 +169,8 @@ LOCK_SHARE = 0.25  #: Of the days that close at their limit, the share that trad
 
 
 class Assets(NamedTuple):
-    """Static facts of the assets, [N] each. `boards, industry`: as in `Listings`."""
+    """Static facts of the assets, [N] each. `industry`: as in `Listings`."""
 
-    boards: tuple[Board, ...]
     industry: np.ndarray[tuple[int], np.dtype[np.intp]]
     limit: FloatArray  # daily price limit as a fraction
     price_fen: FloatArray  # price before the first day, in fen
@@ -189,7 +188,6 @@ def make_assets(rng: np.random.Generator, listings: Listings, base_volatility: F
     value_cny = np.exp(np.log(6.0e10) + 0.8 * rng.standard_normal(n))
     boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
     return Assets(
-        boards=listings.boards,
         industry=listings.industry,
         limit=np.array([DAILY_LIMIT_PCT[board] for board in listings.boards]) / 100.0,
         price_fen=price_fen,

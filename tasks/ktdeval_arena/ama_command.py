@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ktdeval.cli import LazyCommand, LazyGroup, grid_lines, print_json
+from ktdeval.cards import clean
+from ktdeval.cli import LazyCommand, LazyGroup, config_option, grid_lines, open_plugins, plugin_option, print_json
+from ktdeval.config import load_config
+from ktdeval.errors import DataError, EpisodeFailure, UsageError
+from ktdeval.fields import split_list
+from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty, file_sha256, sha256_hex, write_atomic
+from ktdeval.market import Document, Documents, read_documents
 from ktdeval_arena.agreement import RULES, Agreement, agreement as agreement_of, read_ratings
+from ktdeval_arena.articles import MIS, Stream, stream_of
+from ktdeval_arena.summaries import TASK, ask, document_line, extract
 
 _AGREEMENT = LazyCommand(__name__, "agreement", "Report how far raters of daily summaries agree, also beyond chance.")
-_AGGREGATE = LazyCommand("ktdeval_arena.aggregate_command", "aggregate", "Make daily summaries of the news of several sources.")
+_AGGREGATE = LazyCommand(__name__, "aggregate", "Make daily summaries of the news of several sources.")
 _COMMANDS = {"aggregate": _AGGREGATE, "agreement": _AGREEMENT}
 ama = LazyGroup("ktdeval ama", _COMMANDS, help="Agent Market Arena's summaries of news.")
+_PATH = click.Path(path_type=Path)
 _HEADS = ["rule", "items", "rated twice", "mean", "0", "1", "2", "agreement %", "95 %", "alpha"]
 
 
 @click.command()
-@click.argument("ratings", type=click.Path(path_type=Path), metavar="RATINGS.csv")
+@click.argument("ratings", type=_PATH, metavar="RATINGS.csv")
 @click.option("--json", "as_json", is_flag=True, help="print JSON: shares as fractions")
 def agreement(ratings: Path, as_json: bool) -> None:
     """Report how far raters of daily summaries agree, also beyond chance.
@@ -40,3 +51,77 @@ def _cells(one: Agreement) -> list[str]:
     ends = "-" if one.low is None or one.high is None else f"{100 * one.low:.1f} … {100 * one.high:.1f}"
     chance = "-" if one.alpha is None else f"{one.alpha:.3f}"
     return [one.rule, str(one.items), str(one.shared), f"{one.mean:.2f}", *map(str, one.levels), same, ends, chance]
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=_PATH, metavar="FILE…")
+@click.option("--out", required=True, type=_PATH, metavar="FILE.jsonl", help="the documents; a report is left beside them")
+@click.option("--venue", required=True, metavar="VENUE", help="venue whose closes end the days (see `ktdeval venues`)")
+@click.option("--assets", multiple=True, metavar="CODE,…", help="only these assets [default: all that articles are filed under]")
+@click.option("--model", metavar="PROVIDER/NAME", help="model that summarises [default: none, an extract]")
+@config_option("model_args", "base_url", "temperature", "max_output_tokens", "max_cost", "max_tokens", "price", "cache")
+@click.option("--config", "config_file", metavar="FILE", help="YAML file of further options of `ktdeval run`")
+@click.option("--run", "run_folder", metavar="DIR", help="folder of the model's run [default: as of `ktdeval run`]")
+@click.option("--mark-missing", is_flag=True, help="write that a summary is missing where the model's failed, instead of stopping")
+@plugin_option
+def aggregate(
+    files: tuple[Path, ...], out: Path, venue: str, assets: tuple[str, ...], model: str | None, mark_missing: bool, **options: Any
+) -> None:
+    """Make daily summaries of the news of several sources, as documents for `ktdeval data import --documents`.
+
+    FILE is a .jsonl, .csv or .parquet file of articles with published_at, known_at, source, kind, assets, title, text. Nothing that
+    became known after the close of a day is in its summary.
+    """
+    report = out.with_suffix(".report.json")
+    plugins = open_plugins(options.pop("extra"))
+    if out.suffix != ".jsonl" or {path.resolve() for path in files} & {out.resolve(), report.resolve()}:
+        raise UsageError(f"--out {out}: name a file that ends in .jsonl, and is none of those read")
+    if model is None and (mark_missing or any(value is not None for value in options.values())):
+        raise UsageError("options of a model without one; give --model, or leave them out")
+    articles: list[Document] = [article for path in files for article in read_documents(path)]
+    wanted = tuple(code for text in assets for code in split_list(text))
+    stream = stream_of(Documents.of(articles), plugins.make_venue(venue), wanted)
+    failures, folder = dict[str, str](), None
+    if model is None or not stream.days:
+        texts = {day.id: extract(day) for day in stream.days}
+    else:
+        file, options["out"] = options.pop("config_file"), options.pop("run_folder")
+        config = load_config(file, {**options, "model": model, "tasks": (TASK,), "seeds": 1, "canary": 0})
+        texts, failures, folder = ask(stream.days, config, plugins)
+    _print(stream, texts, failures)
+    if not stream.days:
+        raise DataError("no story is left to summarise, so nothing was written; the counts show which rule left the articles out")
+    if failures and not mark_missing:
+        raise EpisodeFailure(
+            f"{len(failures)} of {len(stream.days)} summaries failed, so nothing was written: give another --run to ask for them "
+            f"again (the other replies are in the cache), or --mark-missing to write that they are missing; run: {folder}"
+        )
+    content = "".join(f"{document_line(day, texts.get(day.id))}\n" for day in stream.days)
+    told: dict[str, JsonValue] = {
+        "format": "ktdeval-ama-summaries/1",
+        "inputs": [{"name": path.name, "sha256": file_sha256(path)} for path in files],
+        "rules": sha256_hex(dumps_canonical(dict(MIS))),
+        "venue": venue,
+        "assets": list(wanted),
+        "summaries_by": model or "extract",
+        "run": None if folder is None else str(folder),
+        "articles": stream.articles,
+        "dropped": dict(stream.dropped),
+        "days": [{**day.facts(), "failure": failures.get(day.id)} for day in stream.days],
+        "sha256": sha256_hex(content),
+    }
+    write_atomic(out, content)
+    write_atomic(report, dumps_pretty(told) + "\n")
+    click.echo(f"{out}: {len(stream.days)} documents; import them with --documents-close of {venue}'s close. Report: {report}")
+
+
+def _print(stream: Stream, texts: dict[str, str], failures: dict[str, str]) -> None:
+    rows = [("articles", stream.articles)]
+    rows += [(f"left out: {MIS['dropped'][rule]}", count) for rule, count in stream.dropped.items()]
+    rows += [("stories", sum(len(day.stories) for day in stream.days)), ("summaries", len(texts))]
+    rows += [(f"summaries failed: {kind}", count) for kind, count in sorted(Counter(failures.values()).items())]
+    long = sum(len(text) > MIS["summary"]["most_characters"] for text in texts.values())
+    rows += [("summaries of which tasks show only the beginning", long)] if long else []
+    click.echo("\n".join(grid_lines(["", "count"], [(name, str(count)) for name, count in rows], ("",))))
+    for day in list(failures)[:5]:
+        click.echo(clean(f"- no summary of {day}: {failures[day]}"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.errors import ModelError
+from ktdeval.errors import ModelError, UsageError
 from ktdeval.harness import (
     Decision,
     Message,
@@ -28,8 +28,7 @@ from ktdeval.harness import (
 from ktdeval.jsonio import JsonValue, sha256_hex
 from ktdeval.typed import from_plain, to_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_investorbench.embedders import make_embedder
-from ktdeval_investorbench.embedding import Embedder
+from ktdeval_investorbench.embedding import Embedder, HashingEmbedder, SentenceEmbedder
 from ktdeval_investorbench.memory import Layer, LayeredMemory, Memory, parameter_set
 from ktdeval_investorbench.params import FinmemParams
 from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbedder
@@ -250,6 +249,22 @@ class FinmemAgent:
     def _line(self, text: str) -> str:
         """One line without a fence, so that no memory can be taken for the state of the day."""
         return _cut(" ".join(text.replace("```", "'''").split()), self._params.characters)
+
+
+def make_embedder(params: FinmemParams) -> Embedder | RemoteEmbedding:
+    """Return the embedder of the agent's arguments, or the server to make one with in each step. Raises UsageError;
+    ConfigError: an address is not usable.
+    """
+    kind, _, name = params.embedding.partition(":")
+    is_remote = bool(params.embedding_url or params.embedding_floats)
+    if kind == "openai" and name and not params.weights:
+        return RemoteEmbedding(params)
+    if kind == "sentence" and name and not is_remote:
+        return SentenceEmbedder(name, params.weights)
+    if params.embedding != "hashing" or params.weights or is_remote:
+        told = "hashing, sentence:NAME with weights=HASH, or openai:NAME with embedding_url, embedding_floats"
+        raise UsageError(f"embedding={params.embedding[:80]!r}: give {told}")
+    return HashingEmbedder()
 
 
 @cache

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.attribution import factor_values
+from ktdeval.attribution import FACTORS, factor_values
 from ktdeval.harness import HarnessConfig
 from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, Lens, Payload, TextMask, figure
@@ -22,7 +22,7 @@ LOOKBACK_DAYS = 60
 AMOUNT_DAYS = 20
 PPM = 1_000_000
 
-FACTOR_NAMES = ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
+FACTOR_NAMES = tuple(factor.name for factor in FACTORS)
 MEASURE_NAMES = ("return_1d_pct", "return_5d_pct", "return_20d_pct", "drawdown_60d_pct", "amount_20d_cny")
 _RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
 # Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to rounding.

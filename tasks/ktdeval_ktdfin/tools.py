@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,19 +15,13 @@ from ktdeval.trading import Account, Order, Position, execute
 from ktdeval_ktdfin import news, tables
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, ranked
 
-Dim = Literal[
-    "MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL",
-    "return_1d_pct", "return_5d_pct", "return_20d_pct", "drawdown_60d_pct", "amount_20d_cny",
-]  # fmt: skip
-SignedDim = Literal[
-    "MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL",
-    "return_1d_pct", "return_5d_pct", "return_20d_pct", "drawdown_60d_pct", "amount_20d_cny",
-    "-MOM_12_1", "-RV_60", "-ILLIQ", "-REV_ON", "-MOM_ID", "-SKEW", "-CORR_PV", "-HIGH_52W", "-CV_VOL",
-    "-return_1d_pct", "-return_5d_pct", "-return_20d_pct", "-drawdown_60d_pct", "-amount_20d_cny",
-]  # fmt: skip
-
-
 DIM_NAMES = (*FACTOR_NAMES, *MEASURE_NAMES)
+if TYPE_CHECKING:
+    Dim: TypeAlias = str
+    SignedDim: TypeAlias = str
+else:  # schemas of tools come from these
+    Dim = Literal[DIM_NAMES]
+    SignedDim = Literal[(*DIM_NAMES, *(f"-{name}" for name in DIM_NAMES))]
 MAX_LOOKBACK_DAYS = 120
 MAX_COMPARED = 50
 MAX_FACTORS = 6

@@ -6,8 +6,8 @@ import contextlib
 import io
 import logging
 import math
-from collections.abc import Iterator
 from datetime import date
+from importlib import import_module
 from typing import Any
 
 from ktdeval.calls import one_line, retry_after_s
@@ -24,12 +24,21 @@ _PAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, Run
 expects."""
 
 
-@contextlib.contextmanager
-def _extra(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ImportError:
-        raise UsageError(f'{name} is not installed; pip install "ktdeval[{name}]"') from None
+class _Library:
+    """A vendor's library, of which these modules are used."""
+
+    package: str
+    modules: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        """Import the library. Raises UsageError: it is not installed."""
+        try:
+            self._library: Any = import_module(self.package)
+            for module in self.modules:
+                import_module(f"{self.package}.{module}")
+        except ImportError:
+            raise UsageError(f'{self.package} is not installed; pip install "ktdeval[{self.package}]"') from None
 
 
 class _Socket:
@@ -49,16 +58,11 @@ class _Socket:
         return content
 
 
-class Baostock:
+class Baostock(_Library):
     """BaoStock, logged in as anonymous. Source: https://www.baostock.com, baostock 0.8.8 to 0.9.4."""
 
-    secrets: tuple[str, ...] = ()
-
-    def __init__(self) -> None:
-        """Import the library. Raises UsageError: it is not installed."""
-        with _extra("baostock"):
-            import baostock  # noqa: PLC0415 - an extra
-        self._library, self._logged_in = baostock, False
+    package = "baostock"
+    _logged_in = False
 
     def call(self, request: Request) -> Answer:
         """Make a call; as of `Transport`."""
@@ -93,16 +97,10 @@ class Baostock:
             raise DataError(f"{where}: refused with code {code}: {message}")
 
 
-class Akshare:
+class Akshare(_Library):
     """AKShare, which reads public pages. Source: akshare 1.12 to 1.19."""
 
-    secrets: tuple[str, ...] = ()
-
-    def __init__(self) -> None:
-        """Import the library. Raises UsageError: it is not installed."""
-        with _extra("akshare"):
-            import akshare  # noqa: PLC0415 - an extra
-        self._library = akshare
+    package = "akshare"
 
     def call(self, request: Request) -> Answer:
         """Make a call; as of `Transport`. What the library raises may pass: most are pages that were not served."""
@@ -117,18 +115,15 @@ class Akshare:
         return _table(frame)
 
 
-class Yfinance:
+class Yfinance(_Library):
     """Yahoo Finance, with bars until now, since Yahoo divides them by each split until now. Source: yfinance 1.0 to 1.7."""
 
-    secrets: tuple[str, ...] = ()
+    package = "yfinance"
+    modules = ("data", "exceptions")
 
     def __init__(self) -> None:
-        """Import the library. Raises UsageError: it is not installed."""
-        with _extra("yfinance"):
-            import yfinance.data  # noqa: PLC0415 - an extra
-            import yfinance.exceptions  # noqa: PLC0415 - an extra
-        self._library = yfinance
-        yfinance.config.debug.hide_exceptions = False
+        super().__init__()
+        self._library.config.debug.hide_exceptions = False
         logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # what fails is raised
 
     def call(self, request: Request) -> Answer:
@@ -147,19 +142,18 @@ class Yfinance:
         return _table(frame.reset_index())
 
 
-class Ccxt:
+class Ccxt(_Library):
     """Public bars of a crypto exchange. Source: ccxt 4.2 to 4.5."""
 
-    secrets: tuple[str, ...] = ()
+    package = "ccxt"
 
     def __init__(self, exchange: str) -> None:
-        """Import the library. Raises UsageError: it is not installed, or does not know the exchange."""
-        with _extra("ccxt"):
-            import ccxt  # noqa: PLC0415 - an extra
-        if exchange not in ccxt.exchanges:
-            raise UsageError(f"exchange: ccxt knows no {exchange!r}{near_matches(exchange, ccxt.exchanges)}")
-        self._library, self._name = ccxt, f"ccxt {exchange}"
-        self._exchange: Any = getattr(ccxt, exchange)({"enableRateLimit": False, "timeout": _TIMEOUT_S * 1000})
+        """Raise UsageError: it is not installed, or does not know the exchange."""
+        super().__init__()
+        if exchange not in self._library.exchanges:
+            raise UsageError(f"exchange: ccxt knows no {exchange!r}{near_matches(exchange, self._library.exchanges)}")
+        self._name = f"ccxt {exchange}"
+        self._exchange: Any = getattr(self._library, exchange)({"enableRateLimit": False, "timeout": _TIMEOUT_S * 1000})
 
     def call(self, request: Request) -> Answer:
         """Make a call; as of `Transport`. An exchange may answer with later bars where it has none of these days."""

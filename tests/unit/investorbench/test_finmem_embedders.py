@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import UsageError
-from ktdeval_investorbench.embedders import make_embedder, weights_hash
-from ktdeval_investorbench.finmem import FinmemAgent
+from ktdeval_investorbench.embedding import weights_hash
+from ktdeval_investorbench.finmem import FinmemAgent, make_embedder
 from ktdeval_investorbench.params import FinmemParams
 
 

@@ -21,7 +21,7 @@ from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError,
 from ktdeval.jsonio import sha256_hex
 from ktdeval.runner import pack_lines
 from ktdeval.runner.journal import unpack_lines
-from ktdeval_investorbench.embedders import make_embedder
+from ktdeval_investorbench.finmem import make_embedder
 from ktdeval_investorbench.params import FinmemParams
 from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbedder, unit_vector
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records

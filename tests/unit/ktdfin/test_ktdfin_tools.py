@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from ktdeval.attribution.factors import FACTORS, factor_values
+from ktdeval.attribution.factors import factor_values
 from ktdeval.harness.tools import call
 from ktdeval.market.snapshot import NameSpell
 from ktdeval.masking.identities import LeakGuard
@@ -69,7 +69,7 @@ def test_the_six_tools_are_offered_in_open_research_only_with_the_attributions_f
         "get_market_context", "screen_candidates", "get_stock_snapshot", "compare_candidates", "portfolio_state", "risk_check",
     ]  # fmt: skip
     assert load_plugins().make_task("blinded_fixed_candidate").tools == ()
-    assert tuple(factor.name for factor in FACTORS) == FACTOR_NAMES
+    assert FACTOR_NAMES == ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
     assert get_args(Dim) == (*FACTOR_NAMES, *MEASURE_NAMES)
     assert get_args(SignedDim) == (*get_args(Dim), *(f"-{name}" for name in get_args(Dim)))
 

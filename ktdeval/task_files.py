@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from ktdeval.fields import convert, near_matches, to_mapping
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
 from ktdeval.market.venue import find_venue, parse_venue
-from ktdeval.yamlio import load_yaml, load_yaml_once
+from ktdeval.yamlio import load_yaml, load_yaml_as
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,15 +59,16 @@ _VARIANT_HINTS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variant:
     """One variant as written, before it is resolved against what it extends."""
 
+    name: str
     where: str  #: file and variant, for error messages
     layers: tuple[PlainConfig, ...]  #: mappings to merge, weakest first
-    make: TaskMaker | None  #: the family's maker; None when only the extended task has one
     extends: str | None  #: name of the task whose config it starts from
     summary: str  #: its line in listings; "" takes the extended task's
+    groups: tuple[str, ...]
 
 
 def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
@@ -75,17 +76,43 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     when every variant extends another task. Raises ConfigError: unreadable, not YAML, a duplicate, unknown, missing or ill-typed
     key; names the file and the key.
     """
-    content = load_yaml_once(path)  # a command loads its plugins more than once
+    specs = []
+    for variant in load_yaml_as(path, _read_variants):  # a command loads its plugins more than once
+        if variant.extends is None and make is None:
+            raise ConfigError(f"{variant.where}: say which task it builds on, as in `extends: blinded_open_research`")
+        extra = {"variant": variant, "make": make}
+        specs.append(Spec(variant.name, partial(_unresolved, variant.where), variant.summary, groups=variant.groups, extra=extra))
+    return specs
+
+
+def _unresolved(where: str) -> Any:
+    raise ConfigError(f"{where}: this task is not resolved yet; get it through `load_plugins().make_task(...)`")
+
+
+def _read_variants(content: PlainConfig, where: str) -> tuple[Variant, ...]:
     for key in content:
         if key not in _FILE_HINTS:
-            raise ConfigError(f"{path}: unknown key {key!r}{near_matches(key, _FILE_HINTS)}")
+            raise ConfigError(f"{where}: unknown key {key!r}{near_matches(key, _FILE_HINTS)}")
     for key in _REQUIRED:
         if key not in content:
-            raise ConfigError(f"{path}: key {key!r} is missing")
-    _check_types(content, _FILE_HINTS, str(path))
+            raise ConfigError(f"{where}: key {key!r} is missing")
+    _check_types(content, _FILE_HINTS, where)
     if not content["variants"]:
-        raise ConfigError(f"{path}: variants: expected at least one task, was an empty mapping")
-    return [_variant_spec(path, content, name, overrides, make) for name, overrides in content["variants"].items()]
+        raise ConfigError(f"{where}: variants: expected at least one task, was an empty mapping")
+    return tuple(_read_variant(f"{where}: variants: {name}", content, name, given) for name, given in content["variants"].items())
+
+
+def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -> Variant:
+    overrides = {} if overrides is None else overrides
+    if not isinstance(overrides, Mapping):
+        raise ConfigError(f"{where}: expected a mapping of overrides, was {type(overrides).__name__}")
+    _check_types(overrides, _VARIANT_HINTS, where)
+    shared = {key: content[key] for key in ("family", "version", *_SHARED) if key in content}
+    own = {key: value for key, value in overrides.items() if key not in ("extends", "summary", "groups")}
+    layers = (shared, content.get("defaults", {}), own)
+    summary = str(overrides.get("summary", content.get("summary", "")))
+    groups = dict.fromkeys((str(own.get("family", content["family"])), *content.get("groups", ()), *overrides.get("groups", ())))
+    return Variant(name, where, layers, overrides.get("extends"), summary, tuple(groups))
 
 
 def task_maker(task: str, config: str) -> TaskMaker:
@@ -113,31 +140,10 @@ def _make_venue(where: str, fields: PlainConfig) -> Any:
     return parse_venue({**base, **{key: value for key, value in fields.items() if key != "like"}}, where)
 
 
-def _variant_spec(path: Path | str, content: PlainConfig, name: str, overrides: Any, make: TaskMaker | None) -> Spec:
-    where = f"{path}: variants: {name}"
-    overrides = {} if overrides is None else overrides
-    if not isinstance(overrides, Mapping):
-        raise ConfigError(f"{where}: expected a mapping of overrides, was {type(overrides).__name__}")
-    _check_types(overrides, _VARIANT_HINTS, where)
-    extends = overrides.get("extends")
-    if extends is None and make is None:
-        raise ConfigError(f"{where}: say which task it builds on, as in `extends: blinded_open_research`")
-    shared = {key: content[key] for key in ("family", "version", *_SHARED) if key in content}
-    own = {key: value for key, value in overrides.items() if key not in ("extends", "summary", "groups")}
-    summary = str(overrides.get("summary", content.get("summary", "")))
-    variant = Variant(where, (shared, content.get("defaults", {}), own), make, extends, summary)
-    groups = dict.fromkeys((str(own.get("family", content["family"])), *content.get("groups", ()), *overrides.get("groups", ())))
-
-    def unresolved() -> Any:
-        raise ConfigError(f"{where}: this task is not resolved yet; get it through `load_plugins().make_task(...)`")
-
-    return Spec(name, unresolved, summary, groups=tuple(groups), extra={"variant": variant})
-
-
 def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:
     """Resolve every variant against what it extends; tasks that did not come from a task file pass through. Returns specs whose
-    `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends"}; and, by name, why a variant was
-    left out: it extends an unknown task, a circle, or a task that is not made from a task file.
+    `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends", "lineage"}; and, by name, why a
+    variant was left out: it extends an unknown task, a circle, or a task that is not made from a task file.
     """
     resolved: dict[str, Spec] = {}
     problems: dict[str, ConfigError] = {}
@@ -152,28 +158,37 @@ def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[s
 def _resolve(name: str, specs: Mapping[str, Spec], resolved: dict[str, Spec], chain: tuple[str, ...]) -> Spec:
     if name in resolved:
         return resolved[name]
-    spec = specs[name]
+    spec = resolved_spec = specs[name]
     variant = spec.extra.get("variant")
-    if not isinstance(variant, Variant):
-        resolved[name] = spec
-        return spec
-    layers, make, where, extends = variant.layers, variant.make, variant.where, variant.extends
-    summary = variant.summary
-    if extends is not None:
-        chain = (*chain, name)
-        if extends not in specs:
-            raise ConfigError(f"{where}: extends: no task {extends!r}{near_matches(extends, set(specs) - {name})}")
-        if extends in chain:
-            raise ConfigError(f"{where}: extends: a circle, {' -> '.join((*chain, extends))}")
-        base = _resolve(extends, specs, resolved, chain)
-        if "config" not in base.extra:
-            raise ConfigError(f"{where}: extends: task {extends!r} is not made from a task file, so it can't be extended")
-        layers, make, summary = (base.extra["config"], *layers), base.extra["make"], summary or base.summary
-    config = merge_layers(layers)
-    extra = MappingProxyType({"config": config, "make": make, "where": where, "extends": extends})
-    assert make is not None  # task_specs asks for a maker or a task to extend
-    resolved[name] = replace(spec, make=partial(make, name, config, where), summary=summary, extra=extra)
-    return resolved[name]
+    if isinstance(variant, Variant):
+        lineage, make, summary = (variant,), spec.extra["make"], variant.summary
+        if variant.extends is not None:
+            base = _resolve_base(variant, specs, resolved, (*chain, name))
+            lineage, make, summary = (*base.extra["lineage"], variant), base.extra["make"], summary or base.summary
+        config, where = _merged(lineage), variant.where
+        extra = MappingProxyType({"config": config, "make": make, "where": where, "extends": variant.extends, "lineage": lineage})
+        resolved_spec = replace(spec, make=partial(make, name, config, where), summary=summary, extra=extra)
+    resolved[name] = resolved_spec
+    return resolved_spec
+
+
+def _resolve_base(variant: Variant, specs: Mapping[str, Spec], resolved: dict[str, Spec], chain: tuple[str, ...]) -> Spec:
+    """Resolve the task that a variant extends; `chain`: what is being resolved, ending with the variant."""
+    where, extends = variant.where, str(variant.extends)
+    if extends not in specs:
+        raise ConfigError(f"{where}: extends: no task {extends!r}{near_matches(extends, set(specs) - {variant.name})}")
+    if extends in chain:
+        raise ConfigError(f"{where}: extends: a circle, {' -> '.join((*chain, extends))}")
+    base = _resolve(extends, specs, resolved, chain)
+    if "config" not in base.extra:
+        raise ConfigError(f"{where}: extends: task {extends!r} is not made from a task file, so it can't be extended")
+    return base
+
+
+@lru_cache(maxsize=1024)
+def _merged(lineage: tuple[Variant, ...]) -> PlainConfig:
+    """Config of a variant, merged once in a process; `lineage`: the task that all starts from, to the variant itself."""
+    return merge_layers([layer for variant in lineage for layer in variant.layers])
 
 
 def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ktdeval.errors import ConfigError
 from ktdeval.jsonio import read_plain
+
+T = TypeVar("T")
 
 # PyYAML speaks YAML 1.1, which turns 2024-01-02 into a date, `no` into False, 1:30 into 90, 010 into 8 and leaves 1e-3 text.
 # These are the scalars of the core schema of YAML 1.2, in decimal, which does not.
@@ -104,14 +106,17 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
     return parse_yaml(_read(path), str(path))
 
 
-def load_yaml_once(path: Path | str) -> Mapping[str, Any]:
-    """Read a YAML file as `load_yaml` does, equal contents once in a process: the mapping is shared and must not be changed."""
-    return _parse_once(_read(path), str(path))
+def load_yaml_as(path: Path | str, read: Callable[[Mapping[str, Any], str], T]) -> T:
+    """Return what `read` makes of a YAML file (of its content, and its path as text), once in a process for equal contents: it is
+    shared and must not be changed. Errors as of `load_yaml`, and those of `read`.
+    """
+    made: T = _read_once(_read(path), str(path), read)
+    return made
 
 
 @functools.lru_cache(maxsize=64)
-def _parse_once(text: bytes, where: str) -> Mapping[str, Any]:
-    return parse_yaml(text, where)
+def _read_once(text: bytes, where: str, read: Callable[[Mapping[str, Any], str], Any]) -> Any:
+    return read(parse_yaml(text, where), where)
 
 
 def _read(path: Path | str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -25,7 +26,7 @@ def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue
     if (path / "manifest.json").is_file():
         if data_args:
             raise DataError(f"--data {data} is a stored snapshot and takes no arguments, was given {', '.join(sorted(data_args))}")
-        return load_snapshot(path)
+        return _stored(path)
     providers = plugins.specs("data")
     if data in providers:
         if providers[data].extra.get("generated"):
@@ -34,6 +35,20 @@ def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue
     if path.exists():
         raise DataError(f"{data} holds no snapshot (manifest.json is missing); make one from it with `ktdeval data import`")
     raise DataError(f"--data {data!r} is neither a folder nor a data provider{near_matches(data, providers)} (see `ktdeval data`)")
+
+
+def _stored(folder: Path) -> MarketSnapshot:
+    """Snapshot of a folder; who opens it again has the same one for as long as its files stay as they are."""
+    try:
+        states = [(file.name, file.stat()) for file in sorted(folder.iterdir())]
+    except OSError:
+        return load_snapshot(folder)  # says what is wrong
+    return _loaded(folder, tuple((name, at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns) for name, at in states))
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path, files: tuple[tuple[str, int, int, int, int], ...]) -> MarketSnapshot:  # noqa: ARG001 - for the cache
+    return load_snapshot(folder)
 
 
 def open_market(plugins: Plugins, config: RunConfig, tasks: Iterable[Task]) -> MarketSnapshot | None:
@@ -65,7 +80,7 @@ def _cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> 
     folder = cache_folder() / "snapshots" / f"{name}-{key}"
     if (folder / "manifest.json").is_file():
         try:
-            return load_snapshot(folder)
+            return _stored(folder)
         except DataError as error:
             raise DataError(f"{error}; delete {folder} to generate it again") from error
     try:

@@ -39,7 +39,8 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
 
 def short_run(task: str, folder: Path) -> Path:
     """The folder of a run of three steps with a model of this machine."""
-    family = load_plugins().spec("tasks", task).groups[0]
+    plugins = load_plugins()
+    family = plugins.spec("tasks", task).groups[0]
     is_trading = family.startswith(("ktdfin", "markets", *MARKETS))
     has_market, data = "qfinzero" not in task, {"data": MARKETS[family]} if family in MARKETS else {}
     if "minutes" in task:
@@ -55,7 +56,7 @@ def short_run(task: str, folder: Path) -> Path:
         **data,
         out=str(folder),
     )
-    result = evaluate(config, load_plugins())
+    result = evaluate(config, plugins)
     assert not result.failed
     return result.folder
 

@@ -63,8 +63,8 @@ class AnthropicModel(RemoteAdapter):
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """As the SDK has them; what it would take from the environment is given."""
         version = {"anthropic-version": self.params.api_version}
-        transport = sdk.DefaultHttpxClient(trust_env=False)
-        with sdk.Anthropic(api_key=key, base_url=self.endpoint, http_client=transport, default_headers=version) as client:
+        own = {"base_url": self.endpoint, "http_client": base.no_network(sdk), "default_headers": version}
+        with sdk.Anthropic(api_key=key, **own) as client:
             return base.plain_headers(client)
 
     def settings(self) -> JsonValue:

@@ -20,7 +20,7 @@ from ktdeval.harness import MAX_TOKEN_COUNT, FinishReason, ModelRequest, Reply, 
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.yamlio import load_yaml
 from ktdeval_models.remote.params import RemoteParams
-from ktdeval_models.remote.transport import Transport
+from ktdeval_models.remote.transport import Transport, http_libraries
 
 T = TypeVar("T")
 
@@ -141,6 +141,11 @@ class RemoteAdapter:
 def plain_headers(client: Any) -> dict[str, str]:
     """Return the headers that an SDK's client sends with each request, its key among them."""
     return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}  # others are left out
+
+
+def no_network(sdk: ModuleType) -> Any:
+    """Return an HTTP client for an SDK that is asked for its headers alone. It can send nothing, so it loads no certificates."""
+    return sdk.DefaultHttpxClient(transport=http_libraries()[0].BaseTransport())
 
 
 # --- API keys, from the environment or the system's keyring; never from options, files or model parameters

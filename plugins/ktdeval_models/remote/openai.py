@@ -61,7 +61,7 @@ class OpenAIAdapter(RemoteAdapter):
             own = {name: sdk.Omit() for name in names if name.lower() != "authorization"}
         key = key or "none"  # the SDK wants one; servers without keys do not look
         own["Authorization"] = f"Bearer {key}"
-        with sdk.OpenAI(api_key=key, default_headers=own, http_client=sdk.DefaultHttpxClient(trust_env=False)) as client:
+        with sdk.OpenAI(api_key=key, default_headers=own, http_client=base.no_network(sdk)) as client:
             if not is_openai:
                 client.organization = client.project = None
             return base.plain_headers(client)

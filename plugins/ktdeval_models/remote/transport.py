@@ -51,7 +51,7 @@ class Transport:
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
-        httpx, self._httpcore = _http_libraries()
+        httpx, self._httpcore = http_libraries()
         self._ssl_context = httpx.create_ssl_context() if endpoint.startswith("https") else None  # takes a while: made once
         self._proxy = _proxy_for(endpoint, self._httpcore)
         host = urlsplit(endpoint).netloc
@@ -125,7 +125,7 @@ def _unpacked(content: bytes, encoding: str) -> bytes:
     return unpacked
 
 
-def _http_libraries() -> tuple[ModuleType, ModuleType]:
+def http_libraries() -> tuple[ModuleType, ModuleType]:
     """Either httpx2 and httpcore2 or httpx and httpcore: the SDKs moved from the one pair to the other."""
     with suppress(ImportError):
         return import_module("httpx2"), import_module("httpcore2")

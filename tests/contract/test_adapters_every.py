@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -11,12 +13,12 @@ import pytest
 
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask as asked, failure_of as failed, prepared
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
+from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Reply
 from ktdeval.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, trades
-from stub_faults import BENT, BROKEN, NOT_ON_WIRE, REFUSALS
-from stub_provider import KEY, FaultPlan, running_stub
+from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
+from stub_provider import KEY, FaultPlan, Stub, running_stub
 
 
 class Wire(NamedTuple):
@@ -44,13 +46,7 @@ WIRES = {
     ),
     "google": Wire("google", "google", {}, *GOOGLE, frozenset({"prompt_filter", *NOT_ON_WIRE["google"]})),
 }
-KINDS = {
-    "rate_limited": "rate_limited", "rate_limited_date": "rate_limited", "server": "server", "bad_gateway": "server",
-    "gateway_timeout": "server", "unavailable": "overloaded", "overloaded": "overloaded", "context": "bad_request",
-    "too_large": "bad_request", "reset": "connection", "reset_body": "connection", "silent": "timeout", "slow": "timeout",
-    "cut": "bad_response", "cut_chunked": "bad_response", "malformed": "bad_response", "wrong_shape": "bad_response",
-    "html": "bad_response", "empty_body": "bad_response", "error_200": "server",
-}  # fmt: skip
+FAILURES = {**KINDS, "context": PROMPT["context"], "too_large": PROMPT["too_large"]}  # a blocked prompt is a reply
 STOPS = {
     "no_quota": "set {} to the key of another account", "no_balance": "set {} to the key of another account",
     "unauthorized": "set {} to a valid key", "forbidden": "check what the key in {} may do",
@@ -79,25 +75,33 @@ def failure_of(model: Any, request: ModelRequest | None = None) -> KtdevalError:
     return failed(model, request or ask())
 
 
-def spoilt(wire: Wire, fault: str) -> Reply | KtdevalError:
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    with running_stub() as running:
+        yield running
+
+
+def spoilt(wire: Wire, fault: str, stub: Stub) -> Reply | KtdevalError:
     """What one attempt comes to; there is no second one."""
-    with running_stub(plan=FaultPlan(by_number={1: fault}, retry_after_s=7)) as stub:
-        model, request = wire.at(stub.base_url_of(wire.stub)), ask(timeout_s=0.3 if fault in ("silent", "slow") else 240.0)
-        outcome: Reply | KtdevalError = model.reply(request) if fault in REPLIES else failure_of(model, request)
-        assert stub.counts == {fault: 1}  # one attempt
-        assert stub.answers == (fault in BENT)  # paid for where it came whole
-        model.reply(ask())  # a fault comes once
+    stub.plan = FaultPlan(faults=(fault,), retry_after_s=7)
+    stub.counts.clear()
+    stub.answered.clear()
+    model, request = wire.at(stub.base_url_of(wire.stub)), ask(timeout_s=0.3 if fault in ("silent", "slow") else 240.0)
+    outcome: Reply | KtdevalError = model.reply(request) if fault in REPLIES else failure_of(model, request)
+    assert stub.counts == {fault: 1}  # one attempt
+    assert stub.answers == (fault in BENT)  # paid for where it came whole
+    model.reply(ask())  # a fault comes once
     return outcome
 
 
 def test_every_fault_has_a_name() -> None:
-    assert {*REFUSALS, *BROKEN, *BENT} == {*KINDS, *STOPS, *REPLIES}
+    assert {*REFUSALS, *BROKEN, *BENT} == {*FAILURES, *STOPS, *REPLIES}
 
 
 @every_wire
-def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(wire: Wire) -> None:
-    for fault, kind in KINDS.items():
-        error = spoilt(wire, fault)
+def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(wire: Wire, stub: Stub) -> None:
+    for fault, kind in FAILURES.items():
+        error = spoilt(wire, fault, stub)
         assert isinstance(error, ModelError), fault
         assert error.kind == kind, fault
         asked_to_wait = kind in ("rate_limited", "overloaded")
@@ -106,21 +110,21 @@ def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(wire: Wire)
 
 
 @every_wire
-def test_what_would_always_fail_stops_with_what_to_set(wire: Wire) -> None:
+def test_what_would_always_fail_stops_with_what_to_set(wire: Wire, stub: Stub) -> None:
     for fault, words in STOPS.items():
         if fault not in wire.lacks:
-            error = spoilt(wire, fault)
+            error = spoilt(wire, fault, stub)
             assert isinstance(error, ProviderError), fault
             assert words.format(wire.variables) in str(error), fault
 
 
 @every_wire
-def test_what_a_model_does_wrong_is_a_reply(wire: Wire) -> None:
+def test_what_a_model_does_wrong_is_a_reply(wire: Wire, stub: Stub) -> None:
     replies = {}
     for fault, finish in REPLIES.items():
         if fault in wire.lacks:
             continue
-        reply = replies[fault] = spoilt(wire, fault)
+        reply = replies[fault] = spoilt(wire, fault, stub)
         assert isinstance(reply, Reply), fault
         assert reply.finish_reason == finish, fault
     assert len({call.id for call in replies["parallel"].tool_calls}) == len(replies["parallel"].tool_calls) >= 2
@@ -193,13 +197,20 @@ def test_making_a_model_needs_neither_key_nor_package_and_connecting_says_what_i
 @every_wire
 @pytest.mark.parametrize("call", [CallParams(), CallParams(reasoning_tokens=2000), CallParams(reasoning_effort="high")])
 def test_an_episode_over_the_wire_leaves_the_trades_of_the_model_behind_it(wire: Wire, call: CallParams) -> None:
-    task, market = load_plugins().make_task("blinded_open_research"), small_market()
-    reference = Play(task, load_plugins().make_model("builtin/momentum"), market)
     with running_stub(reasoning=True) as stub:
-        played = Play(task, wire.at(stub.base_url_of(wire.stub)), market)
+        played = play(wire.at(stub.base_url_of(wire.stub)))
         played.parts = dataclasses.replace(played.parts, params=call)
-        assert trades(played.run(2)) == trades(reference.run(2))
+        assert trades(played.run(2)) == keyless_trades()
         assert {seen.outcome for seen in stub.requests} == {"answered"}
+
+
+def play(model: Model) -> Play:
+    return Play(load_plugins().make_task("blinded_open_research"), model, small_market())
+
+
+@functools.cache
+def keyless_trades() -> list[Any]:
+    return trades(play(load_plugins().make_model("builtin/momentum")).run(2))
 
 
 @every_wire

@@ -8,3 +8,8 @@ from hypothesis import settings
 def is_searching() -> bool:
     """Whether tests are to look at every case, and not only at those that the suite can afford."""
     return settings.get_current_profile_name() == "search"
+
+
+def examples(count: int) -> settings:
+    """Let a property be tried on so many examples in the suite, and on Hypothesis' own number in a search."""
+    return settings(max_examples=100 if is_searching() else count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.calls.budget import Budget, Reservation, most_tokens
 from ktdeval.calls.prices import Price
@@ -13,6 +13,7 @@ from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec, Usage
+from searching import examples
 from threads import Waiter, in_threads
 
 PRICE = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5)
@@ -135,7 +136,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return plan
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(st.lists(plans(), min_size=1, max_size=5), prices, parts, parts)
 def test_whatever_the_replies_spending_never_exceeds_the_limits_nor_does_a_call_wait_for_ever(
     plans_, price, cost_part, tokens_part
@@ -206,7 +207,7 @@ def test_the_end_of_the_run_ends_all_waiting(reason):
         kept.reserve(ASKED)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(12)
 @given(st.integers(2, 8), st.integers(0, 30))
 def test_a_run_that_is_stopped_at_any_moment_leaves_no_call_waiting(threads, settled_before_the_stop):
     stop, lock, settled = StopSignal(), threading.Lock(), 0

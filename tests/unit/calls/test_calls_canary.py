@@ -73,7 +73,7 @@ def run(at_start: Ask, at_end: Ask, count: int = 6) -> dict[str, Any]:
     return drift(read_record(encode_canonical(finish_record(record, at_end, PARAMS))))
 
 
-def excesses(at_start: Ask, at_end: Ask, runs: int = 120) -> np.ndarray:
+def excesses(at_start: Ask, at_end: Ask, runs: int = 60) -> np.ndarray:
     return np.array([run(at_start, at_end)["excess"] for _ in range(runs)])
 
 

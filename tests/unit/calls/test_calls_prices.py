@@ -12,6 +12,7 @@ import ktdeval_models
 from ktdeval.calls.prices import Price, choose_price, load_price_table
 from ktdeval.errors import ConfigError
 from ktdeval.harness.messages import Usage
+from searching import examples
 
 BUILT_IN = Path(ktdeval_models.__file__).with_name("prices.yaml")
 
@@ -55,6 +56,7 @@ def test_each_kind_of_token_has_its_own_price(price, usage, cost):
 amounts = st.floats(0, 1000)
 
 
+@examples(40)
 @given(
     st.builds(Price, amounts, amounts, st.none() | amounts, st.none() | amounts),
     st.integers(0, 10**6),
@@ -67,6 +69,7 @@ def test_no_usage_costs_more_than_the_most_for_as_many_tokens(price, inputs, out
     assert 0 <= price.cost(usage) <= price.most(inputs, outputs) * (1 + 1e-9)
 
 
+@examples(40)
 @given(st.lists(st.builds(Usage, st.integers(0, 10**6), st.integers(0, 10**6)), max_size=5))
 def test_costs_add_up(usages):
     price = Price(2.0, 10.0)

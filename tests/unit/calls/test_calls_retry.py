@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.calls.retry import RETRYABLE, RetryPolicy
 from ktdeval.errors import BudgetError, ModelError
+from searching import examples
 
 
 class Attempts:
@@ -87,7 +88,7 @@ def test_calls_that_got_the_same_retry_after_do_not_come_back_together():
 wishes = st.lists(st.none() | st.floats(0, 200), max_size=30)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(60)
 @given(wishes, st.integers(0, 15), st.floats(0, 500), st.integers(0, 1000))
 def test_whatever_fails_neither_attempts_nor_waits_exceed_what_was_set(wanted, max_retries, max_wait_s, seed):
     attempts = Attempts(*(ModelError("rate_limited", "slow down", wish) for wish in wanted))

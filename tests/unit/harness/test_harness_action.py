@@ -8,10 +8,12 @@ from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.trading.types import Order
 from masking_market import BASE_ROW, MARKET, guard_of, lens_of
+from searching import examples
 
 CONFIG = HarnessConfig()
 BLIND = lens_of("blinded")
 FORM = ActionForm(CONFIG, BLIND)
+VALIDATOR = jsonschema.Draft202012Validator(action_schema(CONFIG))
 ONE, TWO = BLIND.asset_handle(1), BLIND.asset_handle(2)
 REASON = "strong momentum, low risk"
 
@@ -123,6 +125,7 @@ def test_at_most_five_problems_are_listed():
     assert len(listed) == 5
 
 
+@examples(20)
 @given(st.text(st.sampled_from("qxzQXZ"), min_size=6, max_size=20))
 def test_feedback_never_quotes_what_the_model_wrote(secret):
     for value in (
@@ -213,6 +216,7 @@ orders = st.lists(
 actions = st.builds(lambda items: {"orders": items, "overall_reason": ""}, orders)
 
 
+@examples(50)
 @given(text=st.text(max_size=40) | json_values.map(json.dumps) | actions.map(json.dumps))
 def test_no_text_makes_parsing_raise(text):
     submission = FORM.parse(text)
@@ -220,11 +224,12 @@ def test_no_text_makes_parsing_raise(text):
     guard_of("blinded").check(submission.feedback)
 
 
+@examples(50)
 @given(actions)
 def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):
     try:
         text = json.dumps(value, allow_nan=False)
     except ValueError:
         return
-    valid = jsonschema.Draft202012Validator(action_schema(CONFIG)).is_valid(json.loads(text))
+    valid = VALIDATOR.is_valid(json.loads(text))
     assert (FORM.parse(text).action is not None) == valid

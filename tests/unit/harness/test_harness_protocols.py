@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.harness.messages import (
     CallParams,
@@ -28,6 +28,7 @@ from ktdeval.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from protocol_speaker import Speaker, spoken, understood, written
+from searching import examples
 
 MARKET = small_market()
 PLUGINS = load_plugins()
@@ -77,6 +78,7 @@ def numbered(calls: list[tuple[str, str]], first: int = 1) -> tuple[ToolCall, ..
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@examples(40)
 @given(said=said_texts, calls=st.lists(st.tuples(tool_names, argument_texts), max_size=4))
 def test_every_native_reply_of_sound_calls_can_be_written(protocol: ToolProtocol, said: str, calls: list[tuple[str, str]]) -> None:
     native = Reply(said, numbered(calls), "tool_calls" if calls else "stop", Usage(10, 3), "thought", "house-1")
@@ -84,6 +86,7 @@ def test_every_native_reply_of_sound_calls_can_be_written(protocol: ToolProtocol
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@examples(40)
 @given(name=tool_names, cut=st.integers(0, 60), arguments=argument_texts, junk=st.sampled_from(["", ",", "]", "NaN", '"', " x"]))
 def test_malformed_arguments_stay_malformed(protocol: ToolProtocol, name: str, cut: int, arguments: str, junk: str) -> None:
     malformed = arguments[: max(1, len(arguments) - 1 - cut)] + junk
@@ -101,6 +104,7 @@ turns = st.one_of(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@examples(40)
 @given(course=st.lists(turns, max_size=4), forced=st.booleans())
 def test_nothing_of_a_conversation_is_lost(protocol: ToolProtocol, course: list[Any], forced: bool) -> None:
     messages, made = [Message("system", "You trade."), Message("user", "Begin.")], 0
@@ -128,23 +132,23 @@ def records(model: Model, protocol: ToolProtocol, task: str, seed: int, steps: i
     return play.run(steps)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("task", ["blinded_open_research", "blinded_fixed_candidate", "bright_memory_only"])
 @pytest.mark.parametrize("name", ["momentum", "random", "hold"])
-def test_a_model_that_only_writes_decides_and_earns_the_same(name: str, task: str, protocol: ToolProtocol) -> None:
+def test_a_model_that_only_writes_decides_and_earns_the_same(name: str, task: str) -> None:
     model = PLUGINS.make_model(f"builtin/{name}", {})
-    natively = records(model, "native", task, 0, 5)
-    assert records(Speaker(model, protocol), protocol, task, 0, 5) == natively
+    natively = records(model, "native", task, 0, 3)
+    for protocol in PROTOCOLS:
+        assert records(Speaker(model, protocol), protocol, task, 0, 3) == natively
     assert all(record.provenance == "model" for record in natively)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_misdeed_is_counted_as_it_is_natively(protocol: ToolProtocol) -> None:
+def test_every_misdeed_is_counted_as_it_is_natively() -> None:
     model = PLUGINS.make_model("builtin/chaos", {"misbehaviour": 0.7})
     counted: set[str] = set()
-    for seed in range(4):
-        natively = records(model, "native", "blinded_open_research", seed, 12)
-        assert records(Speaker(model, protocol), protocol, "blinded_open_research", seed, 12) == natively
+    for seed in range(2):
+        natively = records(model, "native", "blinded_open_research", seed, 14)
+        for protocol in PROTOCOLS:
+            assert records(Speaker(model, protocol), protocol, "blinded_open_research", seed, 14) == natively
         counted.update(*(record.failures for record in natively))
     research = {"bad_json", "bad_arguments", "unknown_tool", "wrong_tool", "schema"}
     wanted = research | {"truncated", "refusal", "content_filter", "empty_reply"}
@@ -390,7 +394,7 @@ def test_a_draft_in_the_thoughts_is_no_call(protocol: ToolProtocol) -> None:
     assert (endless.tool_calls, endless.content, endless.finish_reason) == ((), "", "length")
 
 
-@settings(max_examples=300)
+@examples(80)
 @given(content=st.text(st.sampled_from('`{}[]"\\:, \n') | st.sampled_from("jsontolargumec<>/hik"), max_size=60))
 def test_whatever_comes_back_is_a_reply(content: str) -> None:
     for protocol in PROTOCOLS:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule
 from ktdeval.market import Instrument
@@ -14,6 +14,7 @@ from ktdeval.masking import Lens, MaskConfig
 from ktdeval.trading import AccountConfig, MarketTape, Position
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
+from searching import examples
 from trading_market import make_market
 
 COIN = Instrument("crypto", "USD", "frictionless")
@@ -91,7 +92,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
     assert "decisions" in str(made.tool.parameters)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(
     moves=st.lists(st.floats(0.8, 1.25), min_size=2, max_size=25),
     decisions=st.lists(st.sampled_from(["BUY", "SELL", "HOLD"]), min_size=25, max_size=25),

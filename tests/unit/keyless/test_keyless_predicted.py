@@ -17,6 +17,7 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval.runner.ledger_file import load_ledger
 from ktdfin_market import poisoned
 from run_support import SAME_MASK, TASK, WINDOW, copy_run, episodes, ktdeval, records
+from searching import examples
 
 PLUGIN = Path(__file__).parents[2] / "support" / "predictor_plugin.py"
 LIMIT = 4
@@ -124,6 +125,7 @@ def test_holdings_give_way_to_names_that_beat_them_by_the_threshold(held: list[s
     assert replaced(SCORES, held, best, 2, threshold) == gone
 
 
+@examples(40)
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=12, unique=True), st.integers(1, 4), st.data())
 def test_a_higher_threshold_never_trades_more(values: list[float], positions: int, data: st.DataObject) -> None:
     scores = {f"n{place}": value for place, value in enumerate(values)}

@@ -1,0 +1,45 @@
+"""A run's record of calls and the cache that it shares, as tests and the processes that they kill open them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ktdeval.calls.cache_admin import CacheAdmin
+from ktdeval.calls.call_log import LOG_FILE, read_calls
+from ktdeval.calls.record import CacheEntry, CallRecord
+from ktdeval.harness.messages import Reply, Usage
+from ktdeval.jsonio import sha256_hex
+
+AT = "2026-01-31T23:59:59.123Z"
+
+
+class Run:
+    """A run's folder and the cache that it shares; opening them is what a resumed run does."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder, self.cache_path = folder, folder.parent / "replies.sqlite"
+
+    def recorded(self) -> list[str]:
+        """Who asked, for each call."""
+        return [record.episode for record in read_calls(self.folder)]
+
+    def kept(self, path: Path | None = None) -> set[str]:
+        """Contents of all replies of the run's own; or of another file."""
+        with CacheAdmin(path or self.folder / LOG_FILE) as file:
+            return {entry.reply.content for entry in file.entries()}
+
+    def shared(self) -> set[str]:
+        return self.kept(self.cache_path)
+
+
+def call_of(word: object, **changes: Any) -> CallRecord:
+    record = CallRecord(AT, str(word), sha256_hex(str(word))[:16], "answered", 1, 0.5, Usage(10, 2), 0.25)
+    return msgspec.structs.replace(record, **changes)
+
+
+def entry_of(word: object) -> CacheEntry:
+    return CacheEntry(sha256_hex(str(word)), "openai", "gpt-9", Reply(str(word), usage=Usage(10, 2)), AT)

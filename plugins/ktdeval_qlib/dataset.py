@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec.structs import astuple
 from qlib.data.dataset import DatasetH, TSDatasetH
 from qlib.data.dataset.handler import DataHandlerLP
 from qlib.data.dataset.loader import StaticDataLoader
@@ -41,7 +42,7 @@ def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1
     before = samples.rows("train").start
     if before < days - 1 and samples.first > 0:
         raise DataError(f"samples begin {before} days before training, sequences are {days} days long; make them with days={days}")
-    segments = {name: tuple(part) for name, part in samples.split.used.items()}
+    segments = {name: astuple(part) for name, part in samples.split.used.items()}
     if "test" not in segments:
         # KRNN and Sandwich ask for test data while they are fitted, and do not use them.
         after = str(np.datetime64(segments["valid"][1], "D") + 1)

@@ -35,7 +35,7 @@ class TrainedModel(TopModel):
         told = self.trained.content
         if told.model != name:
             raise UsageError(f"qlib/{name}: {self.folder} is a trained {told.model}")
-        self.recorded_args = {"sha256": self.trained.sha256, "days": f"{told.used['train'].first}:{told.last_day}"}
+        self.recorded_args = {"sha256": self.trained.sha256, "days": f"{told.used.train.first}:{told.last_day}"}
         for field, found in self.recorded_args.items():
             if (wanted := getattr(params, field)) not in (None, found):
                 raise UsageError(f"qlib/{name}: {self.folder}: {field} is {found}, not {wanted}; name the training that was meant")

@@ -18,22 +18,9 @@ from ktdeval_qlib.samples import Label, Scaler, Segments
 DESCRIPTION = "trained.json"
 LOG = "log.json"
 _MOST_BYTES = 1 << 20
-_Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _File = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,60}(\.[a-z0-9]{1,12})?\Z")]
 _Scales = Annotated[tuple[float | None, ...], msgspec.Meta(min_length=FACTORS, max_length=FACTORS)]
-
-
-class Days(Value):
-    """First and last day of a segment."""
-
-    first: _Day
-    last: _Day
-
-
-def recorded_days(segments: Segments) -> dict[str, Days]:
-    """Return the days of segments by name, as files have them."""
-    return {name: Days(first=part.first, last=part.last) for name, part in segments.items()}
 
 
 class ModelFile(Value):
@@ -44,8 +31,8 @@ class ModelFile(Value):
     recipe: _Sha256  #: of the recipe's content
     snapshot: str  #: id of the market
     label: Label
-    wanted: Mapping[str, Days]  #: segments as asked for
-    used: Mapping[str, Days]  #: segments as trained: cut to the snapshot, and purged
+    wanted: Segments  #: as asked for
+    used: Segments  #: as trained: cut to the snapshot, and purged
     seed: int
     rounds: int | None  #: in the place of the published number
     threads: int
@@ -64,7 +51,7 @@ class ModelFile(Value):
     @property
     def last_day(self) -> str:
         """Return the last day that training or validation was to see: their labels end there."""
-        return self.wanted["valid"].last
+        return self.wanted.valid.last
 
 
 class Accuracy(Value):
@@ -99,8 +86,8 @@ def read_model(folder: Path) -> Trained:
     except OSError as error:
         raise DataError(f"{path}: can't be read: {error.strerror or error}; make one with `ktdeval train`") from error
     content = decode_json(data, ModelFile, str(path), DataError)
-    if content.model not in recipes() or not {"train", "valid"} <= content.used.keys() & content.wanted.keys():
-        raise DataError(f"{path}: {content.model!r} is no baseline of this version, or its days of training are missing")
+    if content.model not in recipes():
+        raise DataError(f"{path}: {content.model!r} is no baseline of this version")
     for name, wanted in content.files.items():
         try:
             found = file_sha256(folder / name)

@@ -51,11 +51,9 @@ class Recipe(Value):
     """Baseline as `models.yaml` describes it; see there for the fields."""
 
     name: str
-    title: str
     class_: str = msgspec.field(name="class")
     config: str
     layout: Layout
-    features: Literal["none", "cs_fill", "robust_zscore"]
     label: Norm
     published: dict[str, Any]
     defaults: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -63,16 +61,15 @@ class Recipe(Value):
     fit: dict[str, Any] = msgspec.field(default_factory=dict)
     rounds: tuple[str, ...] = ()
     scored_every: str | None = None
-    patience: str | None = None
-    batch: str | None = None
     seed: str | None = None
     threads: str | None = None
     device: str | None = None
     repair: str | None = None
+    network: str | None = None
 
     def __post_init__(self) -> None:
         known = {**self.parameters, **self.fit}
-        for name in (*self.rounds, *filter(None, (self.batch,))):
+        for name in self.rounds:
             if name not in known:
                 raise ValueError(f"{name} is no parameter of {self.name}")
 
@@ -224,10 +221,11 @@ def _device_argument(recipe: Recipe, device: Device) -> int | str:
 def _class_of(recipe: Recipe, device: Device) -> Any:
     """Import the class of a recipe, or its repaired subclass."""
     module, name = recipe.class_.rsplit(".", 1)
-    if recipe.repair:
-        module, name = "ktdeval_qlib.repairs", recipe.repair
     try:
         class_ = getattr(importlib.import_module(module), name)
+        if recipe.repair:
+            repair = getattr(importlib.import_module("ktdeval_qlib.repairs"), recipe.repair)
+            class_ = type(name, (repair, class_), {"network": recipe.network}) if recipe.network else repair
     except ImportError as error:
         raise UsageError(f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install 'ktdeval[qlib]'") from error
     if device == "cuda":

@@ -16,15 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 from qlib.contrib.model import catboost_model, double_ensemble, gbdt, pytorch_adarnn, pytorch_add, pytorch_nn, pytorch_tabnet
-from qlib.contrib.model.pytorch_alstm_ts import ALSTM as _ALSTM
-from qlib.contrib.model.pytorch_gru_ts import GRU as _GRU
-from qlib.contrib.model.pytorch_krnn import KRNN as _KRNN
-from qlib.contrib.model.pytorch_localformer_ts import LocalformerModel
-from qlib.contrib.model.pytorch_lstm_ts import LSTM as _LSTM
-from qlib.contrib.model.pytorch_sandwich import Sandwich as _Sandwich
-from qlib.contrib.model.pytorch_sfm import SFM as _SFM
 from qlib.contrib.model.pytorch_tcn_ts import TCN as _TCN
-from qlib.contrib.model.pytorch_transformer_ts import TransformerModel
 from torch.utils.data import DataLoader, TensorDataset
 
 from ktdeval_qlib.networks import Network, OnFrames, OnWindows, RenamedSegments, mean_over_rows, one_per_row
@@ -120,24 +112,6 @@ class MLP(Network, pytorch_nn.DNNModelPytorch):
         return torch.tensor(pd.Series(daily, dtype=float).mean())
 
 
-class LSTM(OnWindows, _LSTM):
-    """LSTM, with the batches of `networks`."""
-
-    network = "LSTM_model"
-
-
-class GRU(OnWindows, _GRU):
-    """GRU, with the batches of `networks`."""
-
-    network = "GRU_model"
-
-
-class ALSTM(OnWindows, _ALSTM):
-    """ALSTM, with the batches of `networks`."""
-
-    network = "ALSTM_model"
-
-
 class TCN(OnWindows, _TCN):
     """TCN that predicts from the axes that it was trained on. pyqlib turns a window to [factors, days] in training and not in
     prediction, which fails, or reads days as factors where there are as many of both.
@@ -156,18 +130,6 @@ class TCN(OnWindows, _TCN):
             return super().predict(dataset, segment)
         finally:
             turning.remove()
-
-
-class Transformer(OnWindows, TransformerModel):
-    """Transformer, with the batches of `networks`; pyqlib needs 8,192 validation rows at least."""
-
-    network = "model"
-
-
-class Localformer(OnWindows, LocalformerModel):
-    """Localformer, with the batches of `networks`; pyqlib needs 8,192 validation rows at least."""
-
-    network = "model"
 
 
 class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
@@ -220,13 +182,7 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
         return mean_over_rows(len(x_train), self.batch_size, measured)[0]
 
 
-class SFM(OnFrames, _SFM):
-    """SFM on nine factors of sixty days; on nine columns pyqlib's class learns sequences of one day, without a word."""
-
-    network = "sfm_model"
-
-
-class _DayByDay(OnFrames):
+class DayByDay(OnFrames):
     """Model whose network reads columns day by day. They lie factor by factor, in Alpha360 too: pyqlib mixes both."""
 
     fea_dim: int
@@ -237,18 +193,6 @@ class _DayByDay(OnFrames):
 
     def _by_day(self, features: Any) -> Any:
         return features.reshape(len(features), self.fea_dim, -1).transpose(1, 2).reshape(len(features), -1)
-
-
-class KRNN(_DayByDay, _KRNN):
-    """KRNN on sequences of sixty days of nine factors, in order."""
-
-    network = "krnn_model"
-
-
-class Sandwich(_DayByDay, _Sandwich):
-    """Sandwich on sequences of sixty days of nine factors, in order."""
-
-    network = "sandwich_model"
 
 
 class ADD(Network, pytorch_add.ADD):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -35,15 +36,17 @@ _MAD_TO_DEVIATION, _EPSILON = 1.4826, 1e-12  # of pyqlib's RobustZScoreNorm
 # ---- segments
 
 
-class Days(NamedTuple):
+_Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")]
+
+
+class Days(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """First and last day of a segment, ISO dates, both included."""
 
-    first: str
-    last: str
+    first: _Day
+    last: _Day
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
+class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Days of training, validation and test. Test may be absent: a model for days to come has none."""
 
     train: Days
@@ -52,8 +55,7 @@ class Segments:
 
     def items(self) -> list[tuple[str, Days]]:
         """Name and days of the segments that there are, in time order."""
-        named = ((part.name, getattr(self, part.name)) for part in fields(self))
-        return [(name, Days(*days)) for name, days in named if days is not None]
+        return [(name, days) for name, days in msgspec.structs.asdict(self).items() if days is not None]
 
 
 def paper_segments(train_from: str = "2008-01-01") -> Segments:
@@ -80,7 +82,7 @@ def make_split(snapshot: MarketSnapshot, wanted: Segments) -> Split:
     used: dict[str, Days] = {}
     before = parse_day("0001-01-01")
     for name, given in wanted.items():
-        first, last = (parse_day(day, f"{name} days: ", ConfigError) for day in given)
+        first, last = (parse_day(day, f"{name} days: ", ConfigError) for day in (given.first, given.last))
         if not before < first <= last:
             raise ConfigError(
                 f"{name} days {first}…{last}: segments are in order and share no day; give train, valid, test in turn"
@@ -99,7 +101,7 @@ def _out_of_reach(snapshot: MarketSnapshot, name: str, wanted: Days) -> str:
     if len(days) <= FIRST_ROW:
         return f"snapshot {snapshot.meta.name} has {len(days)} days, and factors need {FIRST_ROW + 1}; give data of more days"
     return (
-        f"{name} days {wanted[0]}…{wanted[1]}: none is left of snapshot {snapshot.meta.name}, where all factors are known from"
+        f"{name} days {wanted.first}…{wanted.last}: none is left of snapshot {snapshot.meta.name}, where all factors are known from"
         f" {days[FIRST_ROW]} to {days[-1]} (training and validation lose {LABEL_REACH} days at their ends); give other {name} days,"
         " or data that reach further"
     )
@@ -140,7 +142,7 @@ class Samples:
         days: Days | None = getattr(self.split.used, segment, None)
         if days is None:
             raise DataError(f"segment {segment!r} is absent; give its days")
-        first, last = (np.datetime64(day, "D") for day in days)
+        first, last = (np.datetime64(day, "D") for day in (days.first, days.last))
         return slice(int(np.searchsorted(self.days, first)), int(np.searchsorted(self.days, last, side="right")))
 
 

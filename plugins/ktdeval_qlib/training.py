@@ -19,7 +19,7 @@ from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import newey_west_mean
 from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_qlib.linear import LinearEstimator
-from ktdeval_qlib.model_file import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model, recorded_days
+from ktdeval_qlib.model_file import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
 from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe, make_estimator
 from ktdeval_qlib.samples import Samples, Scaler, arranged, sequences, shuffled_labels
 from ktdeval_qlib.stored import Predictor, load, save
@@ -65,8 +65,8 @@ def train(
             recipe=recipe_hash(recipe),
             snapshot=snapshot.id,
             label=samples.label,
-            wanted=recorded_days(samples.split.wanted),
-            used=recorded_days(samples.split.used),
+            wanted=samples.split.wanted,
+            used=samples.split.used,
             center=tuple(map(_number, scaler.center)),
             scale=tuple(map(_number, scaler.scale)),
             libraries={name: version for name in _LIBRARIES if (version := _version(name))},
@@ -100,7 +100,7 @@ def is_trained(folder: Path, recipe: Recipe, snapshot: MarketSnapshot, samples: 
         return False
     found = read_model(folder).content
     wanted = {"recipe": recipe_hash(recipe), "snapshot": snapshot.id, "label": samples.label, **asdict(settings)}
-    wanted |= {"used": recorded_days(samples.split.used)}
+    wanted |= {"used": samples.split.used}
     for name, value in wanted.items():
         if name != "threads" and getattr(found, name) != value:
             told = f"{name} is {getattr(found, name)!r}, not {value!r}"

@@ -14,9 +14,9 @@ from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 FIRST, LAST = "2024-03-01", "2024-03-29"
 
 
-def small_market(assets: int = 48, seed: int = 11) -> MarketSnapshot:
+def small_market(assets: int = 48, seed: int = 11, first: str = "2022-12-12") -> MarketSnapshot:
     """About 310 days of `assets` names: all boards, suspensions, limit days, a split, a late listing, index changes."""
-    days = sessions("2022-12-12", "2024-04-19")
+    days = sessions(first, "2024-04-19")
     rng = np.random.default_rng(seed)
     count, shape = len(days), (len(days), assets)
     codes = _codes(assets)

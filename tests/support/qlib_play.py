@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.market import MarketSnapshot
-from ktdeval.market.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_qlib.samples import Days, Samples, Segments, Split
@@ -35,11 +33,6 @@ def reduced(snapshot: MarketSnapshot, names: int = 40, last: str = "2024-04-30")
         names=tuple(snapshot.names[place] for place in kept), industries=tuple(snapshot.industries[place] for place in kept),
         indices={code: levels[:rows] for code, levels in snapshot.indices.items()}, id="",
     )  # fmt: skip
-
-
-def store_reduced(folder: Path, names: int = 40) -> Path:
-    save_snapshot(reduced(embedded(), names), folder)
-    return folder
 
 
 def planted(lag: int = 0, strength: float = 0.7, names: int = 40, days: int = 190, seed: int = 3) -> Samples:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from ktdeval.attribution import factor_history
 from ktdeval.errors import DataError
@@ -69,7 +70,7 @@ def qlibs_own(samples: Samples, norm: Norm) -> Any:
         ],
         learn_processors=learning,
     )
-    return DatasetH(handler=handler, segments={name: tuple(days) for name, days in samples.split.used.items()})
+    return DatasetH(handler=handler, segments={name: structs.astuple(days) for name, days in samples.split.used.items()})
 
 
 def served(dataset: Any, segment: str, key: str) -> tuple[pd.MultiIndex, np.ndarray]:
@@ -194,12 +195,12 @@ def test_kinds_and_segments() -> None:
     assert type(make_dataset(samples, scaler, "unrolled", 5)) is DatasetH
     assert type(make_dataset(samples, scaler, "window", 5)) is TSDatasetH
     flat = make_dataset(samples, scaler, "flat")
-    assert flat.segments["train"] == tuple(SPLIT.used.train)
-    assert flat.segments["valid"] == tuple(SPLIT.used.valid)
+    assert flat.segments["train"] == structs.astuple(SPLIT.used.train)
+    assert flat.segments["valid"] == structs.astuple(SPLIT.used.valid)
 
 
 def test_a_dataset_without_test_days_serves_none() -> None:
-    split = make_split(MARKET, replace(SEGMENTS, test=None))
+    split = make_split(MARKET, structs.replace(SEGMENTS, test=None))
     samples = make_samples(MARKET, split)
     train, valid, test = make_dataset(samples, Scaler.fit(samples), "flat").prepare(
         list(SEGMENT_NAMES), col_set=BOTH, data_key=LEARN

@@ -48,8 +48,8 @@ def test_rounds_patience_batch_and_learning_rate_are_the_published_ones(name):
     recipe = recipes()[name]
     known = {**recipe.parameters, **recipe.fit}
     rate = next((known[key] for key in ("lr", "learning_rate", "eta") if key in known), None)
-    patience, batch = (known.get(key) if key else None for key in (recipe.patience, recipe.batch))
-    assert (recipe.layout, recipe.most_rounds, patience, batch, rate) == PUBLISHED[name]
+    patience = next((known[key] for key in ("early_stop", "early_stopping_rounds", "early_stop_rounds") if key in known), None)
+    assert (recipe.layout, recipe.most_rounds, patience, known.get("batch_size"), rate) == PUBLISHED[name]
 
 
 def test_samples_have_nine_factors_in_each_layout():
@@ -61,7 +61,6 @@ def test_samples_have_nine_factors_in_each_layout():
 
 def test_labels_are_normalised_as_the_configurations_say():
     assert {name for name, recipe in recipes().items() if recipe.label == "CSZScoreNorm"} == TREES | {"mlp"}
-    assert {name for name, recipe in recipes().items() if recipe.features == "none"} == TREES
 
 
 def test_each_exception_has_a_reason_and_differs_from_the_published_value():
@@ -88,11 +87,9 @@ def test_no_number_is_text():
 def test_a_wrong_field_is_one_line_that_names_it(field, value, told):
     entry = {
         "name": "x",
-        "title": "X",
         "class": "a.B",
         "config": "c",
         "layout": "flat",
-        "features": "none",
         "label": "CSRankNorm",
         "published": {},
     }

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from ktdeval.attribution import FACTOR_NAMES, factor_history, factor_panel
 from ktdeval.errors import ConfigError, DataError
@@ -116,10 +117,10 @@ def test_ranks_and_scores_by_hand() -> None:
 
 
 def test_the_papers_segments() -> None:
-    assert paper_segments().train == ("2008-01-01", "2022-12-31")
-    assert paper_segments("2015-01-01").train == ("2015-01-01", "2022-12-31")
-    assert paper_segments().valid == ("2023-01-01", "2023-12-31")
-    assert paper_segments().test == ("2024-01-01", "2026-04-10")
+    assert paper_segments().train == Days("2008-01-01", "2022-12-31")
+    assert paper_segments("2015-01-01").train == Days("2015-01-01", "2022-12-31")
+    assert paper_segments().valid == Days("2023-01-01", "2023-12-31")
+    assert paper_segments().test == Days("2024-01-01", "2026-04-10")
 
 
 def test_segments_are_cut_to_the_snapshot_purged_and_both_are_recorded() -> None:
@@ -128,11 +129,11 @@ def test_segments_are_cut_to_the_snapshot_purged_and_both_are_recorded() -> None
     assert train.first == str(MARKET.days[FIRST_ROW])
     # 2024-02-08 is the last session before the holiday: training loses the 6th and 7th, validation the 7th and 8th of March.
     assert (train.last, valid.first, valid.last) == ("2024-02-05", "2024-02-08", "2024-03-06")
-    assert test == ("2024-03-11", str(MARKET.days[-1]))
+    assert test == Days("2024-03-11", str(MARKET.days[-1]))
 
 
 def test_segments_without_test_read_nothing_after_validation() -> None:
-    used = make_split(MARKET, replace(SEGMENTS, test=None)).used
+    used = make_split(MARKET, structs.replace(SEGMENTS, test=None)).used
     assert used.test is None
     assert used.valid == SPLIT.used.valid
 
@@ -150,7 +151,7 @@ def test_segments_without_test_read_nothing_after_validation() -> None:
 )  # fmt: skip
 def test_segments_that_cannot_be_used_are_refused(change: dict[str, Days], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        make_split(MARKET, replace(SEGMENTS, **change))
+        make_split(MARKET, structs.replace(SEGMENTS, **change))
 
 
 # ---- samples
@@ -166,7 +167,7 @@ def test_samples_are_members_of_the_segments_days_with_a_label() -> None:
     expected = label_rows(MARKET, range(samples.first, LAST + 1), "qlib")
     for name, days in SPLIT.used.items():
         rows = samples.rows(name)
-        assert (str(samples.days[rows][0]), str(samples.days[rows][-1])) == days
+        assert Days(str(samples.days[rows][0]), str(samples.days[rows][-1])) == days
         np.testing.assert_array_equal(samples.labels[rows], np.where(samples.member[rows], expected[rows], np.nan))
         known[rows] = False
     assert not known.any()
@@ -176,7 +177,7 @@ def test_samples_are_members_of_the_segments_days_with_a_label() -> None:
 
 
 def test_a_segment_that_is_absent_is_refused() -> None:
-    samples = make_samples(MARKET, make_split(MARKET, replace(SEGMENTS, test=None)))
+    samples = make_samples(MARKET, make_split(MARKET, structs.replace(SEGMENTS, test=None)))
     with pytest.raises(DataError, match="segment 'test' is absent"):
         samples.rows("test")
     outside = replace(MARKET, member=np.zeros_like(MARKET.member))

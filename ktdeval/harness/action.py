@@ -6,8 +6,8 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from jsonschema import Draft202012Validator
@@ -35,8 +35,7 @@ def action_schema(config: HarnessConfig, *, whole_shares: bool = True, shorts: b
     """Return the JSON Schema (draft 2020-12) of an action; where shown share counts are rescaled, or shares trade in fractions,
     they need not be whole, and where there are short sales a target weight may be below 0.
     """
-    text = resources.files("ktdeval.harness").joinpath("action_schema.json").read_text("utf-8")
-    schema: dict[str, JsonValue] = json.loads(text)
+    schema: dict[str, JsonValue] = json.loads(Path(__file__).with_name("action_schema.json").read_text("utf-8"))
     properties = schema["properties"]["orders"]["items"]["properties"]
     properties["reason"]["minLength"] = config.min_reason_chars
     if not whole_shares:

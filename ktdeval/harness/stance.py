@@ -6,7 +6,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from jsonschema import Draft202012Validator
@@ -98,7 +98,7 @@ def stance_schema(min_reason_chars: int) -> dict[str, Any]:
     """Return the JSON Schema of decisions as a model is shown it, with the shortest reason that a task takes. It does not name its
     draft: that address holds what reads as a date.
     """
-    schema: dict[str, Any] = json.loads(resources.files("ktdeval.harness").joinpath("stance_schema.json").read_text("utf-8"))
+    schema: dict[str, Any] = json.loads(Path(__file__).with_name("stance_schema.json").read_text("utf-8"))
     del schema["$schema"]
     schema["properties"]["decisions"]["items"]["properties"]["reason"]["minLength"] = min_reason_chars
     return schema

@@ -26,13 +26,13 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_untrusted
+from ktdeval.keyless import buyable, is_affordable
 from ktdeval.masking import Payload, table
 from ktdeval.typed import Value, from_plain, to_plain
-from ktdeval_agents.sight import ACCOUNT, Sight, first_number
+from ktdeval_agents.sight import Sight, first_number
 from ktdeval_agents.team import wordings
 
 INVESTED = 0.98  #: of the NAV, shared out equally; the rest covers costs and gaps at the open
-CAN_BUY = frozenset({"trading", "limit_down"})
 SMALLEST = 0.001  #: weight below which nothing is bought
 _NEWS_FIELDS = ("day", "source", "kind", "stock_ids", "title", "text")
 
@@ -152,17 +152,17 @@ def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) 
         if answer.decision == "SELL" and row is not None and row.get("shares", 0) > row.get("locked_shares", 0):
             free, left = free + float(row["weight"]), left + 1
             yield _order(answer, 0.0)
-    wanted = [answer for answer in answers if answer.decision == "BUY" and answer.stock_id not in weights]
-    can = [answer for answer in wanted if sight.rows[answer.stock_id].get("status", "trading") in CAN_BUY][: max(0, left)]
+    said = {answer.stock_id: answer for answer in answers if answer.decision == "BUY" and answer.stock_id not in weights}
+    rows = [{"status": "trading", "close": sight.prices[asset], **sight.rows[asset]} for asset in said]
+    can = buyable(rows)[: max(0, left)]
     slots = min(sight.most_positions or len(sight.candidates), len(sight.candidates))
     most = first_number(limits, ("max_weight",)) or 1.0
     # Short of the weight limit, since it is judged at the next open and not at the close seen here.
     part = min(INVESTED / slots, 0.95 * most if most < 1 else most, free / max(1, len(can)))
     weight = int(max(part, 0.0) * 10_000) / 10_000
-    for answer in can if weight >= SMALLEST else ():
-        lot = "star_min_shares" if sight.rows[answer.stock_id].get("board") == "star" else "lot_shares"
-        if sight.prices[answer.stock_id] * (first_number(limits, (lot,)) or 0.0) <= weight * sight.prices.get(ACCOUNT, 0.0):
-            yield _order(answer, weight)
+    for row in can if weight >= SMALLEST else ():
+        if is_affordable(row, state, weight):
+            yield _order(said[row["stock_id"]], weight)
 
 
 def _order(answer: _Answer, weight: float) -> dict[str, JsonValue]:

@@ -52,37 +52,27 @@ def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
 
 class RoleSession:
     """A step's session as one role has it: its calls bear its name, and it may research `tools` times at most. `keep` takes the
-    memory that outlasts a failed call, instead of the session.
+    memory that outlasts a failed call, instead of the session. What is not said here is the session's.
     """
+
+    tools: tuple[ToolSpec, ...]
+    submit_tool: ToolSpec
+    submission_attempts: int
+    lessons: Sequence[Lesson]
+    count_failure: Callable[[str], None]
+    embed: Callable[[Sequence[str], Callable[[Sequence[str]], Sequence[str]]], Sequence[str]]
 
     def __init__(self, session: StepSession, role: str, tools: int, keep: Callable[[JsonValue], None] | None = None) -> None:
         self._session, self._role, self._left, self.keep = session, role, tools, keep or session.keep
         self.submitted = ""  #: arguments of the submission that was accepted last
 
-    @property
-    def tools(self) -> tuple[ToolSpec, ...]:
-        """Research tools of this mode."""
-        return self._session.tools
-
-    @property
-    def submit_tool(self) -> ToolSpec:
-        """Return the task's own submission form."""
-        return self._session.submit_tool
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
 
     @property
     def tool_budget(self) -> int:
         """Research calls left to this role in this step."""
         return min(self._left, self._session.tool_budget)
-
-    @property
-    def submission_attempts(self) -> int:
-        """Return how often the model may be asked to submit."""
-        return self._session.submission_attempts
-
-    @property
-    def lessons(self) -> Sequence[Lesson]:
-        """Return the days of the task's warm-up."""
-        return self._session.lessons
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model under the role's name. Raises ModelError when the call failed."""
@@ -100,14 +90,6 @@ class RoleSession:
         if submission.action is not None:
             self.submitted = text
         return submission
-
-    def count_failure(self, kind: str) -> None:
-        """Record a failure that the role saw."""
-        self._session.count_failure(kind)
-
-    def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
-        """Return the vector of each text."""
-        return self._session.embed(texts, ask)
 
 
 @dataclass

@@ -25,7 +25,7 @@ class MemoryModel(RankModel):
     whenever that is. Days alone: it is invested while the market will rise. Neither: `builtin/momentum`.
     """
 
-    def __init__(self, params: MemoryParams) -> None:
+    def __init__(self, _name: str, params: MemoryParams) -> None:
         super().__init__("MOM_12_1", False, params)
         self._source, self._horizon, self._positions = params.market, params.horizon, params.positions
 
@@ -81,8 +81,3 @@ class MemoryModel(RankModel):
         price = self._market.close[-1 if row is None else row, asset]
         close = float(price) if np.isfinite(price) else None
         return {"stock_id": code, "close_cny": close, "board": str(self._market.boards[asset])}
-
-
-def make_memory(_name: str, params: MemoryParams | None = None) -> MemoryModel:
-    """Return the model that follows `builtin/memory`, with its defaults where there are no parameters."""
-    return MemoryModel(params or MemoryParams())

@@ -76,8 +76,3 @@ def _told(votes: Mapping[str, int]) -> str:
     """Votes in words, the strongest first."""
     strongest = sorted(((word, vote) for word, vote in votes.items() if vote), key=lambda one: (-abs(one[1]), one[0]))
     return "votes: " + " ".join(f"{word}{vote:+d}" for word, vote in strongest[:MOST_WORDS])
-
-
-def make_recall(_name: str, _params: object = None) -> RecallModel:
-    """Return the model that follows `builtin/recall`."""
-    return RecallModel()

@@ -65,8 +65,3 @@ def _views(conversation: Conversation) -> Views:
         if word := _WRITTEN.search(str(row["text"])):
             found |= {(str(row["source"]), str(asset)): _SIDES[word[1]] for asset in row["stock_ids"]}
     return found
-
-
-def make_tally(_name: str, _params: object = None) -> TallyModel:
-    """Return the model that follows `builtin/tally`."""
-    return TallyModel()

@@ -1,4 +1,7 @@
-"""No key, a wrong key, name or address, an empty account: one line that says what to set, and nothing is lost."""
+"""No key, a wrong key, name or address, an empty account: one line that says what to set, and nothing is lost.
+
+What the line says over each wire is shown by `test_adapters_every`; here it is the command's, over one or two of them.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +51,15 @@ def attempt(wire: str, stub: Stub, market: Path, tmp_path: Path, *words: object,
     return ktdeval(*command, cwd=tmp_path, environment=environment_of(WIRES[wire], key))
 
 
-@pytest.mark.parametrize("wire", ["responses", "anthropic", "google"])
-def test_a_missing_key_is_found_before_anything_is_asked_or_made(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
-    line = error_line(attempt(wire, stub, market, tmp_path, key=""))
+def test_a_missing_key_is_found_before_anything_is_asked_or_made(stub: Stub, market: Path, tmp_path: Path) -> None:
+    line = error_line(attempt("anthropic", stub, market, tmp_path, key=""))
     assert "no API key" in line
-    assert WIRES[wire].variable in line
+    assert "ANTHROPIC_API_KEY" in line
     assert not stub.requests
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("wire", ["responses", "chat", "anthropic", "google", "compatible"])
+@pytest.mark.parametrize("wire", ["responses", "compatible"])
 def test_a_key_that_is_refused_is_named_by_its_variable_and_never_shown(
     stub: Stub, market: Path, tmp_path: Path, wire: str
 ) -> None:
@@ -78,7 +80,7 @@ def test_a_key_with_a_line_break_or_a_blank_in_it_is_said_to_be_malformed(stub: 
     assert not stub.requests
 
 
-@pytest.mark.parametrize("wire", ["responses", "anthropic", "google", "compatible"])
+@pytest.mark.parametrize("wire", ["google", "compatible"])
 def test_an_unknown_model_and_a_wrong_path_say_which_option_holds_them(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
     line = error_line(attempt(wire, stub, market, tmp_path, "--model", WIRES[wire].model.replace("stub", "stup")))
     assert "no model 'stup-model'" in line
@@ -89,25 +91,21 @@ def test_an_unknown_model_and_a_wrong_path_say_which_option_holds_them(stub: Stu
     assert len(stub.requests) + stub.counts["404 unknown_path"] == 2
 
 
-@pytest.mark.parametrize("wire", ["responses", "anthropic", "google"])
-def test_an_address_where_nobody_answers_is_named(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
-    for address in ("http://127.0.0.1:9", "http://no-such-host.invalid"):
+def test_an_address_where_nobody_answers_is_named(stub: Stub, market: Path, tmp_path: Path) -> None:
+    for wire, address in (("responses", "http://127.0.0.1:9"), ("anthropic", "http://no-such-host.invalid")):
         line = error_line(attempt(wire, stub, market, tmp_path, "--base-url", address, "--max-retries", 0))
         assert address in line
         assert "--base-url" in line
 
 
 def test_what_is_no_address_is_refused_before_anything_is_asked(stub: Stub, market: Path, tmp_path: Path) -> None:
-    for address in ("localhost:8000", "ftp://127.0.0.1/v1", f"http://user:{KEY}@127.0.0.1/v1", "http://127.0.0.1/v1?key=1"):
+    for address in ("localhost:8000", f"http://user:{KEY}@127.0.0.1/v1"):
         done = attempt("responses", stub, market, tmp_path, "--base-url", address)
         assert "--base-url" in error_line(done)
         assert KEY not in done.err
 
 
-@pytest.mark.parametrize(("wire", "fault"), [
-    ("responses", "no_quota"), ("anthropic", "no_quota"), ("google", "no_quota"), ("compatible", "no_balance"),
-    ("anthropic", "no_balance"),
-])  # fmt: skip
+@pytest.mark.parametrize(("wire", "fault"), [("responses", "no_quota"), ("compatible", "no_balance")])
 def test_an_empty_account_is_no_rate_limit(stub: Stub, market: Path, tmp_path: Path, wire: str, fault: str) -> None:
     stub.plan = FaultPlan(faults=(fault,), attempts=1000)
     line = error_line(attempt(wire, stub, market, tmp_path))
@@ -116,14 +114,11 @@ def test_an_empty_account_is_no_rate_limit(stub: Stub, market: Path, tmp_path: P
     assert stub.counts == {fault: 1}  # waiting would not fill it
 
 
-@pytest.mark.parametrize("wire", ["responses", "google"])
-def test_a_parameter_that_the_model_does_not_take_is_named_with_the_way_to_leave_it_out(
-    market: Path, tmp_path: Path, wire: str
-) -> None:
+def test_a_parameter_that_the_model_does_not_take_is_named_with_the_way_to_leave_it_out(market: Path, tmp_path: Path) -> None:
     with running_stub(refuses=("temperature",)) as stub:
-        line = error_line(attempt(wire, stub, market, tmp_path))
+        line = error_line(attempt("google", stub, market, tmp_path))
         assert "omit=temperature" in line
-        done = attempt(wire, stub, market, tmp_path, "--model-args", "omit=temperature")
+        done = attempt("google", stub, market, tmp_path, "--model-args", "omit=temperature")
         assert done.code == 0, done
 
 

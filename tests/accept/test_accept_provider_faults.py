@@ -49,7 +49,7 @@ def failing(stub: Stub, calm: Path) -> Iterator[Stub]:
 # -- attempts that fail ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google"])
+@pytest.mark.parametrize("wire", ["responses", "google"])
 def test_a_fault_at_every_first_attempt_changes_no_byte_of_the_ledger_and_nothing_is_paid_twice(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str
 ) -> None:
@@ -109,7 +109,7 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
 # -- answers of a model that misbehaves ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google"])
+@pytest.mark.parametrize("wire", ["chat", "google"])
 def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_same(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str
 ) -> None:
@@ -123,7 +123,7 @@ def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_sa
     for seen in failing.requests:
         expected.update(MISDEEDS.get(seen.outcome, ()))
     counted = Counter(card_of(folder, TASK_APART)["failures"])
-    if wire in ("chat", "responses", "anthropic"):  # its words may count as prose, or be taken off into a channel of their own
+    if wire == "chat":  # its words may count as prose, or be taken off into a channel of their own
         told = failing.counts["refusal"]
         assert counted["no_submission"] + counted["empty_reply"] == expected["no_submission"] + expected["empty_reply"] + told
         for name in ("no_submission", "empty_reply"):
@@ -137,7 +137,7 @@ def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_sa
     }
 
 
-@pytest.mark.parametrize("wire", ["chat", "anthropic", "google"])
+@pytest.mark.parametrize("wire", ["responses", "anthropic"])
 def test_misdeeds_in_research_end_no_run_and_are_never_taken_for_a_provider_that_fails(
     market: Path, failing: Stub, tmp_path: Path, wire: str
 ) -> None:

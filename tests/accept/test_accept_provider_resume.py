@@ -96,7 +96,7 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
 def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
     run, chance, kills = tmp_path / "run", random.Random(20240930), 0
     with running_stub(port=port, latency_s=0.01) as stub:
-        for goal in (2, 60, 130, 200, 270):
+        for goal in (2, 130, 270):
             process = start_run(WIRES["chat"], stub, run, market, *WORDS)
             wait_for(lambda: stub.answers >= goal, process)  # noqa: B023 - called before the next goal
             time.sleep(chance.uniform(0, 0.03))

@@ -86,9 +86,7 @@ def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, 
     assert {record.served_by for record in records} == {f"{SERVED_BY}/{FINGERPRINT}"}
 
 
-@pytest.mark.parametrize(
-    ("protocol", "wire"), [("json_schema", "chat"), ("text", "responses"), ("json_schema", "anthropic"), ("json_schema", "google")]
-)
+@pytest.mark.parametrize(("protocol", "wire"), [("text", "responses"), ("json_schema", "anthropic"), ("json_schema", "google")])
 def test_tools_in_writing_give_the_same_decisions_and_the_card_says_how_tools_were_offered(
     market: Path, stub: Stub, chat: Path, tmp_path: Path, protocol: str, wire: str
 ) -> None:
@@ -100,9 +98,7 @@ def test_tools_in_writing_give_the_same_decisions_and_the_card_says_how_tools_we
 
 @pytest.mark.parametrize(("wire", "behaviour", "protocol"), [
     ("responses", {"tools": "ignored"}, "json_schema"),
-    ("chat", {"tools": "refused", "json_schema": "refused"}, "text"),
     ("anthropic", {"tools": "refused", "json_schema": "refused"}, "text"),
-    ("google", {"tools": "ignored", "json_schema": "ignored"}, "text"),
 ])  # fmt: skip
 def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_asks_no_more(
     market: Path, chat: Path, tmp_path: Path, wire: str, behaviour: dict[str, str], protocol: str
@@ -117,10 +113,6 @@ def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_
 
 
 OPTIONS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
-    "chat": (
-        ("--reasoning-effort", "high", "--max-output-tokens", 999),
-        {"reasoning_effort": "high", "max_completion_tokens": 999},
-    ),
     "responses": (
         ("--reasoning-effort", "high", "--max-output-tokens", 999),
         {"reasoning.effort": "high", "max_output_tokens": 999},

@@ -35,7 +35,7 @@ def decisions(run: Path) -> pd.Series:
 def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(name: str, tmp_path: Path) -> None:
     task = "investorbench_msft_history" + ("_bright" if name == "turn_of_month" else "")
     out = tmp_path / "run"
-    (card,) = ktdeval.evaluate(f"builtin/{name}", task, data="synthetic_investorbench", out=str(out), quiet=True).cards
+    (card,) = ktdeval.evaluate(f"builtin/{name}", task, data="synthetic_investorbench", out=str(out), limit=40, quiet=True).cards
     found = decisions(out)
     assert len(found) == card.plain["decisions"]["model"] == card.plain["coverage"]["steps_planned"]
     market = make_twin(TwinParams())

@@ -90,7 +90,7 @@ def test_the_search_finds_what_is_there(tmp_path: Path, write: Callable[[Path], 
         assert_no_trace(f"…{KEY}…")
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google"])
+@pytest.mark.parametrize("wire", ["responses", "anthropic"])
 def test_a_run_through_all_faults_leaves_no_trace_of_the_key(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
     retried = ("rate_limited", "server", "overloaded", "malformed", "wrong_shape", "html", "error_200", "reset_body", "context")
     stub.plan = FaultPlan(faults=retried)
@@ -105,8 +105,7 @@ def test_a_run_through_all_faults_leaves_no_trace_of_the_key(stub: Stub, market:
     assert_no_trace(done, tmp_path)
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google", "compatible"])
-@pytest.mark.parametrize("fault", ["unauthorized", "forbidden"])
+@pytest.mark.parametrize(("wire", "fault"), [("chat", "unauthorized"), ("anthropic", "forbidden"), ("google", "unauthorized")])
 def test_a_run_that_is_turned_away_leaves_no_trace_of_the_key(
     stub: Stub, market: Path, tmp_path: Path, wire: str, fault: str
 ) -> None:
@@ -119,7 +118,7 @@ def test_a_run_that_is_turned_away_leaves_no_trace_of_the_key(
     assert_no_trace(done, tmp_path)
 
 
-@pytest.mark.parametrize("fault", ["server", "context", "malformed", "html"])
+@pytest.mark.parametrize("fault", ["server", "html"])
 def test_a_run_that_gives_up_leaves_no_trace_of_the_key(stub: Stub, market: Path, tmp_path: Path, fault: str) -> None:
     stub.plan = FaultPlan(faults=(fault,), attempts=1000, phase="submission")
     words = ("--max-retries", 0, "--max-failures", 1, "--tool-protocol", "native")
@@ -129,13 +128,12 @@ def test_a_run_that_gives_up_leaves_no_trace_of_the_key(stub: Stub, market: Path
     assert_no_trace(done, tmp_path)
 
 
-@pytest.mark.parametrize("wire", ["chat", "anthropic"])
-def test_a_log_of_everything_holds_no_key(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
+def test_a_log_of_everything_holds_no_key(stub: Stub, market: Path, tmp_path: Path) -> None:
     stub.plan = FaultPlan(faults=("server", "malformed", "forbidden"))
-    words = words_of(WIRES[wire], stub, *apart(1, 1), "--canary", 0, "--data", market, "--out", tmp_path / "run")
+    words = words_of(WIRES["chat"], stub, *apart(1, 1), "--canary", 0, "--data", market, "--out", tmp_path / "run")
     program = "import logging, sys; logging.basicConfig(level=1); from ktdeval.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-X", "dev", "-c", program, *map(str, words)]
-    environment = os.environ | environment_of(WIRES[wire], KEY)
+    environment = os.environ | environment_of(WIRES["chat"], KEY)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "DEBUG" in done.stderr
     assert_no_trace(done.stdout + done.stderr, tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,11 +30,11 @@ def ask(messages: tuple[Message, ...] = QUESTION, tools: tuple[ToolSpec, ...] = 
 
 
 def failure_of(model: Any, request: ModelRequest | None = None) -> KtdevalError:
-    """The error of one attempt: one line, without the key."""
+    """The error of one attempt: one line, which holds the key as little as its fields, traceback and causes do."""
     with pytest.raises((ModelError, ProviderError)) as caught:
         model.reply(request or ask())
     assert "\n" not in str(caught.value)
-    assert KEY[:12] not in str(caught.value) + repr(caught.value)
+    assert KEY[:12] not in "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
     return caught.value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktdeval.calls import Caller, ContentFiltered, RetryPolicy, http_error, is_retryable, json_reply, network_error
+from ktdeval.calls import Caller, ContentFiltered, http_error, is_retryable, json_reply, network_error
 from ktdeval.errors import ModelError, ProviderError
 
 KEY = "mine-0123456789abcdef"
@@ -39,16 +39,3 @@ def test_without_a_whole_response_it_is_a_timeout_a_connection_or_a_bad_response
             json_reply(content, CALLER)
         assert caught.value.kind == "bad_response"
     assert json_reply(b'{"a": 1}', CALLER) == {"a": 1}
-
-
-def test_retries_are_open_to_callers_of_their_own() -> None:
-    failures = [network_error(CALLER, "reset"), network_error(CALLER, "reset")]
-    waits: list[float] = []
-
-    def attempt() -> str:
-        if failures:
-            raise failures.pop()
-        return "answer"
-
-    assert RetryPolicy(3, 10.0, base_s=0.001).run(attempt, waits.append, lambda *_: None) == "answer"
-    assert len(waits) == 2

@@ -21,25 +21,11 @@ from ktdeval.harness.messages import (
 from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.harness.tools import tool
 from ktdeval.masking.payload import AssetRef, DayRef
+from ktdfin_play import Scripted
 from masking_market import BASE_ROW, CODES, guard_of, lens_of
 
 HELLO = (Message("system", "You trade."), Message("user", "Decide."))
 REASON = "strong momentum, low risk"
-
-
-class Scripted:
-    """A model that gives the replies it was made with, in order, and remembers the requests."""
-
-    def __init__(self, *replies):
-        self.replies = list(replies)
-        self.requests = []
-
-    def reply(self, request):
-        self.requests.append(request)
-        answer = self.replies[len(self.requests) - 1]
-        if isinstance(answer, ModelError):
-            raise answer
-        return answer
 
 
 @tool

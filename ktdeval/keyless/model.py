@@ -21,6 +21,9 @@ class KeylessModel:
 
     is_free = True  # it calls nobody
 
+    def __init__(self, _name: str = "") -> None:
+        """A model without parameters, under whatever name."""
+
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request."""
         conversation = Conversation(request)

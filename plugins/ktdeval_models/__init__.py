@@ -54,14 +54,10 @@ def ktdeval_models() -> Sequence[Spec]:
         *(Spec(f"builtin/{name}", rule, told["summary"], needed.get(name)) for name, told in rules().items()),
         Spec(
             "builtin/recall",
-            lambda _name: later("ktdeval_models.recall:RecallModel")()(),
+            maker("ktdeval_models.recall:RecallModel"),
             "Learns from the memories in its prompt what came of news: for agents with a memory",
         ),
-        Spec(
-            "builtin/tally",
-            lambda _name: later("ktdeval_models.tally:TallyModel")()(),
-            "Takes the side of most desks of synthetic_views",
-        ),
+        Spec("builtin/tally", maker("ktdeval_models.tally:TallyModel"), "Takes the side of most desks of synthetic_views"),
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
         Spec("rl/policy", maker("ktdeval_models.rl.model:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
         Spec("replay", maker("ktdeval_models.replay:make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),

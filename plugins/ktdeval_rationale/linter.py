@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import WITHHELD, identities_of, normalise, normalise_with_places, places_of
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
-from ktdeval_rationale.numbers import CALENDAR_WORDS, FOREIGN_CODE, is_code_here, is_date_here
+from ktdeval_rationale.numbers import CALENDAR_WORDS, FOREIGN_CODES, is_code_here, is_date_here
 from ktdeval_rationale.phrases import NAME, SECTOR, TIME, find_hindsight, find_recognition
 
 Category = Literal["code", "company", "brand", "sector", "date", "event", "hindsight", "recognition", "withheld"]
@@ -106,7 +106,7 @@ class RationaleLinter:
 
     def _terms(self, folded: str) -> Iterator[_Hit]:
         yield from (_Hit("withheld", start, start + len(WITHHELD)) for start in places_of(folded, WITHHELD))
-        yield from (_Hit("code", *match.span()) for match in FOREIGN_CODE.finditer(folded))
+        yield from (_Hit("code", *match.span()) for pattern in FOREIGN_CODES for match in pattern.finditer(folded))
         yield from (_Hit("date", *match.span()) for pattern in CALENDAR_WORDS for match in pattern.finditer(folded))
         yield from (_Hit(_OF_LEXICON[kind], start, end) for kind, start, end in self._lexicon.find(folded))
 

@@ -8,7 +8,7 @@ A claim that is denied (`I do not recognise this stock`) is none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 
 Span = tuple[int, int]
@@ -17,35 +17,27 @@ NAME, SECTOR, TIME = "\ue000", "\ue001", "\ue002"
 """What stands in a text for every character of a code, company or brand; of a sector; of a date or event."""
 
 
-def _from_file() -> dict[str, list[re.Pattern[str]]]:
-    """Kind -> the patterns of `phrases.txt`, their words put in."""
-    words = {"any": f"(?=[{NAME}{SECTOR}{TIME}])", "named": f"(?={NAME})", "timed": f"(?={TIME})"}
-    patterns: dict[str, list[re.Pattern[str]]] = {"recognition": [], "hindsight": []}
-    for line in resources.files(__package__).joinpath("phrases.txt").read_text("utf-8").splitlines():
+_LINE, _WORD = re.compile(r"([a-z_]+)( = |: )(.*)"), re.compile(r"\{([a-z_]+)\}")
+
+
+def read_patterns(name: str, words: Mapping[str, str] | None = None) -> dict[str, list[re.Pattern[str]]]:
+    """Kind -> the patterns of a file such as `phrases.txt`, which says how it is read; `words`: those that it need not define."""
+    known, patterns = dict(words or {}), dict[str, list[re.Pattern[str]]]()
+    for line in resources.files(__package__).joinpath(name).read_text("utf-8").splitlines():
         if line and not line.startswith("#") and (found := _LINE.fullmatch(line)):
-            text = _WORD.sub(lambda word: words[word[1]], found[3])
+            text = _WORD.sub(lambda word: known[word[1]], found[3])
             if found[2] == " = ":
-                words[found[1]] = text
+                known[found[1]] = text
             else:
-                patterns[found[1]].append(re.compile(text, re.IGNORECASE))
+                patterns.setdefault(found[1], []).append(re.compile(text, re.IGNORECASE))
     return patterns
 
 
-_LINE, _WORD = re.compile(r"([a-z_]+)( = |: )(.*)"), re.compile(r"\{([a-z_]+)\}")
-_PATTERNS = _from_file()
+_IDENTITIES = {"any": f"(?=[{NAME}{SECTOR}{TIME}])", "named": f"(?={NAME})", "timed": f"(?={TIME})"}
+_PATTERNS = read_patterns("phrases.txt", _IDENTITIES)
 _PAST_BAR = re.compile(r"day_-[0-9]")
 _CLAUSE_END = re.compile(r"[.;!?。;!\n]")
 
-# --- denial
-
-_DENIED = re.compile(
-    r"(?:\b(?:not|no|never|nor|neither|cannot|without|avoid(?:s|ing|ed)?|refrain\w*|unable|impossible|refuse\w*|forbidden|"
-    r"rather than|instead of|nothing|nobody|hard|difficult)\b|n't\b)[^.;:!?\n]{0,30}\Z",
-    re.IGNORECASE,
-)
-_DENIED_IN_CHINESE = re.compile(
-    r"(?:没有|没能|没|未能|未|无法|不能|不会|不要|不可|不试图|不去|避免|禁止|勿|不存在|难以|不)[^,。;,;!!\n]{0,6}\Z"
-)
 _REACH = 60
 _CLAUSE = 160  # characters; without an end to the search, a long text without a full stop would take quadratic time
 
@@ -70,7 +62,7 @@ def _claims(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[Span]:
         for match in pattern.finditer(text):
             start, end = match.span()
             back = max(0, start - _REACH)
-            if end > start and not _DENIED.search(text, back, start) and not _DENIED_IN_CHINESE.search(text, back, start):
+            if end > start and not any(denial.search(text, back, start) for denial in _PATTERNS["denied"]):
                 yield start, end
 
 

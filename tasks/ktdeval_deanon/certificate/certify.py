@@ -18,9 +18,9 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, describe_any, describe_environment, open_snapshot, recorded_mask_key, verify_records
 from ktdeval.typed import to_plain
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by
-from ktdeval_deanon.certificate.mechanical import Entry, attack_questions
+from ktdeval_deanon.certificate.mechanical import attack_questions
 from ktdeval_deanon.certificate.models import read_attacks
-from ktdeval_deanon.certificate.questions import ProbeChoice, Questions, find_scoring_task, open_questions, per_window
+from ktdeval_deanon.certificate.questions import Entry, ProbeChoice, Questions, find_scoring_task, open_questions, per_window
 from ktdeval_deanon.certificate.types import Certificate
 
 OnProbe = Callable[[int, int], None]  #: Told how many probes are done, of how many

@@ -14,14 +14,12 @@ from ktdeval_deanon.certificate.card import ALL_FIELDS, DATE_MATCHER, EXACT_MATC
 from ktdeval_deanon.certificate.evidence import FIELDS, read_payload
 from ktdeval_deanon.certificate.history import PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
-from ktdeval_deanon.certificate.questions import Questions, blank_answer, named, tally
+from ktdeval_deanon.certificate.questions import Entry, Questions, attacker_entry, blank_answer, tally
 from ktdeval_deanon.certificate.types import MECHANICAL
 
 _HEADLINE = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
 _UNITS = (1.0, 100.0)
 _NEAR = 0.3  # decades: noise of the mask moves a median by less, and another unit by more
-
-Entry = dict[str, JsonValue]
 
 
 def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> tuple[list[Entry], Entry]:
@@ -51,15 +49,16 @@ def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> t
         on_probe(number + 1)
     records = {name: _records(questions, [_answer(RANDOM if name == RANDOM else EXACT_MATCHER, guess) for guess in of])
                for name, of in guesses.items()}  # fmt: skip
-    days = _entry(questions, DATE_MATCHER, _records(questions, [{**blank_answer(DATE_MATCHER), "date": day} for day in dates]))
+    records[DATE_MATCHER] = _records(questions, [{**blank_answer(DATE_MATCHER), "date": day} for day in dates])
+    exact, days, chance = (attacker_entry(questions, name, records[key], {"kind": MECHANICAL}) for name, key in (
+        (EXACT_MATCHER, ALL_FIELDS), (DATE_MATCHER, DATE_MATCHER), (RANDOM, RANDOM)))  # fmt: skip
     days["scores"] = {name: score for name, score in days["scores"].items() if name.startswith("date_")}
-    attackers = [_entry(questions, EXACT_MATCHER, records[ALL_FIELDS]), days, _entry(questions, RANDOM, records[RANDOM])]
     ablation = []
     for name, fields in sets.items():
         found = {score: share for score, share in tally(questions, records[name]).items() if score in _HEADLINE}
         ablation.append({"name": name, "fields": list(fields), "scores": found, "k": _anonymity(counts[name])})
     others = sorted((shown & set(FACTOR_NAMES)) - set(units))
-    return attackers, {"ablation": ablation, "factors": sorted(units), "factors_not_compared": others}
+    return [exact, days, chance], {"ablation": ablation, "factors": sorted(units), "factors_not_compared": others}
 
 
 def _answer(attacker: str, guess: Guess) -> dict[str, JsonValue]:
@@ -69,13 +68,6 @@ def _answer(attacker: str, guess: Guess) -> dict[str, JsonValue]:
 
 def _records(questions: Questions, answers: Sequence[Mapping[str, JsonValue]]) -> list[AnswerRecord]:
     return [question.record(answer) for question, answer in zip(questions.all, answers, strict=True)]
-
-
-def _entry(questions: Questions, name: str, records: Sequence[AnswerRecord]) -> Entry:
-    """An attacker of a certificate, its answers scored as any other attacker's."""
-    nobody = {"kind": MECHANICAL, "card": None, "model": None, "agent": None, "call": None}
-    counts = {"probes": len(records), "answered": len(records), "named": named(records)}
-    return {"name": name, **nobody, **counts, "scores": tally(questions, records)}
 
 
 def _anonymity(counts: Sequence[int]) -> Entry:

@@ -10,12 +10,10 @@ from jsonschema import Draft202012Validator
 from ktdeval.contracts import AnswerRecord, EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry
-from ktdeval.jsonio import JsonValue, dumps_canonical, file_sha256
+from ktdeval.jsonio import dumps_canonical, file_sha256
 from ktdeval.runner import RunFolder
-from ktdeval_deanon.certificate.questions import Question, Questions, named, tally
+from ktdeval_deanon.certificate.questions import Entry, Question, Questions, attacker_entry
 from ktdeval_deanon.certificate.types import MODEL
-
-Entry = dict[str, JsonValue]
 
 _ELSEWHERE = "ask the same questions to certify with it"
 _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
@@ -54,18 +52,14 @@ def read_attacks(paths: Sequence[Path], questions: Questions) -> tuple[list[Entr
 def _entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Questions) -> Entry:
     records = [record for spec in specs for record in _records(folder, spec, questions)]
     first, card = specs[0], folder.card_path(questions.task.name)
-    return {
-        "name": first.model,
+    facts: Entry = {
         "kind": MODEL,
         "card": file_sha256(card) if card.is_file() else None,
         "model": {"name": first.model, "args": dict(first.model_args)},
         "agent": {"name": first.agent, "args": dict(first.agent_args)},
         "call": dict(first.call),
-        "probes": len(records),
-        "answered": sum(record.answer is not None for record in records),
-        "named": named(records),
-        "scores": tally(questions, records),
     }
+    return attacker_entry(questions, first.model, records, facts)
 
 
 def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:

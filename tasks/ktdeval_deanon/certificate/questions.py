@@ -24,6 +24,8 @@ from ktdeval.runner import choose_windows, make_plan, target_task_of
 PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"
 """Files of a probe set: what is sent, and apart from it what is true."""
 
+Entry = dict[str, JsonValue]
+
 _OPEN, _CLOSE = "```json\n", "\n```"
 _NOBODY = "builtin/hold"  # plans name a model, questions need none
 
@@ -214,6 +216,13 @@ def named(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
     """How many answers name a stock at all, and how many a day: who never guesses can't be right."""
     answers = [record.answer for record in records if record.answer is not None]
     return {name: sum(bool(answer[name]) for answer in answers) for name in ("tickers", "date")}
+
+
+def attacker_entry(questions: Questions, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]) -> Entry:
+    """An attacker of a certificate, with what it recovered; `facts`: its kind, and of a model its card, model, agent and call."""
+    counts = {"probes": len(records), "answered": sum(record.answer is not None for record in records), "named": named(records)}
+    nobody = {"card": None, "model": None, "agent": None, "call": None}
+    return {"name": name, **nobody, **facts, **counts, "scores": tally(questions, records)}
 
 
 def tally(questions: Questions, records: Sequence[AnswerRecord]) -> dict[str, dict[str, JsonValue]]:

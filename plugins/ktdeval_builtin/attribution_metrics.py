@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal, cast, get_args
 
@@ -29,15 +29,15 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, csv_rows
 from ktdeval.market import MarketSnapshot
-from ktdeval.stats import Bootstrap, Metric, MetricValue, RuleSet, Same, newey_west_mean
+from ktdeval.stats import Bootstrap, FunctionMetric, Metric, MetricValue, Same, newey_west_mean
 from ktdeval.trading import Ledger
 
 _SOURCE = "KTD-Fin §4.5; Carino 1999"
 _PAPER_FIT = "daily weighted least squares of returns on an intercept and nine style exposures of the day before"
 _FIT = f"{_PAPER_FIT}, with industries of weighted mean 0 (fewer than 5 names: pooled)"
 _CALIBRATION = 60  # trading days
-_Lines = Callable[[Attribution], tuple[str, ...]]
 Better = Literal["higher", "lower", "neither"]
+_Lines = Callable[[Attribution], tuple[str, ...]]
 _Detail = Callable[["Attributed"], Mapping[str, JsonValue]]
 
 
@@ -78,37 +78,20 @@ class Attributed:
         return _attribution(Same(self.ledger), Same(self.market), scheme)
 
 
-@dataclass(slots=True)
-class AttributionMetric:
-    """A linked part of the total return. See `Metric` for the fields; `lines` names the lines of the attribution that it adds."""
-
-    name: str
-    formula: str
-    better: Better
-    lines: _Lines
-    detail: _Detail
-    scheme: Scheme = "strict"
-    unit: str = "fraction"
-    range: tuple[float | None, float | None] = (None, None)
-    source: str = _SOURCE
-    headline: bool = False
-
-    def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        """Return the part of one episode's total return; the same under both rule sets."""
-        del rules
-        days = len(ledger.steps)
-        if problem := attribution_problem(ledger, market):
-            return MetricValue(None, days, problem)
-        attributed = Attributed(ledger, market)
-        attribution = attributed.by(self.scheme)
-        linked = attribution.linked
-        if linked.lines is None:
-            return MetricValue(None, days, linked.reason)
-        names = self.lines(attribution)
-        if not names or not linked.lines.keys() >= set(names):
-            return MetricValue(None, days, FEW_ASSETS)
-        value = math.fsum(linked.lines[line] for line in names)
-        return MetricValue(value + 0.0, days, detail=dict(self.detail(attributed)))
+def _part(lines: _Lines, detail: _Detail, scheme: Scheme, ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
+    """Linked sum of some lines of one episode's attribution; the same under both rule sets."""
+    if problem := attribution_problem(ledger, market):
+        return problem
+    attributed = Attributed(ledger, market)
+    attribution = attributed.by(scheme)
+    linked = attribution.linked
+    if linked.lines is None:
+        return linked.reason or ""
+    names = lines(attribution)
+    if not names or not linked.lines.keys() >= set(names):
+        return FEW_ASSETS
+    value = math.fsum(linked.lines[line] for line in names)
+    return MetricValue(value + 0.0, len(ledger.steps), detail=dict(detail(attributed)))
 
 
 def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
@@ -193,7 +176,11 @@ def attribution_metric(name: str) -> Metric:
     """One of the parts; UsageError where there is none of that name."""
     if name not in _PARTS:
         raise UsageError(f"no attribution metric {name!r}{near_matches(name, _PARTS)}")
-    row, scheme = _PARTS[name], "paper" if name.startswith("paper_") else "strict"
+    row = _PARTS[name]
+    scheme: Scheme = "paper" if name.startswith("paper_") else "strict"
     formula = f"{name}/{row['version']}: {row['formula'].format(fit=_FIT, paper_fit=_PAPER_FIT)}"
-    lines, detail = _LINES[name.removeprefix("paper_")], _DETAILS.get(name, lambda _: {})
-    return AttributionMetric(name, formula, cast("Better", row["better"]), lines, detail, cast("Scheme", scheme))
+    part = partial(_part, _LINES[name.removeprefix("paper_")], _DETAILS.get(name, lambda _: {}), scheme)
+    better = cast("Better", row["better"])
+    return FunctionMetric(
+        name, formula, "fraction", (None, None), better, _SOURCE, part, row["summary"], asks_for=("ledger", "market")
+    )

@@ -42,10 +42,10 @@ from ktdeval.stats.envelope import (
 from ktdeval.stats.intervals import (
     Interval as Interval,
     clopper_pearson_upper as clopper_pearson_upper,
+    ends_of_difference as ends_of_difference,
     poisson_binomial as poisson_binomial,
     wilson as wilson,
 )
-from ktdeval.stats.linear import least_squares as least_squares
 from ktdeval.stats.luck import deflated_sharpe_ratio as deflated_sharpe_ratio
 from ktdeval.stats.metric import (
     FunctionMetric as FunctionMetric,
@@ -78,7 +78,9 @@ from ktdeval.stats.series import (
     NO_VARIANCE as NO_VARIANCE,
     TRADING_DAYS as TRADING_DAYS,
     Same as Same,
+    beta_to as beta_to,
     day_rows as day_rows,
+    least_squares as least_squares,
     level_problem as level_problem,
     mean as mean,
     newey_west_mean as newey_west_mean,

@@ -61,6 +61,17 @@ def no_interval(reason: str, n: int, level: float = 0.95) -> Interval:
     return Interval(None, None, level, "none", n, reason=reason)
 
 
+def ends_of_difference(first: tuple[float, Interval], second: tuple[float, Interval]) -> tuple[float, float] | None:
+    """Ends of the interval of a difference of two independent estimates, from the interval of each (MOVER: Zou and Donner 2008;
+    of shares with Wilson intervals: Newcombe 1998); None where one has none.
+    """
+    (value, one), (less, other) = first, second
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return None
+    below, above = math.hypot(value - one.low, other.high - less), math.hypot(one.high - value, less - other.low)
+    return value - less - below, value - less + above
+
+
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     """Wilson's (1927) score interval of a share, (p̂ + z²/2n ± z √(p̂(1 - p̂)/n + z²/4n²)) / (1 + z²/n). Own arithmetic, as cards
     hold its last bits (statsmodels differs by up to 3e-16 and takes 30 times as long). Raises ValueError unless 0 <= successes <=

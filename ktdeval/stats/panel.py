@@ -13,7 +13,9 @@ import numpy.typing as npt
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats import calibration, luck, series, withheld
+from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.masking.prose import TextMask
+from ktdeval.stats import calibration, luck, series
 from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, built_in
 from ktdeval.stats.series import TRADING_DAYS, Series, day_rows, defined, level_problem, mean, undefined
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -209,9 +211,31 @@ def unmask_attempts(ledger: Ledger) -> float:
     return sum(step.unmask_attempts for step in ledger.steps)
 
 
+@built_in
+def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
+    """Share of the documents that became known at the closes of the decisions which the mask can't show safely; the detail counts
+    them. Whether a text can be shown depends on the market, the kind of mask and the day alone, never on seed, key or model.
+    """
+    if not len(market.documents):
+        return "the market has no documents"
+    days = [market.day_index(step.decided_on) for step in ledger.steps]
+    if not days:
+        return "no steps"
+    texts = TextMask(Lens(MaskConfig(ledger.spec["mask"]), 0, market, days[0]), market)
+    known = withheld = 0
+    for day in days:
+        documents = market.as_of(day).documents
+        rows = documents.rows(1).tolist()
+        known += len(rows)
+        withheld += sum(texts.show(documents[row], day) is None for row in rows)
+    if not known:
+        return "no document became known at the closes of the decisions"
+    return replace(defined(withheld / known, known), detail={"known": known, "withheld": withheld})
+
+
 _METRICS: Mapping[str, FunctionMetric] = {
     metric.name: metric
-    for found in (globals(), vars(calibration), vars(luck), vars(withheld))
+    for found in (globals(), vars(calibration), vars(luck))
     for metric in tuple(found.values())
     if isinstance(metric, FunctionMetric)
 }

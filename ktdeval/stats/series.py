@@ -158,3 +158,22 @@ def level_problem(levels: Series) -> str | None:
     if (levels <= 0).any():
         return "a level is not positive"
     return None
+
+
+def beta_to(market: Series, returns: Series) -> float | None:
+    """Slope of [n] returns by those of a market, by least squares with an intercept; None where the market does not vary."""
+    apart = market - mean(market)
+    variance = math.fsum(apart * apart)
+    if len(market) < 2 or math.sqrt(variance / (len(market) - 1)) < NO_VARIANCE:
+        return None
+    return math.fsum((returns - mean(returns)) * apart) / variance
+
+
+def least_squares(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], ridge: float = 0.0) -> npt.NDArray[np.float64]:
+    """[K] coefficients `argmin |y - x b|^2 + ridge n |b|^2` of [n, K] observations, without an intercept: ordinary least squares,
+    or ridge regression (Hoerl and Kennard 1970) with its penalty as a share of the observations. Columns that depend on others
+    share what is theirs (least norm).
+    """
+    if not ridge:
+        return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], dtype=np.float64)
+    return np.asarray(np.linalg.solve(x.T @ x + ridge * len(y) * np.eye(x.shape[1]), x.T @ y))

@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from ktdeval.jsonio import dumps_pretty
 from ktdeval_compare.cohort import TEXTS, Options, cohort as find_cohorts
 from ktdeval_compare.entrants import Row
-from ktdeval_compare.grid import COUNT, UNDEFINED, VERDICT, Column, both, figure, figure_of, grid, interval, p_of, text
+from ktdeval_compare.grid import COUNT, UNDEFINED, VERDICT, Column, both, figure, figure_of, grid, interval, p_of, show, text
 
 _UNITS = {metric: unit for _, metric, unit, *_ in TEXTS["baseline"]}
 
@@ -35,7 +34,7 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     are one model. Cards of bright and blinded tasks add in how many windows and seeds a model placed no order under each mask.
     """
     report = find_cohorts(cards, Options(**options))
-    click.echo(dumps_pretty(report) if as_json else "\n".join(cohort_lines(report)), nl=not as_json)
+    show(report, cohort_lines(report), as_json)
 
 
 def cohort_lines(report: Row) -> Iterator[str]:

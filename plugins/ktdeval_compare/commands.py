@@ -11,7 +11,7 @@ from typing import Literal
 import click
 
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import JsonValue, dumps_pretty
+from ktdeval.jsonio import JsonValue
 from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
 from ktdeval_compare.entrants import Row, load_cards, load_entrants
@@ -28,6 +28,7 @@ from ktdeval_compare.grid import (
     p_of,
     p_value,
     plain,
+    show,
     text,
     unit_name,
     unless_alone,
@@ -49,10 +50,6 @@ _common = click.option("--common", is_flag=True, help="where cards differ in win
 _seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N",
                      help="seed of simulations and bootstraps")  # fmt: skip
 _json = click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
-
-
-def _show(report: JsonValue, lines: Iterable[str], as_json: bool) -> None:
-    click.echo(dumps_pretty(report) if as_json else "\n".join(lines), nl=not as_json)
 
 
 def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
@@ -98,7 +95,7 @@ def compare(
         if options.pop("against_first") or options.pop("side") or options.pop("unit") != "window":
             raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
         report, lines = study(cards, table, VarianceOptions(_names_of([factors]), named, **options))
-    _show(report, lines, as_json)
+    show(report, lines, as_json)
 
 
 def compared(paths: Sequence[Path], options: CompareOptions) -> tuple[Row, Iterator[str]]:
@@ -167,7 +164,7 @@ def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], alpha: float, com
     effect and their interaction; several modes give the information ladder, whose contributions add up exactly.
     """
     report = find_effects(load_entrants(cards), EffectsOptions(_names_of(metrics), alpha, common, seed))
-    _show(report, effects_lines(report), as_json)
+    show(report, effects_lines(report), as_json)
 
 
 def effects_lines(report: Row) -> Iterator[str]:
@@ -210,7 +207,7 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
     unfinished ones too: the deflated Sharpe ratio asks for more than the best that so many worthless trials would have shown.
     """
     report = find_luck(load_entrants(cards), stores)
-    _show(report, luck_lines(report), as_json)
+    show(report, luck_lines(report), as_json)
 
 
 def luck_lines(report: Row) -> Iterator[str]:
@@ -270,7 +267,7 @@ def invariance(cards: tuple[Path, ...], alpha: float, over: Literal["episode", "
     beside it, and several seeds what another call seed does.
     """
     report = find_invariance(load_entrants(cards), InvarianceOptions(alpha, over, common))
-    _show(report, invariance_lines(report), as_json)
+    show(report, invariance_lines(report), as_json)
 
 
 def invariance_lines(report: Row) -> Iterator[str]:
@@ -338,7 +335,7 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **given: float | 
     for name, unit, fields in spreads_of_cards(cards, metric) if cards else [("", "fraction", {})]:
         merged = {field: value for field, value in fields.items() if given.get(field) is None}
         reports.append({"pair": name, "unit": unit, **plan_report(dataclasses.replace(plan, **merged))})
-    _show(reports if cards else reports[0], _power_lines(reports), as_json)
+    show(reports if cards else reports[0], _power_lines(reports), as_json)
 
 
 def _power_lines(reports: Sequence[Row]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,14 +12,13 @@ from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
 from ktdeval.cards import SIDES, Cutoff, card_cutoff, parse_cutoff, sides
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import dumps_pretty
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
-from ktdeval.stats import Bootstrap, Resampling, benchmark_levels
+from ktdeval.stats import Bootstrap, Resampling, benchmark_levels, beta_to, ends_of_difference
 from ktdeval.trading import Ledger
 from ktdeval_compare.entrants import Entrant, Row, Values, label, load_entrants, recorded_ledger
-from ktdeval_compare.grid import figure_of, grid, interval, text
+from ktdeval_compare.grid import figure_of, grid, interval, show, text
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {
@@ -33,19 +31,18 @@ _FEW = 3  #: Days on a side below which no beta is fitted
 
 def decay(before: Values, after: Values, level: float = 0.95) -> Row:
     """Mean of daily values before the cutoff less that after: `value`, and an interval from those of both means (stationary
-    bootstrap, studentised), combined as of independent estimates (MOVER: Zou and Donner 2008); or the `reason` why there is none.
+    bootstrap, studentised), combined as of independent estimates; or the `reason` why there is none.
     """
     one, other = (Bootstrap(values, Resampling(level=level)).mean() for values in (before, after))
     first, second = (float(values.mean()) if len(values) else None for values in (before, after))
     row: Row = {"mean_before": first, "mean_after": second, "value": None, "low": None, "high": None, "reason": None}
     if first is None or second is None:
         return row | {"reason": f"no days {BEFORE if first is None else AFTER} the cutoff"}
-    row["value"] = value = first - second
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        side, end = (BEFORE, one) if one.reason else (AFTER, other)
-        return row | {"reason": f"{side} the cutoff: {end.reason}"}
-    below, above = math.hypot(first - one.low, other.high - second), math.hypot(one.high - first, second - other.low)
-    return row | {"low": value - below, "high": value + above}
+    row["value"] = first - second
+    if ends := ends_of_difference((first, one), (second, other)):
+        return row | {"low": ends[0], "high": ends[1]}
+    side, end = (BEFORE, one) if one.reason else (AFTER, other)
+    return row | {"reason": f"{side} the cutoff: {end.reason}"}
 
 
 def report(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) -> Row:
@@ -109,10 +106,8 @@ def _alpha(returns: Mapping[str, float], excess: Mapping[str, float]) -> dict[st
     """
     own = np.array(list(returns.values()))
     market = own - np.array([excess.get(day, np.nan) for day in returns])
-    if len(own) < _FEW or not float(np.var(market)) > 0:
-        return {}
-    beta = float(np.cov(own, market, ddof=0)[0, 1] / np.var(market))
-    return dict(zip(returns, (own - beta * market).tolist(), strict=True))
+    beta = beta_to(market, own) if len(own) >= _FEW and np.isfinite(market).all() else None
+    return {} if beta is None else dict(zip(returns, (own - beta * market).tolist(), strict=True))
 
 
 def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]) -> dict[str, Values]:
@@ -161,4 +156,4 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     """
     given = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
     found = report(load_entrants(cards), given, alpha)
-    click.echo(dumps_pretty(found) if as_json else "\n".join(cutoff_lines(found)), nl=not as_json)
+    show(found, cutoff_lines(found), as_json)

@@ -123,21 +123,22 @@ def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
 
 def label(entrants: Sequence[_Entry]) -> list[_Entry]:
     """Name each by its model, and where that is not enough by agent, arguments and at last its path."""
-
-    def full(entry: Pluggable) -> str:
-        args = ",".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
-        return f"{entry.name}({args})" if args else entry.name
-
     for way in (
         lambda entrant: entrant.card.model.name,
         lambda entrant: f"{entrant.card.model.name} {entrant.card.agent.name}",
-        lambda entrant: f"{full(entrant.card.model)} {full(entrant.card.agent)}",
+        lambda entrant: f"{full_name(entrant.card.model)} {full_name(entrant.card.agent)}",
         lambda entrant: f"{entrant.card.model.name} {entrant.path}",
     ):
         names = [way(entrant) for entrant in entrants]
         if len(set(names)) == len(names):
             break
     return [replace(entrant, label=name) for entrant, name in zip(entrants, names, strict=True)]
+
+
+def full_name(part: Pluggable) -> str:
+    """Name of an agent or model, with its arguments."""
+    args = ",".join(f"{name}={value}" for name, value in sorted(part.args.items()))
+    return f"{part.name}({args})" if args else part.name
 
 
 def training_seed(entrant: Entrant) -> str:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import click
+
 from ktdeval.cli import grid_lines
+from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval_compare.entrants import Row
 
 UNDEFINED = "-"
+
+
+def show(report: JsonValue, lines: Iterable[str], as_json: bool) -> None:
+    """Print a report as JSON, or its lines."""
+    click.echo(dumps_pretty(report) if as_json else "\n".join(lines), nl=not as_json)
 
 
 class Column(NamedTuple):

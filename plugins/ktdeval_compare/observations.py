@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ktdeval.cards import Pluggable, TradingEpisode
+from ktdeval.cards import TradingEpisode
 from ktdeval.errors import CardError, UsageError
 from ktdeval.jsonio import read_plain
 from ktdeval_compare.compare import TASK_FACETS
@@ -23,6 +23,7 @@ from ktdeval_compare.entrants import (
     check_same,
     chosen_metrics,
     flag_notes,
+    full_name,
     label,
     left_out_notes,
     paired_cells,
@@ -121,7 +122,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
         cells, seen = paired_cells(members, common), dict[tuple[str, str], Entrant]()
         notes += [*left_out_notes(members), *flag_notes(members)]
         for member in members:
-            agent, model = _name(member.card.agent), _name(member.card.model)
+            agent, model = full_name(member.card.agent), full_name(member.card.model)
             if other := seen.get((agent, model)):
                 raise CardError(f"{member.path} and {other.path} are both of agent {agent} with model {model}; give one of them")
             seen[agent, model] = member
@@ -133,12 +134,6 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
                 runs.append(Run(levels, episode.metrics[names[-1]].value, path, is_flat))
     compared = "daily NAV" if navs else "daily NAV, or all figures of the card where no ledger is beside it"
     return Observations(runs, names[-1], compared, notes=list(dict.fromkeys(notes)))
-
-
-def _name(part: Pluggable) -> str:
-    """Name of an agent or model, with its arguments."""
-    args = ",".join(f"{name}={value}" for name, value in sorted(part.args.items()))
-    return f"{part.name}({args})" if args else part.name
 
 
 def _trajectory(entrant: Entrant, episode: TradingEpisode) -> tuple[Hashable, bool, bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from ktdeval.stats import (
     MASK_FACTORS,
     Interval,
     MetricValue,
+    ends_of_difference,
     left_out_windows,
     mask_contrasts,
     mean_with_interval,
@@ -126,14 +126,10 @@ def difference(first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts], 
 
 def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
     """Interval of a difference of two independent shares that squares and adds their Wilson intervals."""
-    (x1, n1), (x2, n2) = first, second
-    one, other = wilson(x1, n1, level), wilson(x2, n2, level)
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    sides = [(x / n if n else 0.0, wilson(x, n, level)) for x, n in (first, second)]
+    if (ends := ends_of_difference(*sides)) is None:
         return Interval(None, None, level, "none", 0, reason="no trials")
-    p1, p2 = x1 / n1, x2 / n2
-    low = p1 - p2 - math.hypot(p1 - one.low, other.high - p2)
-    high = p1 - p2 + math.hypot(one.high - p1, p2 - other.low)
-    return Interval(max(-1.0, low), min(1.0, high), level, "Newcombe, steps as independent", n1 + n2)
+    return Interval(max(-1.0, ends[0]), min(1.0, ends[1]), level, "Newcombe, steps as independent", first[1] + second[1])
 
 
 def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> tuple[list[str], list[tuple[str, str]], dict[str, Vector]]:

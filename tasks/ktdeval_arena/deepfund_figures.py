@@ -24,6 +24,7 @@ from ktdeval.stats import (
     RuleSet,
     benchmark_levels,
     benchmark_problem,
+    beta_to,
     day_rows,
     judged_orders,
     level_problem,
@@ -112,11 +113,8 @@ def market_model(ledger: Ledger, market: MarketSnapshot) -> tuple[float, FloatAr
     if len(ledger.returns) < 2:
         return "fewer than two days"
     index = simple_returns(levels)
-    apart = index - mean(index)
-    variance = math.fsum(apart * apart)
-    if math.sqrt(variance / (len(index) - 1)) < NO_VARIANCE:
-        return "the benchmark does not vary"
-    return math.fsum((ledger.returns - mean(ledger.returns)) * apart) / variance, index
+    slope = beta_to(index, ledger.returns)
+    return "the benchmark does not vary" if slope is None else (slope, index)
 
 
 def beta(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:

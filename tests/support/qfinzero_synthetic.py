@@ -37,17 +37,6 @@ def digest_of_bars(bars: Bars) -> str:
     return hashlib.sha256(b"".join(column.dtype.str.encode() + column.tobytes() for column in columns)).hexdigest()
 
 
-def digest_of_market(market: SyntheticMarket) -> str:
-    """Equal for equal markets, everything in them considered."""
-    prices = market.prices
-    rows = (
-        prices.symbol_rows, prices.contract_rows, prices.rate_rows, prices.dividend_rows, prices.split_rows, prices.borrow_rows,
-        market.events, market.news, market.info
-    )  # fmt: skip
-    bars = [(key, digest_of_bars(prices.bar_table[key])) for key in sorted(prices.bar_table)]
-    return hashlib.sha256(repr((rows, bars)).encode()).hexdigest()
-
-
 def dataset_of(market: SyntheticMarket) -> Dataset:
     """The market as services read it, out of memory."""
     return Dataset(market.info, _in_memory(market.prices), MemoryCalendars(market.events), MemoryNews(market.news))

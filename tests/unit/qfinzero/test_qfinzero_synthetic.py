@@ -37,7 +37,7 @@ from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
-from qfinzero_synthetic import ALL_TIME, dataset_of, digest_of_bars, digest_of_market, small_market
+from qfinzero_synthetic import ALL_TIME, dataset_of, digest_of_bars, small_market
 
 SMALL = small_params()
 DEFAULT = SyntheticParams()
@@ -70,9 +70,8 @@ def contract_rows() -> dict[str, ContractRow]:
 # Equal seeds, equal markets.
 
 
-def test_equal_parameters_give_equal_bytes_and_the_market_that_they_always_gave(tmp_path: Path) -> None:
+def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> None:
     market = small_market()
-    assert digest_of_market(generate(SMALL)) == digest_of_market(market)
     info = save_dataset(tmp_path / "small", market.prices, market.events, market.news, market.info)
     # Another id is another market: then GENERATOR_VERSION must grow, and items made before do not fit it.
     assert info.content_id == "6a317bbaf9401790acfb2c75e48781507dfe1b3e748218816393a4c3861c6a40"
@@ -640,16 +639,6 @@ def test_the_embedded_market_is_as_large_as_promised() -> None:
     assert {row.event_type for row in articles} == {"breaking_news", "daily_news", "analyst_action", "option_signal"}
     folder = generated_folder(cache_root(), DEFAULT)
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 120 * 2**20
-
-
-def test_an_expiry_whose_friday_is_a_holiday_is_the_session_before() -> None:
-    prices = embedded_dataset(0).prices
-    before_easter = [row for row in prices.contracts(MEGA, at("2025-04-17T20:00:00Z")) if row.expiry == date(2025, 4, 17)]
-    assert len(before_easter) > 20
-    assert all("250417" in row.symbol for row in before_easter)
-    weekly = {row.expiry for row in prices.contracts(MEGA, at("2024-04-01T00:00:00Z"))}
-    assert date(2024, 3, 28) in weekly
-    assert date(2024, 3, 29) not in weekly
 
 
 def returns(symbol: str) -> tuple[np.ndarray, np.ndarray]:

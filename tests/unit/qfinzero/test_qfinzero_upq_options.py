@@ -222,3 +222,30 @@ def test_greeks_of_a_past_day_do_not_depend_on_the_clock() -> None:
     early = ask("option.chain_query", as_of="2025-01-06T21:00:00Z", **CHAIN, include_greeks=True)
     late = ask("option.chain_query", as_of="2025-02-28T21:00:00Z", **CHAIN, include_greeks=True)
     assert early["contracts"] == late["contracts"]
+
+
+# --- defects of the public price service: ours has none of them
+
+
+def test_minute_greeks_do_not_use_the_days_later_close_or_rate() -> None:
+    bars = market().prices.bar_table["stock", "AVLN", "day"]  # type: ignore[attr-defined]
+    wild = {("stock", "AVLN", "day"): replace(bars, close_e4=bars.close_e4 * 9)}
+    same_day = RateRow(date(2025, 1, 7), dict.fromkeys(RATES, 9.0), at("2025-01-07T23:00:00Z"))
+    other = with_prices(market(), bars=wild, rate_rows=[*market().prices.rate_rows[:3], same_day])  # type: ignore[attr-defined]
+    arguments = {"contract": MINUTE_OPTION, "start": "2025-01-07", "end": "2025-01-07", "resolution": "minute"}
+    rows = ask("option.ticker_query", **arguments, include_greeks=True)["bars"]
+    assert rows == ask("option.ticker_query", dataset=other, **arguments, include_greeks=True)["bars"]
+    assert {row["greek_status"] for row in rows} == {"ok"}
+
+
+def test_no_other_expiry_is_given_silently() -> None:
+    answer = ask("option.chain_query", **CHAIN, expiry_min="2025-01-24", expiry_max="2025-01-24")
+    assert answer["contracts"] == []
+    assert answer["nearest_expiries"] == ["2025-01-17", "2025-01-10", "2025-02-21"]  # 7, 14 and 28 days away
+    assert ask("option.chain_query", **CHAIN, expiry_min="2025-01-17", expiry_max="2025-01-17")["nearest_expiries"] == []
+
+
+def test_an_empty_range_of_a_chain_is_refused() -> None:
+    assert refused("option.chain_query", **CHAIN, expiry_min="2025-02-01", expiry_max="2025-01-01").field == "expiry_max"
+    assert refused("option.chain_query", **CHAIN, strike_min=100, strike_max=99.5).field == "strike_max"
+    assert refused("option.chain_query", **CHAIN, strike_min=float("nan")).field == "strike_min"

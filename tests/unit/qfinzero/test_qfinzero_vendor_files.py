@@ -28,27 +28,32 @@ def made(folder: Path, spec: str, **files: str) -> Path:
     return folder / "made"
 
 
-@pytest.mark.parametrize(
-    ("times", "zone"),
-    [
-        (("2025-01-06 09:30:00-05:00", "2025-01-06 09:31:00-05:00"), ""),
-        (("2025-01-06 14:30:00+00:00", "2025-01-06 14:31:00+00:00"), ""),
-        (("2025-01-06T09:30:00-0500", "2025-01-06T09:31:00-0500"), ""),
-        (("2025-01-06 09:30:00", "2025-01-06 09:31:00"), "America/New_York"),
-        (("2025-01-06T09:30", "2025-01-06T09:31"), "America/New_York"),
-        (("2025-01-06 14:30:00 UTC", "2025-01-06 14:31:00 UTC"), ""),
-    ],
-)
-def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_the_spec(tmp_path: Path, times: tuple[str, str], zone: str) -> None:
-    rows = [f"{time},AVLN,10.123456,11,9.5,10.5,100" for time in times]
-    spec = (
-        f"zone: {zone or 'UTC'}\nbars:\n  - {{file: minutes.csv, asset_class: stock, resolution: minute}}\n"
-        "  - {file: days.csv, asset_class: stock, resolution: day}\n"
-    )
-    days = "Date,Ticker,Open,High,Low,Close,Volume\n2025-01-06,AVLN,10,11,9.5,10.5,200\n"
-    folder = made(tmp_path, spec, minutes="\n".join(["Datetime,Ticker,Open,High,Low,Close,Volume", *rows]), days=days)
-    bars = open_dataset(folder).prices.bars("stock", "AVLN", "minute", EVER)
-    assert [moment_text(start) for start in bars.start_ns.tolist()] == ["2025-01-06T14:30:00Z", "2025-01-06T14:31:00Z"]
+TIMES = {
+    "A": ("2025-01-06 09:30:00-05:00", "2025-01-06 09:31:00-05:00", ""),
+    "B": ("2025-01-06 14:30:00+00:00", "2025-01-06 14:31:00+00:00", ", zone: UTC"),
+    "C": ("2025-01-06T09:30:00-0500", "2025-01-06T09:31:00-0500", ""),
+    "D": ("2025-01-06 09:30:00", "2025-01-06 09:31:00", ""),
+    "E": ("2025-01-06T09:30", "2025-01-06T09:31", ", zone: America/New_York"),
+    "F": ("2025-01-06 14:30:00 UTC", "2025-01-06 14:31:00 UTC", ""),
+    "G": ("2025-01-06 14:30:00", "2025-01-06 14:31:00", ", zone: UTC"),
+}  #: By ticker: two spellings of times, and what its source says of its zone; the spec says New York
+
+
+def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of_the_spec(tmp_path: Path) -> None:
+    head = "Datetime,Ticker,Open,High,Low,Close,Volume\n"
+    files = {
+        ticker: head + "".join(f"{time},{ticker},10.123456,11,9.5,10.5,100\n" for time in times)
+        for ticker, (*times, _) in TIMES.items()
+    }
+    days = head + "".join(f"2025-01-06,{ticker},10,11,9.5,10.5,200\n" for ticker in TIMES)
+    sources = [
+        f"  - {{file: {ticker}.csv, asset_class: stock, resolution: minute{zone}}}\n" for ticker, (*_, zone) in TIMES.items()
+    ]
+    spec = "zone: America/New_York\nbars:\n  - {file: days.csv, asset_class: stock, resolution: day}\n" + "".join(sources)
+    prices = open_dataset(made(tmp_path, spec, days=days, **files)).prices
+    for ticker in TIMES:
+        starts = prices.bars("stock", ticker, "minute", EVER).start_ns.tolist()
+        assert [moment_text(start) for start in starts] == ["2025-01-06T14:30:00Z", "2025-01-06T14:31:00Z"], ticker
 
 
 def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(

@@ -133,11 +133,12 @@ def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[Item,
     return make_items(embedded_dataset(data_seed), suite, items_seed)
 
 
-class _Start(NamedTuple):
-    """Clock of a question, None for a task of a file; of live items, the state in which an agent starts."""
+class _Situated(NamedTuple):
+    """Clock of a question, None for a task of a file; of live items, the state an agent starts in, and what gold calls leave."""
 
     clock_ns: int | None
-    state: EndState | None
+    start: EndState | None = None
+    gold: EndState | None = None
 
 
 class SuiteSamples:
@@ -148,8 +149,7 @@ class SuiteSamples:
         self._material = material
         # Of a sample set's own items only, and kept for as long as the set.
         self._system = cache(self._system_at)
-        self._start = cache(self._start_of)
-        self._gold_state = cache(self._gold_state_of)
+        self._situated = cache(self._situate)
         self._facts = cache(self._facts_of)
 
     def __len__(self) -> int:
@@ -160,7 +160,7 @@ class SuiteSamples:
         """One question, with an environment of its own.
         Raises DataError if an item whose situation can't be made: a defect of the item.
         """
-        question, clock_ns = self._question(number), self._start(number).clock_ns
+        question, clock_ns = self._question(number), self._situated(number).clock_ns
         return Sample(
             question.task.id,
             UNMASKED,
@@ -188,7 +188,9 @@ class SuiteSamples:
                 f"item {question.task.id}: its recorded calls, made again, leave another state than the recorded one; the dataset"
                 " or the services changed since, or this is a defect of theirs"
             )
-        differing = differing_parts(state, self._gold_state(number))
+        gold = self._situated(number).gold
+        assert gold is not None  # of live items
+        differing = differing_parts(state, gold)
         return replace(record, end_state_match=not differing, differing=differing).to_scores()
 
     # --- one question
@@ -204,50 +206,44 @@ class SuiteSamples:
         return LiveEnvironment(lambda: self._open(number), self._config.max_answer_chars)
 
     def _open(self, number: int) -> Workspace:
-        item, dataset = self._own(number)
-        return open_workspace(item, dataset)
-
-    def _own(self, number: int) -> tuple[Item, Dataset]:
         item, dataset = self._question(number).item, self._material.dataset
         if item is None or dataset is None:  # the config lets only items of our own be live
             raise DataError(f"{self._question(number).task.id}: a task of a file has no situation")
-        return item, dataset
+        return open_workspace(item, dataset)
 
     def _system_at(self, clock_ns: int | None) -> str:
         if clock_ns is None or self._material.dataset is None:
             return public_system_text(self._config)
         return system_text(self._config, View(self._material.dataset, clock_ns), self._material.closed_days)
 
-    def _start_of(self, number: int) -> _Start:
-        """Moment and the state in which the agent starts: a setup may have moved the clock."""
+    def _situate(self, number: int) -> _Situated:
+        """Open a question's situation, whose setup may move the clock, and carry it out where it is live.
+        Raises DataError if an expected call is refused: a defect of the item.
+        """
         item = self._question(number).item
-        if item is None:
-            return _Start(None, None)
-        if not item.setup and not self._config.is_live:
-            return _Start(item.as_of_ns, None)
+        if item is None or not (item.setup or self._config.is_live):
+            return _Situated(None if item is None else item.as_of_ns)
         workspace = self._open(number)
-        return _Start(workspace.clock.as_of_ns, end_state(workspace) if self._config.is_live else None)
-
-    def _gold_state_of(self, number: int) -> EndState:
-        """State that the expected calls leave; raises DataError if one of them is refused: a defect of the item."""
-        item, dataset = self._own(number)
-        workspace = open_workspace(item, dataset)
+        clock_ns = workspace.clock.as_of_ns
+        if not self._config.is_live:
+            return _Situated(clock_ns)
+        start = end_state(workspace)
         for call, answer in zip(item.gold, run_calls(workspace, item.gold), strict=True):
             if problem := refusal_of(answer):
                 raise DataError(f"{item.task.id} ({item.template}): expected call: {call.tool}: {problem}")
-        return end_state(workspace)
+        return _Situated(clock_ns, start, end_state(workspace))
 
     def _facts_of(self, number: int) -> dict[str, JsonValue]:
         """Expected calls and strata of a question, and what doing nothing would earn (`empty`)."""
-        question, start = self._question(number), self._start(number)
-        changes = None if start.state is None else bool(differing_parts(start.state, self._gold_state(number)))
+        question, (clock_ns, start, gold) = self._question(number), self._situated(number)
+        changes = None if start is None or gold is None else bool(differing_parts(start, gold))
         facts = Facts(
             task=task_to_row(question.task),
             category=question.task.category,
             difficulty=question.task.difficulty,
             template=None if question.item is None else question.item.template,
             refusal=question.task.refuse,
-            as_of=None if start.clock_ns is None else moment_text(start.clock_ns),
+            as_of=None if clock_ns is None else moment_text(clock_ns),
             empty=nothing_earned(self._config.rules, _case(question), None if changes is None else float(not changes)),
             changes_state=changes,
         )

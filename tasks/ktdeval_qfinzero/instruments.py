@@ -31,7 +31,9 @@ class OptionContract:
     @property
     def symbol(self) -> str:
         """Its OPRA symbol."""
-        return f"O:{self.root or self.underlying}{self.expiry:%y%m%d}{self.right}{self.strike_e4 // 10:08d}"
+        day = self.expiry  # written by hand: strftime takes most of the time of listing contracts
+        digits = f"{day.year % 100:02d}{day.month:02d}{day.day:02d}{self.right}{self.strike_e4 // 10:08d}"
+        return f"O:{self.root or self.underlying}{digits}"
 
     @property
     def strike(self) -> float:

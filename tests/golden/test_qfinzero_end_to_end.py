@@ -12,8 +12,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.store import ANSWERS, RunFolder
-from ktdeval_qfinzero.benchmark.items import Item
-from ktdeval_qfinzero.benchmark.scenario import open_workspace, resolved
+from ktdeval_qfinzero.benchmark.items import Item, open_workspace, resolved
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.records import RecordedCall
 from ktdeval_qfinzero.suite.samples import embedded_dataset

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ktdeval_qfinzero.scoring.predicted import with_run_ids
-from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
+from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, with_run_ids
 from ktdeval_qfinzero.scoring.values import is_placeholder, time_fields
 
 

@@ -18,8 +18,7 @@ from ktdeval.typed import decode_json, encode_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_qfinzero.benchmark.facts import Facts
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Step
-from ktdeval_qfinzero.benchmark.scenario import resolved
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Step, resolved
 from ktdeval_qfinzero.benchmark.templates import IDS, Place, Template, item_of, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset

@@ -1,14 +1,23 @@
-"""Items of the benchmark: an instruction, the situation it is given in, and the calls that carry it out."""
+"""Items of the benchmark: an instruction, its situation and the calls that carry it out; the workspace that an item starts in,
+calls made in it, the state that they leave, and the proof of an item.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue
+from ktdeval.typed import Value
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.scoring.types import GoldTask
 from ktdeval_qfinzero.scoring.values import Tolerance
+from ktdeval_qfinzero.workspace import Workspace
 
 Difficulty = Literal["easy", "medium", "hard"]
 
@@ -56,3 +65,160 @@ class Item:
     gold: tuple[Call, ...]  #: the expected calls as they are executed
     free_empty: frozenset[int] = frozenset()  #: places of `gold` whose answers may be empty
     attempt: Call | None = None  #: of an item to refuse, the call that must fail
+
+
+_REFERENCE = re.compile(r"<s(\d+)\.([A-Za-z_0-9.\[\]]+)>")
+_PATH_PART = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]")
+_SHOWN = 200
+_NOT_CONTENT = frozenset({"unknown", "adjustments", "nearest_expiries", "tickers", "releases"})
+
+
+def open_workspace(item: Item, dataset: Dataset) -> Workspace:
+    """A new workspace with the item's situation in it. Raises DataError: a call of the setup is refused: a defect of the item."""
+    workspace = Workspace(dataset, item.as_of_ns)
+    for call, answer in zip(item.setup, run_calls(workspace, item.setup), strict=True):
+        if problem := refusal_of(answer):
+            raise DataError(f"{item.task.id} ({item.template}): setup: {call.tool}: {problem}")
+    return workspace
+
+
+def run_calls(workspace: Workspace, calls: Sequence[Call]) -> list[JsonValue]:
+    """Answers to calls in order, references to earlier answers resolved; a refusal or a wrong reference is an error envelope."""
+    answers: list[JsonValue] = []
+    for call in calls:
+        try:
+            arguments = resolved(call.args, answers)
+        except LookupError as error:
+            answers.append({"error": {"code": "invalid_argument", "message": f"refers to what is not there: {error}"}})
+            continue
+        answers.append(catalogue().answer(workspace, call.tool, arguments))
+    return answers
+
+
+def refusal_of(answer: JsonValue) -> str:
+    """Why a call was refused; empty where it was not."""
+    error = answer.get("error") if isinstance(answer, Mapping) else None
+    return str(error.get("message"))[:_SHOWN] if isinstance(error, Mapping) else ""
+
+
+def resolved(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
+    """A value with each reference replaced by what it refers to. Raises LookupError where that is not there."""
+    if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
+        found = answers[int(match[1]) - 1]
+        for name, place in _PATH_PART.findall(match[2]):
+            found = found[name] if name else found[int(place)]
+        return found
+    if isinstance(value, Mapping):
+        return {name: resolved(item, answers) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [resolved(item, answers) for item in value]
+    return value
+
+
+class OrderState(Value, frozen=True):
+    """An order without its id; prices in ten-thousandths of a dollar."""
+
+    instrument: str
+    side: str
+    order_type: str
+    qty: int
+    limit_e4: int | None
+    stop_e4: int | None
+    time_in_force: str
+    expire_ns: int | None
+    status: str
+    filled_qty: int
+    in_spread: bool
+
+
+class SessionState(Value, frozen=True):
+    """A session without its id and its clock."""
+
+    frequency: str
+    status: str
+    stocks: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+class AccountState(Value, frozen=True):
+    """An account with what it holds, its orders and its sessions."""
+
+    account_id: str
+    type: str
+    initial_cash_e4: int
+    cash_e4: int
+    positions: dict[str, int]
+    orders: tuple[OrderState, ...]
+    sessions: tuple[SessionState, ...]
+
+    @property
+    def terms(self) -> tuple[str, str, int]:
+        """Terms of its opening."""
+        return self.account_id, self.type, self.initial_cash_e4
+
+
+class EndState(Value, frozen=True):
+    """State that calls left behind. Orders that came to nothing count too: who places and cancels in vain leaves a trace."""
+
+    as_of_ts: str
+    accounts: tuple[AccountState, ...]
+
+
+def end_state(workspace: Workspace) -> EndState:
+    """Return the state that a workspace is in."""
+    accounts = sorted(workspace.broker.state.accounts)
+    return EndState(
+        as_of_ts=moment_text(workspace.clock.as_of_ns), accounts=tuple(_account(workspace, account) for account in accounts)
+    )
+
+
+def _account(workspace: Workspace, account_id: str) -> AccountState:
+    state = workspace.broker.state
+    account = state.accounts[account_id]
+    positions = {position.instrument.id: position.qty for position in account.positions.values() if position.qty}
+    orders = sorted((order for order in state.orders.values() if order.account_id == account_id), key=lambda order: order.seq)
+    sessions = [session for session in state.sessions.values() if session.account_id == account_id]
+    return AccountState(
+        account_id=account_id,
+        type=account.type,
+        initial_cash_e4=account.initial_cash_e4,
+        cash_e4=account.cash_e4,
+        positions=dict(sorted(positions.items())),
+        orders=tuple(_order(order) for order in orders),
+        sessions=tuple(map(_session, sessions)),
+    )
+
+
+def _session(each: Any) -> SessionState:
+    stocks, options = tuple(sorted(each.stocks)), tuple(sorted(each.options))
+    return SessionState(frequency=each.frequency, status=each.status, stocks=stocks, options=options)
+
+
+def _order(order: Any) -> OrderState:
+    same = {name: getattr(order, name) for name in OrderState.__struct_fields__ if name not in ("instrument", "in_spread")}
+    return OrderState(instrument=order.instrument.id, in_spread=bool(order.spread_id), **same)
+
+
+def prove(item: Item, dataset: Dataset) -> EndState:
+    """Carry the item out; return the end state. Raises DataError where gold is refused or empty, or what must fail succeeds."""
+    workspace = open_workspace(item, dataset)
+    where = f"{item.task.id} ({item.template})"
+    for number, (call, answer) in enumerate(zip(item.gold, run_calls(workspace, item.gold), strict=True)):
+        if problem := refusal_of(answer):
+            raise DataError(f"{where}: step {number + 1}, {call.tool}: {problem}")
+        if number not in item.free_empty and is_empty(answer):
+            raise DataError(f"{where}: step {number + 1}, {call.tool}: answers nothing")
+    if item.attempt is not None:
+        answer = run_calls(workspace, [item.attempt])[0]
+        rejected = isinstance(answer, Mapping) and answer.get("status") == "REJECTED"
+        if not (refusal_of(answer) or is_empty(answer) or rejected):
+            raise DataError(f"{where}: is to be refused, but {item.attempt.tool} answers it")
+    return end_state(workspace)
+
+
+def is_empty(answer: JsonValue) -> bool:
+    """Whether an answer is a list of something, and there is nothing in it."""
+    if not isinstance(answer, Mapping):
+        return not answer
+    lists = [value for name, value in answer.items() if isinstance(value, list) and name not in _NOT_CONTENT]
+    return bool(lists) and not any(lists)

@@ -24,8 +24,19 @@ from typing import Final
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.scoring.predicted import PredictedCall, expected_ids, given_ids, read_calls
-from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, METRICS, REGISTRY, GoldCall, GoldTask, Scores, known_family
+from ktdeval_qfinzero.scoring.types import (
+    FURTHER_TOOLS,
+    METRICS,
+    REGISTRY,
+    GoldCall,
+    GoldTask,
+    PredictedCall,
+    Scores,
+    expected_ids,
+    given_ids,
+    known_family,
+    read_calls,
+)
 from ktdeval_qfinzero.scoring.values import (
     ONE,
     TOLERANCE_SECONDS,

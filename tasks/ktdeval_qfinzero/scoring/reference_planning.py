@@ -16,9 +16,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.scoring.predicted import RUN_IDS, with_run_ids
 from ktdeval_qfinzero.scoring.reference_calling import inverted_share
-from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, GoldCall, GoldTask, Scores, prefix_family
+from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, RUN_IDS, GoldCall, GoldTask, Scores, prefix_family, with_run_ids
 from ktdeval_qfinzero.scoring.values import (
     PLANNING_RULES,
     reference_failures,

@@ -1,8 +1,11 @@
-"""Plain values that both rule sets share: expected calls, tasks and scores; tool names, their families and addresses."""
+"""Plain values that the rule sets share: expected calls, tasks and scores; tool names, their families and addresses; calls as a
+model gave them, readable or not, and the ids of a run that calls have to carry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from ktdeval.jsonio import JsonValue, csv_rows
+from ktdeval_qfinzero.scoring.values import is_placeholder
 
 Suite = Literal["calling", "planning"]
 
@@ -113,3 +117,105 @@ def prefix_family(name: str) -> str:
 def is_refusal_name(name: str) -> bool:
     """Whether a tool name is one of the pseudo-calls that refuse."""
     return name.strip().upper() in REFUSAL_NAMES
+
+
+# ---- predicted calls
+
+MAX_DEPTH: Final = 64
+MAX_INTEGER_BITS: Final = 4096
+RUN_IDS: Final = ("session_id", "account_id")
+
+
+@dataclass(frozen=True)
+class PredictedCall:
+    """One readable call; `args` and `endpoint` are empty where none were given."""
+
+    index: int  # place in the answer, from 0
+    tool: str
+    args: Mapping[str, JsonValue]
+    endpoint: str
+    content: str  # name and arguments as canonical text; equal for calls that ask for the same
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether this is a pseudo-call that refuses instead of calling a service."""
+        return is_refusal_name(self.tool)
+
+
+def read_calls(predicted: Sequence[JsonValue]) -> tuple[tuple[PredictedCall, ...], int]:
+    """Readable calls in order, and how many items were none.
+    A call is an object with a text `tool_name` or `tool` that is not blank, and `params` or `args` that are an object, null or
+    absent, nested at most `MAX_DEPTH` levels.
+    """
+    calls = tuple(call for index, item in enumerate(predicted) if (call := _read(item, index)) is not None)
+    return calls, len(predicted) - len(calls)
+
+
+def _read(item: JsonValue, index: int) -> PredictedCall | None:
+    if not isinstance(item, dict):
+        return None
+    tool = item.get("tool_name") if "tool_name" in item else item.get("tool")
+    args = item.get("params") if "params" in item else item.get("args")
+    args = {} if args is None else args
+    if not isinstance(tool, str) or not tool.strip() or not isinstance(args, dict) or not is_plain(args):
+        return None
+    endpoint = item.get("endpoint")
+    content = json.dumps([tool, args], sort_keys=True)
+    return PredictedCall(index, tool, args, endpoint if isinstance(endpoint, str) else "", content)
+
+
+def is_plain(value: JsonValue) -> bool:
+    """Whether a value holds nothing but JSON, is nested at most `MAX_DEPTH` levels and has no number of thousands of digits."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[JsonValue] = []
+        for item in level:
+            match item:
+                case dict() if all(isinstance(key, str) for key in item):
+                    inner.extend(item.values())
+                case list():
+                    inner.extend(item)
+                case int() if item.bit_length() > MAX_INTEGER_BITS:
+                    return False
+                case None | str() | float() | int():
+                    pass
+                case _:
+                    return False
+        if not inner:
+            return True
+        level = inner
+    return False
+
+
+# ---- ids
+
+
+def with_run_ids(text: str, run_context: Mapping[str, str]) -> str:
+    """Text with `{session_id}` and `{account_id}` replaced by those of the run, as far as it has them."""
+    for name in RUN_IDS:
+        if name in run_context:
+            text = text.replace(f"{{{name}}}", run_context[name])
+    return text
+
+
+def expected_ids(gold: GoldCall, run_context: Mapping[str, str]) -> dict[str, str]:
+    """Name -> id for the ids that are known before the run: parameters that are a run's id, and parts of the address."""
+    placeholders = [f"{{{name}}}" for name in RUN_IDS]
+    named = {key: value for key, value in gold.required.items() if value in placeholders}
+    found = {**named, **_path_ids(gold.tool, gold.endpoint or "")}
+    filled = {name: with_run_ids(value, run_context) for name, value in found.items()}
+    return {name: value for name, value in filled.items() if not is_placeholder(value)}
+
+
+def given_ids(gold: GoldCall, call: PredictedCall) -> dict[str, str]:
+    """Name -> id as the call gives it, in its arguments or else in its address."""
+    return {**_path_ids(gold.tool, call.endpoint), **{key: value for key, value in call.args.items() if isinstance(value, str)}}
+
+
+def _path_ids(tool: str, endpoint: str) -> dict[str, str]:
+    """Parts of an address that stand where the tool's address has a `{name}`; none for an address of another form."""
+    template = SERVICE_TOOLS.get(tool, ("", ""))[0].split("/")
+    parts = endpoint.rstrip("/").split("/")
+    if len(parts) != len(template):
+        return {}
+    return {name[1:-1]: part for name, part in zip(template, parts, strict=True) if name.startswith("{")}

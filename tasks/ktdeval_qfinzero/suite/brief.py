@@ -22,7 +22,7 @@ from ktdeval_qfinzero.esp.types import StreamQuery
 from ktdeval_qfinzero.moments import SECOND, moment_text
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.schemas import Schema
-from ktdeval_qfinzero.scoring.predicted import with_run_ids
+from ktdeval_qfinzero.scoring.types import with_run_ids
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.view import View
 

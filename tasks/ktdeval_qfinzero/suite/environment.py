@@ -12,7 +12,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, is_flat
 from ktdeval.masking import Exact
 from ktdeval.typed import to_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_qfinzero.benchmark.scenario import end_state
+from ktdeval_qfinzero.benchmark.items import end_state
 from ktdeval_qfinzero.catalogue import catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation

@@ -8,15 +8,14 @@ from types import MappingProxyType
 from typing import Final
 
 from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.benchmark.scenario import EndState
+from ktdeval_qfinzero.benchmark.items import EndState
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring import paper
-from ktdeval_qfinzero.scoring.predicted import with_run_ids
 from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
-from ktdeval_qfinzero.scoring.types import REFUSE, GoldTask, Scores
+from ktdeval_qfinzero.scoring.types import REFUSE, GoldTask, Scores, with_run_ids
 from ktdeval_qfinzero.suite.records import METRICS, RULE_SETS, Answer, Earned, Empty, Graded, Rules
 
 

@@ -15,8 +15,7 @@ from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval.masking import UNMASKED
 from ktdeval.typed import encode_canonical, to_plain
-from ktdeval_qfinzero.benchmark.items import Item
-from ktdeval_qfinzero.benchmark.scenario import EndState, end_state, open_workspace, refusal_of, run_calls
+from ktdeval_qfinzero.benchmark.items import EndState, Item, end_state, open_workspace, refusal_of, run_calls
 from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded

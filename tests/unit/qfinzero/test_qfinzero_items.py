@@ -16,8 +16,7 @@ from ktdeval.jsonio import dumps_canonical, sha256_hex
 from ktdeval.typed import from_plain
 from ktdeval_qfinzero.benchmark.draws import Days
 from ktdeval_qfinzero.benchmark.facts import Facts
-from ktdeval_qfinzero.benchmark.items import Call, Draft, Item
-from ktdeval_qfinzero.benchmark.scenario import is_empty, prove, resolved
+from ktdeval_qfinzero.benchmark.items import Call, Draft, Item, is_empty, prove, resolved
 from ktdeval_qfinzero.benchmark.templates import (
     CallPattern,
     Chosen,

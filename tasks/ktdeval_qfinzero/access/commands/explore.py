@@ -13,7 +13,7 @@ from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_untrusted
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, source_options, start_at
 from ktdeval_qfinzero.access.served_market import check_rules, load_rules
 from ktdeval_qfinzero.access.workspaces import Limits
-from ktdeval_qfinzero.benchmark.scenario import prove
+from ktdeval_qfinzero.benchmark.items import prove
 from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import date
@@ -22,6 +22,7 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.libraries import _Socket
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
+from run_support import start
 from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, FIRST, LAST, TOKEN, VendorServer, vendor_server
 
 RANGE = ("--first", FIRST, "--last", LAST, "--per-minute", "100000", "--repair", "accept_member_count")
@@ -169,13 +170,10 @@ def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, serv
     assert main(from_server(tmp_path / "whole", server)) == 0
     whole, server.asked[:] = len(server.asked), []
     server.edit = lambda api, params, reply: None if len(server.asked) == 8 else reply
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ktdeval", *from_server(tmp_path / "cut", server)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    known = {"TUSHARE_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
+    process = start(*from_server(tmp_path / "cut", server), cwd=tmp_path, environment=known)
     assert server.hanging.wait(60)
-    process.kill()
+    process.signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "cut").exists()
     server.edit = lambda api, params, reply: reply

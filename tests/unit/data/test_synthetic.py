@@ -77,13 +77,13 @@ def window_levels(market: MarketSnapshot, first: str, last: str) -> FloatArray:
     return market.benchmark[start - 1 : stop]
 
 
-def test_equal_parameters_give_equal_bytes_and_another_seed_another_market(
+def test_the_embedded_market_is_that_of_all_records_and_another_seed_gives_another_one(
     market: MarketSnapshot, short: tuple[MarketSnapshot, Truth]
 ) -> None:
     assert snapshot_id(market) == EMBEDDED
-    again, other = (make_synthetic(SyntheticParams(seed=seed, **SHORT)) for seed in (3, 2))
-    assert snapshot_id(again) == snapshot_id(short[0]) != snapshot_id(other)
-    assert again.codes != other.codes
+    other = make_synthetic(SyntheticParams(seed=2, **SHORT))
+    assert snapshot_id(short[0]) != snapshot_id(other)
+    assert short[0].codes != other.codes
 
 
 def test_days_and_meta_are_those_of_a_market_with_a_year_before_its_windows(market: MarketSnapshot) -> None:

@@ -15,7 +15,7 @@ from ktdeval.testing import random_snapshot
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 
-GOOD, BAD = ("raised", "rose", "cleared"), ("cut its", "customer left", "opened a case")
+WORDS = {"good": ("raised", "rose", "cleared"), "bad": ("cut its", "customer left", "opened a case")}
 
 
 def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:
@@ -27,13 +27,8 @@ def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:
             rows = np.flatnonzero(np.isfinite(closes))
             place = int(np.searchsorted(rows, market.day_index(item.published_at.date().isoformat())))
             if place + 1 < len(rows):
-                kind = (
-                    "good"
-                    if any(word in item.text for word in GOOD)
-                    else "bad"
-                    if any(word in item.text for word in BAD)
-                    else "talk"
-                )
+                told = [kind for kind, words in WORDS.items() if any(word in item.text for word in words)]
+                kind = told[0] if told else "talk"
                 found[kind].append(float(np.log(closes[rows[place + 1]] / closes[rows[place]])))
     return {kind: np.array(values) for kind, values in found.items()}
 
@@ -51,8 +46,9 @@ def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(twin: 
 
 def test_news_that_tell_are_followed_by_what_was_planted_and_talk_by_nothing(twin: MarketSnapshot) -> None:
     for market, planted in ((twin, 0.006), (make_twin(TwinParams(effect=0.0)), 0.0)):
+        found = effects(market)
         for kind, side in (("good", 1), ("bad", -1), ("talk", 0)):
-            returns = effects(market)[kind]
+            returns = found[kind]
             error = float(np.std(returns, ddof=1)) / len(returns) ** 0.5
             assert len(returns) > 300
             assert abs(float(returns.mean()) - side * planted) < 4 * error

@@ -283,8 +283,8 @@ def rejected(side: str, rules: str) -> set[tuple[str, str, str | None]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("a_shares", "plays", "sells", "buys"),
-    [(True, 1_500, f"{SELLS} price_limit", f"{BUYS} price_limit"),
-     (False, 3_000, f"{SELLS} position_limit weight_limit minimum margin", f"{BUYS} minimum")],
+    [(True, 700, f"{SELLS} price_limit", f"{BUYS} price_limit"),
+     (False, 1_500, f"{SELLS} position_limit weight_limit minimum margin", f"{BUYS} minimum")],
     ids=["a_share", "any venue"],
 )  # fmt: skip
 def test_thousands_of_random_plays_agree_with_the_slow_broker_and_reach_every_rule(
@@ -294,10 +294,7 @@ def test_thousands_of_random_plays_agree_with_the_slow_broker_and_reach_every_ru
     for seed in range(plays):
         seen += compare(seed, a_shares)
     expected = CUTS | rejected("SELL", sells) | rejected("BUY", buys) | {("HOLD", "rejected", "schema")}
-    expected |= {
-        ("BUY", "filled", None),
-        ("SELL", "filled", None),
-        *(("overnight", what, None) for what in ("odd", "even", "long")),
-    }
+    expected |= {("BUY", "filled", None), ("SELL", "filled", None)}
+    expected |= {("overnight", what, None) for what in ("odd", "even", "long")}
     expected |= set() if a_shares else {("overnight", "short", None), ("charge", "borrow", None), ("charge", "margin_call", None)}
     assert set(seen) == expected

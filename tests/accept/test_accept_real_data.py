@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -15,7 +14,6 @@ import pytest
 import accept_overheard
 from accept_books import JITTER, Books, Raw
 from accept_runs import card, evaluate, import_real, silently, verify
-from ktdeval.cli.main import main
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import StepRecord
 from qlib_writer import write_qlib
@@ -41,17 +39,6 @@ def run(snapshot: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.fixture(scope="module")
 def steps(run: RunFolder) -> Sequence[StepRecord]:
     return run.load_ledger(run.manifest.specs[0]).steps
-
-
-def test_the_check_finds_by_itself_what_the_notes_list(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "check", str(snapshot), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    found = {finding["kind"]: finding for finding in report["findings"]}
-    assert report["errors"] == 0
-    assert found["unpriced_members"]["count"] == 2
-    assert [example[:9] for example in found["unpriced_members"]["examples"]] == ["600837.SH", "601989.SH"]
-    assert found["codes_without_amount"]["count"] == 22
-    assert found["suspended_rows"]["count"] == 380
 
 
 def test_the_long_window_has_548_steps_and_its_card_verifies(run: RunFolder, steps: Sequence[StepRecord]) -> None:

@@ -12,7 +12,7 @@ import pytest
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
-from ktdeval.contracts import EpisodeSpec, HasLessons
+from ktdeval.contracts import HasLessons
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_rows
 from ktdeval.market import MarketSnapshot, save_snapshot
@@ -22,6 +22,7 @@ from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
 from ktdeval_markets.task import MarketConfig
 from ktdeval_models.rl.environment import TradingSimulation
+from market_scene import market_scene
 
 PLUGINS = load_plugins()
 SELL = {
@@ -40,11 +41,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
 
 def scene_of(name: str, market: MarketSnapshot) -> Any:
     task = PLUGINS.make_task(name)
-    spec = EpisodeSpec(
-        task=name, task_version="1", task_hash="", snapshot="0" * 64, mask=task.mask, mode="market", window=task.windows["live"],
-        model="builtin/hold", model_args={}, agent="react", agent_args={}, seed=0,
-    )  # fmt: skip
-    return task.scene(spec, market)
+    return market_scene(task, market, task.windows["live"])
 
 
 @pytest.mark.parametrize(

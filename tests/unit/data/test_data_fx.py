@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.contracts import EpisodeSpec, Window
+from ktdeval.contracts import Window
 from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
 from ktdeval.market.quality import check, raw_from_snapshot
@@ -26,6 +26,7 @@ from ktdeval.trading.types import Order
 from ktdeval_data.exchange_rates import convert
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from market_scene import market_scene
 
 BARS = """date,code,open,high,low,close,volume,amount
 2025-03-03,AAPL,240,242,236,238,1000,
@@ -229,8 +230,7 @@ def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(seed: i
         task: Any = plugins.make_task(name)
         check_task(task, true)  # its own poison: every bar and index after the close
         window = Window("w", str(true.days[row]), str(true.days[-1]))
-        spec = EpisodeSpec(name, "1", "", "0" * 64, task.mask, "market", window, "builtin/hold", {}, "react", {})
-        told = [task.scene(spec, market).observe(1, market.as_of(row), None, None) for market in (true, false)]
+        told = [market_scene(task, market, window).observe(1, market.as_of(row), None, None) for market in (true, false)]
         assert told[0] == told[1]
 
 
@@ -240,9 +240,7 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(tmp
     assert np.isnan(market.benchmark).all()
     task: Any = load_plugins().make_task("market_blinded")
     window = Window("w", str(market.days[30]), str(market.days[-1]))
-    scene = task.scene(
-        EpisodeSpec("market_blinded", "1", "", market.id, task.mask, "market", window, "builtin/hold", {}, "react", {}), market
-    )
+    scene = market_scene(task, market, window)
     guard = LeakGuard(scene.lens, market)
     for text in ("EURUSD rose", "gbpusd"):
         assert scene.lens.is_hidden_identity(text.split()[0])

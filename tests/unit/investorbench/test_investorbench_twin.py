@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from ktdeval.contracts import EpisodeSpec
 from ktdeval.contracts.scoring import market_problem
 from ktdeval.market import MarketSnapshot, with_id
 from ktdeval.registry import load_plugins
 from ktdeval.testing import random_snapshot
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
+from market_scene import market_scene
 
 WORDS = {"good": ("raised", "rose", "cleared"), "bad": ("cut its", "customer left", "opened a case")}
 
@@ -57,11 +57,8 @@ def test_news_that_tell_are_followed_by_what_was_planted_and_talk_by_nothing(twi
 
 def test_a_masked_prompt_names_neither_the_benchmark_nor_its_asset_nor_a_day(twin: MarketSnapshot) -> None:
     task = load_plugins().make_task("investorbench_msft")
-    spec = EpisodeSpec(
-        task=task.name, task_version="1", task_hash="", snapshot="0" * 64, mask="blinded", mode="market",
-        window=task.windows["stock"], model="builtin/hold", model_args={}, agent="react", agent_args={}, seed=0,
-    )  # fmt: skip
-    scene, row = task.scene(spec, twin), twin.day_index("2020-10-01")
+    assert task.mask == "blinded"
+    scene, row = market_scene(task, twin, task.windows["stock"]), twin.day_index("2020-10-01")
     for day in range(row, row + 60, 7):
         shown = scene.observe(day - row, twin.as_of(day), type("Account", (), {"positions": {}})(), None)
         text = (shown.system + shown.user).lower()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from test_markets_task import market, state_of
 
-from ktdeval.contracts import EpisodeSpec, Window
+from ktdeval.contracts import Window
 from ktdeval.market import MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
@@ -20,6 +20,7 @@ from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 from ktdeval_markets import task as task_module
 from ktdeval_markets.task import MarketConfig, MarketTask
+from market_scene import market_scene
 from trading_market import make_market
 
 ROW, SPLIT = 62, 60
@@ -31,12 +32,7 @@ def scene_of(snapshot: MarketSnapshot, mask: str = "blinded", **options: Any) ->
     windows = {"w": {"first": str(snapshot.days[ROW]), "last": str(snapshot.days[-1])}}
     head = {"family": "m", "version": "1", "data_card": {}, "sources": [], "windows": windows, "default_windows": ["w"]}
     config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
-    window = Window("w", **windows["w"])
-    spec = EpisodeSpec(
-        task="mine", task_version="1", task_hash="", snapshot="0" * 64, mask=mask, mode="market", window=window,
-        model="builtin/hold", model_args={}, agent="react", agent_args={}, seed=0,
-    )  # fmt: skip
-    return MarketTask("mine", config).scene(spec, snapshot)
+    return market_scene(MarketTask("mine", config), snapshot, Window("w", **windows["w"]))
 
 
 def shown(scene: Any, snapshot: MarketSnapshot, row: int = ROW) -> tuple[dict[str, list[list[Any]]], Any]:
@@ -126,13 +122,9 @@ def test_it_is_an_option_that_changes_no_other_task_and_is_told_in_the_prompt() 
     )
     described = {name: value for name, value in more.describe().items() if name not in ("history", "prompts", "name", "summary")}
     assert described == {name: value for name, value in base.describe().items() if name in described}
-    spec = EpisodeSpec(
-        task="", task_version="1", task_hash="", snapshot="0" * 64, mask="blinded", mode="market",
-        window=Window("stock", "2020-10-02", "2021-05-05"), model="", model_args={}, agent="react", agent_args={}, seed=0,
-    )  # fmt: skip
-    row = snapshot.day_index("2020-10-01")
+    window, row = Window("stock", "2020-10-02", "2021-05-05"), snapshot.day_index("2020-10-01")
     nothing: Any = SimpleNamespace(positions={})
-    told = [task.scene(spec, snapshot).observe(0, snapshot.as_of(row), nothing, None) for task in (base, more)]
+    told = [market_scene(task, snapshot, window).observe(0, snapshot.as_of(row), nothing, None) for task in (base, more)]
     sentence = (Path(task_module.__file__).parent / "prompts" / "history.md").read_text().rstrip("\n")
     assert told[1].system.replace(sentence, "") == told[0].system
     state = state_of(told[1].user)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.contracts import EpisodeSpec, Window
+from ktdeval.contracts import Window
 from ktdeval.contracts.scoring import market_problem
 from ktdeval.errors import ConfigError, LeakError
 from ktdeval.harness import Message, ModelRequest, ToolSpec
@@ -29,6 +29,7 @@ from ktdeval_markets import task as task_module
 from ktdeval_markets.task import MarketConfig, MarketTask, venue_line
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.params import EqualWeightParams, RankParams
+from market_scene import market_scene
 from trading_market import make_market
 
 CODES = ("BTC", "COST", "TSLA")
@@ -56,12 +57,7 @@ def task(name: str = "market_blinded") -> MarketTask:
 
 
 def scene_of(snapshot: MarketSnapshot, name: str = "market_blinded", seed: int = 0) -> Any:
-    spec = EpisodeSpec(
-        task=name, task_version="1", task_hash="", snapshot="0" * 64, mask=task(name).mask, mode="market",
-        window=Window("w", "2025-03-05", "2025-03-10"), model="builtin/hold", model_args={}, agent="react", agent_args={},
-        seed=seed,
-    )  # fmt: skip
-    return task(name).scene(spec, snapshot)
+    return market_scene(task(name), snapshot, Window("w", "2025-03-05", "2025-03-10"), seed)
 
 
 def state_of(user: str) -> dict[str, Any]:
@@ -93,15 +89,8 @@ def test_a_step_shows_the_account_and_every_asset_with_figures_of_the_days_so_fa
 
 def test_the_system_prompt_says_the_rules_of_the_venues_and_names_no_asset_or_day() -> None:
     system = scene_of(market()).observe(0, market().as_of(62), None, None).system
-    for words in (
-        "USD 100,000",
-        "sold short",
-        "crypto_spot",
-        "us_equity",
-        "initial margin 50 %",
-        "at least USD 5",
-        "open of the next day",
-    ):
+    told = "USD 100,000|sold short|crypto_spot|us_equity|initial margin 50 %|at least USD 5|open of the next day"
+    for words in told.split("|"):
         assert words in system, words
     assert "$" not in system
     assert not [code for code in CODES if code in system]
@@ -202,14 +191,8 @@ def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_m
         "market_minutes_blinded shows bars within days; tiny has none: import some (--minutes)"
     )
     config = {**load_yaml(Path(task_module.__file__).parent / "markets.yaml")["defaults"], "mask": "blinded", "intraday": 3}
-    base = {
-        "family": "m",
-        "version": "1",
-        "data_card": {},
-        "sources": [],
-        "windows": {"w": {"first": "2025-03-05", "last": "2025-03-10"}},
-        "default_windows": ["w"],
-    }
+    windows = {"w": {"first": "2025-03-05", "last": "2025-03-10"}}
+    base = {"family": "m", "version": "1", "data_card": {}, "sources": [], "windows": windows, "default_windows": ["w"]}
     with pytest.raises(ConfigError, match="noise_pct is one for all bars of a day"):
         MarketConfig.load({**base, **config, "noise_pct": 1.0}, "mine")
 
@@ -231,19 +214,15 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
         {"stock_id": stock, "shares": 1.5, "side": "SELL"},
         {"stock_id": stock, "target_weight": -0.1},
     )
-    assert [(order.asset, order.shares, order.target_weight) for order in done.action] == [
-        (0, 12_345_678, None),
-        (2, 15_000, None),
-        (2, None, -0.1),
-    ]
+    asked = [(order.asset, order.shares, order.target_weight) for order in done.action]
+    assert asked == [(0, 12_345_678, None), (2, 15_000, None), (2, None, -0.1)]
     assert orders({"stock_id": coin, "target_weight": -1.1}).failure == "schema"
     assert orders({"stock_id": coin, "shares": 0}).failure == "schema"
     plain = ActionForm(made.harness, scene.lens)
-    asked = {
-        "orders": [{"stock_id": coin, "side": "BUY", "confidence": 0.5, "reason": "because it fits", "shares": 1.5}],
-        "overall_reason": "",
-    }
-    assert plain.parse(json.dumps(asked)).failure == "schema", "whole shares where nothing is cut"
+    order = {"stock_id": coin, "side": "BUY", "confidence": 0.5, "reason": "because it fits", "shares": 1.5}
+    assert plain.parse(json.dumps({"orders": [order], "overall_reason": ""})).failure == "schema", (
+        "whole shares where nothing is cut"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.contracts import EpisodeSpec, HasLessons, Window
+from ktdeval.contracts import HasLessons, Window
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval_markets.task import MarketConfig, MarketTask
+from market_scene import market_scene
 from trading_market import make_market
 
 PLUGINS = load_plugins()
@@ -45,11 +46,7 @@ def task_of(**changes: Any) -> MarketTask:
 def lessons(snapshot: MarketSnapshot, window: Window = WINDOW, seed: int = 0, **changes: Any) -> list[Any]:
     """The lessons of a task as (day, rows of outcomes by asset, whole text), assets by their true codes."""
     made = task_of(**changes)
-    spec = EpisodeSpec(
-        task="t", task_version="1", task_hash="", snapshot="0" * 64, mask=made.mask, mode="market", window=window,
-        model="builtin/hold", model_args={}, agent="react", agent_args={}, seed=seed,
-    )  # fmt: skip
-    scene = made.scene(spec, snapshot)
+    scene = market_scene(made, snapshot, window, seed)
     assert isinstance(scene, HasLessons)
     assert not scene.lens.shown  # an agent that does not ask for them is shown nothing
     found = list(scene.lessons(snapshot.as_of(6)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
 
@@ -71,10 +70,10 @@ def catalogue() -> Catalogue:
     return Catalogue((*UPQ, *ESP, *PMB))
 
 
-def service_tools(operations: Sequence[Operation] | None = None) -> tuple[Tool, ...]:
+def service_tools() -> tuple[Tool, ...]:
     """Each operation as a tool of a task; its context has a `workspace`. A refusal is the error envelope, counted by its code."""
-    chosen = catalogue().operations if operations is None else operations
-    return tuple(json_tool(each.wire_name, each.summary, each.parameters, partial(_answer, each)) for each in chosen)
+    operations = catalogue().operations
+    return tuple(json_tool(each.wire_name, each.summary, each.parameters, partial(_answer, each)) for each in operations)
 
 
 def _answer(operation: Operation, context: HasWorkspace, arguments: JsonValue) -> Any:

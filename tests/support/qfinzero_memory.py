@@ -29,7 +29,7 @@ from ktdeval_qfinzero.data.rows import (
     known_moments,
     row_key,
 )
-from ktdeval_qfinzero.data.sqlite_files import words
+from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.instruments import read_contract
 

@@ -109,11 +109,11 @@ class Facts:
         """Contracts of an expiry and a right."""
         return [row.contract for row in self.contracts_of(underlying) if (row.expiry, row.right) == (expiry, right)]
 
-    def most_traded(self, underlying: str, expiries: int = 3) -> OptionContract:
+    def most_traded(self, underlying: str) -> OptionContract:
         """Call in the money, of one of the next expiries, that most contracts of were traded in the last session."""
         span = Span(day_start(self.last_day), day_start(self.last_day) + DAY)
         traded = self.view.chain_bars(underlying, "day", span)
-        near, spot = self.expiries(underlying)[:expiries], self.close(underlying) * E4
+        near, spot = self.expiries(underlying)[:3], self.close(underlying) * E4
         rows = [row for row in self.contracts_of(underlying) if row.right == "C" and row.expiry in near and row.strike_e4 < spot]
         most = max(rows, key=lambda row: (float(traded[row.symbol].volume[-1]) if row.symbol in traded else 0.0, row.symbol))
         return most.contract

@@ -1,24 +1,274 @@
-"""From CSV and JSON files to a dataset folder: everything is read and checked first, and nothing is written if a row is wrong."""
+"""From CSV and JSON files to a dataset folder: each field read as what it is, each row by the rules of its table, each key once;
+everything is read and checked first, and nothing is written if a row is wrong.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from ktdeval.errors import ConfigError
 from ktdeval_qfinzero.data.blocks import Problems
 from ktdeval_qfinzero.data.folder import save_dataset
-from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of
-from ktdeval_qfinzero.data.ingest_rows import RowReader
-from ktdeval_qfinzero.data.ingest_spec import IngestSpec, whole
-from ktdeval_qfinzero.data.rows import AssetClass, BarKey, Bars, EventRow, NewsRow, PriceRows, SymbolRow
+from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of, price_e4
+from ktdeval_qfinzero.data.ingest_files import Number, Record, plain_json, read_json, records_of, shown, source_of, sources_of
+from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, whole
+from ktdeval_qfinzero.data.layout import TableName
+from ktdeval_qfinzero.data.rows import (
+    CALENDAR_TYPES,
+    IMPORTANCE,
+    NEWS_TYPES,
+    TENOR_YEARS,
+    AssetClass,
+    BarKey,
+    Bars,
+    ContractRow,
+    EventRow,
+    Market,
+    NewsRow,
+    PriceRows,
+    RateRow,
+    Release,
+    SymbolRow,
+)
 from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import Addition, UpdateReport, update_dataset
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.instruments import OptionContract, read_contract
+from ktdeval_qfinzero.moments import parse_day
 from ktdeval_qfinzero.trading_hours import trading_hours
+
+Read = Callable[[Any], Any]  #: Gives what a cell holds, or raises `_Wrong`
+
+_WHOLE = re.compile(r"[0-9]{1,16}")
+_DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
+_FLAGS = {True: True, False: False, "true": True, "false": False}
+_PUBLISHER = ("name", "homepage_url", "logo_url")
+_INSIGHT = ("ticker", "sentiment", "reasoning")
+
+
+class _Wrong(Exception):
+    """A cell that is not what it should be; says what was expected."""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or isinstance(value, Number) or not value:
+        raise _Wrong("text")
+    return value
+
+
+def _choice(among: tuple[str, ...], value: Any) -> str:
+    if _text(value) not in among:
+        raise _Wrong(f"one of {', '.join(among)}")
+    return str(value)
+
+
+def _read(parse: Callable[[str], Any], expected: str, value: Any) -> Any:
+    found = parse(value) if isinstance(value, str) else None
+    if found is None:
+        raise _Wrong(expected)
+    return found
+
+
+def _day_of(text: str) -> date | None:
+    try:
+        return parse_day(text, "day")
+    except ServiceError:
+        return None
+
+
+_moment = partial(_read, moment_of, "a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970")
+_day = partial(_read, _day_of, "a day such as 2025-01-06")
+_whole = partial(_read, lambda text: int(text) if _WHOLE.fullmatch(text) else None, "a whole number from 0")
+_number = partial(_read, lambda text: float(text) if _DECIMAL.fullmatch(text) else None, "a number")
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, (bool, str)) or value not in _FLAGS:
+        raise _Wrong("true or false")
+    return _FLAGS[value]
+
+
+def _contract(value: Any) -> Any:
+    return _read(read_contract, "an OPRA symbol such as O:AVLN250221P00225000", _text(value))
+
+
+def _json(expected: str, value: Any) -> Any:
+    try:
+        return plain_json(read_json(value) if isinstance(value, str) and not isinstance(value, Number) else value)
+    except ValueError as error:
+        raise _Wrong(expected) from error
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return a list of texts; in CSV with semicolons between them."""
+    if isinstance(value, str) and not isinstance(value, Number) and not value.startswith("["):
+        return tuple(part.strip() for part in value.split(";") if part.strip())
+    items = _json("JSON", value)
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise _Wrong("a list of texts")
+    return tuple(items)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(found := _json("JSON", value), dict):
+        raise _Wrong("a JSON object")
+    return found
+
+
+def _mappings(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(found := _json("JSON", value), list) or not all(isinstance(item, dict) for item in found):
+        raise _Wrong("a list of JSON objects")
+    return found
+
+
+def _with_texts(keys: tuple[str, ...], found: dict[str, Any]) -> dict[str, str]:
+    if not found.keys() <= set(keys) or not all(isinstance(text, str) for text in found.values()):
+        raise _Wrong(f"texts under {', '.join(keys)}")
+    return found
+
+
+def _releases(value: Any) -> tuple[Release, ...]:
+    """Releases: objects of `available` and `values`, oldest first."""
+    found = []
+    for item in _mappings(value):
+        ns = moment_of(str(item.get("available", "")))
+        if item.keys() != {"available", "values"} or ns is None or not isinstance(item["values"], dict):
+            raise _Wrong("objects of available (a moment) and values (a JSON object)")
+        found.append(Release(ns, item["values"]))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Form of the rows of a table in files."""
+
+    #: class of the rows; a field `listed` of a file is its attribute `listed` or `listed_ns`, `amount` its `amount_e4`
+    row: Callable[..., Any]
+    required: Mapping[str, Read]  #: fields that each row has
+    #: fields that it may have, with what they are where nothing stands
+    optional: Mapping[str, tuple[Read, Any]]
+
+    @cached_property
+    def attributes(self) -> dict[str, str]:
+        """Attribute of the row by field."""
+        fields = (*self.required, *self.optional)
+        known = getattr(self.row, "__slots__", fields)
+        return {name: next(f"{name}{end}" for end in ("", "_ns", "_e4") if f"{name}{end}" in known) for name in fields}
+
+
+def _contract_row(symbol: OptionContract, listed: int, underlying: str) -> ContractRow:
+    return ContractRow(symbol.symbol, underlying or symbol.underlying, symbol.expiry, symbol.strike_e4, symbol.right, listed)
+
+
+def _rate_row(day: date, available: int, **yields_pct: float | None) -> RateRow:
+    return RateRow(day, {tenor: pct for tenor, pct in yields_pct.items() if pct is not None}, available)
+
+
+def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
+    text: tuple[Read, str] = (_text, "")
+    amount = partial(_read, partial(price_e4, rounded=rounded), "dollars with at most four decimals, such as 0.25")
+    market = (partial(_choice, get_args(Market)), "us")
+    kind, event_type, news_type, importance = (
+        partial(_choice, among) for among in (("stock", "crypto"), CALENDAR_TYPES, NEWS_TYPES, IMPORTANCE)
+    )
+    publisher: tuple[Read, Any] = (lambda value: _with_texts(_PUBLISHER, _mapping(value)), {})
+    insights: tuple[Read, Any] = (lambda value: tuple(_with_texts(_INSIGHT, found) for found in _mappings(value)), ())
+    makers: dict[str, Callable[..., Any]] = {"contracts": _contract_row, "rates": _rate_row}
+    #: by table: fields that each row has, and those that it may have with what they are where nothing stands
+    cells: dict[TableName, tuple[Mapping[str, Read], Mapping[str, tuple[Read, Any]]]] = {
+        "symbols": (
+            {"symbol": _text, "asset_class": kind, "name": _text, "listed": _moment},
+            {"sector": text, "has_options": (_flag, False)}
+        ),
+        "contracts": ({"symbol": _contract, "listed": _moment}, {"underlying": text}),
+        "rates": ({"day": _day, "available": _moment}, dict.fromkeys(TENOR_YEARS, (_number, None))),
+        "dividends": ({"symbol": _text, "ex_day": _day, "pay_day": _day, "amount": amount, "declared": _moment}, {}),
+        "splits": ({"symbol": _text, "ex_day": _day, "new": _whole, "old": _whole, "announced": _moment}, {}),
+        "borrow": ({"symbol": _text, "available": _moment, "shares": _whole, "fee_bps_per_year": _whole}, {}),
+        "deals": (
+            {"symbol": _text, "day": _day, "announced": _moment},
+            {"cash": (amount, 0), "into": text, "new": (_whole, 1), "old": (_whole, 1)}
+        ),
+        "events": (
+            {
+                "event_id": _text, "event_type": event_type, "title": _text, "time": _moment, "announced": _moment,
+                "importance": importance
+            },
+            {
+                "tickers": (_texts, ()), "country": (_text, "US"), "market": market, "expected": (_mapping, {}),
+                "releases": (_releases, ()), "source": (_text, source)
+            }
+        ),
+        "news": (
+            {"id": _text, "event_type": news_type, "title": _text, "published": _moment, "importance": importance},
+            {
+                "tickers": (_texts, ()), "description": text, "body": text, "article_url": text, "author": text,
+                "publisher": publisher, "market": market, "keywords": (_texts, ()), "image_url": text, "insights": insights,
+                "source": (_text, source)
+            }
+        )
+    }  # fmt: skip
+    return {name: Form(makers.get(name, TABLES[name].row), *told) for name, told in cells.items()}
+
+
+class RowReader:
+    """Collects the rows of all tables from files below `base`; bad rows go to `problems`. `rounded`: amounts of more than four
+    decimals are rounded; `source`: of events and articles that name none; `duplicates`: rows that repeat another.
+    """
+
+    def __init__(self, base: Path, problems: Problems, rounded: bool, source: str) -> None:
+        self.base, self.problems = base, problems
+        self.files: list[str] = []
+        self.duplicates = 0
+        self._forms = _forms(rounded, source)
+        self._rows: dict[TableName, dict[Any, tuple[Any, str]]] = {name: {} for name in TABLES}
+
+    def read(self, name: TableName, spec: TableSource) -> None:
+        """Read the files of a source. Raises ConfigError: there is no such file, or the user maps something that is no field."""
+        form = self._forms[name]
+        for file in sources_of(self.base, spec.file):
+            source = source_of(file, tuple(form.attributes), tuple(form.required), spec)
+            self.files.append(source.name)
+            for record in records_of(source, self.problems):
+                self._take(name, f"{source.name}:{record.line}", record)
+
+    def rows(self, name: TableName) -> list[Any]:
+        """Return all rows of a table that were read."""
+        return [row for row, _ in self._rows[name].values()]
+
+    def _take(self, name: TableName, place: str, record: Record) -> None:
+        row = self._row(self._forms[name], place, record.values)
+        fault = None if row is None else TABLES[name].fault(row)
+        if fault is not None:
+            self.problems.add(f"{place}: {fault[0]}: expected {fault[1]}")
+        if row is None or fault is not None:
+            return
+        before = self._rows[name].setdefault(TABLES[name].key(row), (row, place))
+        if before[1] != place and before[0] == row:
+            self.duplicates += 1
+        elif before[1] != place:
+            self.problems.add(f"{place}: row: expected each key once: {place} says something else than {before[1]}")
+
+    def _row(self, form: Form, place: str, cells: Mapping[str, Any]) -> Any:
+        """Return the row of some cells; None where one is not what it should be, which becomes a problem."""
+        values, wrong = {}, False
+        for name, attribute in form.attributes.items():
+            cell = cells.get(name, "")
+            read, default = form.optional.get(name) or (form.required[name], None)
+            try:
+                values[attribute] = default if cell == "" and name in form.optional else read(cell)
+            except _Wrong as expected:
+                self.problems.add(f"{place}: {name}: expected {expected}, was {shown(str(cell))}")
+                wrong = True
+        return None if wrong else form.row(**values)
+
 
 _NO_DAY = date(1970, 1, 1)
 

@@ -31,8 +31,15 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
     row_key,
 )
-from ktdeval_qfinzero.data.sqlite_files import checked_record, record_of
-from ktdeval_qfinzero.data.sqlite_stores import EVERYTHING, open_calendars, open_news, write_calendars, write_news
+from ktdeval_qfinzero.data.sqlite_stores import (
+    EVERYTHING,
+    checked_record,
+    open_calendars,
+    open_news,
+    record_of,
+    write_calendars,
+    write_news,
+)
 from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.moments import DAY, day_start
 

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, EventType, NewsRow, row_key
-from ktdeval_qfinzero.data.sqlite_files import words
+from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.esp import types

@@ -14,8 +14,7 @@ from hypothesis import example, given, settings
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release, as_known, known_moments
-from ktdeval_qfinzero.data.sqlite_files import words
-from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, write_calendars, write_news
+from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, words, write_calendars, write_news
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError
 from qfinzero_memory import MemoryCalendars, MemoryNews

@@ -60,7 +60,7 @@ def ktdeval_models() -> Sequence[Spec]:
         Spec("builtin/tally", maker("ktdeval_models.tally:TallyModel"), "Takes the side of most desks of synthetic_views"),
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
         Spec("rl/policy", maker("ktdeval_models.rl.model:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
-        Spec("replay", maker("ktdeval_models.replay:make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
+        Spec("replay", maker("ktdeval_models.replay:ReplayModel"), "Answers from the transcripts of an earlier run: replay/RUN"),
         Spec(
             "trading_action",
             maker("ktdeval_models.remote.trading_action:TradingActionModel"),

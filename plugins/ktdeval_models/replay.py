@@ -16,14 +16,6 @@ from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.runner import RunFolder
 
 
-def make_replay(name: str, _params: None = None) -> ReplayModel:
-    """Return the model that answers as the run in folder `name` was answered. Raises UsageError: there is no run."""
-    folder = Path(name).expanduser()
-    if not (folder / "manifest.json").is_file():
-        raise UsageError(f"replay/{name}: {folder} is no run folder (manifest.json is missing); name one that `ktdeval run` made")
-    return ReplayModel(folder)
-
-
 class ReplayModel:
     """Gives the recorded reply to the very request that it was given to: same messages, tools offered, forced tool and call seed.
 
@@ -32,8 +24,13 @@ class ReplayModel:
 
     is_free = True  # it calls nobody
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, name: str) -> None:
+        """Answer as the run in folder `name` was answered. Raises UsageError: there is no run."""
+        self._folder = folder = Path(name).expanduser()
+        if not (folder / "manifest.json").is_file():
+            raise UsageError(
+                f"replay/{name}: {folder} is no run folder (manifest.json is missing); name one that `ktdeval run` made"
+            )
         self._replies: dict[str, Mapping[str, JsonValue]] | None = None
         self._predictions: dict[int, Mapping[str, float]] = {}
         self._lock = threading.Lock()

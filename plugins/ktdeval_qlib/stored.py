@@ -15,7 +15,7 @@ import math
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.jsonio import read_plain, write_atomic
 from ktdeval.market import FloatArray
 from ktdeval.typed import Value, decode_json, encode_canonical
-from ktdeval_qlib.linear import LinearEstimator
 from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, make_estimator, quiet_lightgbm
+
+if TYPE_CHECKING:
+    from ktdeval_qlib.training import LinearEstimator
 
 _LINEAR, _ENSEMBLE, _WEIGHTS, _PART = "linear.json", "ensemble.json", "weights.safetensors", "model-{}.txt"
 _TREES = {"lightgbm": "model.txt", "xgboost": "model.json", "catboost": "model.cbm"}

@@ -8,6 +8,8 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -16,17 +18,35 @@ from ktdeval.errors import UsageError
 from ktdeval.jsonio import content_hash, file_sha256, make_folder, write_atomic
 from ktdeval.lazy import later
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.stats import newey_west_mean
+from ktdeval.stats import least_squares, newey_west_mean
 from ktdeval.typed import encode_canonical, to_plain
-from ktdeval_qlib.linear import LinearEstimator
 from ktdeval_qlib.model_file import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
 from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe, make_estimator
-from ktdeval_qlib.samples import Samples, Scaler, arranged, sequences, shuffled_labels
+from ktdeval_qlib.samples import Samples, Scaler, arranged, normalised_labels, sequences, shuffled_labels
 from ktdeval_qlib.stored import Predictor, load, save
 
 FEWEST_NAMES = 3  #: with a label on a day, for a rank correlation
 _Z95 = 1.959963984540054
 _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "scikit-learn")
+
+
+class LinearEstimator:
+    """Linear, the one baseline that trains without the extra: least squares of the suite, equal to pyqlib's LinearModel. As
+    `recipes.Estimator`, of one closed form: no rounds, no seed, no threads. `model` has pyqlib's names.
+    """
+
+    def __init__(self) -> None:
+        self.model: Any = None
+        self.scores: dict[str, list[float]] = {}
+
+    def fit(self, samples: Samples, scaler: Scaler) -> None:
+        """Fit normalised ranks of the labels to scaled factors of the samples of training; no intercept, as pyqlib's `ols`."""
+        rows = samples.rows("train")
+        labels = normalised_labels(samples.labels[rows], "CSRankNorm")
+        known = np.isfinite(labels)
+        self.model = SimpleNamespace(
+            coef_=least_squares(scaler.apply(samples.features[rows])[known], labels[known]), intercept_=0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,13 @@ import functools
 import http.client
 import json
 import operator
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
-from paths import SUPPORT
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 
 pytest.importorskip("openai")
@@ -383,20 +379,3 @@ def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
         assert {seen.attempt for seen in stub.requests if seen.outcome != "answered"} == {1, 2}
     with running_stub(FaultPlan(faults=("server",), phase="research")) as stub:
         assert post(stub, "chat", body_of("chat"))[0] == 200
-
-
-def test_as_a_process_it_tells_its_address_and_its_counts() -> None:
-    command = [sys.executable, str(SUPPORT / "stub_provider.py"), "0", "{}", '{"by_number": {"1": "server"}}']
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            address = process.stdout.readline().strip()
-            stub = Stub.__new__(Stub)
-            stub.port = int(address.rpartition(":")[2])
-            assert [post(stub, "chat", body_of("chat"))[0] for _ in range(2)] == [500, 200]
-            with urlopen(f"{address}/stub") as response:
-                told = json.load(response)
-            assert told["counts"] == {"server": 1, "answered": 1}
-            assert (told["answers"], told["answered_twice"], told["held"]) == (1, 0, 0)
-        finally:
-            process.kill()

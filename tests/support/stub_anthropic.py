@@ -70,7 +70,7 @@ class AnthropicWire:
         fields: dict[str, Any] = {
             "system": (str, list), "tools": list, "tool_choice": dict,
             "thinking": dict, "output_config": dict, "stop_sequences": list, "stream": bool, "metadata": dict, "service_tier": str,
-            **_CACHE, **dict.fromkeys(options.extra, object),
+            **_CACHE,
         }  # fmt: skip
         if headers["anthropic-version"] == _OLD_VERSION:
             fields |= {"temperature": NUMBER, "top_p": NUMBER, "top_k": int}

@@ -139,8 +139,6 @@ class FaultPlan:
     _seen: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.by_number = {int(number): fault for number, fault in self.by_number.items()}
-        self.faults = tuple(self.faults)
         for fault in (*self.by_number.values(), *self.faults):
             assert fault in (*REFUSALS, *BROKEN, *BENT, *HOSTILE, *ODD), f"no fault {fault!r}"
 

@@ -74,7 +74,7 @@ class GoogleWire:
     def read(self, body: Any, model: str, options: StubOptions, _headers: Mapping[str, str]) -> Asked:
         fields: dict[str, Any] = {
             "systemInstruction": dict, "tools": list, "toolConfig": dict, "generationConfig": dict, "safetySettings": list,
-            "cachedContent": str, **dict.fromkeys(options.extra, object),
+            "cachedContent": str,
         }  # fmt: skip
         body = _take(body, "", {"contents": list}, fields)
         check_model(model, options)

@@ -44,9 +44,7 @@ class StubOptions:
     tools: Support = "yes"  # whether tools of the wire are taken, refused or silently left aside
     json_schema: Support = "yes"  # the same for replies that must follow a JSON Schema
     refuses: tuple[str, ...] = ()  # request fields that this model does not support, such as `temperature`
-    extra: tuple[str, ...] = ()  # request fields taken besides the wire's own, as OpenAI-compatible servers have them
     hold_after: int | None = None  # after this many whole answers, all further requests wait until `Stub.go_on`
-    keep_bodies: bool = True  # whether `Seen.body` is kept
 
 
 class Refused(Exception):

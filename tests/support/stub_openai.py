@@ -67,7 +67,7 @@ class OpenAIWire:
 
     def begin(self, body: Any, required: dict[str, Any], fields: dict[str, Any], options: StubOptions) -> None:
         """Refuse fields that are unknown, of another type, not supported or out of their range."""
-        take(body, "", {"model": str, **required}, {**fields, **dict.fromkeys(options.extra, object)})
+        take(body, "", {"model": str, **required}, fields)
         check_model(body["model"], options)
         check_supported(body, options)
         check_range(body.get("temperature"), "temperature", 0, 2)

@@ -1,10 +1,7 @@
 """A provider of models on loopback: a real HTTP server that speaks four wire formats, decides without a key, and fails on schedule.
 
-    with running_stub(plan=FaultPlan(faults=("server",), every=3)) as stub:
-        ... stub.base_url, stub.requests, stub.answered, stub.counts
-
-As a process of its own: `python tests/stub_provider.py PORT '{"latency_s": 0.05}' '{"faults": ["server"], "every": 3}'`; port 0
-takes a free one, the first line of its output is its address, and `GET /stub` tells its counts.
+with running_stub(plan=FaultPlan(faults=("server",), every=3)) as stub:
+    ... stub.base_url, stub.requests, stub.answered, stub.counts
 """
 
 from __future__ import annotations
@@ -13,12 +10,11 @@ import asyncio
 import json
 import socket
 import struct
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import partial
@@ -120,13 +116,8 @@ class Stub:
         app.router.add_post("/v1/responses", partial(self._serve, responses))
         app.router.add_post("/v1/messages", partial(self._serve, anthropic))
         app.router.add_post(r"/{version:v1|v1beta}/models/{name}:generateContent", partial(self._serve, google))
-        app.router.add_get("/stub", self._tell)
         app.router.add_route("*", "/{rest:.*}", self._unknown)
         return app
-
-    async def _tell(self, _request: web.Request) -> web.Response:
-        told = {"answers": self.answers, "counts": self.counts, "held": self.held, "most_at_once": self.most_at_once}
-        return web.json_response({**told, "answered_twice": len(self.answered_twice)})
 
     async def _unknown(self, request: web.Request) -> web.Response:
         problem = Refused(f"Invalid URL ({request.method} {request.path})", "unknown_path", 404)
@@ -170,7 +161,7 @@ class Stub:
 
     async def _answer(self, wire: Any, request: web.Request, seen: Seen) -> web.StreamResponse:
         body = await _body(request)
-        seen.body = body if self.options.keep_bodies else None
+        seen.body = body
         key = wire.key(request.headers)
         if key != self.options.key:
             raise Refused(f"Incorrect API key provided: {key}.", "unauthorized", 401)
@@ -353,17 +344,3 @@ async def _start(runner: web.AppRunner, stub: Stub, port: int) -> None:
     site = web.TCPSite(runner, "127.0.0.1", port, backlog=1024)
     await site.start()
     stub.port = runner.addresses[0][1]
-
-
-def main(words: list[str]) -> None:
-    """A stub provider until it is interrupted: PORT [OPTIONS as JSON [PLAN as JSON]]."""
-    port, options, plan = int(words[0]), *(json.loads(word) for word in [*words[1:], "{}", "{}"][:2])
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    with running_stub(FaultPlan(**plan), port, **{"keep_bodies": False, **options}) as stub:
-        print(stub.address, flush=True)
-        with suppress(KeyboardInterrupt):
-            threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ktdeval.calls import Caller, ContentFiltered, http_error, is_retryable, json_reply, network_error
+from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
 from ktdeval.errors import ModelError, ProviderError
 
 KEY = "mine-0123456789abcdef"
 CALLER = Caller("mine", "m-1", "https://mine.example/v1", ("MINE_API_KEY",), (KEY,), {"e17": 402})
-
-
-def test_a_status_is_a_kind_of_one_call_that_is_tried_again_or_not_or_the_end_of_the_run() -> None:
-    for status, kind in ((429, "rate_limited"), (503, "overloaded"), (500, "server"), (408, "timeout"), (400, "bad_request")):
-        error = http_error(status, b"<html>oops</html>", {"retry-after": "7"}, CALLER)
-        assert isinstance(error, ModelError)
-        assert (error.kind, error.retry_after_s, is_retryable(error)) == (kind, 7.0, kind != "bad_request")
-    for status, words in ((401, "key is refused"), (402, "no quota"), (404, "no model 'm-1'"), (302, "--base-url")):
-        stop = http_error(status, f'{{"error": {{"message": "key {KEY}"}}}}'.encode(), {}, CALLER)
-        assert isinstance(stop, ProviderError)
-        assert words in str(stop)
-        assert KEY not in str(stop)
 
 
 def test_codes_of_a_server_mean_what_its_adapter_says() -> None:

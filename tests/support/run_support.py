@@ -95,13 +95,11 @@ class Done:
 class Running:
     """A `ktdeval` process that runs."""
 
-    def __init__(
-        self, words: tuple[str, ...], cwd: Path, environment: Mapping[str, str] | None = None, most_file_bytes: int | None = None
-    ) -> None:
+    def __init__(self, words: tuple[str, ...], cwd: Path, environment: Mapping[str, str] | None = None) -> None:
         _start_server()
         self._out, out = _SERVER.Pipe(duplex=False)
         self._err, err = _SERVER.Pipe(duplex=False)
-        arguments = (words, str(cwd), dict(environment or {}), most_file_bytes, out, err)
+        arguments = (words, str(cwd), dict(environment or {}), out, err)
         self._process = _SERVER.Process(target=_main, args=arguments)
         self._process.start()
         _STARTED.append(self)
@@ -143,9 +141,7 @@ def _read_all(connection: Connection) -> str:
     return b"".join(pieces).decode()
 
 
-def _main(
-    words: tuple[str, ...], cwd: str, environment: Mapping[str, str], most_file_bytes: int | None, out: Connection, err: Connection
-) -> None:
+def _main(words: tuple[str, ...], cwd: str, environment: Mapping[str, str], out: Connection, err: Connection) -> None:
     """The life of a process, in that process."""
     os.chdir(cwd)
     os.environ.update({"COLUMNS": "120", **environment})
@@ -154,27 +150,30 @@ def _main(
     out.close()
     err.close()
     faulthandler.enable()  # a process that crashes says where
-    if most_file_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
     sys.exit(main(words))
 
 
-def start(*words: object, cwd: Path, **settings: Any) -> Running:
-    """Start `ktdeval WORDS` in the folder `cwd`; `environment` and `most_file_bytes` as in `Running`."""
-    return Running(tuple(map(str, words)), cwd, **settings)
+def start(*words: object, cwd: Path, environment: Mapping[str, str] | None = None) -> Running:
+    """Start `ktdeval WORDS` in the folder `cwd`."""
+    return Running(tuple(map(str, words)), cwd, environment)
 
 
 def ktdeval(*words: object, cwd: Path, environment: Mapping[str, str] | None = None, most_file_bytes: int | None = None) -> Done:
-    """Run `ktdeval WORDS` to its end: here, or in a process of its own where it is to die or may not write as it likes."""
-    if most_file_bytes is not None or any(name.startswith(_DIES) for name in environment or ()):
-        return start(*words, cwd=cwd, environment=environment, most_file_bytes=most_file_bytes).wait()
+    """Run `ktdeval WORDS` to its end: here, or in a process of its own where it is to die. No file grows past `most_file_bytes`."""
+    if any(name.startswith(_DIES) for name in environment or ()):
+        return start(*words, cwd=cwd, environment=environment).wait()
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n") for _ in range(2))
+    _, unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     with _as_process_of(cwd, environment or {}), redirect_stdout(out), redirect_stderr(err):
+        if most_file_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, unlimited))
         try:
             code = main([str(word) for word in words])
         except Exception as error:  # noqa: BLE001 - a defect ends a process with its traceback
             sys.excepthook(type(error), error, error.__traceback__)
             code = 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
     texts = []
     for stream in (out, err):
         stream.flush()

@@ -22,25 +22,14 @@ def test_appended_records_are_recovered_in_order_and_nan_never_reaches_the_disk(
         assert journal.recovered == [{"step": 0}, {"step": 1, "text": "多行\n文本"}]
 
 
-@pytest.mark.parametrize("cut", range(1, 15))
-def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_is_kept(tmp_path, cut):
+def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_is_kept(tmp_path):
     path = tmp_path / "journal.jsonl"
-    with Journal(path, dict) as journal:
-        journal.append({"step": 0})
-        whole = path.stat().st_size
-        journal.append({"step": 1, "a": 2})
-    path.write_bytes(path.read_bytes()[: whole + cut])
-    with Journal(path, dict) as journal:
-        assert journal.recovered == [{"step": 0}]
-        journal.append({"step": 1, "again": True})
-    assert list(read_journal(path, dict)) == [{"step": 0}, {"step": 1, "again": True}]
-
-
-def test_corruption_before_the_last_line_is_an_error_that_names_the_line(tmp_path):
-    path = tmp_path / "journal.jsonl"
-    path.write_bytes(b'{"step":0}\n{"step"\n{"step":2}\n')
-    with pytest.raises(StoreError, match=r"journal\.jsonl:2: the journal is corrupt"):
-        Journal(path, dict)
+    for torn in range(1, 15):
+        path.write_bytes(b'{"step":0}\n' + b'{"a":2,"step":1}\n'[:torn])
+        with Journal(path, dict) as journal:
+            assert journal.recovered == [{"step": 0}]
+            journal.append({"step": 1, "again": True})
+        assert list(read_journal(path, dict)) == [{"step": 0}, {"step": 1, "again": True}]
 
 
 def test_a_full_disk_is_one_error_and_loses_nothing(tmp_path):

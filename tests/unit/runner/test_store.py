@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -97,35 +95,6 @@ def test_a_journal_from_before_money_had_general_names_resumes(tmp_path):
     path.write_text('{"step":["nav_fen"],"nav_fen":1}\n')
     with pytest.raises(StoreError, match="corrupt here"):
         folder.open_journal(SPEC, ENTRY)
-
-
-def test_a_folder_belongs_to_one_run_and_one_process_and_nothing_else_is_touched(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", MANIFEST)
-    with pytest.raises(StoreError, match="another process is running this"):
-        RunFolder.create(tmp_path / "run", MANIFEST)
-    folder.release()
-    RunFolder.create(tmp_path / "run", MANIFEST).release()
-    with pytest.raises(StoreError, match=r"holds another run \(seed: 1; now 2\)"):
-        RunFolder.create(tmp_path / "run", replace(MANIFEST, specs=(replace(SPEC, seed=2),)))
-    (other := tmp_path / "other").mkdir()
-    (other / "thesis.tex").write_text("years of work")
-    for place, words in ((other, "not empty and holds no run"), (other / "thesis.tex" / "run", "can't make the run folder")):
-        with pytest.raises(StoreError, match=words):
-            RunFolder.create(place, MANIFEST)
-    assert {path.name for path in other.iterdir()} == {"thesis.tex"}
-
-
-def test_a_manifest_that_was_changed_or_is_none_is_one_clear_error(tmp_path):
-    path = RunFolder.create(tmp_path / "run", MANIFEST).path / "manifest.json"
-    changed = json.loads(path.read_text())
-    changed["episodes"][0]["seed"] = 99
-    for text, words in (
-        (json.dumps(changed), "has been changed"),
-        *((text, "manifest") for text in ("", "[]", "{}", '{"version": 1}', "\x00")),
-    ):
-        path.write_text(text)
-        with pytest.raises(StoreError, match=words):
-            RunFolder.load(path.parent)
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "x" * 200, "a\x00b"])

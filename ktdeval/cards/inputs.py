@@ -26,12 +26,9 @@ class EvaluationInputs:
     """Inputs of every card, whatever its task. No clock, no folder, no run: equal inputs give equal cards."""
 
     task: Mapping[str, JsonValue]  #: the task's `describe()`: its resolved config with data card and sources
-    task_hash: str  #: hash of that config, as in every spec
-    model: Mapping[str, JsonValue]  #: `{"name": full name such as builtin/momentum, "args": {…}}`
-    agent: Mapping[str, JsonValue]  #: `{"name": …, "args": {…}}`
-    call: Mapping[str, JsonValue]  #: sampling and transport parameters of the model calls, as in every spec
     snapshot: MarketSnapshot | None  #: the market the episodes ran on, with its id; None where the task asks about none
-    specs: Sequence[EpisodeSpec]  #: every episode of the plan, finished or not, in any order
+    #: every episode of the plan, finished or not, in any order: of one task, model and agent, with one set of call parameters
+    specs: Sequence[EpisodeSpec]
     artefacts: Mapping[str, str]  #: path relative to the run folder -> SHA-256 of the file
     missing_episodes: Sequence[Mapping[str, JsonValue]]  #: for each spec without a record `{"id": spec.id, "error": one line}`
     #: the only part that may differ between two equal runs: `created_at` (ISO 8601), `suite_version`, `source_revision` (text or
@@ -48,23 +45,21 @@ class EvaluationInputs:
     calls: Mapping[str, JsonValue] | None = None
 
 
+_OF_ALL = (
+    "task_hash", "snapshot", "model", "model_args", "agent", "agent_args", "call", "task", "task_version", "mask", "mode", "limit",
+    "mask_key", "mask_draw",
+)  # fmt: skip
+"""Fields that the specs of a card have in common."""
+
+
 def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
     """Planned episodes by day, then seed; raises CardError if they differ in more than window and seed, or from the inputs."""
     if not inputs.specs:
         raise CardError("a card needs at least one planned episode")
-    if content_hash(plain(inputs.task)) != inputs.task_hash:
-        raise CardError(f"task_hash {inputs.task_hash[:12]}… is not the content hash of the task's config")
     first = inputs.specs[0]
-    expected = {
-        "task_hash": inputs.task_hash,
-        "snapshot": inputs.snapshot and inputs.snapshot.id,
-        "model": inputs.model["name"],
-        "model_args": inputs.model["args"],
-        "agent": inputs.agent["name"],
-        "agent_args": inputs.agent["args"],
-        "call": inputs.call,
-        **{name: getattr(first, name) for name in ("task", "task_version", "mask", "mode", "limit", "mask_key", "mask_draw")},
-    }
+    if content_hash(plain(inputs.task)) != first.task_hash:
+        raise CardError(f"task_hash {first.task_hash[:12]}… is not the content hash of the task's config")
+    expected = {name: getattr(first, name) for name in _OF_ALL} | {"snapshot": inputs.snapshot and inputs.snapshot.id}
     windows: dict[str | None, Window | None] = {}
     for spec in inputs.specs:
         for name, value in expected.items():
@@ -95,12 +90,12 @@ def common_fields(
             "version": first.task_version,
             "mask": first.mask,
             "mode": first.mode,
-            "hash": inputs.task_hash,
+            "hash": first.task_hash,
             "config": inputs.task,
         },
-        "model": {"name": inputs.model["name"], "args": inputs.model["args"]},
-        "agent": {"name": inputs.agent["name"], "args": inputs.agent["args"]},
-        "call": inputs.call,
+        "model": {"name": first.model, "args": first.model_args},
+        "agent": {"name": first.agent, "args": first.agent_args},
+        "call": first.call,
         "sent_as": inputs.request_settings,
         "snapshot": None if inputs.snapshot is None else _snapshot_entry(inputs.snapshot),
         "windows": [

@@ -18,7 +18,7 @@ from ktdeval.cards.parts import Definition, PriceEntry, UsageCounts
 from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, plain
+from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.trading.types import PROVENANCES
 
@@ -35,7 +35,6 @@ class ScoringInputs(EvaluationInputs):
     samples: Mapping[str, int]  #: spec.id -> samples of the episode (of its sample set, or its limit where less), for every spec
     scores: Mapping[str, Score]  #: what the task's `summarise` gives over the records of all finished episodes together
     definitions: Mapping[str, ScoreDefinition]  #: what each score means (`ScoringTask.scores`), in the order shown
-    target_task: Mapping[str, JsonValue] | None = None  #: its description, as it stands in `task` under `TARGET_CONFIG`
 
 
 def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
@@ -46,8 +45,6 @@ def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
     task's scores are not those that it defines, or no scores.
     """
     planned = ordered_plan(inputs)
-    if dumps_canonical(plain(inputs.task.get(TARGET_CONFIG))) != dumps_canonical(plain(inputs.target_task)):
-        raise CardError(f"the target task is not the one in the task's config under {TARGET_CONFIG!r}")
     finished = _answers_by_id(inputs, planned)
     common = common_fields(inputs, planned, finished.keys(), "answers")
     facts = decode_strict(

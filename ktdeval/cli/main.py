@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -13,7 +14,6 @@ import click
 
 import ktdeval
 from ktdeval.cli.options import grouped, open_plugins, run_options, write_groups
-from ktdeval.cli.screen import CleanStream
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
 from ktdeval.fields import near_matches
@@ -134,6 +134,30 @@ def _plugin_commands(ctx: click.Context) -> dict[str, str]:
                 raise PluginError(f"command {name!r} is offered by ktdeval itself and by plugin {plugins.owner('commands', name)}")
         ctx.meta["ktdeval.commands"] = found
     return found
+
+
+_COLOUR = r"\x1b\[(?:0|[1347]|[39]?[0-79]|38;[25];[0-9;]{1,11})(?:;(?:[1347]|[39][0-79]|38;[25];[0-9;]{1,11}))*m"
+_UNSEEN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+_ODD = re.compile(f"({_COLOUR})|{_UNSEEN}")
+
+
+class CleanStream:
+    """A text stream that writes a space for each control and invisible character, so that nothing that a stranger wrote moves the
+    cursor, hides text or turns it around; on a terminal colours pass. `raw` is the stream behind it, for what moves the cursor on
+    purpose.
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def write(self, text: str) -> int:
+        """Write the text, cleaned; return its length."""
+        colours = self.raw.isatty()
+        self.raw.write(_ODD.sub(lambda found: found[1] if colours and found[1] else " ", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
 
 
 def _make_writable(*streams: Any) -> None:

@@ -26,7 +26,7 @@ from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
 from ktdeval.cards.trading import CardInputs, build_card
 from ktdeval.contracts.scoring import ScoringTask, is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.contracts.task import Task, describe_task
+from ktdeval.contracts.task import Task
 from ktdeval.errors import CardError, DataError, StoreError
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, read_plain, sha256_hex, write_atomic
@@ -98,10 +98,6 @@ def make_card(
     first, owners = complete[0], plugins.owners("metrics", manifest.metrics)
     common: dict[str, Any] = {
         "task": task_json,
-        "task_hash": first.task_hash,
-        "model": {"name": first.model, "args": dict(first.model_args)},
-        "agent": {"name": first.agent, "args": dict(first.agent_args)},
-        "call": first.call,
         "snapshot": None if first.snapshot is None else snapshot,
         "specs": specs,
         "artefacts": folder.artefacts(complete),
@@ -149,7 +145,6 @@ def _scoring_inputs(
         samples={spec.id: samples_of(spec, task.samples(spec, common["snapshot"], target_task)) for spec in common["specs"]},
         scores=scores,
         definitions=task.scores,
-        target_task=None if target_task is None else describe_task(target_task.task, target_task.tools),
     )
 
 

@@ -51,9 +51,6 @@ def scoring_card(model: str, agent: str, settings: dict[str, Any], is_synthetic:
             answers=answers,
             scores=scores,
             snapshot=snapshot,
-            call=call,
-            model={"name": model, "args": {}},
-            agent={"name": agent, "args": {}},
             artefacts={
                 f"episodes/{spec.id}/{name}": "a" * 64 for spec in specs for name in ("answers.jsonl.zst", "transcript.jsonl.zst")
             },

@@ -39,13 +39,10 @@ def episode(of: EpisodeSpec) -> Ledger:
 
 def inputs(seeds: Sequence[int] = (0,), failed: Collection[int] = (), limit: int | None = None, **changes: Any) -> CardInputs:
     """Inputs of a card over one window; episodes of `failed` seeds have no ledger."""
-    specs = [spec(seed, limit) for seed in seeds]
+    call = changes.pop("call", {"temperature": 0.7})
+    specs = [spec(seed, limit, call=call) for seed in seeds]
     fields: dict[str, Any] = {
         "task": TASK,
-        "task_hash": specs[0].task_hash,
-        "model": {"name": "builtin/momentum", "args": {}},
-        "agent": {"name": "react", "args": {}},
-        "call": {"temperature": 0.7},
         "price": FREE.to_json(),
         "rules": "strict",
         "snapshot": market(),
@@ -86,9 +83,7 @@ def paid(protocol: str = "native", price: Any = PRICE) -> dict[str, Any]:
 
 def remote_card(seeds: Sequence[int] = (0,), **changes: Any) -> dict[str, Any]:
     """A trading card of a model behind a provider; in each of five steps it reads 10 tokens and writes 2."""
-    of = paid("json_schema")
-    specs = [spec(seed, call=of["call"]) for seed in seeds]
-    return card(seeds, **{**of, "specs": specs, "ledgers": [episode(each) for each in specs], "calls": CALLS} | changes)
+    return card(seeds, **{**paid("json_schema"), "calls": CALLS} | changes)
 
 
 def typed(made: dict[str, Any]) -> Any:

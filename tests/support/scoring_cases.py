@@ -86,15 +86,11 @@ def scoring_inputs(
     seeds: Sequence[int] = (0,), failed: Collection[int] = (), limit: int | None = None, **changes: Any
 ) -> ScoringInputs:
     """Inputs of a card over one window; episodes of `failed` seeds have no answers."""
-    call = changes.get("call", {"temperature": 0.7})
+    call = changes.pop("call", {"temperature": 0.7})
     specs = changes.get("specs") or [score_spec(seed, limit, call=call) for seed in seeds]
     given = changes.get("answers") or [(each, answers(each)) for each in specs if each.seed not in failed]
     fields: dict[str, Any] = {
         "task": TASK,
-        "task_hash": content_hash(TASK),
-        "model": {"name": "builtin/momentum", "args": {}},
-        "agent": {"name": "react", "args": {}},
-        "call": call,
         "price": FREE.to_json(),
         "snapshot": market(),
         "specs": specs,
@@ -102,7 +98,6 @@ def scoring_inputs(
         "samples": {each.id: each.limit or SAMPLES for each in specs},
         "scores": summarise([each for _, records in given for each in records]),
         "definitions": DEFINITIONS,
-        "target_task": SUBJECT,
         "artefacts": {"episodes/x/answers.jsonl.zst": "a" * 64},
         "missing_episodes": [{"id": each.id, "error": "the model\ncall failed"} for each in specs if each.seed in failed],
         "provenance": PROVENANCE,

@@ -95,7 +95,7 @@ def written(path: Path, form: str, out: Path) -> Path:
 def scoring(tmp_path: Path) -> Path:
     """A board of a scoring task with one card, not checked yet; its model is called as a formula, and so is its submitter."""
     spec = score_spec(model=MODEL, call={"temperature": 0.7})
-    card = scoring_card(model={"name": MODEL, "args": {}}, specs=[spec])
+    card = scoring_card(specs=[spec])
     task, window = card["task"], {name: card["windows"][0][name] for name in ("name", "first", "last")}
     division = {"id": "probe", "task": task["name"], "version": task["version"], "hash": task["hash"], "snapshot": "main"}
     division |= {"windows": [window], "seeds": card["seeds"], "rank_by": "right_name"}

@@ -348,7 +348,7 @@ def test_the_target_task_stands_by_name_and_hash_and_its_config_in_the_tasks() -
     assert made["task"]["config"]["subject_config"] == SUBJECT
     task = {name: value for name, value in TASK.items() if name != "subject_config"}
     specs = [score_spec(task_hash=content_hash(task))]
-    alone = scoring_card(task=task, task_hash=content_hash(task), target_task=None, specs=specs)
+    alone = scoring_card(task=task, specs=specs)
     assert alone["subject"] is None
     validate_card(alone)
 
@@ -370,8 +370,8 @@ TRADING: dict[str, tuple[dict[str, Any], str]] = {
     "a part of an episode": ({"ledgers": [SHORT]}, "4 steps that are not the 5 trading days"),
     "a day of another market": ({"ledgers": [FOREIGN_DAY]}, "are not the 5 trading days"),
     "another snapshot": ({"snapshot": market(benchmark=[1.0, 2, 3, 4, 5, 6])}, "its snapshot is not the card's"),
-    "another model": ({"model": {"name": "builtin/hold", "args": {}}}, "its model is not the card's"),
-    "other call parameters": ({"call": {}}, "its call is not the card's"),
+    "another model": ({"specs": [spec(), spec(1, model="builtin/hold")]}, "its model is not the card's"),
+    "other call parameters": ({"specs": [spec(), spec(1, call={})]}, "its call is not the card's"),
     "a config that does not hash": ({"task": {**SUBJECT, "name": "other"}}, "task_hash .* is not the content hash"),
     "one episode twice": ({"specs": [spec(), spec()]}, "is planned twice"),
     "one metric twice": ({"metrics": [panel_metric("ece"), panel_metric("ece")]}, "metric 'ece' is given twice"),
@@ -389,7 +389,6 @@ SCORING: dict[str, tuple[dict[str, Any], str]] = {
     "an answer that nobody gave": (
         {"answers": [(score_spec(), [record(0, "error", answer={"name": "A"})])]}, "has an answer though the model gave none"
     ),
-    "another subject": ({"target_task": {**SUBJECT, "version": "2"}}, "the target task is not the one in the task's config"),
     "a score of NaN": ({"scores": {**scoring_inputs().scores, "distance": Score(math.nan, 19)}}, "'scores' is not strict JSON"),
 }  # fmt: skip
 

@@ -161,7 +161,7 @@ def test_a_card_says_its_labels_its_ranking_and_what_is_missing(made: dict[str, 
 def test_a_task_without_a_target_task_shows_none() -> None:
     task = {name: value for name, value in TASK.items() if name != "subject_config"}
     specs = [score_spec(task_hash=content_hash(task))]
-    assert "subject" not in text_of(scoring_card(task=task, task_hash=content_hash(task), target_task=None, specs=specs))
+    assert "subject" not in text_of(scoring_card(task=task, specs=specs))
 
 
 def test_what_is_not_defined_is_a_dash_with_its_reason_below() -> None:

@@ -8,8 +8,7 @@ import sys
 import click
 import pytest
 
-from ktdeval.cli.main import main
-from ktdeval.cli.screen import CleanStream
+from ktdeval.cli.main import CleanStream, main
 
 HOSTILE = {
     "clear": "\x1b[2J", "title": "\x1b]0;mine\x07", "cursor": "\x1b[1A", "hidden": "\x1b[8m", "c1": "\x9b31m", "bell": "\x07",

@@ -71,8 +71,11 @@ def last_known(values: FloatArray, row: int) -> FloatArray:
     """[N] the last number of each column of [rows, N] above `row`; NaN where there is none."""
     if row == 0:
         return np.full(values.shape[1], np.nan)
-    backwards = values[row - 1 :: -1]
-    return np.asarray(backwards[(~np.isnan(backwards)).argmax(axis=0), np.arange(values.shape[1])])
+    last: FloatArray = values[row - 1].copy()
+    missing = np.flatnonzero(np.isnan(last))
+    backwards = values[:row, missing][::-1]
+    last[missing] = backwards[(~np.isnan(backwards)).argmax(axis=0), np.arange(len(missing))]
+    return last
 
 
 TRADING_DAYS_PER_YEAR = 252

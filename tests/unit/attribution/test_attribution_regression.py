@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings, strategies as st
+from statsmodels.regression.linear_model import WLS, RegressionResults
 
 from ktdeval.attribution.regression import robust_errors, weighted_least_squares
 from ktdeval.errors import DataError
@@ -25,10 +25,10 @@ def cross_sections(seed: int, days: int = 12, columns: int = 10, names: int = 60
     return design, np.where(weights > 0, returns, 0.0), weights
 
 
-def by_statsmodels(cross: Cross, day: int, **kind: str) -> sm.regression.linear_model.RegressionResults:
+def by_statsmodels(cross: Cross, day: int, **kind: str) -> RegressionResults:
     design, returns, weights = cross
     used = weights[day] > 0
-    return sm.WLS(returns[day, used], design[day][:, used].T, weights=weights[day, used]).fit(**kind)
+    return WLS(returns[day, used], design[day][:, used].T, weights=weights[day, used]).fit(**kind)
 
 
 @pytest.mark.parametrize(("columns", "names"), [(1, 5), (2, 8), (10, 60), (10, 300), (34, 300)])

@@ -113,9 +113,9 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: Terminal) -> None:
     assert terminal.report("compare", *paths) == found  # its simulation comes from the seed
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
+def test_cards_that_can_not_be_compared_are_refused(terminal: Terminal) -> None:
+    (one,) = terminal.cards(make_card(figures(6)))
+    for change, reason in (
         ({"snapshot": {"id": "f" * 64}}, "different snapshot"),
         ({"mask": "bright"}, "different masks: blinded and bright"),
         ({"mode": "memory_only"}, "different modes"),
@@ -124,10 +124,9 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: Terminal) -> None:
         ({"rules": "paper"}, "different metric rules"),
         ({"limit": 5}, "different limits"),
         ({"windows": {name: (f"2040{first[4:]}", f"2040{last[4:]}") for name, (first, last) in APART.items()}}, "window A1 is"),
-    ],
-)
-def test_cards_that_can_not_be_compared_are_refused(terminal: Terminal, change: dict[str, Any], reason: str) -> None:
-    assert reason in terminal.refusal("compare", *terminal.pair(figures(6), figures(6), **change))
+    ):
+        other: dict[str, Any] = {"windows": APART, **change}
+        assert reason in terminal.refusal("compare", one, *terminal.cards(make_card(figures(6), "house/two", **other)))
 
 
 def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: Terminal) -> None:
@@ -237,9 +236,9 @@ def test_bright_and_blinded_alone_give_the_headline(terminal: Terminal) -> None:
     assert "above zero" in text
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
+def test_effects_refuse_what_would_mix_with_the_mask(terminal: Terminal) -> None:
+    (bright,) = design(terminal, ("bright",), ("open_research",))
+    for change, reason in (
         ({"snapshot": {"id": "f" * 64}}, "different snapshot"),
         ({"rules": "paper"}, "different metric rules"),
         ({"call": {"temperature": 0.0}}, "different call parameters"),
@@ -247,10 +246,9 @@ def test_bright_and_blinded_alone_give_the_headline(terminal: Terminal) -> None:
         ({"config": {"prompts": {"user.md": "0"}}}, "different prompts"),
         ({"config": REBASED}, "different task configs (family)"),
         ({"config": {"round_digits": 3}}, "different task configs (round_digits)"),
-    ],
-)
-def test_effects_refuse_what_would_mix_with_the_mask(terminal: Terminal, change: dict[str, Any], reason: str) -> None:
-    assert reason in terminal.refusal("effects", *design(terminal, ("bright", "blinded"), ("open_research",), **change))
+    ):
+        changes: dict[str, Any] = change
+        assert reason in terminal.refusal("effects", bright, *design(terminal, ("blinded",), ("open_research",), **changes))
 
 
 def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(terminal: Terminal) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
+from statsmodels.regression.linear_model import OLS
+from statsmodels.tools import add_constant
 
 from compare_cards import make_card, save_card, save_run
 from ktdeval.attribution import attribute, fit_factors
@@ -173,5 +174,5 @@ def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, capsys: py
     levels = benchmark_levels(ledger, market)
     index = levels[1:] / levels[:-1] - 1
     assert rows["return"]["mean_before"] - rows["excess"]["mean_before"] == pytest.approx(252 * index.mean())
-    fitted = sm.OLS(ledger.returns, sm.add_constant(index)).fit()  # Jensen's alpha is the intercept
+    fitted = OLS(ledger.returns, add_constant(index)).fit()  # Jensen's alpha is the intercept
     assert rows["alpha"]["mean_before"] == pytest.approx(252 * fitted.params[0])

@@ -33,37 +33,29 @@ def test_a_mention_says_what_where_and_in_which_text() -> None:
     ]
 
 
-@pytest.mark.parametrize("code", [*CODES, INDEX_CODE])
 @pytest.mark.parametrize("style", CODE_STYLES)
-def test_codes_of_the_snapshot_are_found_as_the_guard_finds_them(style: str, code: str) -> None:
-    spelled = spell(style, code)
-    if style == "market number" and not code.startswith("6"):  # `0.300750` is a decimal number in a model's words
-        return
-    assert [category for category, _ in named(f"we should look at {spelled} first")] == ["code"]
+def test_codes_of_the_snapshot_are_found_as_the_guard_finds_them(style: str) -> None:
+    for code in (*CODES, INDEX_CODE):
+        if style != "market number" or code.startswith("6"):  # `0.300750` is a decimal number in a model's words
+            assert [category for category, _ in named(f"we should look at {spell(style, code)} first")] == ["code"], code
 
 
-@pytest.mark.parametrize(
-    ("name", "category"),
-    sorted({(names[0], "company") for names in NAMES.values()})
-    + sorted({(names[1], "sector") for names in NAMES.values() if names[1] != "unknown"}),
-)
-def test_names_of_the_snapshot_are_companies_and_industries_sectors(name: str, category: str) -> None:
-    assert [found for found, _ in named(f"we like {name} most")] == [category]
-
-
-def test_an_industry_that_is_called_like_a_company_is_a_sector() -> None:
+def test_names_of_the_snapshot_are_companies_and_industries_sectors() -> None:
+    for company, industry, *_ in NAMES.values():
+        assert [found for found, _ in named(f"we like {company} most")] == ["company"]
+        assert [found for found, _ in named(f"we like {industry} most")] == ["sector"] or industry == "unknown"
+    # An industry that is called like a company is a sector.
     market = replace(MARKET, names=("机器人", *MARKET.names[1:]))
     assert named("机器人概念活跃。", RationaleLinter(market)) == [("sector", "机器人")]
 
 
-@pytest.mark.parametrize("text", HARMLESS)
-def test_what_the_guard_lets_pass_is_no_code_and_no_date(text: str) -> None:
-    assert not [category for category, _ in named(text) if category in ("code", "date", "company")]
+def test_what_the_guard_lets_pass_is_no_code_and_no_date() -> None:
+    for text in HARMLESS:
+        assert not [category for category, _ in named(text) if category in ("code", "date", "company")], text
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_words_around_decide_what_is_a_mention() -> None:
+    for text, found in (
         # Words around a number decide.
         ("A close of 2015 after a previous close of 1998.", ""), ("In 2015 the same rally failed.", "date 2015"),
         ("Support at 2024 holds.", ""), ("The 2024 lows hold.", "date 2024"),
@@ -87,15 +79,13 @@ def test_what_the_guard_lets_pass_is_no_code_and_no_date(text: str) -> None:
         # A withheld identity counts as what it is.
         (f"I buy {WITHHELD} again.", f"withheld {WITHHELD}"),
         (f"asset_0042 is {WITHHELD}.", f"recognition asset_0042 is, withheld {WITHHELD}"),
-    ],
-)  # fmt: skip
-def test_words_around_decide_what_is_a_mention(text: str, found: str) -> None:
-    assert ", ".join(f"{category} {mention}" for category, mention in named(text)) == found
+    ):  # fmt: skip
+        assert ", ".join(f"{category} {mention}" for category, mention in named(text)) == found, text
 
 
-@pytest.mark.parametrize(
-    ("claim", "denial"),
-    [
+def test_claims_count_and_denials_do_not() -> None:
+    claims = {"recognition", "hindsight"}
+    for claim, denial in (
         ("I recognise this stock.", "I do not recognise this stock."),
         ("I tried to infer the real ticker.", "I never tried to infer the real ticker."),
         ("This looks like Moutai.", "This looks like a good entry."),
@@ -103,12 +93,9 @@ def test_words_around_decide_what_is_a_mention(text: str, found: str) -> None:
         ("As we now know, it doubled.", "It is not as we now know."),
         ("It would later double.", "It is unlikely, never that it would later double."),
         ("我认出了这只股票。", "我没有认出任何股票。"),
-    ],
-)
-def test_claims_count_and_denials_do_not(claim: str, denial: str) -> None:
-    claims = {"recognition", "hindsight"}
-    assert {category for category, _ in named(claim)} & claims
-    assert not {category for category, _ in named(denial)} & claims
+    ):
+        assert {category for category, _ in named(claim)} & claims, claim
+        assert not {category for category, _ in named(denial)} & claims, denial
 
 
 def test_without_a_market_the_lexicon_and_the_numbering_are_left() -> None:
@@ -170,27 +157,20 @@ def test_the_shipped_lexicon_is_read_whole() -> None:
     assert shipped_lexicon() is shipped_lexicon()
 
 
-@pytest.mark.parametrize("kind", ["company", "brand", "event"])
-def test_every_term_of_the_lexicon_is_found_as_its_kind(kind: str) -> None:
-    linter = RationaleLinter()
-    for spelling in (name for names in load_yaml(LEXICON_FILE)[kind] for name in names):
-        term = spelling.removeprefix("^")
-        assert kind in {category for category, _ in named(f"we like {term} most", linter)}, spelling
+def test_every_term_of_the_lexicon_is_found_as_its_kind() -> None:
+    linter, terms = RationaleLinter(), load_yaml(LEXICON_FILE)
+    for kind in ("company", "brand", "event"):
+        for spelling in (name.removeprefix("^") for names in terms[kind] for name in names):
+            assert kind in {category for category, _ in named(f"we like {spelling} most", linter)}, spelling
 
 
-@pytest.mark.parametrize(
-    ("kind", "spelling", "message"),
-    [
+def test_a_lexicon_of_ones_own_takes_the_place_of_the_shipped_one_and_a_broken_one_says_what() -> None:
+    for kind, spelling, message in (
         ("firm", "Moutai", "'firm' is none of the kinds company, brand"),
         ("brand", "茅", "'茅' has one character"),
         ("brand", "&-", "'&-' has no two letters"),
-    ],
-)
-def test_a_broken_lexicon_says_what(kind: str, spelling: str, message: str) -> None:
-    with pytest.raises(DataError, match=re.escape(message)):
-        Lexicon({kind: [spelling]})
-
-
-def test_a_lexicon_of_ones_own_takes_the_place_of_the_shipped_one() -> None:
+    ):
+        with pytest.raises(DataError, match=re.escape(message)):
+            Lexicon({kind: [spelling]})
     linter = RationaleLinter(MARKET, Lexicon({"brand": ["Zorblax"], "sector-word": ["glue"], "companion": ["stocks"]}))
     assert named("Zorblax and Moutai; glue stocks, glue.", linter) == [("brand", "Zorblax"), ("sector", "glue")]

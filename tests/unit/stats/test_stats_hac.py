@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, strategies as st
+from statsmodels.regression.linear_model import OLS
 
 from ktdeval.stats.series import automatic_lags, newey_west_mean
 
@@ -17,7 +17,7 @@ series = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=80)
 @pytest.mark.parametrize("lags", [0, 1, 5, 20])
 def test_mean_and_error_equal_statsmodels(lags: int) -> None:
     values = np.cumsum(np.random.default_rng(3).normal(size=300)) / 10
-    fit = sm.OLS(values, np.ones(300)).fit(cov_type="HAC", cov_kwds={"maxlags": lags, "use_correction": True})
+    fit = OLS(values, np.ones(300)).fit(cov_type="HAC", cov_kwds={"maxlags": lags, "use_correction": True})
     found = newey_west_mean(values, lags)
     assert found.mean == pytest.approx(fit.params[0], rel=1e-12)
     assert found.se == pytest.approx(fit.bse[0], rel=1e-10)

@@ -252,7 +252,8 @@ class Duel:
         same("holdings", held, {symbol: (each.qty, each.cost, each.profit) for symbol, each in plain.holdings.items()})
         for name in ("cash", "fees", "interest", "borrow_fees", "dividends"):
             same(name, getattr(account, f"{name}_e4"), getattr(plain, name))
-        same("history", [(each.day, each.cash_e4, each.equity_e4) for each in book.days[self.account_id]], plain.history)
+        history = [(date.fromisoformat(each.day), each.cash_e4, each.equity_e4) for each in book.days[self.account_id]]
+        same("history", history, plain.history)
 
     def place(self, wish: dict[str, Any]) -> None:
         symbols = [*STOCKS, *(each.symbol for each in self.contracts)]

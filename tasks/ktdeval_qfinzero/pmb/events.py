@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import msgspec
 
@@ -21,16 +21,16 @@ from ktdeval_qfinzero.pmb.values import (
     Bar,
     CashEntry,
     CashKind,
-    ClientCall,
-    DayClose,
     Frequency,
     Instrument,
     Order,
     Rules,
     Session,
-    Spread,
     Trade,
 )
+
+if TYPE_CHECKING:
+    from ktdeval_qfinzero.pmb.holding_events import DayClosed
 
 _TOTALS: Final[Mapping[CashKind, tuple[str, int]]] = {
     "FEE": ("fees_e4", -1), "INTEREST": ("interest_e4", -1), "BORROW_FEE": ("borrow_fees_e4", -1), "DIVIDEND": ("dividends_e4", 1),
@@ -47,13 +47,13 @@ class BrokerState:
     accounts: dict[str, Account] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
     orders: dict[str, Order] = field(default_factory=dict)
-    spreads: dict[str, Spread] = field(default_factory=dict)
+    spreads: dict[str, SpreadPlaced] = field(default_factory=dict)
     working: dict[str, Order] = field(default_factory=dict)  # those that may still fill, in time priority
     reserves: dict[str, int] = field(default_factory=dict)  # what a working order tied up; a spread's stand at its first leg
     trades: list[Trade] = field(default_factory=list)  # this list and the next ones: oldest first
     cash_entries: list[CashEntry] = field(default_factory=list)
-    days: dict[str, list[DayClose]] = field(default_factory=dict)  # by account id
-    client_calls: dict[tuple[str, str], ClientCall] = field(default_factory=dict)  # (account id, client order id) -> its meaning
+    days: dict[str, list[DayClosed]] = field(default_factory=dict)  # by account id
+    client_calls: dict[tuple[str, str], ClientIdUsed] = field(default_factory=dict)  # by account id and client order id
     groups: set[str] = field(default_factory=set)  # ids of groups of orders of which one cancels the others
     kept: set[tuple[str, str]] = field(default_factory=set)  # (account id, contract) not to be exercised at expiry
     running: str = ""  # id of the running session
@@ -254,7 +254,7 @@ class OrderExpired(Happening, frozen=True):
 
 
 class ClientIdUsed(Happening, frozen=True):
-    """A client's own id stands for an order."""
+    """A client's own id stands for an order (a spread's first leg). `content`: hash of what was asked for."""
 
     type = "CLIENT_ID_USED"
     account_id: str
@@ -263,11 +263,13 @@ class ClientIdUsed(Happening, frozen=True):
     content: str
 
     def _apply(self, state: BrokerState) -> None:
-        state.client_calls[self.account_id, self.client_order_id] = ClientCall(self.order_id, self.content)
+        state.client_calls[self.account_id, self.client_order_id] = self
 
 
 class SpreadPlaced(Happening, frozen=True):
-    """Orders fill together or not at all."""
+    """Orders fill together or not at all. `units`: how often the combination is traded; `net_limit_e4`: most that one unit may cost
+    a share, over all legs (negative: least that it must bring); None at market.
+    """
 
     type = "SPREAD_PLACED"
     spread_id: str
@@ -276,7 +278,7 @@ class SpreadPlaced(Happening, frozen=True):
     net_limit_e4: int | None
 
     def _apply(self, state: BrokerState) -> None:
-        state.spreads[self.spread_id] = Spread(self.spread_id, tuple(self.order_ids), self.units, self.net_limit_e4)
+        state.spreads[self.spread_id] = self
 
 
 class Traded(Happening, frozen=True):

@@ -6,7 +6,7 @@ from datetime import date
 from typing import ClassVar, Literal
 
 from ktdeval_qfinzero.pmb.events import BrokerState, Happening
-from ktdeval_qfinzero.pmb.values import CashKind, DayClose, Instrument
+from ktdeval_qfinzero.pmb.values import CashKind, Instrument
 
 EndTerms = Literal["DEAL", "LAST_PRICE", "INTRINSIC"]
 
@@ -197,7 +197,9 @@ class MarginCallMet(Happening, frozen=True):
 
 
 class DayClosed(Happening, frozen=True):
-    """A trading day was over for an account."""
+    """A trading day was over for an account, after everything that it brought.
+    `session_id`: the session that was running, empty outside of sessions; values of long and short positions are both positive.
+    """
 
     type = "DAY_CLOSED"
     account_id: str
@@ -213,5 +215,4 @@ class DayClosed(Happening, frozen=True):
     def _apply(self, state: BrokerState) -> None:
         account, next_day = state.accounts[self.account_id], date.fromisoformat(self.next_day)
         account.unsettled = [entry for entry in account.unsettled if entry[0] > next_day]
-        amounts = (self.cash_e4, self.equity_e4, self.long_value_e4, self.short_value_e4, self.maintenance_e4)
-        state.days[account.id].append(DayClose(date.fromisoformat(self.day), self.session_id, *amounts))
+        state.days[account.id].append(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -95,7 +96,7 @@ def trades(engine: Engine, given: types.TradesQuery) -> types.TradesPage:
 def history(engine: Engine, given: types.HistoryQuery) -> types.HistoryPage:
     """An account at the close of each day on which it was in a session or held anything."""
     account = _account(engine, given.account_id)
-    rows, cursor = _page(engine.state.days[account.id], given, lambda close: close.day.toordinal())
+    rows, cursor = _page(engine.state.days[account.id], given, lambda close: date.fromisoformat(close.day).toordinal())
     shown = [show.day_shown(close) for close in rows]
     return _answer(types.HistoryPage, engine, account_id=account.id, history=shown, next_cursor=cursor)
 

@@ -7,7 +7,6 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,9 +20,10 @@ from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text
 from ktdeval_qfinzero.pmb import types
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import BrokerState, Event
+from ktdeval_qfinzero.pmb.holding_events import DayClosed
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.placement import reserved_e4
-from ktdeval_qfinzero.pmb.values import Account, DayClose, Frequency, Instrument, NamedInstrument, Order, Position, Session, Trade
+from ktdeval_qfinzero.pmb.values import Account, Frequency, Instrument, NamedInstrument, Order, Position, Session, Trade
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 TRADING_DAYS = 252
@@ -134,10 +134,10 @@ def trade_shown(trade: Trade) -> types.TradeShown:
     return _row(types.TradeShown, trade, **terms, value=dollars(abs(trade.value_e4)))
 
 
-def day_shown(close: DayClose) -> types.DayShown:
+def day_shown(close: DayClosed) -> types.DayShown:
     """An account at the close of a day."""
     required, session_id = dollars(close.maintenance_e4), close.session_id or None
-    return _row(types.DayShown, close, date=close.day.isoformat(), session_id=session_id, maintenance_requirement=required)
+    return _row(types.DayShown, close, date=close.day, session_id=session_id, maintenance_requirement=required)
 
 
 def session_shown(state: BrokerState, session: Session) -> types.SessionShown:
@@ -247,16 +247,16 @@ def summary_shown(engine: Engine, session: Session) -> Any:
     return types.SummaryShown(account_id=session.account_id, status=session.status, **_span(session), **figures)
 
 
-def _closes(engine: Engine, session: Session) -> tuple[tuple[date, int], ...]:
+def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
     """Equity at the closes of the session's days; at last that of a day which is not over, or was not when it ended."""
     state, hours = engine.state, engine.hours
-    closes = [(close.day, close.equity_e4) for close in state.days[session.account_id] if close.session_id == session.id]
+    closes = [close.equity_e4 for close in state.days[session.account_id] if close.session_id == session.id]
     row = int(np.searchsorted(hours.close_ns, session.clock_ns))
     if int(hours.open_ns[row]) < session.clock_ns < int(hours.close_ns[row]):
         equity = session.end_equity_e4
         if equity is None:
             equity = equity_e4(state.accounts[session.account_id], engine.marks())
-        closes.append((hours.day(row), equity))
+        closes.append(equity)
     return tuple(closes)
 
 
@@ -265,7 +265,7 @@ class SessionFacts:
     """Facts that a session's figures are made of. Fees and interest are paid ones, positive; dividends received less paid."""
 
     start_equity_e4: int  # base of the first return
-    closes: tuple[tuple[date, int], ...]  # (trading day, equity at its close); the last may be an unfinished day's latest equity
+    closes_e4: tuple[int, ...]  # equity at the closes of trading days; the last may be an unfinished day's latest
     traded_value_e4: int = 0  # sum of |price × qty × multiplier| of all trades
     num_trades: int = 0
     num_orders: int = 0  # sent: accepted and rejected
@@ -291,7 +291,7 @@ def summarise(facts: SessionFacts) -> types.Figures:
 
     A figure that is not defined is null, with its reason under `undefined`: {name: words}.
     """
-    equity = [facts.start_equity_e4, *(amount for _, amount in facts.closes)]
+    equity = [facts.start_equity_e4, *facts.closes_e4]
     returns, no_base = _daily_returns(equity), "equity was not positive at the start"
     figures: dict[str, float | str] = {
         "total_return": equity[-1] / equity[0] - 1 if equity[0] > 0 else no_base,
@@ -307,7 +307,7 @@ def summarise(facts: SessionFacts) -> types.Figures:
         facts,
         final_equity=dollars(equity[-1]),
         **{name: None if isinstance(figure, str) else figure for name, figure in figures.items()},
-        num_days=len(facts.closes),
+        num_days=len(facts.closes_e4),
         undefined={name: figure for name, figure in figures.items() if isinstance(figure, str)},
     )
 
@@ -340,7 +340,7 @@ def _max_drawdown(equity: list[int]) -> float:
 
 
 def _turnover(facts: SessionFacts) -> float | str:
-    if not facts.closes:
+    if not facts.closes_e4:
         return "no day was closed"
-    mean = sum(amount for _, amount in facts.closes) / len(facts.closes)
+    mean = sum(facts.closes_e4) / len(facts.closes_e4)
     return facts.traded_value_e4 / mean if mean > 0 else "mean equity was not positive"

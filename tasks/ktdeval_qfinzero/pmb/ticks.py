@@ -72,12 +72,6 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
         _liquidate(engine, session, now_ns)
 
 
-def closable(account: Account, order: Order) -> int:
-    """Units that a forced order may still fill: what is held on the other side, for it must open nothing."""
-    held = account.held(order.instrument.id)
-    return max(0, held if order.side == "SELL" else -held)
-
-
 def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
     """Cancel the account's orders and send market orders that close what must be closed; they fill from the next bar on."""
     state = engine.state
@@ -322,8 +316,9 @@ class _Tick:
         return None if found.fill is None else (found.fill,)
 
     def _most(self, order: Order) -> int:
-        """Units that an order may fill, whatever its bar has."""
-        return closable(self._engine.state.accounts[order.account_id], order) if order.forced else order.open_qty
+        """Units that an order may fill, whatever its bar has; a forced one must open nothing."""
+        held = self._engine.state.accounts[order.account_id].held(order.instrument.id)
+        return max(0, held if order.side == "SELL" else -held) if order.forced else order.open_qty
 
     def _needless(self, order: Order) -> bool:
         """Take a forced order from the state when there is nothing left to close; whether it was."""

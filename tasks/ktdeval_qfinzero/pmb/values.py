@@ -302,19 +302,6 @@ class Trade:
 
 
 @dataclass(frozen=True, slots=True)
-class DayClose:
-    """An account at the close of a trading day, after everything that the day brought."""
-
-    day: date
-    session_id: str  # the session that was running; empty outside of sessions
-    cash_e4: int  # negative cash is borrowed (both)
-    equity_e4: int
-    long_value_e4: int  # market values of long and short positions, both positive (both)
-    short_value_e4: int
-    maintenance_e4: int  # maintenance requirement
-
-
-@dataclass(frozen=True, slots=True)
 class CashEntry:
     """One movement of an account's cash, and the number of the event that made it."""
 
@@ -322,26 +309,6 @@ class CashEntry:
     account_id: str
     kind: CashKind
     amount_e4: int
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Orders that fill together or not at all.
-    `net_limit_e4`: most that one unit may cost a share, over all legs (negative: least that it must bring); None at market.
-    """
-
-    id: str  # of itself and its legs (both)
-    order_ids: tuple[str, ...]
-    units: int  # how often the combination is traded
-    net_limit_e4: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCall:
-    """What a client's own order id stands for: the order (a spread's first leg), and a hash of what was asked for."""
-
-    order_id: str
-    content: str
 
 
 @dataclass(slots=True)

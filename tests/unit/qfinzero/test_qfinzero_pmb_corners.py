@@ -242,8 +242,8 @@ def test_the_day_on_which_what_was_held_expired_is_in_the_history() -> None:
     assert not play.state.days[play.account_id]
     play.broker.clock.advance(at("2025-01-08T12:00:00Z"))
     play.broker.synchronise()
-    assert [(close.day.day, close.equity_e4, close.session_id) for close in play.state.days[play.account_id]] == [
-        (6, 9_999_000_000, "")
+    assert [(close.day, close.equity_e4, close.session_id) for close in play.state.days[play.account_id]] == [
+        ("2025-01-06", 9_999_000_000, "")
     ]
 
 

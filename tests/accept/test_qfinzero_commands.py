@@ -9,11 +9,11 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import played, trading
 from qfinzero_scoring_cases import load_tasks
-from qfinzero_world import small_dataset
+from qfinzero_world import store_small
 
 PRICES = "ticker,date,open,high,low,close,volume\n"
 SPEC = """
@@ -28,9 +28,7 @@ symbols:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data, folder = small_dataset(), tmp_path_factory.mktemp("data") / "small"
-    save_dataset(folder, data.prices, data.calendars.rows, data.news.rows, data.info)
-    return folder
+    return store_small(tmp_path_factory.mktemp("data") / "small")
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
@@ -87,8 +85,7 @@ def test_a_dataset_is_described_and_checked(capsys: pytest.CaptureFixture[str], 
 
 
 def test_a_damaged_dataset_is_found_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    data, folder = small_dataset(), tmp_path / "small"
-    save_dataset(folder, data.prices, data.calendars.rows, data.news.rows, data.info)
+    folder = store_small(tmp_path / "small")
     part = max(folder.rglob("*.parquet"), key=lambda path: path.stat().st_size)
     content = bytearray(part.read_bytes())
     content[len(content) // 2] ^= 1

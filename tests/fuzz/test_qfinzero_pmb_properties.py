@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -15,98 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ktdeval.errors import InvariantError
-from ktdeval_qfinzero.data.stores import Dataset
-from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import MINUTE
-from ktdeval_qfinzero.pmb.broker import rerun
 from ktdeval_qfinzero.pmb.events import BrokerState
 from ktdeval_qfinzero.pmb.frames import Frame
-from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.pmb.margin import margin_state
 from ktdeval_qfinzero.pmb.ticks import next_look
 from ktdeval_qfinzero.pmb.values import Account, Bar, Instrument, Position, Rules
-from qfinzero_broker_play import FREE, OPEN, Play, Row, market, minutes, thing
+from qfinzero_broker_play import FREE, OPEN, Play, Row, market, minutes
 from qfinzero_invariants import InvariantWatch, check_invariants
-from qfinzero_world import small_dataset
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-SYMBOLS = ("AVLN", "BRKT", "CSTL", "O:AVLN250117C00100000", "O:AVLN250117P00100000", "O:AVLN250110C00090000")
-PRICES = st.sampled_from((0.5, 2.0, 45.0, 50.0, 95.0, 100.0, 105.0, 240.0))
-
-
-@st.composite
-def orders(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    order_type = draw(st.sampled_from(("MARKET", "LIMIT", "STOP", "STOP_LIMIT")))
-    order: dict[str, Any] = {
-        "instrument": thing(draw(st.sampled_from(SYMBOLS))),
-        "side": draw(st.sampled_from(("BUY", "SELL"))),
-        "order_type": order_type,
-        "qty": draw(st.sampled_from((1, 7, 100, 500, 3_000))),
-        "time_in_force": draw(st.sampled_from(("DAY", "GTC"))),
-    }
-    order |= {"limit_price": draw(PRICES)} if "LIMIT" in order_type else {}
-    order |= {"stop_price": draw(PRICES)} if "STOP" in order_type else {}
-    return "order.place", {"order": order}
-
-
-@st.composite
-def spreads(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    chosen = draw(st.lists(st.sampled_from(SYMBOLS[3:]), min_size=2, max_size=3, unique=True))
-    sides, ratios = st.sampled_from(("BUY", "SELL")), st.integers(1, 2)
-    legs = [{"side": draw(sides), "instrument": thing(symbol), "ratio": draw(ratios)} for symbol in chosen]
-    return "spread.place", {"legs": legs, "qty": draw(st.integers(1, 20))}
-
-
-ORDER_IDS = st.integers(1, 8).map(lambda number: f"ord-{number:06d}")
-UPDATES = st.sampled_from(({"qty": 50}, {"limit_price": 100.0}, {"stop_price": 1.0}))
-STEPS = st.tuples(st.just("session.step"), st.fixed_dictionaries({"step": st.sampled_from((1, 1, 2, 5))}))
-COMMANDS = st.one_of(
-    orders(),
-    orders(),
-    spreads(),
-    st.tuples(st.just("order.cancel"), st.fixed_dictionaries({"order_id": ORDER_IDS})),
-    st.tuples(st.just("order.modify"), st.fixed_dictionaries({"order_id": ORDER_IDS, "updates": UPDATES})),
-    st.tuples(
-        st.just("option.exercise"), st.fixed_dictionaries({"contract": st.sampled_from(SYMBOLS[3:]), "qty": st.integers(1, 3)})
-    ),
-    STEPS,
-    STEPS,
-)
-
-
-@cache
-def sparse() -> Dataset:
-    """Minutes with gaps, from the first of which on nothing was ever traded before; thin volumes."""
-    chance, bars = np.random.default_rng(3), {}
-    for symbol, first in zip(SYMBOLS, (100.0, 50.0, 240.0, 3.0, 3.0, 10.0), strict=True):
-        close = np.round(first * np.exp(np.cumsum(chance.normal(0, 0.05, 40))), 2) + 0.05
-        rows = [(price, price + 0.05, price - 0.05, price, float(chance.integers(0, 3_000))) for price in close.tolist()]
-        bars[symbol] = minutes([row if chance.random() < 0.4 else None for row in rows])
-    return market(bars)
-
-
-STAGES: dict[str, tuple[Callable[[], Dataset], str, str]] = {
-    "days": (small_dataset, "1d", "2025-01-06T21:00:00Z"),
-    "minutes": (small_dataset, "1m", "2025-01-08T20:50:00Z"),
-    "sparse minutes": (sparse, "1m", "2025-01-06T14:30:00Z"),
-}
-
-
-@FEW
-@given(st.sampled_from(("MARGIN", "CASH")), st.sampled_from(tuple(STAGES)), st.lists(COMMANDS, min_size=5, max_size=25))
-def test_any_commands_keep_the_book_whole(account_type: str, stage: str, commands: list[tuple[str, dict[str, Any]]]) -> None:
-    make, frequency, start = STAGES[stage]
-    dataset, watch = make(), InvariantWatch()
-    universe = {"stocks": list(SYMBOLS[:3]), "options": list(SYMBOLS[3:])}
-    play = Play(dataset, 50_000, account_type, {}, watch, start, frequency=frequency, end_ts="2025-01-27", universe=universe)
-    for command, given_ in commands:
-        with suppress(ServiceError):
-            play.call(command, **given_)
-    check_invariants(play.broker)
-    written = play.broker.log.to_lines()
-    assert '"code":"unavailable"' not in "".join(written)  # the broker always has a price of what it holds
-    assert state_of_log(written) == play.state
-    assert rerun(written, dataset) == written
 
 
 @FEW

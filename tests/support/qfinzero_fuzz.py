@@ -9,6 +9,7 @@ from functools import cache, reduce
 from random import Random
 from typing import Any
 
+import numpy as np
 from jsonschema import Draft202012Validator
 
 from ktdeval.jsonio import JsonValue, dumps_canonical
@@ -18,6 +19,7 @@ from ktdeval_qfinzero.errors import STATUS, ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.schemas import write_cursor
 from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_broker_play import market, minutes
 from qfinzero_scenario import CONTRACT, FARTHER, trading
 from qfinzero_world import at, small_dataset
 
@@ -252,20 +254,41 @@ def _minutes() -> Workspace:
 
 
 @cache
+def sparse() -> Dataset:
+    """Minutes with gaps and thin volumes; before the first of each nothing was ever traded."""
+    chance, bars = np.random.default_rng(3), {}
+    for symbol, first in zip((*STOCKS, *CONTRACTS), (100.0, 50.0, 240.0, 3.0, 2.0, 3.0, 10.0), strict=True):
+        close = np.round(first * np.exp(np.cumsum(chance.normal(0, 0.05, 40))), 2) + 0.05
+        rows = [(price, price + 0.05, price - 0.05, price, float(chance.integers(0, 3_000))) for price in close.tolist()]
+        bars[symbol] = minutes([row if chance.random() < 0.4 else None for row in rows])
+    return market(bars)
+
+
+def _gaps() -> Workspace:
+    workspace = Workspace(sparse(), at("2025-01-06T14:30:00Z"))
+    ask(workspace, "PMB.account.create", initial_cash=50_000)
+    universe = {"stocks": list(STOCKS), "options": list(CONTRACTS)}
+    span = {"start_ts": "2025-01-06T14:30:00Z", "end_ts": "2025-01-27"}
+    ask(workspace, "PMB.session.create", account_id=ACCOUNT, **span, universe=universe)
+    return workspace
+
+
+@cache
 def _scenes() -> tuple[Workspace, ...]:
     busy, new = _busy(), Workspace(world(), at("2025-01-02T12:00:00Z"))
     idle = clone(busy)
     ask(idle, "PMB.session.stop", session_id=SESSION)
     ask(new, "PMB.account.create")
-    return busy, _minutes(), idle, new
+    return busy, _minutes(), idle, new, _gaps()
 
 
-SCENES = 4
+SCENES = 5
 
 
 def scene(number: int) -> Workspace:
     """A workspace of its own. 0: in the midst of trading by days (fills, positions, a spread, working and cancelled orders); 1: a
-    CASH account in a session of minutes; 2: as 0, after the session was stopped; 3: an account and nothing else.
+    CASH account in a session of minutes; 2: as 0, after the session was stopped; 3: an account and nothing else; 4: a session of
+    minutes, few of which have a bar.
     """
     return clone(_scenes()[number])
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 
+from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.rows import (
     BarKey,
     Bars,
@@ -184,3 +186,10 @@ def small_dataset() -> Dataset:
     """The whole market, with its clock at the close of 2025-01-06."""
     info = DatasetInfo("small", True, "0" * 64, FIRST, LAST, MINUTE_FIRST, MINUTE_LAST, at("2025-01-06T21:00:00Z"))
     return Dataset(info, small_prices(), MemoryCalendars(events()), MemoryNews(news()))
+
+
+def store_small(folder: Path) -> Path:
+    """Store the market in a folder."""
+    data = small_dataset()
+    save_dataset(folder, small_prices(), events(), news(), data.info)
+    return folder

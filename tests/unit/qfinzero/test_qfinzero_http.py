@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -220,3 +223,79 @@ def test_a_guarded_server_wants_its_token_for_everything() -> None:
         assert document.body["security"] == [{"token": []}]
         assert TOKEN not in repr(served)
     assert TOKEN not in repr(Security(None, TOKEN))
+
+
+# ---- clients that hold, break off or blur
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Served]:
+    """A server that waits for a body for half a second only."""
+    with serving(TOYS, Limits(most=20, body_s=0.5)) as server:
+        yield server
+
+
+def begun(hasty: Served, path: str, body: bytes, length: int, **headers: str) -> socket.socket:
+    """A connection on which a request of `length` bytes was begun."""
+    wire = socket.create_connection(("127.0.0.1", hasty.port), timeout=20)
+    lines = {"Host": f"127.0.0.1:{hasty.port}", "Content-Type": "application/json", "Content-Length": str(length), **headers}
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
+    wire.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+    return wire
+
+
+@pytest.mark.parametrize("path", ["/toy/advance", "/workspaces", "/mcp"])
+def test_a_body_that_never_ends_is_answered_and_its_connection_closed(hasty: Served, path: str) -> None:
+    before, started = len(hasty.workspaces), time.monotonic()
+    with begun(hasty, path, b'{"minutes":', 400) as wire:
+        answer = b"".join(iter(lambda: wire.recv(4096), b""))  # until the server closes
+    assert answer.startswith(b"HTTP/1.1 408"), answer[:200]
+    assert b'"code":"timeout"' in answer
+    assert time.monotonic() - started < 5
+    assert len(hasty.workspaces) == before
+
+
+@pytest.mark.parametrize("path", ["/toy/advance", "/workspaces", "/mcp"])
+def test_a_client_that_breaks_off_leaves_nothing_in_the_log(
+    hasty: Served, path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.WARNING, "uvicorn.error")
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handlers", [caplog.handler])
+    before = len(hasty.workspaces)
+    begun(hasty, path, b'{"minutes":', 400).close()
+    time.sleep(0.1)
+    assert hasty.post("/toy/advance").status == 400  # it goes on
+    assert [record.getMessage() for record in caplog.records] == []
+    assert len(hasty.workspaces) == before
+
+
+def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
+    mine = hasty.open()
+    doubled = '{"minutes":1,"minutes":2}'
+    call = (
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"toy_clock_advance","arguments":'
+        + doubled
+        + ',"_meta":{}}}'
+    )
+    for path, body in (
+        ("/toy/advance", doubled),
+        ("/workspaces", '{"as_of_ts":"2025-01-03","as_of_ts":"2025-01-06"}'),
+        ("/mcp", call),
+    ):
+        reply = hasty.send("POST", path, body, **JSON, **{HEADER: mine, "Mcp-Protocol-Version": "2026-07-28"})
+        assert reply.status == 400, (path, reply.text)
+        assert "twice" in reply.error["message"], path
+    assert hasty.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:00:00Z"
+
+
+def test_when_all_workspaces_are_taken_the_one_that_was_idle_longest_gives_way() -> None:
+    with serving(TOYS, Limits(most=2, idle_s=3600, yield_s=300)) as served:
+        first, second = served.open(), served.open()
+        served.clock.now_s = 200
+        assert served.get("/toy/abc", second).status == 200
+        assert served.post("/workspaces").status == 503  # nobody has been idle for long
+        served.clock.now_s = 301
+        third = served.open()
+        assert [served.get("/toy/abc", each).status for each in (first, second, third)] == [404, 200, 200]
+        assert served.post("/workspaces").status == 503

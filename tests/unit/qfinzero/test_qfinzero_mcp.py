@@ -25,13 +25,13 @@ from ktdeval_qfinzero.access.mcp import serve_stdio
 from ktdeval_qfinzero.access.served_market import served as served_catalogue
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import Played, Scenario, day, played, played_async, trading
 from qfinzero_server import Served, serving
 from qfinzero_toy import TOYS
-from qfinzero_world import at, small_dataset
+from qfinzero_world import at, small_dataset, store_small
 
 TOKEN = "a-token-of-some-length"
 START = "2025-01-06T21:00:00Z"
@@ -103,9 +103,7 @@ def test_the_server_tells_of_the_clock_and_its_tools(served: Served) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data, folder = small_dataset(), tmp_path_factory.mktemp("data") / "small"
-    save_dataset(folder, data.prices, data.calendars.rows, data.news.rows, data.info)
-    return folder
+    return store_small(tmp_path_factory.mktemp("data") / "small")
 
 
 async def day_of(client: Client, calls: Scenario, fixed: Mapping[str, Any] = MappingProxyType({})) -> Played:

@@ -284,20 +284,13 @@ def test_a_clients_id_gives_the_same_order_after_it_was_modified_and_after_its_t
     assert (order.status, order.replaced_by, new.client_order_id) == ("CANCELLED", new.id, "")
     play.step(5)
     assert play.order("BUY", "LIMIT", limit_price=90.0, **gtd) is order
-    with pytest.raises(ServiceError, match="another order"):
-        play.order("BUY", "LIMIT", limit_price=91.0, **gtd)
+    for side, limit in (("BUY", 91.0), ("SELL", 90.0)):
+        with pytest.raises(ServiceError, match="client_order_id: the id was used for another order") as caught:
+            play.order(side, "LIMIT", limit_price=limit, **gtd)
+        assert caught.value.code == "conflict"
     with pytest.raises(ServiceError, match=r"order\.expire_ts"):
         play.order("BUY", "LIMIT", limit_price=90.0, **{**gtd, "client_order_id": "other"})
     assert len(play.state.orders) == 2
-
-
-def test_without_slippage_a_market_order_pays_the_open_as_it_is() -> None:
-    rows: Any = [(100.0001, 100.0001, 100.0001, 100.0001, 1_000)] * 3
-    play = Play(rows)
-    play.step()
-    play.order("BUY", "MARKET", 1)
-    play.step()
-    assert play.prices() == [100.0001]
 
 
 def test_a_session_of_minutes_has_a_sharpe_ratio_of_days() -> None:

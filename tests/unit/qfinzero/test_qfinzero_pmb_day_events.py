@@ -73,6 +73,13 @@ def test_a_split_makes_nobody_richer(qty: int, new: int, old: int, opening: int,
     assert found.cost_after_e4 + found.cash_e4 - found.realized_e4 == cost
 
 
+def test_last_prices_of_options_go_to_the_series_that_they_become_or_nowhere() -> None:
+    prices = {STOCK.id: e4(50), OTHER.id: e4(7), CALL.id: e4(5), "OPTION:O:BRKT250221C00100000": e4(1)}
+    apart = {name: price for name, price in prices.items() if name != CALL.id}
+    assert days.marks_after_split(prices, split(2, 1)) == apart | {option("C", 50).id: e4(2.50)}
+    assert days.marks_after_split(prices, split(3, 2)) == apart
+
+
 def test_an_adjusted_strike_is_rounded_to_the_cent_as_in_a_seven_for_one_split() -> None:
     """Seven for one (Apple, June 2014): series struck at 645 became 92.14."""
     assert days.adjusted_contract(contract("C", 645), split(7, 1)) == contract("C", 92.14)

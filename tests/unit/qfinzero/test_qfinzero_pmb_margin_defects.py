@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow, SplitRow
+from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE
@@ -75,21 +74,6 @@ def test_every_order_is_checked_when_it_is_placed() -> None:
     assert trader.qty(STOCK) == -200
 
 
-def test_a_purchase_is_checked_again_at_the_price_that_it_fills_at() -> None:
-    trader = session(100, (200, 200), 200, days=2)
-    order = trader.send("BUY", 2_000, STOCK)
-    trader.step()
-    assert (order.status, order.reason[:25], trader.qty(STOCK)) == ("CANCELLED", NO_POWER, 0)
-
-
-def test_a_short_position_requires_half_and_thirty_percent_of_its_value_beside_its_proceeds() -> None:
-    trader = session(*[100] * 3, days=2)
-    trader.send("SELL", 1_000, STOCK)
-    trader.step()
-    assert (trader.cash, trader.equity) == pytest.approx((200_000, 100_000), abs=50)
-    assert (trader.margin.initial_e4, trader.margin.maintenance_e4) == (e4(50_000), e4(30_000))
-
-
 def falling(days: int, **more: object) -> TradingSession:
     """2,000 shares on $100,000; on the second day the price falls from 100 to 66."""
     trader = session(100, 100, (100, 66), *[66] * (days - 2), days=days, **more)
@@ -131,13 +115,6 @@ def test_a_margin_call_that_is_met_in_time_is_not_liquidated() -> None:
     assert (trader.qty(STOCK), len(trader.events("MARGIN_CALL_MET"))) == (1_000, 1)
 
 
-def test_shares_that_nobody_lends_can_not_be_sold_short() -> None:
-    assert session(100, 100, days=1, borrow=[]).send("SELL", 1, STOCK).reason.startswith("NO_LOCATE")
-    trader = session(100, 100, days=1, borrow=[BorrowRow("AVLN", 0, 500, 25)])
-    assert trader.send("SELL", 501, STOCK).reason.startswith("NO_LOCATE")
-    assert trader.send("SELL", 500, STOCK).status == "ACCEPTED"
-
-
 def test_borrowing_shares_and_cash_costs_for_every_calendar_day() -> None:
     """$100,000 at 3.6%: $10 a night; the 8th (the 9th is no trading day) has two, the 10th, a Friday, three. Cash at 7.2%: $20."""
     short = session(*[100] * 7, days=6)
@@ -149,18 +126,6 @@ def test_borrowing_shares_and_cash_costs_for_every_calendar_day() -> None:
     borrower.send("BUY", 2_000, STOCK)
     borrower.step(2)
     assert borrower.account.interest_e4 == e4(20) + e4(20.004)
-
-
-def test_a_cash_account_neither_borrows_nor_sells_short_nor_writes_uncovered_calls() -> None:
-    contract, call = option("C", 110)
-    trader = session(100, 100, options={contract: [1, 1]}, type="CASH", days=1)
-    for side, qty, what, reason in (
-        ("BUY", 1_001, STOCK, NO_POWER),
-        ("SELL", 1, STOCK, "SHORT_NOT_ALLOWED"),
-        ("SELL", 1, call, "UNCOVERED_OPTION"),
-        ("BUY", 1_000, STOCK, ""),
-    ):
-        assert trader.send(side, qty, what).reason.partition(":")[0] == reason
 
 
 def test_in_a_cash_account_sales_settle_on_the_next_trading_day() -> None:
@@ -210,24 +175,6 @@ def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(orders: list[tu
     assert trader.account.dividends_e4 == e4(dividends)
 
 
-def test_a_split_changes_shares_and_price_and_leaves_equity() -> None:
-    trader = session(100, 100, 50, 50, days=3, splits=[SplitRow("AVLN", date(2025, 1, 7), 2, 1, 0)])
-    trader.send("BUY", 1_000, STOCK)
-    resting = trader.send("SELL", 10, STOCK, limit_price=150)
-    trader.step(2)
-    assert (trader.qty(STOCK), trader.equity) == (2_000, 100_000)
-    assert (resting.status, resting.reason[:5]) == ("CANCELLED", "SPLIT")
-
-
-@pytest.mark.parametrize(("strike", "most"), [(100, 10), (85, 23)])
-def test_an_option_far_out_of_the_money_requires_less_than_one_at_the_money(strike: float, most: int) -> None:
-    """At $100: a 100 put 20% of 100, an 85 put 20 − 15 but no less than 8.50, for each of a hundred shares."""
-    contract, put = option("P", strike)
-    trader = session(100, 100, options={contract: [3, 3] if strike == 100 else [1, 1]}, days=1, cash=20_000)
-    assert trader.send("SELL", most + 1, put).reason.startswith(NO_POWER)
-    assert trader.send("SELL", most, put).status == "ACCEPTED"
-
-
 def test_a_spread_requires_its_greatest_loss_only() -> None:
     (sold, short), (bought, long) = option("P", 100), option("P", 95)
     trader = session(*[100] * 3, options={sold: [4, 4, 4], bought: [2, 2, 2]}, days=2, cash=300)
@@ -247,19 +194,6 @@ def answer(trader: TradingSession, name: str, **given: object) -> dict[str, Any]
     found = CATALOGUE.call(trader.workspace, name, given)
     assert isinstance(found, dict)
     return found
-
-
-def test_a_summary_has_the_sharpe_ratio_or_says_why_not() -> None:
-    trader = session(100, 100, 110, 99, days=3, cash=200_000)
-    trader.send("BUY", 2_000, STOCK)
-    trader.step()
-    early = answer(trader, "PMB.session.summary", session_id=trader.session_id)
-    assert (early["sharpe"], early["undefined"]["sharpe"]) == (None, "there are less than two daily returns")
-    trader.step(2)
-    found = answer(trader, "PMB.session.summary", session_id=trader.session_id)
-    returns = np.array([0, 0.1, -0.1])
-    assert found["sharpe"] == pytest.approx(returns.mean() / returns.std(ddof=1) * np.sqrt(252))
-    assert found["total_return"] == pytest.approx(-0.01)
 
 
 def test_another_currency_and_settings_that_would_do_nothing_are_refused() -> None:
@@ -297,13 +231,6 @@ def test_options_in_the_money_deliver_shares_long_and_short_alike(
     assert (trader.qty(instrument), trader.qty(STOCK)) == (0, shares)
     assert trader.cash == pytest.approx(cash, abs=3 if side == "SELL" or right == "P" else 0.02)
     assert len(trader.events("OPTION_EXPIRED")) == (0 if shares else 1)
-
-
-def test_the_underlying_need_not_be_in_the_universe() -> None:
-    universe = {"stocks": [], "options": [option("C", 100)[0].symbol]}
-    trader, _ = with_option("C", "BUY", 110, 110, universe=universe)
-    trader.step(3)
-    assert trader.qty(STOCK) == 100
 
 
 def minute_session(prices: dict[str, float], contract: OptionContract) -> TradingSession:
@@ -355,15 +282,6 @@ def test_roots_with_digits_or_dots_are_options_too(root: str) -> None:
     trader.send("BUY", 1, call)
     trader.step(3)
     assert trader.qty(Instrument("STOCK", root)) == 100
-
-
-def test_orders_for_an_expiring_contract_work_until_its_close_and_then_expire_on_record() -> None:
-    contract, call = option("C", 100)
-    trader = session(100, 100, 110, 110, options={contract: [3, 3, 3, 8]}, days=3)
-    orders = [trader.send("SELL", 1, call, limit_price=50), trader.send("BUY", 1, call, limit_price=2)]
-    trader.step(3)
-    assert {order.status for order in orders} == {"EXPIRED"}
-    assert {event.data.order_id for event in trader.events("ORDER_EXPIRED")} == {order.id for order in orders}
 
 
 @pytest.mark.parametrize(("type_", "cash", "left"), [("MARGIN", 100_000, 99_700), ("CASH", 300, 0)])

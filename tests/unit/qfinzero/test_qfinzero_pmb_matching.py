@@ -54,6 +54,7 @@ def price(order_: Order, bar_: Bar, rules: FillRules = NO_COST) -> float | None:
     [
         (order("BUY"), 100, NO_COST, 100),  # a market order fills at the open
         (order("SELL"), 100, NO_COST, 100),
+        (order("BUY"), 100.0001, NO_COST, 100.0001),  # as it is, without slippage
         (order("BUY"), 100, FillRules(slippage_bps=2), 100.02),  # slippage is against the trader, to the next cent
         (order("SELL"), 100, FillRules(slippage_bps=2), 99.98),
         (order("BUY"), 30, FillRules(slippage_bps=2), 30.01),
@@ -74,36 +75,22 @@ def test_prices_have_steps_and_a_sale_brings_at_least_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("side", "limit", "found"),
+    ("side", "limits", "stops"),
     [
-        ("BUY", 101.0, 100.0),  # the open is better
-        ("BUY", 100.0, 100.0),
-        ("BUY", 97.0, 97.0),  # reached inside the bar
-        ("BUY", 95.0, 95.0),
-        ("BUY", 94.99, None),
-        ("SELL", 99.0, 100.0),
-        ("SELL", 103.0, 103.0),
-        ("SELL", 105.0, 105.0),
-        ("SELL", 105.01, None),
+        # Limits fill at the open where that is better, else at their price where that is reached inside the bar.
+        ("BUY", {101.0: 100.0, 100.0: 100.0, 97.0: 97.0, 95.0: 95.0, 94.99: None}, {}),
+        ("SELL", {99.0: 100.0, 103.0: 103.0, 105.0: 105.0, 105.01: None}, {}),
+        # Stops fill at their price, or at an open that has passed it.
+        ("BUY", {}, {103.0: 103.0, 99.0: 100.0, 105.01: None}),
+        ("SELL", {}, {97.0: 97.0, 101.0: 100.0, 94.99: None}),
     ],
 )
-def test_a_limit_order_fills_at_the_open_or_its_limit(side: str, limit: float, found: float | None) -> None:
-    assert price(order(side, limit=limit), bar(100, 105, 95, 98)) == found
-
-
-@pytest.mark.parametrize(
-    ("side", "stop", "found"),
-    [
-        ("BUY", 103.0, 103.0),
-        ("BUY", 99.0, 100.0),  # gapped over: the open
-        ("BUY", 105.01, None),
-        ("SELL", 97.0, 97.0),
-        ("SELL", 101.0, 100.0),
-        ("SELL", 94.99, None),
-    ],
-)
-def test_a_stop_order_fills_at_its_stop_or_the_worse_open(side: str, stop: float, found: float | None) -> None:
-    assert price(order(side, stop=stop), bar(100, 105, 95, 98)) == found
+def test_a_limit_or_stop_order_fills_at_its_price_or_the_open(
+    side: str, limits: dict[float, float | None], stops: dict[float, float | None]
+) -> None:
+    wide = bar(100, 105, 95, 98)
+    assert {limit: price(order(side, limit=limit), wide) for limit in limits} == limits
+    assert {stop: price(order(side, stop=stop), wide) for stop in stops} == stops
 
 
 def test_a_triggered_stop_fills_as_a_market_order_and_a_stop_limit_on_its_trigger_bar_within_its_limit() -> None:

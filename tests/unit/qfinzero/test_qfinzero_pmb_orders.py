@@ -189,13 +189,6 @@ def test_orders_fill_on_bars_that_come_after_them(
     assert (order.status, order.triggered) == (("FILLED" if prices else "ACCEPTED"), bool(prices and "stop_price" in more))
 
 
-def test_the_first_bar_of_a_session_can_fill_what_was_sent_at_its_start() -> None:
-    play = Play(rising(2))
-    play.order("BUY", "LIMIT", limit_price=100.0)
-    play.step()
-    assert play.prices() == [100.0]
-
-
 def test_orders_share_a_bars_volume_in_the_order_of_their_arrival() -> None:
     play = begun(*[flat(100, 1_000)] * 4, config={**FREE, "fills": {**FREE["fills"], "max_volume_pct": 10}})
     first, second = play.order("BUY", "MARKET", 150), play.order("BUY", "LIMIT", 100, limit_price=101.0)
@@ -322,20 +315,6 @@ def test_orders_for_an_option_that_expires_end_with_an_event() -> None:
     assert code(order.reason) == "CONTRACT_EXPIRED"
 
 
-def test_every_state_of_an_order_can_be_reached() -> None:
-    play = begun(flat(100, 10), FLAT, cash=100_000)
-    filled, partly = play.order("BUY", "MARKET", 5), play.order("BUY", "LIMIT", 10, limit_price=100.0)
-    cancelled, expired = (play.order("BUY", "LIMIT", 1, limit_price=1.0) for _ in range(2))
-    rejected = play.order("BUY", "MARKET", 1_000_000)
-    play.call("order.cancel", order_id=cancelled.id)
-    waiting = play.order("BUY", "LIMIT", 1, limit_price=1.0, time_in_force="GTC")
-    play.step()
-    assert partly.status == "PARTIALLY_FILLED"
-    play.step(388)
-    states = [order.status for order in (filled, partly, cancelled, expired, rejected, waiting)]
-    assert states == ["FILLED", "FILLED", "CANCELLED", "EXPIRED", "REJECTED", "ACCEPTED"]
-
-
 # ---- modification
 
 
@@ -450,17 +429,6 @@ def test_shares_and_calls_can_be_traded_as_one() -> None:
 
 
 # ---- a client's own ids
-
-
-def test_a_clients_id_stands_for_one_order() -> None:
-    play = begun(FLAT)
-    first = play.order("BUY", "LIMIT", limit_price=50.0, client_order_id="mine")
-    again = play.order("BUY", "LIMIT", limit_price=50.0, client_order_id="mine")
-    assert (again.id, len(play.state.orders)) == (first.id, 1)
-    for side, limit in (("BUY", 51.0), ("SELL", 50.0)):
-        with pytest.raises(ServiceError) as caught:
-            play.order(side, "LIMIT", limit_price=limit, client_order_id="mine")
-        assert (caught.value.code, caught.value.field) == ("conflict", "client_order_id")
 
 
 def test_a_spread_has_a_clients_id_too() -> None:

@@ -21,17 +21,14 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.listen import address_of, bind, choose_security
-from ktdeval_qfinzero.data.folder import save_dataset
-from qfinzero_world import small_dataset
+from qfinzero_world import store_small
 
 TOKEN = "a-token-of-some-length"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data, folder = small_dataset(), tmp_path_factory.mktemp("data") / "small"
-    save_dataset(folder, data.prices, data.calendars.rows, data.news.rows, data.info)
-    return folder
+    return store_small(tmp_path_factory.mktemp("data") / "small")
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from ktdeval.errors import ConfigError
 from ktdeval_qfinzero.access.served_market import load_rules, served as served_catalogue
 from ktdeval_qfinzero.access.workspaces import log_name
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.folder import open_dataset
 from qfinzero_server import Served, serving
-from qfinzero_world import small_dataset
+from qfinzero_world import store_small
 
 RULES = """
 fees: {stock_per_share_e4: 100}
@@ -32,8 +32,8 @@ ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "orde
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rules, a dataset and a place for logs."""
-    data, folder = small_dataset(), tmp_path_factory.mktemp("served")
-    save_dataset(folder / "data", data.prices, data.calendars.rows, data.news.rows, data.info)
+    folder = tmp_path_factory.mktemp("served")
+    store_small(folder / "data")
     (folder / "rules.yaml").write_text(RULES)
     (folder / "logs").mkdir()
     return folder

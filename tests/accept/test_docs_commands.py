@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,16 +71,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-RUNNABLE = [page for page in PAGES if any(not reason(each) for each in commands(page))]
+def runnable() -> Iterator[tuple[Path, list[str]]]:
+    """Pages with the commands that stand on none before."""
+    seen: set[str] = set()
+    for page in PAGES:
+        new = [each for each in dict.fromkeys(commands(page)) if not reason(each) and each not in seen]
+        seen.update(new)
+        if new:
+            yield page, new
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
+@pytest.mark.parametrize(("page", "new"), [pytest.param(*each, id=each[0].stem) for each in runnable()])
 def test_the_commands_of_a_page_run(
-    page: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: Path, new: list[str], runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    for command in [each for each in commands(page) if not reason(each)]:
+    for command in new:
         words = shlex.split(command.partition(" > ")[0])
         if words[0].startswith("--model") or words[0] == "run":
             words += [] if "--limit" in words else ["--limit", "2"]

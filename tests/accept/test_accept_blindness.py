@@ -10,7 +10,7 @@ from accept_runs import HIDES_ASSETS, HIDES_DATES, MASKS, TASKS, conversations, 
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import Ledger
 
-STEPS, SEEDS = 15, 3
+STEPS, SEEDS = 10, 2
 SHOWN = [task for task in TASKS if not task.endswith("memory_only")]
 """Four masks, two modes that show data."""
 

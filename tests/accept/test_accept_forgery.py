@@ -48,6 +48,7 @@ from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.score import rescore
 from ktdeval.typed import to_plain
 from run_support import PLUGIN, WINDOW, episodes
+from searching import is_searching
 
 TASK, HASH = "bright_open_research", "0" * 64
 CARD = f"cards/{TASK}.json"
@@ -101,7 +102,7 @@ def refusal(run: Path, plugins: Plugins) -> str:
         return str(error).replace(f"{run}/", "")
 
 
-# -- the card: every kind of field, as it is and with all that follows from it ---------------------------------------------
+# -- the card: every kind of field with all that follows from it, as it is where nothing does -----------------------------
 
 
 def kinds_of(card: Any) -> dict[str, tuple[Place, Any]]:
@@ -132,9 +133,9 @@ def write_card(run: Path, card: Any) -> None:
 def card_forgeries(card: Any) -> Iterator[Forgery]:
     for kind, (place, value) in kinds_of(card).items():
         false = with_value(card, place, false_value(value))
-        yield Forgery(f"card.{kind}", lambda run, false=false: (run / CARD).write_text(dumps_pretty(false)), PLACED)
-
-        if (followed := renewed(false)) not in (card, false):
+        if (followed := renewed(false)) in (card, false) or is_searching():
+            yield Forgery(f"card.{kind}", lambda run, false=false: write_card(run, false), PLACED)
+        if followed not in (card, false):
             yield Forgery(f"card.{kind}, all recomputed", lambda run, card=followed: write_card(run, card), PLACED)
 
 
@@ -359,9 +360,6 @@ def file_forgeries(bench: Bench) -> Iterator[Forgery]:
         lambda run: edit_json(run / CARD, lambda old: old["snapshot"].update(market)),
         "snapshot|labels",
     )
-
-
-# -- the certificate ---------------------------------------------------------------------------------------------------------
 
 
 # -- the table -------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ktdeval.harness.messages import Message, Model, ModelRequest, sound
 from ktdeval.registry import load_plugins
 from ktdeval.runner.store import RunFolder
 from run_support import card_of, error_line, finished_steps, ktdeval
+from searching import is_searching
 from stub_faults import ACCOUNT, KINDS, MISDEEDS, NOT_ON_WIRE, PROMPT
 from stub_hostile import CLOSED_UNSAID, HOSTILE, ODD, VALUES, Spoilt, fields, with_value
 from stub_neutral import Asked
@@ -138,24 +139,18 @@ def _ends(fault: str, wire: str) -> tuple[set[str], set[str]]:
     return {"error" if counted.startswith("model_") else "fallback"}, {counted}
 
 
-@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+LASTING_WIRES = ("chat", "anthropic", "google")
+
+
+@pytest.mark.parametrize("wire", LASTING_WIRES)
 def test_every_lasting_fault_is_counted_for_its_own_step_alone_and_the_run_goes_on(
     market: Path, stub: Stub, tmp_path: Path, wire: str
 ) -> None:
-    stub.plan = FaultPlan(faults=LASTING, attempts=10**9, unit="step", phase="submission")
-    words = (
-        *apart(32, 8),
-        "--canary",
-        0,
-        "--tool-protocol",
-        "native",
-        "--max-failures",
-        1000,
-        "--max-retries",
-        0,
-        "--timeout-s",
-        3,
-    )
+    """Each on one of the wires, and with `--hypothesis-profile search` on all."""
+    chosen = LASTING if is_searching() else LASTING[LASTING_WIRES.index(wire) :: len(LASTING_WIRES)]
+    stub.plan = FaultPlan(faults=chosen, attempts=10**9, unit="step", phase="submission")
+    words = (*apart(len(chosen) // 6, 8), "--canary", 0, "--tool-protocol", "native")
+    words += ("--max-failures", 1000, "--max-retries", 0, "--timeout-s", 3)
     done = run(WIRES[wire], stub, tmp_path / "run", market, *words)
     assert done.code == 0, done
     assert "Traceback" not in done.err
@@ -172,8 +167,8 @@ def test_every_lasting_fault_is_counted_for_its_own_step_alone_and_the_run_goes_
             assert set(record.failures) <= counted, (fault, record)
             assert bool(record.failures) == bool(counted), (fault, record)
             assert record.provenance == "model" or not record.orders
-    assert set(LASTING) - set(met) <= NOT_ON_WIRE.get(wire, set())
-    assert len(met) >= 190
+    assert set(chosen) - set(met) <= NOT_ON_WIRE.get(wire, set())
+    assert len(LASTING) >= 200
     asked = len(stub.requests)
     assert run(WIRES[wire], stub, tmp_path / "run", market, *words).code == 0
     assert len(stub.requests) == asked

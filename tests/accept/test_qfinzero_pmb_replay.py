@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import dumps_canonical, sha256_hex
+from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import Clock, day_of, moment_text
@@ -20,7 +20,7 @@ from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.frames import ticks_by
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_broker_play import FLAT, Play, thing
+from qfinzero_broker_play import FLAT, Play, chained, thing
 from qfinzero_invariants import InvariantWatch, check_invariants
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_synthetic import generate_minutes
@@ -60,16 +60,6 @@ def lines() -> tuple[str, ...]:
 
 def told() -> list[Any]:
     return [json.loads(line) for line in lines()]
-
-
-def chained(told: list[dict[str, Any]]) -> list[str]:
-    """Lines with their hashes made anew."""
-    last, found = "0" * 64, []
-    for each in told:
-        plain = {name: value for name, value in each.items() if name != "hash"}
-        last = sha256_hex(last + dumps_canonical(plain))
-        found.append(dumps_canonical({**plain, "hash": last}))
-    return found
 
 
 def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_same_bytes() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ktdeval.jsonio import dumps_canonical, sha256_hex
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.instruments import read_contract
@@ -143,3 +144,13 @@ def thing(symbol: str) -> dict[str, str]:
 def types(events: Sequence[Event]) -> list[str]:
     """Types of events, without those of the clock."""
     return [event.type for event in events if event.type != "CLOCK_MOVED"]
+
+
+def chained(told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines of a log with their hashes made anew, as by who has changed some."""
+    last, found = "0" * 64, []
+    for each in told:
+        plain = {name: value for name, value in each.items() if name != "hash"}
+        last = sha256_hex(last + dumps_canonical(plain))
+        found.append(dumps_canonical({**plain, "hash": last}))
+    return found

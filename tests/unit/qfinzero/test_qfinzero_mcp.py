@@ -8,10 +8,9 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -28,7 +27,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.workspace import Workspace
-from qfinzero_scenario import Played, Scenario, day, played, played_async, trading
+from qfinzero_scenario import Played, day, played, played_async
 from qfinzero_server import Served, serving
 from qfinzero_toy import TOYS
 from qfinzero_world import at, small_dataset, store_small
@@ -106,36 +105,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_small(tmp_path_factory.mktemp("data") / "small")
 
 
-async def day_of(client: Client, calls: Scenario, fixed: Mapping[str, Any] = MappingProxyType({})) -> Played:
-    """Calls of a client, which itself holds answers against the tools' output schemas. `fixed`: the server's arguments."""
-
-    async def use(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        arguments = {key: value for key, value in arguments.items() if key not in fixed}
-        result = await client.call_tool(catalogue().find(name).wire_name, arguments)
-        assert not result.is_error, result.content
-        assert json.loads(result.content[0].text) == result.structured_content
-        return result.structured_content
-
-    return await played_async(calls, use)
-
-
 def outcomes(day: Played) -> list[Any]:
     """Answers of a day, without the hash of the log, in which the rules stand as they were given."""
     return [(name, {**answer, "log_hash": ""}) for name, _, answer in day]
-
-
-def test_two_clients_at_once_trade_alike_and_never_meet() -> None:
-    """Each has the first account, the first order and the clock for itself, as if it were alone."""
-    workspace = Workspace(small_dataset())
-    alone = played(trading(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
-
-    async def play(served: Served) -> list[Played]:
-        async with Client(served.mcp) as first, Client(served.mcp, mode="legacy") as second:
-            return await asyncio.gather(day_of(first, trading()), day_of(second, trading()))
-
-    with serving(catalogue()) as served:
-        assert asyncio.run(play(served)) == [alone] * 2
-        assert len(served.workspaces) == 0
 
 
 @pytest.mark.slow
@@ -161,7 +133,15 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
             tools = [tool.name for tool in (await client.list_tools()).tools]
             assert tools == [operation.wire_name for operation in served_catalogue(catalogue()).operations]
             assert all(f"`{name}`" in skill for name in tools)
-            return await day_of(client, day(), {"initial_cash": 0, "execution_config": 0})
+
+            async def use(name: str, arguments: dict[str, Any]) -> dict[str, Any]:  # the client holds answers against their schemas
+                given = {key: value for key, value in arguments.items() if key not in ("initial_cash", "execution_config")}
+                result = await client.call_tool(catalogue().find(name).wire_name, given)
+                assert not result.is_error, result.content
+                assert json.loads(result.content[0].text) == result.structured_content
+                return result.structured_content
+
+            return await played_async(day(), use)
 
     dataset = open_dataset(folder)
     workspace = Workspace(dataset, at("2025-01-06T20:00:00Z"))

@@ -16,6 +16,7 @@ from ktdeval_qfinzero.access.served_market import load_rules, served as served_c
 from ktdeval_qfinzero.access.workspaces import log_name
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset
+from qfinzero_broker_play import chained
 from qfinzero_server import Served, serving
 from qfinzero_world import store_small
 
@@ -113,17 +114,6 @@ def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end
     assert not list((folder / "logs").glob(log_name(served.open()))), "a workspace that did nothing leaves no file"
 
 
-def chained(lines: list[str]) -> list[str]:
-    """A log whose hashes were made anew after it was changed."""
-    last, made = "0" * 64, []
-    for line in lines:
-        content = {key: value for key, value in json.loads(line).items() if key != "hash"}
-        dumped = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        last = hashlib.sha256(f"{last}{dumped}".encode()).hexdigest()
-        made.append(json.dumps({**content, "hash": last}, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
-    return made
-
-
 def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
     served: Served, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,13 +125,17 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
     borrower = [line.replace('"account_type":"CASH"', '"account_type":"MARGIN"') for line in lines]
     assert cheaper != lines
     assert richer != lines
+
+    def forged(changed: list[str]) -> list[str]:
+        return chained([json.loads(line) for line in changed])
+
     log, rules, rerun = tmp_path / "log.jsonl", ("--rules", folder / "rules.yaml"), ("--rerun", "--data", folder / "data")
     for changed, words, number in (
         (cheaper, (), trade + 1),
-        (chained(cheaper), rerun, trade + 1),
-        (chained(richer), rules, account + 1),
-        (chained(richer), rerun, account + 2),
-        (chained(borrower), rules, account + 2),
+        (forged(cheaper), rerun, trade + 1),
+        (forged(richer), rules, account + 1),
+        (forged(richer), rerun, account + 2),
+        (forged(borrower), rules, account + 2),
         ([*lines[:3], *lines[4:]], (), 4),
     ):
         log.write_text("\n".join(changed))

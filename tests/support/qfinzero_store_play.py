@@ -72,34 +72,26 @@ def long_prices() -> MemoryPrices:
     )  # fmt: skip
 
 
+def _part(days: slice, strike_e4: int, new: str, curve: RateRow, **series: slice) -> MemoryPrices:
+    """Some days of AVLN and other series of the small market, an option on AVLN, the symbol that is new, a curve."""
+    small, contract = small_prices(), OptionContract("AVLN", date(2025, 1, 17), strike_e4, "C")
+    rows = {("stock", "AVLN", "day"): days, ("option", contract.symbol, "day"): slice(0, 3)}
+    rows |= {("stock", *name.split("_")): part for name, part in series.items()}
+    table = {key: small.bar_table[key].take(part) for key, part in rows.items()}  # type: ignore[index]
+    row = ContractRow(contract.symbol, "AVLN", contract.expiry, strike_e4, "C", at("2024-12-01T00:00:00Z"))
+    return MemoryPrices(table, [row for row in small.symbol_rows if row.symbol == new], [row], [curve])  # type: ignore[arg-type]
+
+
 def tiny_prices() -> MemoryPrices:
     """One stock with one option, three days, half an hour of minutes."""
-    small = small_prices()
-    contract = OptionContract("AVLN", date(2025, 1, 17), 1_000_000, "C")
-    table = {
-        ("stock", "AVLN", "day"): small.bar_table["stock", "AVLN", "day"].take(slice(0, 3)),
-        ("stock", "AVLN", "minute"): small.bar_table["stock", "AVLN", "minute"].take(slice(0, 30)),
-        ("option", contract.symbol, "day"): small.bar_table["option", contract.symbol, "day"].take(slice(0, 3)),
-    }
-    row = ContractRow(contract.symbol, "AVLN", contract.expiry, contract.strike_e4, "C", at("2024-12-01T00:00:00Z"))
-    symbols = [row for row in small.symbol_rows if row.symbol == "AVLN"]
-    rates = [RateRow(date(2025, 1, 2), {"1M": 4.25, "10Y": 4.5}, at("2025-01-02T23:00:00Z"))]
-    return MemoryPrices(table, symbols, [row], rates)
+    curve = RateRow(date(2025, 1, 2), {"1M": 4.25, "10Y": 4.5}, at("2025-01-02T23:00:00Z"))
+    return _part(slice(0, 3), 1_000_000, "AVLN", curve, AVLN_minute=slice(0, 30))
 
 
 def more_prices() -> MemoryPrices:
     """What comes to the tiny market later: another day, a new stock, a contract, a rate."""
-    small = small_prices()
-    contract = OptionContract("AVLN", date(2025, 1, 17), 1_050_000, "C")
-    table = {
-        ("stock", "AVLN", "day"): small.bar_table["stock", "AVLN", "day"].take(slice(3, 5)),
-        ("stock", "BRKT", "day"): small.bar_table["stock", "BRKT", "day"].take(slice(0, 5)),
-        ("option", contract.symbol, "day"): small.bar_table["option", contract.symbol, "day"].take(slice(0, 3)),
-    }
-    row = ContractRow(contract.symbol, "AVLN", contract.expiry, contract.strike_e4, "C", at("2024-12-01T00:00:00Z"))
-    symbols = [row for row in small.symbol_rows if row.symbol == "BRKT"]
-    rates = [RateRow(date(2025, 1, 3), {"1M": 4.5}, at("2025-01-03T23:00:00Z"))]
-    return MemoryPrices(table, symbols, [row], rates)
+    curve = RateRow(date(2025, 1, 3), {"1M": 4.5}, at("2025-01-03T23:00:00Z"))
+    return _part(slice(3, 5), 1_050_000, "BRKT", curve, BRKT_day=slice(0, 5))
 
 
 def together(first: MemoryPrices, second: MemoryPrices) -> MemoryPrices:

@@ -232,9 +232,21 @@ def test_tools_of_a_task_give_what_the_process_gives(story: list[tuple[str, dict
 
 
 def test_no_call_takes_what_json_does_not_have_and_a_whole_number_with_a_point_is_an_integer() -> None:
-    for value in (float("nan"), float("inf"), "\ud800", {"a": [float("-inf")]}):
-        with pytest.raises(ServiceError, match=r"NaN or Infinity|halves of surrogate pairs"):
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep]
+    for value in (float("nan"), float("inf"), "\ud800", {"a": [float("-inf")]}, deep, {"a": 10**400}):
+        with pytest.raises(
+            ServiceError, match=r"NaN or Infinity|halves of surrogate pairs|levels deep|a: expected a number of fewer"
+        ):
             plain_json(value)
+    ids: dict[str, Any] = {"order_id": "ord-000001", "session_id": "sess-000001", "account_id": "acct-000001"}
+    for name, given, message in (
+        ("UPQ.symbols.list", [1], "arguments: expected one JSON object"),
+        ("PMB.order.modify", {**ids, "updates": {}}, "updates: give at least 1 of: "),
+    ):
+        with pytest.raises(ServiceError, match=message):
+            catalogue().call(Workspace(small_dataset()), name, given)
     assert repr(plain_json({"a": [5.0, 0.5, -0.0, 1e300, True]})) == "{'a': [5, 0.5, 0, 1e+300, True]}"
 
 

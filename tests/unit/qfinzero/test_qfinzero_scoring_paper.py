@@ -148,15 +148,7 @@ def test_calls_are_aligned_for_the_best_total_not_one_step_after_the_other() -> 
         ({"t": "2024-03-04T09:30:00Z"}, {"t": "2024-03-04T10:30:00+01:00"}, 1),
         ({"t": "2024-03-04T09:30:00"}, {"t": "2024-03-04T09:30"}, 1),
         ({"t": "2024-03-04"}, {"t": "2024-03-04T00:00:00"}, 0),
-    ],
-)
-def test_required_parameters_are_compared_by_value_and_type(required: Any, args: Any, expected: float) -> None:
-    assert pa(required, args) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("required", "args", "expected"),
-    [
+        # placeholders take no part
         ({"a": "{session_id}", "b": 1}, {"b": 1}, 1),
         ({"a": "<from_step_1>", "b": 1}, {"a": "x"}, 0),
         ({"a": {"b": "<from_step_1>"}, "c": 1}, {"c": 1}, 1),
@@ -167,8 +159,10 @@ def test_required_parameters_are_compared_by_value_and_type(required: Any, args:
         ({"tickers": "<from_positions>", "b": 1}, {"b": 1}, 1),
     ],
 )
-def test_placeholders_take_no_part(required: Any, args: Any, expected: float) -> None:
-    assert pa(required, args) == expected
+def test_required_parameters_are_compared_by_value_and_type_and_placeholders_not_at_all(
+    required: Any, args: Any, expected: float
+) -> None:
+    assert pa(required, args) == pytest.approx(expected, abs=1e-12)
 
 
 # ---- times

@@ -469,19 +469,12 @@ def test_both_rule_sets_are_scored_and_one_is_the_headline() -> None:
         assert reference.summarise(records)["ta"].value > paper.summarise(records)["ta"].value
 
 
-def test_an_interval_of_shares_is_wilsons() -> None:
-    """Two of four: centre (1/2 + z²/8) / (1 + z²/4) = 1/2, reach z √(1/16 + z²/64) / (1 + z²/4)."""
-    z = 1.959963984540054
-    reach = z * np.sqrt(1 / 16 + z * z / 64) / (1 + z * z / 4)
-    interval = interval_of("tm", [("a", 1.0), ("b", 0.0), ("c", 1.0), ("d", 0.0)])
-    assert (interval.low, interval.high) == pytest.approx((0.5 - reach, 0.5 + reach))
-
-
 def test_an_interval_of_means_is_resampled_over_items() -> None:
     """About 1.96 standard errors to either side, for many items; the same at each call; answers to one item count as one."""
     chance = np.random.default_rng(5)
     marks = chance.uniform(0, 1, 400)
     points = [(f"item {place}", float(mark)) for place, mark in enumerate(marks)]
+    assert interval_of("tm", [("a", 1.0), ("b", 0.0), ("c", 1.0), ("d", 0.0)]) == wilson(2, 4, 0.95)  # of shares, Wilson's
     interval = interval_of("tm", points)
     reach = 1.96 * marks.std() / np.sqrt(400)
     assert (interval.low, interval.high) == pytest.approx((marks.mean() - reach, marks.mean() + reach), abs=0.1 * reach)

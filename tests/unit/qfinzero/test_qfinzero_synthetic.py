@@ -614,6 +614,10 @@ def test_a_cache_that_cannot_be_written_or_is_damaged_is_told_in_one_line(tmp_pa
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="set KTDEVAL_CACHE_DIR"):
         open_generated(tmp_path / "file", TINY)
+    (tmp_path / "other").mkdir()
+    generated_folder(tmp_path / "other", TINY).write_text("")
+    with pytest.raises(StoreError, match=r"exists and is no dataset.*set KTDEVAL_CACHE_DIR"):
+        open_generated(tmp_path / "other", TINY)
     open_generated(tmp_path, TINY)
     folder = generated_folder(tmp_path, TINY)
     next(folder.rglob("*.parquet")).unlink()

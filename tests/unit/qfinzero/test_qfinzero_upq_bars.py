@@ -205,6 +205,7 @@ def test_indicators_are_of_the_series_asked_for() -> None:
 
 
 def test_indicators_are_bounded() -> None:
+    assert "did you mean 'close'" in refused("stock.daily", tickers="AVLN", **JANUARY, fields="closs").message
     for indicators in ("ma_0", "ma_401", "ma", "ema_", "rsi_14", "ma_05", "", ",".join(f"ma_{n}" for n in range(1, 12))):
         assert refused("stock.daily", tickers="AVLN", **JANUARY, indicators=indicators).field == "indicators"
 

@@ -67,7 +67,7 @@ def test_contracts_of_other_stocks_and_of_later_listings_are_not_in_a_chain() ->
     rows = [replace(row, listed_ns=at("2025-02-01")) for row in market().prices.contract_rows]  # type: ignore[attr-defined]
     answer = ask("option.chain_query", as_of="2025-01-10T21:00:00Z", dataset=with_prices(market(), contract_rows=rows), **CHAIN)
     assert (answer["contracts"], answer["nearest_expiries"]) == ([], [])
-    assert ask("option.chain_query", underlying="BRKT", date="2025-01-06")["contracts"] == []
+    assert ask("option.chain_query", underlying="BRKT", date="2025-01-06", include_greeks=True)["contracts"] == []
     assert ask("option.chain_query", underlying="NOPE", date="2025-01-06")["unknown"] == ["NOPE"]
 
 

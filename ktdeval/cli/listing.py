@@ -83,25 +83,22 @@ def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
     from ktdeval.contracts.task import describe_task
 
     task = plugins.make_task(name)
-    description = {"plugin": plugins.owner("tasks", name), **describe_task(task, plugins.tools(task.tools))}
+    _print_whole({"plugin": plugins.owner("tasks", name), **describe_task(task, plugins.tools(task.tools))}, as_json)
+
+
+def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
+    _print_whole({"plugin": plugins.owner("venues", name), **to_mapping(plugins.make_venue(name))}, as_json)
+
+
+def _print_whole(found: Mapping[str, Any], as_json: bool) -> None:
+    """Print a thing in full: JSON, or YAML as wide as the terminal."""
     if as_json:
-        print_json(description)
+        print_json(found)
     else:
         import yaml
 
         width = max(60, min(terminal_width(), 110))
-        click.echo(yaml.safe_dump(plain(description), sort_keys=False, allow_unicode=True, width=width), nl=False)
-
-
-def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
-    rules = to_mapping(plugins.make_venue(name))
-    rules = {"plugin": plugins.owner("venues", name), **rules}
-    if as_json:
-        print_json(rules)
-    else:
-        import yaml
-
-        click.echo(yaml.safe_dump(rules, sort_keys=False, allow_unicode=True, width=max(60, min(terminal_width(), 110))), nl=False)
+        click.echo(yaml.safe_dump(plain(found), sort_keys=False, allow_unicode=True, width=width), nl=False)
 
 
 _SHOWN = {"tasks": _show_task, "metrics": _show_metric, "venues": _show_venue}

@@ -32,7 +32,7 @@ from ktdeval.stats.panel import ANNUALISED, benchmark_levels, benchmark_problem
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import PROVENANCES
-from ktdeval.typed import converted
+from ktdeval.typed import converted, from_plain
 
 NOT_GIVEN = "no certificate was given"
 
@@ -155,7 +155,8 @@ def _line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
     if value is None:
         return EpisodeMetric(value=None, n=entry.n, reason="the episode has no such line")
     interval = _detail(entry, "intervals").get(name)
-    return EpisodeMetric(value=value, n=entry.n, interval=UNSET if interval is None else decode_strict(interval, Interval))
+    typed = UNSET if interval is None else from_plain(interval, Interval, "card", CardError)
+    return EpisodeMetric(value=value, n=entry.n, interval=typed)
 
 
 def _linked(entry: EpisodeMetric) -> dict[str, float]:

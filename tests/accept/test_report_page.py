@@ -65,7 +65,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 
 @pytest.fixture(scope="module")
 def one(session: Path) -> Page:
-    return report(session, "one")
+    return report(session, "one", out="one.html")
 
 
 def card_of(session: Path, run: str = "one", task: str = "blinded_open_research") -> dict[str, Any]:
@@ -126,7 +126,7 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
 
 
 def test_many_cards_begin_with_one_row_each(session: Path) -> None:
-    page = report(session, "masks", "one", "hold")
+    page = report(session, "masks", "one", "hold", "--windows", WINDOWS.partition(",")[0])
     rows = page.table("All cards")
     assert len(rows) == 5
     assert "These cards are of different windows: their figures don't rank them." in page.text
@@ -149,10 +149,9 @@ def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> 
     assert not any(title.startswith(WINDOWS.split(",")[0]) for title in drawn)
     assert "These cards are of different windows" not in page.text
     assert "Not every window is drawn: 2 windows of the cards below are in tables only." in " ".join(page.text.split())
-    # A card given twice is shown once.
-    assert len(report(session, "one", "one/cards/blinded_open_research.json").all("h2")) == 1
-    # A day of cash makes a page and not a crash.
-    page = report(session, "hold")
+    # A card given twice is shown once, and a day of cash makes a page and not a crash.
+    page = report(session, "hold", "hold/cards/blinded_memory_only.json")
+    assert len(page.all("h2")) == 1
     assert "LIMITED" in page.text
     assert "fewer than 20 days" in page.text
     assert "No order has an outcome." in page.text
@@ -184,28 +183,24 @@ def test_a_run_whose_market_is_gone_is_drawn_without_it(session: Path, tmp_path:
     assert len(report(session, run, "--data", session / "market").all("svg")) == 6
 
 
-def test_other_rules_are_computed_for_the_page_alone(session: Path) -> None:
-    file = session / "masks" / "cards" / "blinded_open_research.json"
+def test_other_rules_are_computed_for_the_page_alone(session: Path, one: Page) -> None:
+    file = session / "one" / "cards" / "blinded_open_research.json"
     before = file.read_bytes()
-    strict, paper = (report(session, file, "--rules", rules) for rules in ("strict", "paper"))
-    turnovers = [next(row[1] for row in page.table("Metrics") if row[0] == "turnover") for page in (strict, paper)]
+    paper = report(session, file, "--rules", "paper")
+    turnovers = [next(row[1] for row in page.table("Metrics") if row[0] == "turnover") for page in (one, paper)]
     assert turnovers[0] != turnovers[1]
     assert "paper (for this page; the card is by strict rules)" in paper.text
     assert file.read_bytes() == before
 
 
-def test_equal_runs_give_equal_bytes(session: Path, tmp_path: Path) -> None:
-    made = []
-    for name in ("first", "second"):
-        words = ("--plots", tmp_path / name, "--format", "png,svg")
-        report(session, "one", *words, out=f"{name}.html")
-        made.append({path.name: path.read_bytes() for path in sorted((tmp_path / name).iterdir())})
-    assert (session / "first.html").read_bytes() == (session / "second.html").read_bytes()
-    assert made[0] == made[1]
-    stems = {name.rpartition("-")[2].partition(".")[0] for name in made[0]}
-    assert stems == {*PLOTS, "reliability"}
-    assert len(made[0]) == 12
-    for name, data in made[0].items():
+@pytest.mark.usefixtures("one")
+def test_equal_runs_give_equal_bytes_and_each_plot_a_file(session: Path, tmp_path: Path) -> None:
+    report(session, "one", "--plots", tmp_path, "--format", "png,svg", out="again.html")
+    assert (session / "again.html").read_bytes() == (session / "one.html").read_bytes()
+    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    stems = {name.rpartition("-")[2].partition(".")[0] for name in made}
+    assert (stems, len(made)) == ({*PLOTS, "reliability"}, 12)
+    for name, data in made.items():
         assert data.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
         assert b"dc:date" not in data
 

@@ -40,7 +40,7 @@ BASELINES: Mapping[str, str] = {
     "builtin/low_volatility": "rule",
     "builtin/random": "random",
 }
-RANDOM_SEEDS = 10
+RANDOM_SEEDS = 4
 HOSTILE = (
     "<img src=x onerror=\"document.title='owned'\">",
     "</script><script>document.title='owned'</script>",

@@ -158,10 +158,13 @@ def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone
 def test_drawing_neither_depends_on_nor_changes_the_settings_of_the_user() -> None:
     import matplotlib
 
-    before = plot_file(sample(), "svg"), inline_svg(sample(), "p")
+    def drawn() -> tuple[object, ...]:
+        return plot_file(sample(), "svg"), plot_file(sample(), "png"), inline_svg(sample(), "p")
+
+    before = drawn()
     with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "svg.hashsalt": None, "savefig.dpi": 20}):
         kept = {name: value for name, value in matplotlib.rcParams.items() if name != "backend"}  # chosen at its first use
-        assert (plot_file(sample(), "svg"), inline_svg(sample(), "p")) == before
+        assert drawn() == before
         assert {name: matplotlib.rcParams[name] for name in kept} == kept
 
 

@@ -30,14 +30,12 @@ Line = Annotated[
 Address = Annotated[str, Meta(pattern=r"^https://[^\s<>\"']+$(?!\n)", max_length=300)]
 Count = Annotated[int, Meta(ge=0)]
 Version1 = Literal[1]
-RecordPath = Annotated[
-    str,
-    Meta(
-        description="Relative to the run folder.",
-        pattern=r"^(manifest\.json|canary\.json|certificate\.json"
-        r"|episodes/[0-9a-f]{20}/(ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json))$(?!\n)",
-    ),
-]
+RECORD_FORM = (
+    r"manifest\.json|canary\.json|certificate\.json"
+    r"|episodes/[0-9a-f]{20}/(ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json)"
+)
+"""Files that records are made of, relative to their folder."""
+RecordPath = Annotated[str, Meta(description="Relative to the run folder.", pattern=rf"^({RECORD_FORM})$(?!\n)")]
 
 Tier = Literal["unchecked", "self-reported", "re-executed", "re-run"]
 """How far the board has confirmed a card's figures:

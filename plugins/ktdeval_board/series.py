@@ -18,7 +18,17 @@ from ktdeval.harness import TranscriptEntry, step_signals
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder
-from ktdeval.stats import EnvelopeSettings, benchmark_levels, envelope_problem, random_envelope
+from ktdeval.stats import (
+    NO_VARIANCE,
+    EnvelopeSettings,
+    benchmark_levels,
+    envelope_problem,
+    level_problem,
+    mean,
+    random_envelope,
+    simple_returns,
+    standard_deviation,
+)
 from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig, trading_rules
 from ktdeval.typed import from_plain
 from ktdeval_board.documents import Decisions, Series, rounded
@@ -86,7 +96,7 @@ def _gross_nav(ledger: Ledger) -> list[float]:
 
 def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     levels = benchmark_levels(ledger, snapshot)
-    if not (np.isfinite(levels) & (levels > 0.0)).all():
+    if level_problem(levels):
         return {"benchmark": None, "benchmark_reason": "the market lacks a level of the benchmark"}
     return {"benchmark": (levels / levels[0]).tolist(), "benchmark_reason": None}
 
@@ -209,7 +219,6 @@ REGIME_RULE = (
     f"bull: the benchmark rose by {_MOVE:.0%} or more from the close before the window to its last close; "
     f"bear: it fell by as much; of the others volatile: it fell by {_FALL:.0%} or more from a peak within; flat: the rest"
 )
-_NO_VARIANCE = 1e-12  # as the suite's Sharpe ratio: a smaller deviation of daily returns is rounding
 
 
 def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
@@ -249,16 +258,15 @@ def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]
 
 def _figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonValue]:
     """Figures of [days + 1] levels of the benchmark, the base first."""
-    if not (np.isfinite(levels) & (levels > 0.0)).all():
+    if level_problem(levels):
         return {"total_return": None, "volatility": None, "sharpe": None, "max_drawdown": None, "regime": "unknown"}
-    returns = levels[1:] / levels[:-1] - 1.0
+    returns, year = simple_returns(levels), math.sqrt(days_a_year)
     total, fall = float(levels[-1] / levels[0] - 1.0), float(np.max(1.0 - levels / np.maximum.accumulate(levels)))
-    deviation = float(np.std(returns, ddof=1)) if len(returns) > 1 else 0.0
-    year = math.sqrt(days_a_year)
+    deviation = standard_deviation(returns) if len(returns) > 1 else 0.0
     return {
         "total_return": total,
         "volatility": deviation * year if len(returns) > 1 else None,
-        "sharpe": float(np.mean(returns)) / deviation * year if deviation >= _NO_VARIANCE else None,
+        "sharpe": mean(returns) / deviation * year if deviation >= NO_VARIANCE else None,
         "max_drawdown": fall,
         "regime": regime(total, fall),
     }

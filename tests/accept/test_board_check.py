@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +32,6 @@ from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, OpenedMarkets, check_board, missing_plugin
 from ktdeval_board.checking.records import Case, check_records, copy_records, settle
-from ktdeval_board.checking.reruns import first_difference
 from ktdeval_board.checking.sandbox import lines_problem, table_problem
 from ktdeval_board.documents import Decisions, Records, Rerun, Series, Verdict
 from ktdeval_board.entries import load_board
@@ -478,8 +478,9 @@ def test_a_forged_baseline_is_refused(home: Path, market: Path, tmp_path: Path) 
     board = make_board(tmp_path / "board", market, run)
     change_card(board, submit(board, run, stored="elsewhere"), flatter)
     _, rule, message = only_finding(check(board))
-    again = "is not what the baseline gives when it is run again: card"
-    assert (rule, f"{again}.episodes[0].metrics.hhi.value: submitted" in message) == ("ledger", True)
+    again = "is not what the baseline gives when it is run again"
+    assert rule == "ledger"
+    assert re.search(rf"{again}: line \d+: episodes\[0\]\.metrics\.hhi\.value: recorded .*, recomputed ", message)
     # one of other arguments, although its records are in order
     run = make_run(home / "other-baseline", market, "builtin/equal_weight", model_args={"positions": 3})
     board = make_board(tmp_path / "other", market, run)
@@ -555,23 +556,6 @@ def test_a_later_check_takes_nothing_back(earlier: Any, new: Any, found: Any) ->
     first, second = (given and make_verdict(given[0], rerun=given[1]) for given in (earlier, new))
     settled = settle(first, second)
     assert (settled.tier, settled.rerun) == found
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "difference"),
-    [
-        ({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 2.0}]}, None),
-        ({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 2.5}]}, "x.a[1].b: submitted 2.0, found 2.5"),
-        ({"a": 0.1 + 0.2}, {"a": 0.3}, None),
-        ({"a": 1e-13}, {"a": -1e-13}, None),
-        ({"a": 0.3}, {"a": 0.3000001}, "x.a: submitted 0.3, found 0.3000001"),
-        ({"a": 1}, {}, "x.a: submitted 1, found null"),
-        ([1, 2], [1], "x: submitted [1,2], found [1]"),
-        ({"b": 1, "a": True}, {"b": 2, "a": 1}, "x.a: submitted true, found 1"),
-    ],
-)
-def test_the_first_difference_is_named(one: Any, other: Any, difference: str | None) -> None:
-    assert first_difference(one, other, "x") == difference
 
 
 # -- the board as a whole ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +22,8 @@ from board_cards import typed
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
-from ktdeval_board.checking.files import RECORD_PATH
-from ktdeval_board.checking.findings import Finding, printable
+from ktdeval_board.checking.files import Item
+from ktdeval_board.checking.findings import CHECKS, Finding, printable
 from ktdeval_board.checking.rules import RULES, Stage, findings_of
 from ktdeval_board.checking.texts import DEEPEST, Read
 from ktdeval_board.entries import identity, identity_words
@@ -313,7 +314,6 @@ def test_a_verdict_on_other_bytes_protects_nobody(full: BadBoard) -> None:
 
 
 def test_the_form_of_records_is_that_of_the_schema() -> None:
-    pattern = schema_of("records")["$defs"]["RecordFile"]["properties"]["path"]["pattern"]
     names = ("ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json", "ledger_parquet", "model.pkl", "")
     runs = (
         "manifest.json",
@@ -325,9 +325,15 @@ def test_the_form_of_records_is_that_of_the_schema() -> None:
         "manifest.json\n",
     )
     paths = [*runs, *(f"episodes/{episode}/{name}" for name in names for episode in ("0" * 20, "0" * 19, "..", "g" * 20))]
-    taken = [path for path in paths if RECORD_PATH.fullmatch(path)]
-    assert taken == [path for path in paths if re.search(pattern, path)]
-    assert len(taken) == 7
+    taken = [
+        path for path in paths if re.search(schema_of("records")["$defs"]["RecordFile"]["properties"]["path"]["pattern"], path)
+    ]
+    episode = f"episodes/{'0' * 20}"
+    assert taken == [*runs[:3], *(f"{episode}/{name}" for name in names[:4])]
+    for path in paths:  # the look at files takes no others, whatever a list says
+        item = Item(path.rpartition("/")[2], f"records/{'a' * 64}/{path}", Path(path), stat.S_IFREG)
+        refused = any(next(CHECKS[rule][Stage.FILES](item), None) for rule in ("path", "foreign-file"))
+        assert refused == (path not in taken), path
 
 
 # -- records, executed again -----------------------------------------------------------------------------------------------

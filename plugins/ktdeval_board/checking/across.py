@@ -6,7 +6,6 @@ their submitters wrote.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from functools import cached_property
 
 from msgspec.structs import asdict
 
-from ktdeval.cards import SnapshotPart, TradingCard
+from ktdeval.cards import SnapshotPart, TradingCard, card_difference
 from ktdeval.jsonio import JsonValue
 from ktdeval_board.checking.findings import At, Check, Stage, rule
 from ktdeval_board.entries import Candidate, Card, figures_of, identity, identity_words
@@ -22,7 +21,6 @@ from ktdeval_board.layout import path_segment
 from ktdeval_board.ranking.describe import TRUST
 
 _DEFINITION = ("better", "formula", "range", "unit")
-_TOLERANCE = 1e-9  #: Relative: sums on another machine may differ in their last digits
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,9 @@ def _other_windows(known: Card, card: Card) -> Iterator[str]:
 
 @_beside_first("reference")
 def _other_benchmark(known: Card, card: Card) -> Iterator[str]:
-    if isinstance(card, TradingCard) and isinstance(known, TradingCard) and not _is_close(_benchmark(card), _benchmark(known)):
+    if not isinstance(card, TradingCard) or not isinstance(known, TradingCard):
+        return
+    if card_difference(_benchmark(known), _benchmark(card)) is not None:
         yield "reference: gives the benchmark other figures"
 
 
@@ -174,19 +174,9 @@ def _other_metric(known: Card, card: Card) -> Iterator[str]:
                 yield f"{each}.{part}: is {str(own)[:80]!r}, which is another"
 
 
-def _benchmark(card: TradingCard) -> JsonValue:
+def _benchmark(card: TradingCard) -> dict[str, JsonValue]:
     """Return days and figures of the benchmark by window, without intervals and reasons."""
     return {
         window: [policy.base_day, policy.last_day, *(figure.value for figure in asdict(policy.metrics).values())]
         for window, policy in card.reference.benchmark_buy_and_hold.items()
     }
-
-
-def _is_close(one: JsonValue, other: JsonValue) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_close(one[each], other[each]) for each in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_close, one, other))
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
-    return bool(one == other)

@@ -15,6 +15,7 @@ from ktdeval.errors import StoreError
 from ktdeval.jsonio import file_sha256
 from ktdeval_board import layout
 from ktdeval_board.checking.findings import At, Stage, rule
+from ktdeval_board.documents import RECORD_FORM
 from ktdeval_board.layout import CARD_ID, CARDS, IMPORTED, RECORDS, BoardFolder, CardFiles
 from ktdeval_board.rules import Limits
 
@@ -25,15 +26,9 @@ _OWN = (*WRITTEN, layout.SCHEMAS, layout.CERTIFICATES, ".github")
 
 _ID, _SEGMENT, _EPISODE = "[0-9a-f]{64}", "[A-Za-z0-9_][A-Za-z0-9._-]{0,100}", "[0-9a-f]{20}"
 _FOLDERS = re.compile(f"(?:cards(?:/{_SEGMENT}){{0,3}}|records(?:/{_ID}(?:/episodes(?:/{_EPISODE})?)?)?|imported)", re.ASCII)
-RECORD_PATH = re.compile(
-    rf"(?:manifest\.json|canary\.json|certificate\.json"
-    rf"|episodes/{_EPISODE}/(?:ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json))",
-    re.ASCII,
-)
-"""Files that records are made of, relative to their folder."""
 _FILES = re.compile(
     rf"(?:cards/{_SEGMENT}/{_SEGMENT}/{_SEGMENT}/{_ID}(?:\.submission|\.records)?\.json"
-    rf"|records/{_ID}/{RECORD_PATH.pattern}|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|(?:cards|records|imported)/\.gitkeep)",
+    rf"|records/{_ID}/(?:{RECORD_FORM})|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|(?:cards|records|imported)/\.gitkeep)",
     re.ASCII,
 )
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9._-]{0,160}", re.ASCII)

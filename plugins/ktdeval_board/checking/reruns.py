@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ktdeval.cards import TradingCard, load_evaluation
+from ktdeval.cards import TradingCard, card_difference, load_evaluation
 from ktdeval.errors import KtdevalError, UsageError, VerificationError
 from ktdeval.jsonio import JsonValue, dumps_canonical, file_sha256
 from ktdeval.registry import Plugins
@@ -20,16 +19,13 @@ from ktdeval_board.checking.records import Case, Evidence
 from ktdeval_board.checking.sandbox import CARD
 from ktdeval_board.documents import Figure, Rerun
 from ktdeval_board.entries import Card, division_of, figures_of
+from ktdeval_board.reading import read_text
 from ktdeval_board.rules import Baseline, Rules
 from ktdeval_board.series import make_decisions, make_series
 
 BY_CHECK = "the board's check"
-_OF_MACHINE = ("provenance", "artefacts")
-"""Fields of a card that differ between two runs on two machines: packed files have other bytes under other library versions."""
-
 _SHOWN = 80
-_CLOSE, _CLOSE_TO_ZERO = 1e-9, 1e-12
-_TRANSPORT = ("timeout_s",)  #: Parameters of calls that can't change what a model answers
+_TRANSPORT = ("call.timeout_s",)  #: Parameters of calls that can't change what a model answers
 
 
 @dataclass(frozen=True)
@@ -56,8 +52,8 @@ def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) ->
             return Evidence(notes=(f"it could not be run again here: {error}",))
         again = load_evaluation(path)
         assert isinstance(again, TradingCard)  # baselines trade
-        difference = first_difference(_comparable(case.card), _comparable(again), "card")
-        if difference is not None:
+        text = read_text(case.files.card, case.limits.bytes_of("card_mb"))
+        if (difference := card_difference(_comparable(case.card), _comparable(again), text)) is not None:
             problem = f"is not what the baseline gives when it is run again: {difference}"
             return Evidence(case.refused(("ledger", At(CARD, problem))))
         run = RunFolder.load(path.parent.parent)
@@ -123,47 +119,22 @@ def with_rerun(evidence: Evidence, case: Case, own: OwnRun, by: str, on: str) ->
     return replace(evidence, tier="re-run" if executed else evidence.tier, notes=tuple(notes), rerun=rerun)
 
 
-def first_difference(submitted: JsonValue, found: JsonValue, path: str) -> str | None:
-    """Return the first value, in the order of keys, in which two JSON values differ; None where they are equal.
-
-    Numbers are equal when no reader could tell them apart: the last bits of a sum are another machine's affair.
-    """
-    pairs: Iterable[tuple[str, JsonValue, JsonValue]]
-    if isinstance(submitted, Mapping) and isinstance(found, Mapping):
-        pairs = [(f"{path}.{key}", submitted.get(key), found.get(key)) for key in sorted({*submitted, *found})]
-    elif isinstance(submitted, list) and isinstance(found, list) and len(submitted) == len(found):
-        pairs = [(f"{path}[{place}]", left, right) for place, (left, right) in enumerate(zip(submitted, found, strict=True))]
-    else:
-        left, right = dumps_canonical(submitted), dumps_canonical(found)
-        is_equal = left == right or _is_close(submitted, found)
-        return None if is_equal else f"{path}: submitted {left[:_SHOWN]}, found {right[:_SHOWN]}"
-    differences = (first_difference(left, right, place) for place, left, right in pairs)
-    return next((difference for difference in differences if difference is not None), None)
-
-
-def _is_close(left: JsonValue, right: JsonValue) -> bool:
-    are_numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (left, right))
-    return are_numbers and math.isclose(left, right, rel_tol=_CLOSE, abs_tol=_CLOSE_TO_ZERO)
-
-
 def _comparable(card: Card) -> dict[str, JsonValue]:
-    kept = {name: value for name, value in card.plain.items() if name not in _OF_MACHINE}
-    return {**kept, "artefacts": sorted(card.artefacts)}
+    """Return what two runs on two machines give alike: packed files have other bytes under other library versions."""
+    return {**card.plain, "artefacts": sorted(card.artefacts)}
 
 
 def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
     """Yield what makes two cards of one division cards of two plans."""
     if not own.rankable.value:
         yield f"it is not complete: {'; '.join(own.rankable.reasons)}"
-    for name in ("agent", "limit"):
-        if (difference := first_difference(to_plain(getattr(submitted, name)), to_plain(getattr(own, name)), name)) is not None:
-            yield difference
-    if (difference := first_difference(_call(submitted), _call(own), "call")) is not None:
-        yield difference
-
-
-def _call(card: Card) -> dict[str, JsonValue]:
-    return {name: value for name, value in card.call.items() if name not in _TRANSPORT}
+    for name, (given, found) in {
+        "agent": (to_plain(submitted.agent), to_plain(own.agent)),
+        "limit": (submitted.limit, own.limit),
+        **{f"call.{name}": (submitted.call.get(name), own.call.get(name)) for name in sorted({*submitted.call, *own.call})},
+    }.items():
+        if given != found and name not in _TRANSPORT:
+            yield f"{name}: submitted {dumps_canonical(given)[:_SHOWN]}, found {dumps_canonical(found)[:_SHOWN]}"
 
 
 def _rerun(by: str, on: str, card_id: str, submitted: Card, found: Card) -> Rerun:

@@ -115,15 +115,20 @@ def forged(tmp_path_factory):
     return load_board(path)
 
 
-@pytest.fixture(scope="module")
-def forged_tables(forged):
-    """Tables of the forged board's divisions."""
+def tables_of(board):
+    """Tables of a board's divisions."""
 
     def load(card_id: str):
-        path = forged.folder.series(card_id)
+        path = board.folder.series(card_id)
         return read_own(path, Series) if path.is_file() else None
 
-    return {division.id: rank_division(forged, division, load) for division in forged.rules.divisions}
+    return {division.id: rank_division(board, division, load) for division in board.rules.divisions}
+
+
+@pytest.fixture(scope="module")
+def forged_tables(forged):
+    """Tables of the forged board."""
+    return tables_of(forged)
 
 
 def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
@@ -365,16 +370,8 @@ def test_a_board_that_can_t_rank_says_so(rank_by, better, message) -> None:
 def test_the_order_of_files_changes_nothing(forged, forged_tables) -> None:
     shuffled = list(forged.entries)
     random.Random(5).shuffle(shuffled)
-    board = replace(forged, entries=tuple(shuffled))
-
-    def load(card_id: str):
-        path = forged.folder.series(card_id)
-        return read_own(path, Series) if path.is_file() else None
-
-    division = forged.rules.divisions[0]
-    assert json.dumps(rank_division(board, division, load), sort_keys=True) == json.dumps(
-        forged_tables[division.id], sort_keys=True
-    )
+    found = tables_of(replace(forged, entries=tuple(shuffled)))
+    assert json.dumps(found, sort_keys=True) == json.dumps(forged_tables, sort_keys=True)
 
 
 def test_tables_of_a_forged_board_are_whole(forged, forged_tables) -> None:

@@ -10,6 +10,6 @@ def is_searching() -> bool:
     return settings.get_current_profile_name() == "search"
 
 
-def examples(count: int) -> settings:
-    """Let a property be tried on so many examples in the suite, and on Hypothesis' own number in a search."""
-    return settings(max_examples=100 if is_searching() else count)
+def examples(count: int, search: int = 100) -> settings:
+    """Let a property be tried on so many examples in the suite, and in a search on Hypothesis' own number or another one."""
+    return settings(max_examples=search if is_searching() else count)

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
@@ -18,6 +18,7 @@ from ktdeval.market import Document, Documents, find_venue, read_documents
 from ktdeval.runner import RunFolder
 from ktdeval_arena.articles import MIS, NewsDay, Stream, stream_of
 from ktdeval_arena.summaries import document_line, extract
+from searching import examples
 from stub_provider import KEY, FaultPlan, running_stub
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -73,7 +74,7 @@ ARTICLES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None)
+@examples(10)
 @given(st.lists(ARTICLES, max_size=25), st.lists(ARTICLES, max_size=10), st.integers(0, 100))
 def test_what_becomes_known_later_changes_no_summary(before: list[Document], after: list[Document], hours: int) -> None:
     until = FRIDAY + timedelta(hours=hours)

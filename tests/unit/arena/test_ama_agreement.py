@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval_arena.agreement import COLUMNS, RULES, agreement, alpha
+from searching import examples
 
 
 def by_coincidences(shared: list[list[int]]) -> float:
@@ -43,6 +44,7 @@ def test_shares_as_the_papers_are_a_small_agreement_beyond_chance() -> None:
     assert (alone.mean, alone.shared, alone.same, alone.low, alone.alpha) == (1.5, 0, None, None, None)
 
 
+@examples(40)
 @given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=4), min_size=2, max_size=12))
 def test_alpha_is_that_of_the_matrix_of_coincidences_and_1_only_for_equal_scores(shared: list[list[int]]) -> None:
     found = alpha(shared)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, Standing
 from ktdeval.market import Fees, Instrument, MarketSnapshot
@@ -21,6 +21,7 @@ from ktdeval.trading import AccountConfig, Ledger, MarketTape
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
 from ktdeval_arena.ama_figures import FIGURES, figure
+from searching import examples
 from trading_market import make_market
 
 COIN, STOCK = Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity")
@@ -165,7 +166,7 @@ def public(prices: list[float], sides: list[int], year: int) -> dict[str, float]
     }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(
     moves=st.lists(st.floats(0.93, 1.08).filter(lambda move: abs(move - 1) > 1e-3), min_size=4, max_size=30),
     decisions=st.lists(st.sampled_from(["BUY", "SELL", "HOLD"]), min_size=30, max_size=30),

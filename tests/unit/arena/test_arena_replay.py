@@ -26,6 +26,7 @@ from ktdeval_arena.consistency import (
     summary_rows,
 )
 from ktdeval_arena.replay import notes, read_database
+from searching import examples
 
 BULL, BEAR, FLAT = SIGNALS
 COLUMNS = {
@@ -78,6 +79,7 @@ def test_a_decision_follows_its_signals(
     assert is_consistent(signals, action, held, accepts_empty=True) is lenient
 
 
+@examples(40)
 @given(st.lists(st.sampled_from(SIGNALS), min_size=1), st.randoms(use_true_random=False))
 def test_signals_call_for_one_action_in_any_order_and_the_held_rule_adds_only_holds(signals: list[Signal], rng: Any) -> None:
     mixed = rng.sample(signals, len(signals))

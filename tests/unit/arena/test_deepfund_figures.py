@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
@@ -18,6 +18,7 @@ from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import Ledger, Scale
 from ktdeval_arena.deepfund_figures import FIGURES, figure
+from searching import examples
 from trading_market import make_market
 
 CASH = 1_000_000
@@ -127,7 +128,7 @@ def test_what_has_no_value_says_why() -> None:
         check_metric(one)
 
 
-@settings(max_examples=50)
+@examples(20)
 @given(st.lists(st.tuples(st.floats(0.9, 1.1), st.floats(0.9, 1.1)), min_size=3, max_size=30))
 def test_figures_agree_with_pandas(moves: list[tuple[float, float]]) -> None:
     own, index = (np.cumprod([1.0, *side]) for side in zip(*moves, strict=True))

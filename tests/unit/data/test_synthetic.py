@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.attribution.factors import FACTORS, factor_values
 from ktdeval.errors import DataError
@@ -20,6 +20,7 @@ from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
 from ktdeval_data.synthetic_shocks import CONTROL_POINTS, REGIMES, target_levels
+from searching import examples
 
 LIMIT = {"main": 0.10, "chinext": 0.20, "star": 0.20, "bse": 0.30}
 SHORT = {"first": "2024-03-01", "last": "2024-07-31"}
@@ -325,7 +326,7 @@ def test_premia_hold_in_the_sample(truth: Truth) -> None:
         assert truth.factor_returns[name].mean() * 252 == pytest.approx(premium, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(15)
 @given(st.integers(0, 900), st.integers(20, 957), st.integers(0, 2**32))
 def test_any_part_of_the_target_path_goes_through_its_control_points(
     market: MarketSnapshot, start: int, length: int, seed: int

@@ -15,6 +15,7 @@ from ktdeval.stats import MetricValue
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import Ledger
 from ktdeval_investorbench.figures import figure
+from searching import examples
 from trading_market import make_market
 
 NAMES = ("ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown")
@@ -105,6 +106,7 @@ def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper
     assert strict["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
 
 
+@examples(40)
 @given(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=30))
 def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(moves: list[float]) -> None:
     prices = np.cumprod([100.0, *moves]).tolist()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats as scipy_stats
 
 import card_cases
@@ -31,6 +31,7 @@ from ktdeval_investorbench.epochs import FIGURES, read_epochs
 from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.tables import class_rows, model_rows, wilcoxon_rows
 from metric_cases import TASK, market, step
+from searching import examples
 
 CR, SR, AV, MDD = FIGURES
 HOLD = "builtin/buy_and_hold"
@@ -173,7 +174,7 @@ def test_a_percentage_of_nothing_is_not_defined_and_says_why(hold: Values | None
     assert row["reasons"].count("has no meaning" if hold and None not in hold else "1 of 1 rows lack it") == len(undefined)
 
 
-@settings(max_examples=5, deadline=None)
+@examples(5)
 @given(order=st.permutations(range(10)), scale=st.floats(0.5, 20.0))
 def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(order: list[int], scale: float, cards: Any) -> None:
     paths, scaled = cards

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from test_ktdfin_tools import TOOLS, context_of
 
 from ktdeval.harness.tools import call
@@ -18,6 +18,7 @@ from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.payload import DocumentRef
 from ktdfin_market import poisoned, rows, small_market
 from news_items import poisoned_news, with_news
+from searching import examples
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 PLAIN = small_market()
@@ -140,7 +141,7 @@ def test_nothing_that_became_known_later_changes_a_byte(mask: str) -> None:
 
 
 @given(step=st.integers(0, 20), seed=st.integers(0, 10**6), lookback=st.integers(1, 120), mask=st.sampled_from(MASKS))
-@settings(max_examples=12, deadline=None)
+@examples(8)
 def test_no_later_document_changes_a_search(step: int, seed: int, lookback: int, mask: str) -> None:
     spoiled = replace(MARKET, documents=poisoned_news(MARKET, BASE + step, seed))
     arguments = {"query": "a the", "lookback": lookback, "limit": 50}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market import NO_DOCUMENTS, Close, Document, Documents, Entity, read_documents
@@ -19,6 +19,7 @@ from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id
 from raw_market import market
+from searching import examples
 
 EAST = timezone(timedelta(hours=8))
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -115,7 +116,7 @@ HOURS = st.lists(st.tuples(st.floats(-30, 250), st.sets(st.sampled_from(CODES), 
     back=st.integers(1, 6),
     codes=st.none() | st.lists(st.sampled_from(CODES)),
 )
-@settings(max_examples=60, deadline=None)
+@examples(25)
 def test_nothing_of_a_view_depends_on_what_came_later(past: Any, future: Any, other: Any, days: int, back: int, codes: Any) -> None:
     shown = assemble_days()[:days]
     cursor = Close().instant(shown[-1])

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market import Instrument, MarketSnapshot, MinuteBars, load_snapshot, save_snapshot
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.storage import differences, load_manifest, snapshot_id
+from searching import examples
 from trading_market import make_market
 
 DAYS = np.array(["2024-03-08", "2024-03-09", "2024-03-11"], "M8[D]")  # a Friday, a Saturday, a Monday after clocks went forward
@@ -76,7 +77,7 @@ BARS = st.lists(st.tuples(st.sampled_from(["BTC", "TSLA"]), st.integers(0, 5 * 1
 
 
 @given(past=BARS, future=BARS, row=st.integers(0, 2))
-@settings(max_examples=60, deadline=None)
+@examples(25)
 def test_nothing_of_a_view_depends_on_bars_that_end_later(past: Any, future: Any, row: int) -> None:
     start = np.datetime64("2024-03-07T12:00", "m")
     closes = {"BTC": [1, 2, 4], "TSLA": ["2024-03-08T21:00", "2024-03-09T21:00", "2024-03-11T20:00"]}

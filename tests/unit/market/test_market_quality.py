@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import REPAIRS, apply_repairs, assemble
@@ -11,6 +11,7 @@ from ktdeval.market.calendar import sessions
 from ktdeval.market.quality import EXAMPLES, LOOKBACK_DAYS, Finding, RawMarket, check, raw_from_snapshot
 from ktdeval.market.raw import member_intervals, membership
 from raw_market import CODES, DAYS, bars, changed, market, same, without
+from searching import examples
 
 
 def finding(raw: RawMarket, kind: str) -> Finding:
@@ -228,7 +229,7 @@ def test_joined_intervals_cover_what_they_covered() -> None:
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=8))
-@settings(max_examples=100, deadline=None)
+@examples(30)
 def test_intervals_and_grids_of_membership_are_inverse(rows: list[list[bool]]) -> None:
     grid = np.array(rows)
     days = np.arange("2024-01-01", "2024-02-01", dtype="datetime64[D]")[: len(rows)]

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.market.storage import differences, load_manifest, load_snapshot, save_snapshot, snapshot_id, snapshot_manifest, with_id
 from raw_market import DAYS, market, same, without
+from searching import examples
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_what_is_loaded_is_what_was_saved(snapshot: MarketSnapshot, tmp_path: Pa
     column=st.integers(0, 2),
     value=st.floats(allow_infinity=False, width=64) | st.just(float("nan")),
 )
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_the_identity_changes_with_any_value_and_the_difference_is_named(
     snapshot: MarketSnapshot, name: str, row: int, column: int, value: float
 ) -> None:

@@ -9,6 +9,7 @@ from ktdeval.market.assembly import assemble
 from ktdeval.market.quality import RawMarket, check
 from ktdeval.market.units import stored_volume
 from raw_market import CODES, DAYS, bars, changed, market
+from searching import examples
 
 
 def words(raw: RawMarket) -> dict[str, str]:
@@ -69,6 +70,7 @@ def test_volumes_of_another_convention_are_an_error_and_a_few_odd_days_are_none(
     assert found.count == len(DAYS), "one code of many"
 
 
+@examples(40)
 @given(seed=st.integers(0, 2**32), assets=st.integers(1, 30), largest=st.floats(3, 9), lots=st.booleans())
 def test_whole_shares_never_tell_the_wrong_convention(seed: int, assets: int, largest: float, lots: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.optimize import minimize
 
 from ktdeval.errors import ConfigError
@@ -22,6 +22,7 @@ from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
 from ktdeval_markets.portfolio import PortfolioRebuild, WeightRule, box_optimum, moments, scaled, weights
 from ktdeval_markets.task import MarketTask
+from searching import examples
 from trading_market import make_market
 
 COIN = Instrument("crypto", "USD", "frictionless")
@@ -105,7 +106,7 @@ def test_equal_weights_and_fewer_than_seven_closes() -> None:
     assert weights(closes, sides * 0, "equal").tolist() == [0.0] * 4
 
 
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(
     seed=st.integers(0, 10_000),
     rule=st.sampled_from(["optimised", "equal"]),

@@ -29,6 +29,7 @@ from ktdfin_market import poisoned, small_market
 from ktdfin_play import PLUGINS, Play, trades
 from masked_payloads import Masked, drawn, table
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET as NAMED
+from searching import examples
 
 MARKET = small_market()
 BASE = 262
@@ -85,6 +86,7 @@ def test_the_options_are_part_of_the_config_and_nothing_by_default() -> None:
 # ---- the default shows the bytes that it always showed
 
 
+@examples(40)
 @given(value=st.floats() | st.floats(-1e7, 1e7) | st.integers(-(10**9), 10**9))
 def test_typed_figures_render_as_the_plain_numbers_by_default(value: float) -> None:
     lens = lens_of()
@@ -150,6 +152,7 @@ def test_every_market_number_has_at_most_so_many_digits(digits: int, rebase: boo
     assert max(significant(number) for number in numbers if number is not None) == digits
 
 
+@examples(40)
 @given(value=st.floats(-1e9, 1e9), digits=st.integers(1, 6))
 def test_rounding_is_to_the_nearest(value: float, digits: int) -> None:
     rounded = round_significant(value, digits)
@@ -192,6 +195,7 @@ def test_the_account_and_its_shares_stay_exact_unless_prices_are_rebased_and_rou
         assert coarse["performance"]["portfolio_return_pct"] == exact["performance"]["portfolio_return_pct"]
 
 
+@examples(40)
 @given(asset=st.integers(0, len(CODES) - 1), shares=st.integers(1, 90_000), rebase=st.booleans())
 def test_shares_ordered_come_back_as_written(asset: int, shares: int, rebase: bool) -> None:
     lens = lens_of(rebase_prices=rebase, round_digits=None if rebase else 2, noise_pct=2.0)

@@ -3,13 +3,14 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetRef
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of
+from searching import examples
 from spellings import CODE_STYLES, HARMLESS, spell
 
 GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
@@ -142,7 +143,7 @@ payloads = st.recursive(
 kinds = st.sampled_from(MASK_KINDS)
 
 
-@settings(max_examples=250)
+@examples(100, search=250)
 @given(kind=kinds, rebase=st.booleans(), payload=payloads)
 def test_no_rendered_payload_holds_what_its_mask_hides(kind, rebase, payload):
     lens = lens_of(kind, rebase_prices=rebase)
@@ -160,7 +161,7 @@ identities = st.sampled_from([*CODES, *DIGITS, *DATES, *(name for pair in NAMES.
 noise = st.text(st.sampled_from("0123456789 -_./年月,\"'aeJSH\\u\n\u200b６中国银行"), max_size=12) | st.text(max_size=8)
 
 
-@settings(max_examples=200)
+@examples(80, search=200)
 @given(kind=kinds, parts=st.lists(identities | noise, max_size=8))
 def test_what_was_redacted_passes_the_check_and_stays_so(kind, parts):
     guard = GUARDS[kind]
@@ -177,7 +178,7 @@ jsons = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
+@examples(60, search=150)
 @given(kind=kinds, value=jsons, ascii_only=st.booleans())
 def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):
     guard = GUARDS[kind]

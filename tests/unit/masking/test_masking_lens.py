@@ -6,18 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, PluginError
 from ktdeval.market.snapshot import BAR_FIELDS, Board
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Exact, IndexLevel, Price, SectorRef, Shares
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, N_DAYS, NAMES, fields, lens_of
+from searching import examples
 
 kinds = st.sampled_from(MASK_KINDS)
 DATE_BLIND = ("date_blind", "blinded")
 
 
+@examples(40)
 @given(kind=kinds, seed=st.integers(0, 2**62))
 def test_every_handle_is_understood_as_what_it_stands_for(kind, seed):
     lens = lens_of(kind, seed)
@@ -143,6 +145,7 @@ def test_rebased_prices_start_at_100_and_keep_amounts():
         assert lens.render(Price(asset, 7.0)) * lens.render(Shares(asset, 300)) == pytest.approx(7.0 * 300)
 
 
+@examples(40)
 @given(asset=st.integers(0, len(CODES) - 1), shares=st.integers(1, 90_000))
 def test_shares_as_shown_come_back_as_the_true_number_also_when_rebased(asset, shares):
     for rebase in (False, True):
@@ -169,14 +172,14 @@ SPOILED = replace(
 )
 
 
-@settings(max_examples=250)
+@examples(100, search=250)
 @given(kind=kinds, rebase=st.booleans(), payload=payloads)
 def test_nothing_after_day_0_shines_through_a_lens(kind, rebase, payload):
     lenses = [Lens(MaskConfig(kind, rebase), 3, snapshot, BASE_ROW) for snapshot in (MARKET, SPOILED)]
     assert lenses[0].render_text(payload) == lenses[1].render_text(payload)
 
 
-@settings(max_examples=200)
+@examples(80, search=200)
 @given(kind=kinds, payload=payloads)
 def test_a_rendered_payload_is_strict_json(kind, payload):
     lens = lens_of(kind)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.market import Documents, Entity, MarketSnapshot
 from ktdeval.masking.draws import DocumentAlias
@@ -14,6 +14,7 @@ from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
 from ktdeval.masking.payload import DocumentRef
 from ktdeval.masking.prose import TextMask
 from masking_market import BASE_ROW, CODES, MARKET, N_DAYS
+from searching import examples
 
 ENTITIES = (
     Entity("002304.SZ", "ticker", "OBB"), Entity("002304.SZ", "name", "Ocean Blue Brewery Corp."),
@@ -124,13 +125,13 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=14), st.sampled_from(["", " ", "-"]), st.sampled_from(["blinded", "stock_blind", "date_blind"]))
-@settings(max_examples=150, deadline=None)
+@examples(60, search=150)
 def test_no_guard_finds_anything_in_what_is_shown(words: list[str], between: str, kind: MaskKind) -> None:
     masked(between.join(words), kind)  # checks
 
 
 @given(st.lists(WORDS, max_size=12), st.integers(21, 28))
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_texts_tell_nothing_of_later_days(words: list[str], day: int) -> None:
     later = np.arange(N_DAYS) > day
     closes = np.where(later[:, None], 7.77, SNAPSHOT.close)

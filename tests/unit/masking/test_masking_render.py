@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import PluginError
 from ktdeval.masking.payload import render_json, render_number
+from searching import examples
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 numbers = finite | st.integers() | st.integers(-(10**12), 10**12) | st.floats(-1e7, 1e7) | st.integers(1980, 2050)
@@ -28,6 +29,7 @@ def test_numbers_are_short_and_never_look_like_codes_or_years(value, text):
     assert render_number(value) == text
 
 
+@examples(40)
 @given(numbers)
 def test_a_rendered_number_is_json_and_close_to_the_number(value):
     back = json.loads(render_number(value))
@@ -37,6 +39,7 @@ def test_a_rendered_number_is_json_and_close_to_the_number(value):
         assert math.isclose(back, value, rel_tol=5.001e-6, abs_tol=5.001e-6)
 
 
+@examples(40)
 @given(st.integers())
 def test_integers_keep_all_their_digits(value):
     mantissa, _, exponent = render_number(value).partition("e")
@@ -44,6 +47,7 @@ def test_integers_keep_all_their_digits(value):
     assert int(whole + fraction + "0" * (int(exponent or 0) - len(fraction))) == value
 
 
+@examples(40)
 @given(numbers)
 def test_no_rendered_number_has_six_digits_standing_alone_or_is_a_year(value):
     text = render_number(value)
@@ -58,6 +62,7 @@ plain = st.recursive(
 )
 
 
+@examples(40)
 @given(plain)
 def test_rendered_json_reads_back_as_what_it_was(value):
     assert json.loads(render_json(value)) == value

@@ -19,6 +19,7 @@ from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import FactorEvent, MarketRules, MarketTape, TradingDay, ex_price_ticks
 from ktdeval.trading.terms import PPB, limits_of, terms_of
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
+from searching import examples
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
@@ -64,6 +65,7 @@ def test_an_account_is_carried_overnight(name: str) -> None:
     assert account.positions == before, "the account given is not changed"
 
 
+@examples(40)
 @given(shares=st.integers(1, 10**7), previous=st.integers(1, 10**8), ratio_ppb=st.integers(10**6, 10**11))
 @example(shares=1, previous=10**8, ratio_ppb=1_000_010_001)
 @example(shares=333_333, previous=7, ratio_ppb=999_989_999)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from test_trading_executor import CHINEXT, STAR, A, B, buy, day_at, sell, under
 
 from ktdeval.trading.constraints import known_breaches
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
+from searching import examples
 
 TWO = TradingConfig(max_positions=2, max_weight=0.6, constraint_feedback=True)
 WORTH = {A: 1_000, CHINEXT: 2_000, B: 5_000, STAR: 4_000}  # fen a share: the closes of `day_at`
@@ -57,7 +58,7 @@ ORDERS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(60, search=150)
 @given(st.lists(ORDERS, max_size=6), st.sampled_from([HALF, FULL, Account(100_000_000, {})]))
 def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(orders: list[Order], account: Account) -> None:
     found = breaches(account, *orders)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import reference_broker as slow
 from ktdeval.market.snapshot import Board, Instrument, MarketSnapshot, board_of
@@ -19,6 +19,7 @@ from ktdeval.trading.account import nav_minor, open_day
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
+from searching import examples
 from trading_market import make_market
 
 A_SHARES = ("000002.SZ", "300003.SZ", "600001.SH", "600006.SH", "688004.SH", "830005.BJ")
@@ -265,7 +266,7 @@ def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:
     return seen
 
 
-@settings(max_examples=120, deadline=None)
+@examples(60, search=120)
 @given(seed=st.integers(0, 2**32), a_shares=st.booleans())
 def test_random_orders_fill_as_in_the_slow_broker(seed: int, a_shares: bool) -> None:
     compare(seed, a_shares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ _TEXT_FIELDS = (
 )  # fmt: skip
 _ROWS = 2**20  # of a text file read at once
 _ENCODINGS = ("utf-8-sig", "gb18030")
+_COMPACT = re.compile(r"[0-9]{8}(\.0)?")
 
 
 def _table_files(path: Path) -> list[Path]:
@@ -179,10 +181,9 @@ def parse_days(series: pd.Series, where: str) -> pd.Series:
             raise DataError(f"{where}: dates have times of day; bars must be daily")
         return days
     places, texts = pd.factorize(series)
-    cleaned = pd.Series(texts).astype(str).str.strip().str.removesuffix(" 00:00:00").str.replace("/", "-")
-    compact = cleaned.str.fullmatch(r"\d{8}(\.0)?")
-    parsed = pd.to_datetime(cleaned.where(~compact), format="%Y-%m-%d", errors="coerce")
-    parsed = parsed.where(~compact, pd.to_datetime(cleaned.where(compact).str[:8], format="%Y%m%d", errors="coerce"))
+    cleaned = [str(text).strip().removesuffix(" 00:00:00").replace("/", "-") for text in texts]
+    dashed = [f"{text[:4]}-{text[4:6]}-{text[6:8]}" if _COMPACT.fullmatch(text) else text for text in cleaned]
+    parsed = pd.to_datetime(dashed, format="%Y-%m-%d", errors="coerce")
     if parsed.isna().any():
         bad = texts[int(np.flatnonzero(parsed.isna())[0])]
         raise DataError(f"{where}: {bad!r} is no day (expected 2024-01-02 or 20240102); bars must be daily")

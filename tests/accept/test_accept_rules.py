@@ -12,6 +12,7 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
+from ktdeval.market import MarketSnapshot
 from ktdeval.runner.store import RunFolder
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
@@ -31,15 +32,21 @@ def decisions(run: Path) -> pd.Series:
     return pd.Series({day: SIDES[items[0]["decision"]] for day, items in said.items()})
 
 
+@pytest.fixture(scope="module")
+def twin() -> MarketSnapshot:
+    return make_twin(TwinParams())
+
+
 @pytest.mark.parametrize("name", RULES)
-def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(name: str, tmp_path: Path) -> None:
+def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(
+    name: str, twin: MarketSnapshot, tmp_path: Path
+) -> None:
     task = "investorbench_msft_history" + ("_bright" if name == "turn_of_month" else "")
     out = tmp_path / "run"
     (card,) = ktdeval.evaluate(f"builtin/{name}", task, data="synthetic_investorbench", out=str(out), limit=40, quiet=True).cards
     found = decisions(out)
     assert len(found) == card.plain["decisions"]["model"] == card.plain["coverage"]["steps_planned"]
-    market = make_twin(TwinParams())
-    closes = pd.Series(market.close[:, market.asset_index["MSFT"]], index=market.days.astype(str)).dropna()
+    closes = pd.Series(twin.close[:, twin.asset_index["MSFT"]], index=twin.days.astype(str)).dropna()
     closes = closes.map(lambda price: float(f"{price:.6g}"))  # as shown
     for day, side in found.items():
         shown = closes[:day][-60:].to_numpy()

@@ -32,7 +32,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.venue import FillRule
 from ktdeval.stats.intervals import wilson
-from ktdeval.stats.metric import MetricValue, built_in
+from ktdeval.stats.metric import FunctionMetric, MetricValue, built_in
 from ktdeval.stats.series import Same, day_rows, defined, undefined
 from ktdeval.trading.ledger import Ledger
 
@@ -243,28 +243,19 @@ def _terms(forecasts: Same[tuple[Forecast, ...]]) -> BrierTerms | None:
     return brier_terms(forecasts.value)
 
 
-def _term(name: str, ledger: Ledger, market: MarketSnapshot) -> MetricValue:
-    forecasts = judged_orders(ledger, market).forecasts
-    terms = _terms(Same(forecasts))
-    return undefined(NO_ORDERS, 0) if terms is None else defined(float(getattr(terms, name)), len(forecasts))
+def _term(name: str) -> FunctionMetric:
+    """Metric `brier_NAME`: one term of an episode's Brier score. Both rule sets agree."""
+
+    def of(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
+        forecasts = judged_orders(ledger, market).forecasts
+        terms = _terms(Same(forecasts))
+        return undefined(NO_ORDERS, 0) if terms is None else defined(float(getattr(terms, name)), len(forecasts))
+
+    of.__name__ = f"brier_{name}"
+    return built_in(of)
 
 
-@built_in
-def brier_reliability(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
-    """Reliability term of the Brier score: the mean squared gap between confidence and accuracy. Both rule sets agree."""
-    return _term("reliability", ledger, market)
-
-
-@built_in
-def brier_resolution(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
-    """Resolution term of the Brier score: how far the confidence tells good orders from bad. Both rule sets agree."""
-    return _term("resolution", ledger, market)
-
-
-@built_in
-def brier_uncertainty(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
-    """Uncertainty term of the Brier score: the variance of the outcomes. Both rule sets agree."""
-    return _term("uncertainty", ledger, market)
+brier_reliability, brier_resolution, brier_uncertainty = map(_term, ("reliability", "resolution", "uncertainty"))
 
 
 @built_in

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.stats.series import NO_VARIANCE
+
 Array = npt.NDArray[np.float64]
 
 
@@ -56,7 +58,6 @@ def _corrected(p_values: Sequence[float | None], method: Callable[[Array], Array
 
 MINIMUM_DAYS = 30  #: Fewer days than this can't be resampled in blocks
 DRAWS = 1000  #: Bootstrap samples: a p-value is known to 0.007 near 0.05
-_NO_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
     if count == 1:
         return Ties((1,) * agents, (1.0,) * agents, days)
     gaps = (distinct[:, :, None] - distinct[:, None, :]).std(axis=0)
-    if float((gaps + np.eye(count)).min()) < _NO_VARIANCE:
+    if float((gaps + np.eye(count)).min()) < NO_VARIANCE:
         return Ties(None, None, days, "two agents differ by the same amount every day")
     contest = _Contest(distinct, draws, seed)
     p = contest.p_values(range(count))

@@ -133,13 +133,8 @@ def cohort_means(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]
     rows: list[Row] = []
     for factor in factors:
         known = [value for table in members.values() if (value := table[factor]) is not None]
-        mean = _mean(known)
+        mean = statistics.fmean(known) if known else None
         same = sum(value * mean > 0 for value in known) if mean else 0
         of = {name: table[factor] for name, table in members.items()}
         rows.append({"factor": factor, "cards": of, "mean": mean, "members": len(known), "same_sign": same})
     return rows
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None

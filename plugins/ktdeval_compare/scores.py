@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ktdeval import stats
-from ktdeval.cards import ScoreLine, recorded_as
+from ktdeval.cards import recorded_as
 from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import file_sha256
@@ -82,16 +82,13 @@ def _answers(member: Scored) -> dict[str, dict[str, list[float]]] | str:
         answers = run.load_answers(spec)
         recorded = {key for answer in answers for key in answer.scores}
         spelled = {score: recorded_as(member.card, score, recorded) for score in found}
+        worst = {score: line.range[line.better == "lower"] for score, line in member.card.scores.items()}
         for answer in answers:
             for score, key in spelled.items():
-                value = _worst(member.card.scores[score]) if answer.answer is None else answer.scores.get(key or "")
+                value = worst[score] if answer.answer is None else answer.scores.get(key or "")
                 if (key is not None or not recorded) and value is not None and answer.provenance != "error":
                     found[score].setdefault(answer.sample, []).append(float(value))
     return found
-
-
-def _worst(line: ScoreLine) -> float | None:
-    return line.range[line.better == "lower"]
 
 
 def _test(

@@ -15,13 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from ktdeval.stats import TRADING_DAYS
+from ktdeval.stats import NO_VARIANCE, TRADING_DAYS
 
 Matrix = npt.NDArray[np.float64]
 
 MINIMUM_DAYS = 20  #: Fewer days than this carry no long-run variance worth the name
 
-_NO_VARIANCE = 1e-12
 _NO_ERROR = 1e-6  #: A standard error this small, times sqrt(days), is rounding: one series is the other at another leverage
 
 _LARGEST_ROOT = 0.97
@@ -79,7 +78,7 @@ def _problem(first: Matrix, second: Matrix) -> str | None:
         return f"fewer than {MINIMUM_DAYS} days"
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         return "a return is missing"
-    if min(float(first.std()), float(second.std())) < _NO_VARIANCE:
+    if min(float(first.std()), float(second.std())) < NO_VARIANCE:
         return "returns have no variance"
     if np.array_equal(first, second):
         return "the two series are the same"

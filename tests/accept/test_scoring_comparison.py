@@ -18,7 +18,7 @@ from report_page import check_page
 
 PLUGIN = str(SUPPORT / "qfinzero_suite_plugin.py")
 TASKS = "qfinzero_calling,qfinzero_planning"
-LIMIT = 40
+LIMIT = 20
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from run_support import Done, cards, error_line, finished_steps, ktdeval
-from stub_provider import KEY, FaultPlan, Stub, running_stub
+from stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, environment_of, finished, run, steps, words_of
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
+skip_without_sdks()
 
 SHORT = (*apart(2, 2), "--canary", 0)
 WRONG = "stub-wrong-key-00112233445566778899"

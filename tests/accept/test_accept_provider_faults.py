@@ -10,12 +10,10 @@ import pytest
 
 from run_support import Done, card_of, cards, error_line, finished_steps
 from stub_faults import KINDS, MISDEEDS, NOT_ON_WIRE
-from stub_provider import FaultPlan, Stub, running_stub
+from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, answered, apart, book, failed_attempts, finished, run, steps, untold
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
+skip_without_sdks()
 
 STEPS, EPISODES = 3, 4
 RUN = ("--canary", 0, "--tool-protocol", "native")

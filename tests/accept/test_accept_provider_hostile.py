@@ -19,14 +19,12 @@ from ktdeval.runner.store import RunFolder
 from run_support import card_of, error_line, finished_steps, ktdeval
 from searching import is_searching
 from stub_faults import ACCOUNT, KINDS, MISDEEDS, NOT_ON_WIRE, PROMPT
-from stub_hostile import CLOSED_UNSAID, HOSTILE, ODD, VALUES, Spoilt, fields, with_value
+from stub_hostile import HOSTILE, ODD, VALUES, Spoilt, closed_unsaid, fields, with_value
 from stub_neutral import Asked
-from stub_provider import KEY, FaultPlan, Stub, running_stub
+from stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, contents, failed_attempts, finished, run, steps
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
+skip_without_sdks()
 
 ADAPTERS = {"chat": {"api": "chat"}, "responses": {}, "anthropic": {}, "google": {}}
 PLUGINS = load_plugins()
@@ -116,7 +114,7 @@ def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(market: P
     lost = failed_attempts(folder) - expected  # on a connection that an answer had closed without saying so
     assert failed_attempts(folder) - lost == expected
     assert set(lost) <= {"connection"}
-    assert lost.total() <= sum(stub.counts[name] for name in CLOSED_UNSAID)
+    assert lost.total() <= sum(stub.counts[name] for name in closed_unsaid())
     assert steps(folder) == steps(calm)
     assert card_of(folder, TASK_APART)["failures"] == {}
 

@@ -13,11 +13,10 @@ import pytest
 
 from ktdeval.runner.store import MARK
 from run_support import Running, cards, episodes, finished_steps, records, store_market
-from stub_provider import running_stub
+from stub_provider import running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, finished, start_run, steps
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
+skip_without_sdks()
 
 STEPS, EPISODES = 4, 20
 WORDS = (*apart(EPISODES, STEPS), "--canary", 0)

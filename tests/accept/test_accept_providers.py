@@ -14,12 +14,10 @@ from ktdeval.harness.messages import USAGE_FIELDS
 from ktdeval.runner.store import RunFolder
 from run_support import TASK, WINDOW, card_of, ktdeval
 from stub_neutral import FINGERPRINT, REASONING, SERVED_BY
-from stub_provider import KEY, Stub, running_stub
+from stub_provider import KEY, Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, book, environment_of, finished, start_run, steps, untold, without
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
+skip_without_sdks()
 
 STEPS, SEEDS = 4, 2
 EPISODES = ("--tasks", TASK, "--windows", WINDOW, "--limit", STEPS, "--seeds", SEEDS)

@@ -17,12 +17,10 @@ import zstandard
 
 from paths import SUPPORT
 from run_support import Done, ktdeval, start
-from stub_provider import FaultPlan, Stub, running_stub
+from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, contents, environment_of, words_of
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
+skip_without_sdks()
 
 KEY = "stub-secret-key-Zq7RkV2mXw9TtPzB"
 TRACES = (KEY.encode(), KEY[16:].encode(), KEY[:-4].encode(), base64.b64encode(KEY.encode()), KEY[::-1].encode())

@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 
-from stub_provider import KEY, FaultPlan, Stub, running_stub
+from stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
+skip_without_sdks()
 
 WIRES = ("chat", "responses", "anthropic", "google")
 STATE = '```json\n{"account": {"cash_cny": 1000000}, "positions": [], "constraints": {}}\n```'

@@ -126,7 +126,7 @@ PACKED = {"Content-Encoding": "gzip"}
 
 @functools.cache
 def bomb(mebibytes: int, encoding: str = "gzip") -> bytes:
-    """Packed zeros; made when first asked for, which takes up to a second."""
+    """Packed zeros; made when first asked for, which takes a while."""
     zeros = bytes(mebibytes << 20)
     return gzip.compress(zeros, 1) if encoding == "gzip" else zlib.compress(zeros)
 
@@ -136,11 +136,11 @@ kind(
     not_packed=lambda good: Spoilt(good, headers=PACKED),
     packed_half=lambda good: Spoilt(gzip.compress(good)[:-9], headers=PACKED),
     packed_twice=lambda good: Spoilt(gzip.compress(gzip.compress(good)), headers={"Content-Encoding": "gzip, gzip"}),
-    bomb=lambda _: Spoilt(bomb(200), headers=PACKED),
-    bomb_deflate=lambda _: Spoilt(bomb(64, "deflate"), headers={"Content-Encoding": "deflate"}),
+    bomb=lambda _: Spoilt(bomb(40), headers=PACKED),
+    bomb_deflate=lambda _: Spoilt(bomb(40, "deflate"), headers={"Content-Encoding": "deflate"}),
     brotli=lambda good: Spoilt(good, headers={"Content-Encoding": "br"}),
     no_encoding=lambda good: Spoilt(good, headers={"Content-Encoding": "€"}),
-    packed_error_bomb=lambda _: Spoilt(bomb(64), 500, PACKED),
+    packed_error_bomb=lambda _: Spoilt(bomb(40), 500, PACKED),
 )
 kind("reply", packed=lambda good: Spoilt(gzip.compress(good), headers=PACKED))
 
@@ -249,10 +249,10 @@ kind(
 )
 kind("reply", no_length_whole=lambda good: raw(head() + good), old_http=lambda good: raw(b"HTTP/1.0 200 OK\r\n\r\n" + good))
 
-# After these a client may take the connection for open, though it is closing: its next request can be lost unseen.
-CLOSED_UNSAID = frozenset(
-    name for name, (outcome, make) in HOSTILE.items() if outcome != "connection" and make(b"{}").raw is not None
-)
+
+def closed_unsaid() -> list[str]:
+    """Answers after which a client may take the connection for open, though it is closing: its next request can be lost unseen."""
+    return [name for name, (outcome, make) in HOSTILE.items() if outcome != "connection" and make(b"{}").raw is not None]
 
 
 # -- answers of the API's form in which a call, a choice or a count is odd

@@ -18,8 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import partial
+from importlib import metadata
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from ktdeval.harness.messages import Reply
@@ -31,7 +33,7 @@ from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide, make_
 from stub_openai import ChatWire, ResponsesWire
 from stub_written import write_out
 
-__all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub"]
+__all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub", "skip_without_sdks"]
 
 _JSON = "application/json"
 _DRIP_S = 0.02
@@ -305,6 +307,15 @@ def _encode(value: Any) -> bytes:
 def _shown(request: web.Request) -> dict[str, str]:
     secret = ("authorization", "x-api-key", "x-goog-api-key")
     return {name.lower(): "(key)" if name.lower() in secret else value for name, value in request.headers.items()}
+
+
+def skip_without_sdks() -> None:
+    """Skip a module of tests where the SDK of a provider is not installed. They are not imported for that: it takes seconds."""
+    for distribution in ("openai", "anthropic", "google-genai"):
+        try:
+            metadata.distribution(distribution)
+        except metadata.PackageNotFoundError:
+            pytest.skip(f"needs the package {distribution}", allow_module_level=True)
 
 
 # -- running it ------------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.trading_action import TradingActionModel
+from stub_provider import skip_without_sdks
 
-pytest.importorskip("openai")
+skip_without_sdks()
 
 SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
 NEWS = [

@@ -71,12 +71,13 @@ def catalogue() -> Catalogue:
 
 
 def service_tools() -> tuple[Tool, ...]:
-    """Each operation as a tool of a task; its context has a `workspace`. A refusal is the error envelope, counted by its code."""
+    """Each operation as a tool of a task; its context has a `workspace`."""
     operations = catalogue().operations
-    return tuple(json_tool(each.wire_name, each.summary, each.parameters, partial(_answer, each)) for each in operations)
+    return tuple(json_tool(each.wire_name, each.summary, each.parameters, partial(answered, each)) for each in operations)
 
 
-def _answer(operation: Operation, context: HasWorkspace, arguments: JsonValue) -> Any:
+def answered(operation: Operation, context: HasWorkspace, arguments: JsonValue) -> Any:
+    """Call an operation as a tool: its answer, or a refusal that is the error envelope, counted by its code."""
     try:
         return Exact(operation.call(context.workspace, arguments))
     except ServiceError as error:

@@ -25,7 +25,7 @@ from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.samples import Material, embedded_items, own_material
 from ktdeval_qfinzero.suite.task import SuiteTask
-from qfinzero_perfect import perfect_answer
+from qfinzero_scoring_cases import perfect_answer
 from qfinzero_world import small_dataset
 
 VARIANTS = tuple(f"qfinzero_{suite}{how}" for suite in ("calling", "planning") for how in ("", "_text", "_live"))

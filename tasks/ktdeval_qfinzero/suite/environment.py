@@ -13,7 +13,7 @@ from ktdeval.masking import Exact
 from ktdeval.typed import to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.items import end_state
-from ktdeval_qfinzero.catalogue import catalogue, service_tools
+from ktdeval_qfinzero.catalogue import answered, catalogue
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.suite.config import Calls
@@ -110,7 +110,7 @@ class LiveEnvironment(DryEnvironment):
     """
 
     def __init__(self, open_situation: Callable[[], Workspace], max_answer_chars: int) -> None:
-        super().__init__(live_tools())
+        super().__init__(recording_tools(True))
         self._open = open_situation
         self.max_answer_chars = max_answer_chars
 
@@ -125,20 +125,11 @@ class LiveEnvironment(DryEnvironment):
 
 
 @cache
-def dry_tools() -> tuple[Tool, ...]:
-    """All tools, none of which does anything."""
+def recording_tools(is_live: bool) -> tuple[Tool, ...]:
+    """All tools of the services: calls are recorded, and made where they are live."""
+    function = _make if is_live else _record
     return tuple(
-        json_tool(operation.wire_name, operation.summary, operation.parameters, partial(_record, operation))
-        for operation in catalogue().operations
-    )
-
-
-@cache
-def live_tools() -> tuple[Tool, ...]:
-    """All tools of the services."""
-    return tuple(
-        json_tool(tool.name, tool.description, tool.parameters, partial(_make, operation, tool))
-        for operation, tool in zip(catalogue().operations, service_tools(), strict=True)
+        json_tool(each.wire_name, each.summary, each.parameters, partial(function, each)) for each in catalogue().operations
     )
 
 
@@ -150,10 +141,10 @@ def _record(operation: Operation, environment: DryEnvironment, arguments: Mappin
     return Exact(dict(RECORDED))
 
 
-def _make(operation: Operation, tool: Tool, environment: LiveEnvironment, arguments: Mapping[str, JsonValue]) -> Any:
+def _make(operation: Operation, environment: LiveEnvironment, arguments: Mapping[str, JsonValue]) -> Any:
     if isinstance(refused := _record(operation, environment, arguments), Refusal):
         return refused
-    answer = tool.function(environment, arguments)
+    answer = answered(operation, environment, arguments)
     if isinstance(answer, Exact) and (length := len(answer.text())) > environment.max_answer_chars:
         message = (
             f"the call was made, but its answer has {length} characters, more than the "

@@ -24,7 +24,14 @@ from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_o
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.brief import PUBLIC_IDS, Situation, public_system_text, situation_of, system_text, user_text
 from ktdeval_qfinzero.suite.config import SuiteConfig
-from ktdeval_qfinzero.suite.environment import DryEnvironment, LiveEnvironment, TextEnvironment, answer_form, dry_tools, make_calls
+from ktdeval_qfinzero.suite.environment import (
+    DryEnvironment,
+    LiveEnvironment,
+    TextEnvironment,
+    answer_form,
+    make_calls,
+    recording_tools,
+)
 from ktdeval_qfinzero.suite.grading import Case, differing_parts, graded, nothing_earned
 from ktdeval_qfinzero.suite.records import Answer, Facts
 from ktdeval_qfinzero.trading_hours import trading_hours
@@ -201,7 +208,7 @@ class SuiteSamples:
         if self._config.calls == "text":
             return TextEnvironment()
         if not self._config.is_live:
-            return DryEnvironment(dry_tools())
+            return DryEnvironment(recording_tools(False))
         return LiveEnvironment(lambda: self._open(number), self._config.max_answer_chars)
 
     def _open(self, number: int) -> Workspace:

@@ -18,8 +18,7 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.scoring.paper import align, assign, score
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
 from ktdeval_qfinzero.scoring.values import instant_of, is_within
-from qfinzero_perfect import perfect_answer
-from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, said, task
+from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, perfect_answer, said, task
 
 THREE = task(BARS, EVENTS, ORDER)
 REFUSAL = task(GoldCall("REFUSE"), suite="calling")

@@ -13,8 +13,7 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.scoring.paper import score
 from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, task_to_row
 from ktdeval_qfinzero.scoring.types import GoldCall
-from qfinzero_perfect import perfect_answer
-from qfinzero_scoring_cases import BARS, EVENTS, ORDER, RUN, load_tasks, rows_of, task, tasks_of
+from qfinzero_scoring_cases import BARS, EVENTS, ORDER, RUN, load_tasks, perfect_answer, rows_of, task, tasks_of
 
 CALLING_ROW: dict[str, Any] = {
     "id": "c-1",

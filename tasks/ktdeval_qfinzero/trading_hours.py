@@ -92,14 +92,17 @@ def trading_hours(calendar: str = DEFAULT) -> TradingHours:
     import pandas as pd  # noqa: PLC0415 - as above
     from exchange_calendars.errors import InvalidCalendarName  # noqa: PLC0415 - as above
 
+    first, last = pd.Timestamp(FIRST), pd.Timestamp(LAST + timedelta(days=14))
     try:
-        known = exchange_calendars.get_calendar(calendar)
+        known = exchange_calendars.get_calendar(calendar, start=first, end=last)
     except InvalidCalendarName as error:
         raise DataError(
             f"calendar: expected a name of exchange_calendars such as XNYS, XSHG or 24/7, was {calendar[:20]!r}"
         ) from error
-    last = min(pd.Timestamp(LAST + timedelta(days=14)), known.bound_max() or pd.Timestamp.max)
-    schedule = type(known)(start=pd.Timestamp(FIRST), end=last).schedule.loc[: pd.Timestamp(LAST)]
+    except ValueError:  # its holidays are not known as far ahead
+        bound = exchange_calendars.get_calendar(calendar).bound_max()
+        known = exchange_calendars.get_calendar(calendar, start=first, end=bound)
+    schedule = known.schedule.loc[: pd.Timestamp(LAST)]
     opens, closes, break_starts, break_ends = (
         schedule[name].dropna().dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64)
         for name in ("open", "close", "break_start", "break_end")

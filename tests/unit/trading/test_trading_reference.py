@@ -272,6 +272,12 @@ def test_random_orders_fill_as_in_the_slow_broker(seed: int, a_shares: bool) -> 
     compare(seed, a_shares)
 
 
+def test_rare_ends_of_orders_are_those_of_the_slow_broker() -> None:
+    """Shorts bought back for what cash there is, cuts below the smallest order, targets that are none."""
+    for seed in (23, 34, 63, 88, 118):
+        compare(seed, a_shares=False)
+
+
 SELLS = "schema universe holding t_plus_1 suspended target lot cash"
 BUYS = "schema universe suspended position_limit weight_limit target lot cash"
 CUTS = {("BUY", "partially_filled", "cash"), ("SELL", "partially_filled", "holding"), ("SELL", "partially_filled", "t_plus_1")}

@@ -123,12 +123,11 @@ UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("how", UNREADABLE)
-def test_data_that_can_not_be_read_are_refused(market: Path, tmp_path: Path, how: str) -> None:
-    name, damage = UNREADABLE[how]
-    data = shutil.copytree(market, tmp_path / "data")
-    damage(data / name)
-    assert str(data) in refused(tmp_path, *MOMENTUM, "--data", data, "--windows", WINDOW)
+def test_data_that_can_not_be_read_are_refused(market: Path, tmp_path: Path) -> None:
+    for how, (name, damage) in UNREADABLE.items():
+        data = shutil.copytree(market, tmp_path / how)
+        damage(data / name)
+        assert str(data) in refused(tmp_path, *MOMENTUM, "--data", data, "--windows", WINDOW), how
 
 
 def test_a_file_or_an_empty_folder_is_no_market_and_a_stored_one_takes_no_arguments(market: Path, tmp_path: Path) -> None:
@@ -353,20 +352,20 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(whole: 
                     error_line(done)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', '{"version": 99, "episodes": []}', "\x00"])
-def test_a_broken_manifest_is_one_line_for_every_command(whole: Path, market: Path, tmp_path: Path, text: str) -> None:
+def test_a_broken_manifest_is_one_line_for_every_command(whole: Path, market: Path, tmp_path: Path) -> None:
     run = copy_run(whole, tmp_path / "run")
-    (run / "manifest.json").write_text(text)
-    for words in (("score", run), ("card", "verify", run), (*MIXED, "--data", market, "--out", run)):
-        assert "manifest.json" in error_line(ktdeval(*words, cwd=tmp_path))
+    for text in ("", "[]", "{}", '{"version": 1}', '{"version": 99, "episodes": []}', "\x00"):
+        (run / "manifest.json").write_text(text)
+        for words in (("score", run), ("card", "verify", run), (*MIXED, "--data", market, "--out", run)):
+            assert "manifest.json" in error_line(ktdeval(*words, cwd=tmp_path))
     assert records(run) == records(whole)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}', "null", "\x00", '{"schema_version": 1}', "[" * 100_000])
-def test_a_file_that_is_no_card_is_one_line_for_every_command(tmp_path: Path, text: str) -> None:
-    (tmp_path / "card.json").write_text(text)
-    for command in ("show", "validate", "verify"):
-        assert "card.json" in error_line(ktdeval("card", command, "card.json", cwd=tmp_path))
+def test_a_file_that_is_no_card_is_one_line_for_every_command(tmp_path: Path) -> None:
+    for text in ("", "[]", "{", '{"a": NaN}', "null", "\x00", '{"schema_version": 1}', "[" * 100_000):
+        (tmp_path / "card.json").write_text(text)
+        for command in ("show", "validate", "verify"):
+            assert "card.json" in error_line(ktdeval("card", command, "card.json", cwd=tmp_path))
 
 
 # -- plugins ---------------------------------------------------------------------------------------------------------

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
 _COMMANDS = {
     "compare": "Test whether agents differ, paired by window and seed, and name those that are tied.",
@@ -31,15 +29,13 @@ _ELSEWHERE = {
 }
 
 
-def _function(name: str) -> Callable[..., Any]:
-    from ktdeval_compare.functions import FUNCTIONS
-
-    return FUNCTIONS[name]
-
-
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """Commands on several cards."""
-    functions = {name: {"function": partial(_function, name)} for name in _COMMANDS if name not in ("power", "cutoff", "demo")}
+    functions = {
+        name: {"function": later(f"ktdeval_compare.functions:{name}")}
+        for name in _COMMANDS
+        if name not in ("power", "cutoff", "demo")
+    }
     places = {name: later(f"ktdeval_compare.{_ELSEWHERE.get(name, f'commands:{name}')}") for name in _COMMANDS}
     return [Spec(name, places[name], summary, extra=functions.get(name, {})) for name, summary in _COMMANDS.items()]

@@ -33,7 +33,7 @@ from ktdeval_compare.grid import (
     unit_name,
     unless_alone,
 )
-from ktdeval_compare.invariance import AGAIN, BEYOND, LABELS, SEEDS, Options as InvarianceOptions, invariance as find_invariance
+from ktdeval_compare.invariance import FIGURES, WORDS, Options as InvarianceOptions, invariance as find_invariance
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.plan import Plan, plan_report, spreads_of_cards
 from ktdeval_compare.scores import compare_scores, score_lines
@@ -142,13 +142,6 @@ def _where(row: Row) -> str:
 
 # --- effects
 
-_EFFECTS = {
-    "memory_premium": "memory premium (bright - blinded)",
-    "stock_effect": "  stock in sight",
-    "date_effect": "  date in sight",
-    "interaction": "  interaction",
-}
-
 
 @click.command()
 @_cards
@@ -173,7 +166,7 @@ def effects_lines(report: Row) -> Iterator[str]:
     if report["effects"]:
         yield "Effects of the mask: mean over windows, paired within window and seed"
         rows = unless_alone(report["effects"], "agent", report["ladder"])
-        effect = Column("effect", lambda row: _EFFECTS[row["effect"]], is_left=True)
+        effect = Column("effect", lambda row: WORDS["effects"][row["effect"]], is_left=True)
         yield from grid(rows, text("agent"), text("metric"), text("mode"), effect, COUNT, *mean, p_of("p"),
                          p_of("Holm p", "p_holm"), VERDICT)  # fmt: skip
         yield ""
@@ -240,16 +233,6 @@ def luck_lines(report: Row) -> Iterator[str]:
 
 # --- invariance
 
-_BETWEEN = {LABELS: "labels (mask key)", AGAIN: "nothing (same key again)", SEEDS: "seed", BEYOND: "labels, beyond chance"}
-_FIGURES = {
-    "decisions": "decisions changed",
-    "decisions_alike": "  from equal accounts",
-    "orders": "orders changed",
-    "turnover": "turnover apart",
-    "nav": "NAV paths apart",
-    "total_return": "total return apart",
-}
-
 
 @click.command()
 @click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="RUN…")
@@ -275,12 +258,12 @@ def invariance_lines(report: Row) -> Iterator[str]:
     keys = sorted({card["mask_key"][:8] for card in report["cards"]})
     yield f"Episodes of one window and seed, set against each other over mask keys {', '.join(keys)}; all in per cent"
     figures = unless_alone(report["figures"], "task")
-    what = (text("task"), Column("what differs", lambda row: _BETWEEN[row["between"]], is_left=True))
+    what = (text("task"), Column("what differs", lambda row: WORDS["between"][row["between"]], is_left=True))
     pairs = Column("pairs", lambda row: "" if row["pairs"] is None else str(row["pairs"]))
     count = Column("n", lambda row: str(row["cells"] if row["over"] == "episode" else row["windows"]))
     spread = interval(report)
     unsigned = spread._replace(cell=lambda row: spread.cell(row).replace("+", ""))
-    name = Column("figure", lambda row: _FIGURES[row["figure"]], is_left=True)
+    name = Column("figure", lambda row: FIGURES[row["figure"]].label, is_left=True)
     yield from grid(figures, *what, name, pairs, count, plain("mean", "value"), unsigned)
     for reason in dict.fromkeys(row["reason"] for row in figures if row["reason"]):
         yield f"  {UNDEFINED}: {reason}"

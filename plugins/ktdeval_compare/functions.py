@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,3 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
 def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
     metrics = options.get("metrics", ())
     return {**options, "metrics": tuple(metrics.split(",")) if isinstance(metrics, str) else tuple(metrics)}
-
-
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {made.__name__: made for made in (compare, effects, luck, invariance, cohort, table)}

@@ -7,8 +7,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ktdeval.errors import CardError
 from ktdeval.jsonio import dumps_canonical
 from ktdeval.stats import clopper_pearson_upper, mean_with_interval, overlap_correlation
 from ktdeval.trading import Ledger, OrderRecord, StepRecord
+from ktdeval.yamlio import load_yaml
 from ktdeval_compare.entrants import (
     MARKET_FACETS,
     Cell,
@@ -48,21 +50,15 @@ _Trade = tuple[str, str]  #: Asset and side
 
 
 class Figure(NamedTuple):
-    """Meaning of a figure. All are 0 for equal episodes and never below it; `most` is the largest value, None without bound."""
+    """Meaning of a figure of a pair of episodes."""
 
+    label: str  #: what tables call it
     formula: str
-    most: float | None = 1.0
+    most: float | None  #: its largest value, None without bound
 
 
-FIGURES: Mapping[str, Figure] = {
-    "decisions": Figure("steps whose set of (asset, side, target weight or shares) differs, of all steps"),
-    "decisions_alike": Figure("the same, of the steps before which both held the same positions and cash"),
-    "orders": Figure("orders that are in one episode only, of all orders in either: 1 - |A and B| / |A or B|, step by step"),
-    "turnover": Figure("sum |a - b| / sum (a + b) over steps, assets and sides; a, b: filled amount as a share of NAV at the open"),
-    "nav": Figure("mean over days of |log NAV of one - log NAV of the other|", None),
-    "total_return": Figure("|total return of one - total return of the other|", None),
-}
-"""Figures of a pair of episodes, each a fraction."""
+WORDS: Mapping[str, Mapping[str, Any]] = load_yaml(Path(__file__).with_name("words.yaml"))
+FIGURES = {name: Figure(*given) for name, given in WORDS["figures"].items()}
 
 
 @dataclass(frozen=True, eq=False, slots=True)

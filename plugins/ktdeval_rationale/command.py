@@ -13,26 +13,13 @@ from ktdeval.cards import clean
 from ktdeval.cli import grid_lines, open_plugins, plugin_option
 from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval.runner import redact_secrets
-from ktdeval_rationale.linter import LEAK_CATEGORIES
+from ktdeval_rationale.linter import LEAK_CATEGORIES, WORDS
 from ktdeval_rationale.rates import Row
 from ktdeval_rationale.report import Options, make_report
 from ktdeval_rationale.similarity import SimilarityLinter, choose_encoder
 
 _UNDEFINED = "-"
-_ROW_NAMES = {"stock": "company, brand or sector", "calendar": "date or event", "any": "any of all"}
-_TABLES = (
-    ("reason_rates", "reasons", "Reasons that name it, % of reasons with a text"),
-    ("step_rates", "steps", "Steps that name it in any text (reasons, research, reasoning), % of steps with a text"),
-    ("unsent_rates", "steps", "Steps that name something the model had not been sent in that step, % of steps with a text"),
-)
-_RESEMBLING = {"resembling": "resembles a leak", "only_resembling": "… and names nothing"}
 _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
-_EFFECTS = {
-    "memory_premium": "both in sight",
-    "stock_effect": "stock in sight",
-    "date_effect": "date in sight",
-    "interaction": "interaction",
-}
 _PATH = click.Path(path_type=Path)
 
 
@@ -75,7 +62,7 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
 def _report_lines(report: Row) -> Iterator[str]:
     for subject in report["subjects"]:
         yield f"{subject['subject']}"
-        for name, unit, title in _TABLES:
+        for name, unit, title in WORDS["tables"]:
             yield from _titled(title, _rates(subject["masks"], name, unit))
         if subject["hiding"]:
             title = "What hiding removes: share of steps before less after, paired by window and seed where pairs > 0"
@@ -108,10 +95,10 @@ def _rates(masks: Mapping[str, Row], table: str, unit: str) -> list[str]:
                         else known.format(*(100 * rate[name] for name in ("share", "low", "high"))) for rate in rates)  # fmt: skip
 
     rows = [("n", *(str(rates[unit]) for rates in masks.values()))]
-    for name in (*LEAK_CATEGORIES, *_ROW_NAMES):
+    for name in (*LEAK_CATEGORIES, *WORDS["rows"]):
         shares = [rates[table][name] for rates in masks.values()]
-        rows.append(cells(_ROW_NAMES.get(name, name), shares))
-    for name, label in _RESEMBLING.items() if table == "step_rates" else ():
+        rows.append(cells(WORDS["rows"].get(name, name), shares))
+    for name, label in WORDS["resembling"].items() if table == "step_rates" else ():
         if all(name in rates for rates in masks.values()):
             rows.append(cells(label, [rates[name] for rates in masks.values()]))
     return grid_lines(("", *masks), rows, ("",))
@@ -131,7 +118,7 @@ def _hiding(rows: Sequence[Row]) -> list[str]:
 
 
 def _effects(rows: Sequence[Row]) -> list[str]:
-    shown = [[_name(row), _EFFECTS[row["effect"]], str(row["windows"]), _points(row["value"]), _both(row)] for row in rows]
+    shown = [[_name(row), WORDS["effects"][row["effect"]], str(row["windows"]), _points(row["value"]), _both(row)] for row in rows]
     return grid_lines(("named", "effect", "windows", "points", "95 % interval"), shown, ("named", "effect"))
 
 
@@ -149,7 +136,7 @@ def _examples(subject: Row) -> Iterator[str]:
 
 
 def _name(row: Row) -> str:
-    return _ROW_NAMES.get(row["row"], str(row["row"]))
+    return str(WORDS["rows"].get(row["row"], row["row"]))
 
 
 def _points(value: JsonValue, sign: str = "+") -> str:

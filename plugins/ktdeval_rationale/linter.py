@@ -12,27 +12,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import WITHHELD, identities_of, normalise, normalise_with_places, places_of
+from ktdeval.yamlio import load_yaml
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
 from ktdeval_rationale.numbers import CALENDAR_WORDS, FOREIGN_CODES, is_code_here, is_date_here
 from ktdeval_rationale.phrases import NAME, SECTOR, TIME, find_hindsight, find_recognition
 
 Category = Literal["code", "company", "brand", "sector", "date", "event", "hindsight", "recognition", "withheld"]
 
-LEAK_CATEGORIES: Mapping[Category, str] = {
-    "code": "a security or index code, in any vendor's spelling",
-    "company": "a listed company by its full or short name",
-    "brand": "a product, brand or nickname, or a house whose name stands for a story",
-    "sector": "an industry by name",
-    "date": "a calendar date, year, month, weekday, quarter, or place in the year",
-    "event": "a policy, crisis, crash or festival",
-    "hindsight": "words that only somebody can say who knows what came after",
-    "recognition": "a claim to recognise the stock or the time, or to draw on memory",
-    "withheld": "`[withheld]`: an identity that the harness took out of a recorded text, of a kind that is not known any more",
-}
+WORDS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("words.yaml"))
+LEAK_CATEGORIES: Mapping[Category, str] = WORDS["categories"]
 """Kinds of leaks that the linter looks for, in the order of tables."""
 
 LEAKS_REMOVED_BY: Mapping[str, tuple[Category, ...]] = {"stock": ("company", "brand", "sector"), "date": ("date", "event")}

@@ -10,7 +10,7 @@ import numpy as np
 from ktdeval.cards import MetricLine, TradingCard, count
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval, MetricValue, mean_with_interval, overlap_correlation
 from ktdeval_report.inputs import Evaluation, known_values
-from ktdeval_report.render import UNDEFINED, Cell, Table, figure, interval_text, p_value, span, unit_name
+from ktdeval_report.render import UNDEFINED, WORDS, Cell, Table, figure, interval_text, p_value, span, unit_name
 from ktdeval_report.study import CardStudy, WindowStudy, median, quartiles
 
 _PARTS = {
@@ -24,14 +24,7 @@ _PARTS = {
 
 _PAPER = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
 
-_LINE_NAMES = {
-    "common": "common (the market)",
-    "industry": "industry",
-    "selection": "selection",
-    "timing": "trading: timing of fills",
-    "fees": "trading: fees",
-    "rounding": "trading: rounding",
-}
+_LINE_NAMES = WORDS["lines"]
 _SIGNED = frozenset({"total_return", *_PARTS, *_PAPER})
 
 

@@ -17,15 +17,11 @@ from ktdeval.jsonio import dumps_canonical
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval.typed import encode_canonical
 from ktdeval_report.inputs import Evaluation
+from ktdeval_report.render import WORDS
 
 Values = npt.NDArray[np.float64]
 
-EFFECT_NAMES = {
-    "memory_premium": "memory premium (bright − blinded)",
-    "stock_effect": "stock in sight",
-    "date_effect": "date in sight",
-    "interaction": "interaction of stock and date",
-}
+EFFECT_NAMES = WORDS["effects"]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ Whatever is not markup already is cleaned and escaped on its way into a page.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,8 +16,10 @@ from markupsafe import Markup
 
 from ktdeval.cards import clean as one_line
 from ktdeval.stats import Interval
+from ktdeval.yamlio import load_yaml
 
 UNDEFINED = "–"
+WORDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("words.yaml"))
 _MINUS = "\N{MINUS SIGN}"
 _DECIMALS = {"per year": 2, "count": 0, "years": 2}
 _NARROW = "\N{NARROW NO-BREAK SPACE}"

@@ -24,16 +24,10 @@ from ktdeval.cards import (
 from ktdeval.jsonio import file_sha256
 from ktdeval_report import card_tables
 from ktdeval_report.inputs import Evaluation
-from ktdeval_report.render import UNDEFINED, Cell, Table, figure, percent
+from ktdeval_report.render import UNDEFINED, WORDS, Cell, Table, figure, percent
 from ktdeval_report.study import CardStudy
 
 _SHOWN_MISSING = 20
-_PROVENANCE = {
-    "model": "the model's first submission",
-    "model_after_retry": "the model's, after it was told what was wrong",
-    "fallback": "no valid submission: the engine held",
-    "error": "the model call failed: the engine held",
-}
 
 
 def _facts(evaluation: Evaluation) -> Table:
@@ -63,7 +57,7 @@ def _facts(evaluation: Evaluation) -> Table:
 def _decisions(card: TradingCard) -> Table:
     steps = max(card.coverage.steps, 1)
     shares = {name: (f"{number:,}", percent(number / steps, signed=False)) for name, number in asdict(card.decisions).items()}
-    rows = [[name, meaning, *shares[name]] for name, meaning in _PROVENANCE.items()]
+    rows = [[name, meaning, *shares[name]] for name, meaning in WORDS["provenance"].items()]
     return Table("Who decided each step", ("provenance", "", "steps", "share"), rows, words=2)
 
 

@@ -30,6 +30,7 @@ from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.store import file_sha256
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
+from ktdeval_board.checking import records
 from ktdeval_board.checking.check import CheckOptions, CheckReport, OpenedMarkets, check_board, missing_plugin
 from ktdeval_board.checking.records import Case, check_records, copy_records, settle
 from ktdeval_board.checking.sandbox import lines_problem, table_problem
@@ -384,6 +385,18 @@ def test_a_table_whose_footer_lies_meets_the_limit_of_memory(board: Path, run: P
     assert {finding.rule for finding in evidence.findings} <= {"ledger", "size", "records"}
     assert evidence.findings
     assert evidence.tier == "self-reported"
+
+
+def test_a_job_that_takes_too_long_is_ended_and_the_next_one_is_done(
+    board: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = case_of(board, submit(board, run))
+    with monkeypatch.context() as patch:
+        for name in ("_SPARE_SECONDS", "_SECONDS_OF_EPISODE"):
+            patch.setattr(records, name, 0)
+        (finding,) = check_records(case).findings
+    assert (finding.rule, finding.message) == ("size", "takes more than 0 seconds to execute again")
+    assert check_records(case).tier == "re-executed"
 
 
 # -- what can't be executed --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from board_browser import (
     wait_until,
     watching,
 )
-from board_sums import sums_board
+from board_runs import sums_board
 from ktdeval_board.rules import Rules, SnapshotRule
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from board_cards import files_of, typed
+from board_cards import files_of, submission_of, typed
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_strict, sha256_hex
 from ktdeval.registry import load_plugins
@@ -146,16 +146,8 @@ def _write_entry(folder: BoardFolder, own: Frame, division: str) -> None:
     text = dumps_pretty(card)
     card_id = sha256_hex(text)
     files = files_of(folder, card, card_id)
-    submission = {
-        "schema_version": 1,
-        "card": card_id,
-        "submitter": {"name": "A tester", "contact": "tester@example.org"},
-        "model": {"name": card["model"]["name"], "cutoff_date": None, "cutoff_source": "unknown"},
-        "agent": {"name": "an agent", "strategy": "baseline" if int(card["model"]["name"][-1]) % 2 else "flip"},
-        "attempts": {"runs": 1},
-        "submitted_on": _DAY,
-        "statement": True,
-    }
+    strategy = "baseline" if int(card["model"]["name"][-1]) % 2 else "flip"
+    submission = submission_of(card, card_id, agent={"name": "an agent", "strategy": strategy})
     verdict = {"schema_version": 1, "card": card_id, "division": division, "tier": "re-executed", "checked_on": _DAY,
                "suite_version": "0", "episodes": 1, "steps": 1, "notes": [], "rerun": None}  # fmt: skip
     files.card.parent.mkdir(parents=True, exist_ok=True)

@@ -66,3 +66,18 @@ def files_of(folder: BoardFolder, card: Mapping[str, Any], card_id: str = "") ->
     """Where a card belongs, by its JSON."""
     names = (str(card[part]["name"]) for part in ("task", "model", "agent"))
     return folder.card_files(*names, card_id=card_id or content_hash(card))
+
+
+def submission_of(card: Mapping[str, Any], card_id: str, **facts: Any) -> dict[str, Any]:
+    """The JSON of a submission with what one must say, and further `facts`."""
+    return {
+        "schema_version": 1,
+        "card": card_id,
+        "submitter": {"name": "A tester", "contact": "tester@example.org"},
+        "model": {"name": card["model"]["name"], "cutoff_date": None, "cutoff_source": "a fixed rule has none"},
+        "agent": {"name": card["agent"]["name"]},
+        "attempts": {"runs": 1},
+        "submitted_on": "2026-03-01",
+        "statement": True,
+        **facts,
+    }

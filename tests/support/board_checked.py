@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from board_cards import files_of
+from board_cards import files_of, submission_of
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import file_sha256
 from ktdeval.registry import load_plugins
@@ -65,18 +65,7 @@ def submit(board: Path, run: Path, stored: str = "repository", **facts: Any) -> 
     files = files_of(folder, card, file_sha256(card_path))
     files.card.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(card_path, files.card)
-    submission = {
-        "schema_version": 1,
-        "card": files.card_id,
-        "submitter": {"name": "A tester", "contact": "tester@example.org"},
-        "model": {"name": card["model"]["name"], "cutoff_date": None, "cutoff_source": "a fixed rule has none"},
-        "agent": {"name": card["agent"]["name"]},
-        "attempts": {"runs": 1},
-        "submitted_on": "2026-03-01",
-        "statement": True,
-        **facts,
-    }
-    files.submission.write_text(json.dumps(submission))
+    files.submission.write_text(json.dumps(submission_of(card, files.card_id, **facts)))
     listed = []
     for name in KEPT:
         found = [run / name] if (run / name).is_file() else sorted((run / name).rglob("*"))

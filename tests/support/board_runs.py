@@ -9,6 +9,7 @@ from typing import Any
 import zstandard
 
 import board_teller
+import sums_plugin
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import dumps_pretty, loads_strict, write_atomic
 from ktdeval.registry import Plugins, load_plugins
@@ -90,3 +91,13 @@ def unpacked(folder: Path) -> bytes:
 def edit(path: Path, **changes: Any) -> None:
     """Change fields of a JSON file."""
     write_atomic(path, dumps_pretty({**loads_strict(path.read_bytes()), **changes}))
+
+
+def sums_board(home: Path) -> Path:
+    """A board of sums, questions about no market, in a new folder with one submission, not checked."""
+    plugins, board = load_plugins((sums_plugin.__file__,)), home / "board"
+    init_board(board, NewBoard("qa", "Sums", ("sums",), TODAY, contact="board@example.org"), plugins)
+    run = evaluate(RunConfig(model="right/adder", tasks=("sums",), out=str(home / "r" / "run"), quiet=True), plugins).folder
+    outcome = submit_run(board, Request(run, TODAY, is_checked=False), CLAIMS, plugins, Redactor({}))
+    assert outcome.missing == ()
+    return board

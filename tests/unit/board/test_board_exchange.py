@@ -23,7 +23,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from board_cards import changed, files_of
+from board_cards import changed, files_of, submission_of
 from board_forge import forge_board
 from board_ranks import make_verdict
 from ktdeval.errors import CardError, KtdevalError, UsageError
@@ -107,21 +107,9 @@ def scoring(tmp_path: Path) -> Path:
     files = files_of(BoardFolder(tmp_path), card, sha256_hex(text))
     files.card.parent.mkdir(parents=True)
     files.card.write_text(text)
-    submission = {
-        "schema_version": 1,
-        "card": files.card_id,
-        "submitter": {"name": "@SUM(A1)", "contact": "somebody@example.org"},
-        "model": {
-            "name": "=HYPERLINK(1)",
-            "cutoff_date": None,
-            "cutoff_source": "not said",
-            "url": "https://huggingface.co/acme/seer",
-        },
-        "agent": {"name": "react"},
-        "attempts": {"runs": 1},
-        "submitted_on": "2026-06-02",
-        "statement": True,
-    }
+    who = {"name": "@SUM(A1)", "contact": "somebody@example.org"}
+    what = {"name": MODEL, "cutoff_date": None, "cutoff_source": "not said", "url": "https://huggingface.co/acme/seer"}
+    submission = submission_of(card, files.card_id, submitter=who, model=what, agent={"name": "react"}, submitted_on="2026-06-02")
     files.submission.write_text(dumps_pretty(submission))
     return tmp_path
 
@@ -488,6 +476,10 @@ def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -
     assert (scores["distance"]["metric_config"]["min_score"], scores["distance"]["metric_config"]["max_score"]) == (0.0, "Infinity")
     assert "confidence_interval" not in scores["distance"]["score_details"]["uncertainty"]
     assert scores["right_name"]["source_data"]["url"] == ["https://board.example.org/"]
+    bare = changed(entry, lambda card: card["scores"]["right_name"]["interval"].pop("level"))
+    results = make_record(data, bare, entry.division, "0")["evaluation_results"]
+    (score,) = (each["score_details"] for each in results if each["metric_config"]["metric_name"] == "right_name")
+    assert (score["details"]["interval"], "confidence_interval" in score["uncertainty"]) == (interval["method"], False)
 
 
 # ---- what every export does

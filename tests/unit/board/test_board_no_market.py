@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import sums_plugin
-from board_runs import TODAY
-from board_sums import sums_board
+from board_runs import TODAY, sums_board
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval_board.checking.check import CheckOptions, check_board

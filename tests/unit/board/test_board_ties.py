@@ -92,7 +92,7 @@ def test_on_long_series_p_values_are_those_of_arch(seed: int) -> None:
 
 
 def test_on_long_series_groups_are_those_of_arch_applied_again_to_the_rest() -> None:
-    returns = noise(3, 2000, 8) + np.repeat([0.003, 0.0015, 0.0, -0.0015], 2)
+    returns = noise(3, 1000, 8) + np.repeat([0.003, 0.0015, 0.0, -0.0015], 2)
     groups = [0] * 8
     left = list(range(8))
     for number in itertools.count(1):

@@ -16,7 +16,7 @@ from view_page import check_page, days_of, head_of, pages
 
 FINMEM = (
     "--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", "--agent-args", "parameters=investorbench", *SAME_MASK,
-    "--tasks", "investorbench_msft", "--data", "synthetic_investorbench", "--limit", "12", "--quiet",
+    "--tasks", "investorbench_msft", "--data", "synthetic_investorbench", "--limit", "9", "--quiet",
 )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of an agent with memory, and one that was killed."""
     folder = tmp_path_factory.mktemp("memory")
     assert ktdeval(*FINMEM, "--out", "run", cwd=folder).code == 0
-    assert ktdeval(*FINMEM, "--out", "killed", cwd=folder, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "7"}).code == -9
+    assert ktdeval(*FINMEM, "--out", "killed", cwd=folder, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "5"}).code == -9
     return folder
 
 
@@ -91,11 +91,11 @@ def view(desk: Path, run: str, *words: str) -> tuple[list[Any], str]:
 
 def test_a_finished_episode_is_run_again_and_a_killed_one_has_its_journal(desk: Path) -> None:
     finished, killed = (view(desk, run, "--memory") for run in ("run", "killed"))
-    assert (len(finished[0]), finished[1]) == (12, "")
-    assert killed[0] == finished[0][:8]
+    assert (len(finished[0]), finished[1]) == (9, "")
+    assert killed[0] == finished[0][:6]
     assert all(panel["layers"] == ["short", "mid", "long", "reflection"] for panel in finished[0])
     assert any(row[3] for row in finished[0][-1]["rows"])
-    assert view(desk, "run") == ([None] * 12, "")
+    assert view(desk, "run") == ([None] * 9, "")
 
 
 def test_a_memory_that_the_records_do_not_give_is_not_shown(desk: Path, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_memory_that_the_records_do_not_give_is_not_shown(desk: Path, tmp_path
     (episode,) = episodes(tmp_path / "run")
     (episode / "transcript.jsonl.zst").unlink()
     panels, notes = view(tmp_path, "run", "--memory")
-    assert panels == [None] * 12
+    assert panels == [None] * 9
     assert "What the agent remembered is not shown: " in notes
 
 

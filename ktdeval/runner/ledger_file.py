@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,19 +77,22 @@ def _in_fen(field: pa.Field) -> pa.Field:
         kind = pa.struct([_in_fen(member) for member in kind])
     elif pa.types.is_list(kind):
         kind = pa.list_(_in_fen(kind.value_field))
-    return pa.field(_renamed(field.name, "_minor", "_fen"), kind, nullable=field.nullable)
+    return pa.field(_ending(field.name, "_minor", "_fen"), kind, nullable=field.nullable)
+
+
+@lru_cache(maxsize=256)
+def _ending(name: str, old: str, new: str) -> str:
+    return name.removesuffix(old) + new if name.endswith(old) else name
 
 
 def _renamed(value: Any, old: str, new: str) -> Any:
-    """Return a name, or all names in rows, with another ending."""
-    if isinstance(value, str):
-        return value.removesuffix(old) + new if value.endswith(old) else value
+    """Return rows, or one of them, with another ending of their names."""
     if isinstance(value, list):
         return [_renamed(item, old, new) if isinstance(item, dict) else item for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        _renamed(key, old, new): _renamed(item, old, new) if isinstance(item, (dict, list)) and key != "failures" else item
+        _ending(key, old, new): _renamed(item, old, new) if isinstance(item, (dict, list)) and key != "failures" else item
         for key, item in value.items()
     }
 

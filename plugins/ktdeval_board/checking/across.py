@@ -159,9 +159,7 @@ def _other_windows(known: Card, card: Card) -> Iterator[str]:
 
 @_beside_first("reference")
 def _other_benchmark(known: Card, card: Card) -> Iterator[str]:
-    if not isinstance(card, TradingCard) or not isinstance(known, TradingCard):
-        return
-    if card_difference(_benchmark(known), _benchmark(card)) is not None:
+    if isinstance(card, TradingCard) and isinstance(known, TradingCard) and card_difference(_benchmark(known), _benchmark(card)):
         yield "reference: gives the benchmark other figures"
 
 

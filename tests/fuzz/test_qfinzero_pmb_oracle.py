@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, reject, settings, strategies as st
+from hypothesis import HealthCheck, example, given, reject, settings, strategies as st
 
 from ktdeval_qfinzero.data.rows import Bars, BorrowRow, ContractRow, DividendRow, SplitRow, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset
@@ -437,7 +437,16 @@ def play(frequency: str, plan: dict[str, Any]) -> Duel:
     return duel
 
 
+MARKET_ORDER = {"do": "place", "symbol": 0, "kind": "MARKET", "sign": 1, "qty": 1, "tif": "DAY", "limit": 0, "stop": 0, "until": 0}
+STANDS_INSIDE: dict[str, Any] = {
+    "seed": 0, "first": BEGINNINGS[0], "count": 1, "terms": TERMS[0], "cash": RICH, "start": "midnight", "end": "day",
+    "wishes": [MARKET_ORDER, {"do": "until", "until": 0}], "wait": 0, "again": [], "swap": False,
+}  # fmt: skip
+"""The clock stops inside the bar whose open fills an order: it is told at the bar's end."""
+
+
 @pytest.mark.parametrize("frequency", ["1d", "1m"])
+@example(plan=STANDS_INSIDE)
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(PLAYS)
 def test_a_session_is_as_the_documents_say(frequency: str, plan: dict[str, Any]) -> None:

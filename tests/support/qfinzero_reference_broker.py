@@ -146,9 +146,8 @@ class ReferenceBroker:
     borrow_fees: int = 0
     dividends: int = 0
     kept: set[str] = field(default_factory=set)
-    opened: int = 0
-    """End of the last bar whose open is over; `at_open`: orders whose stop it reached; `room`: what it has left to fill."""
     at_open: set[int] = field(default_factory=set)
+    """Orders whose stop the last bar's open reached; `room`: what that bar has left to fill."""
     room: dict[str, int] = field(default_factory=dict)
     bar_end: int = 0
     before_split: dict[str, int] = field(default_factory=dict)
@@ -257,7 +256,6 @@ class ReferenceBroker:
             if self.running and moment == self.end and (what == 3 or (what == 2 and not at_close)):
                 self._finish()
         self.now = max(to, self.now)
-        self._stand_inside()
         self._expire_orders()
 
     # -- helps
@@ -431,10 +429,8 @@ class ReferenceBroker:
         return next(opens for _, opens, closes in self.sessions if closes == self.bar_end)
 
     def _bar_opens(self, bars: dict[str, Row]) -> None:
-        """Whatever fills at the opens of the bars, as soon as the clock passes them, and only once."""
-        if self.opened == self.bar_end:
-            return
-        self.opened, self.at_open = self.bar_end, set()
+        """Whatever fills at the opens of the bars; it is told at their end, for it depends on the volume of the whole bar."""
+        self.at_open = set()
         self.room = {symbol: bar[4] * self.terms.volume_pct // 100 for symbol, bar in bars.items()}
         for ticket in self._in_the_bar():
             if ticket.spread is not None:
@@ -444,15 +440,6 @@ class ReferenceBroker:
                 price = self._price_at_open(ticket, bars[ticket.symbol][0])
                 if price is not None:
                     self._fill(ticket, min(self.room[ticket.symbol], ticket.qty - ticket.filled), price)
-
-    def _stand_inside(self) -> None:
-        """The clock stops between two ticks: what fills at the open has filled."""
-        ends = self.ticks(self.now, self.end)
-        self.bar_end = ends[0] if self.running and ends else 0
-        if self.bar_end and self.bar_start() < self.now:
-            now, self.now = self.now, self.bar_start()
-            self._bar_opens(self._bars(self.bar_end))
-            self.now = now
 
     def _must_be_free(self, tickets: list[Ticket]) -> None:
         """Orders in a bar that runs stay in it."""

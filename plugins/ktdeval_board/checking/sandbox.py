@@ -24,7 +24,7 @@ import zstandard
 from ktdeval.cards import TradingCard, load_card
 from ktdeval.errors import KtdevalError
 from ktdeval.jsonio import write_atomic
-from ktdeval.registry import KINDS, Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.typed import Value, decode_json, encode_canonical
 from ktdeval_board.series import make_decisions, make_series
@@ -67,14 +67,15 @@ class Result(Value, frozen=True, kw_only=True):
 
 def main() -> int:
     """Do the jobs on stdin, one after the other; answer each with the exit code of its process."""
-    plugins = load_plugins(())
-    for kind in KINDS:
-        plugins.specs(kind)
+    answers = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a plugin prints is no answer
+    load_plugins(())
     for line in sys.stdin.buffer:
         process = os.fork()
         if process == 0:
+            os.close(answers)
             _do(line)
-        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+        os.write(answers, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
     return 0
 
 
@@ -84,7 +85,7 @@ def _do(line: bytes) -> NoReturn:
     try:
         job = decode_json(line, Job, "job")
         os.chdir(job.cwd)
-        for stream, path in ((0, os.devnull), (1, os.devnull), (2, f"{job.out}/{SAID}")):  # the server's own are no job's affair
+        for stream, path in ((0, os.devnull), (2, f"{job.out}/{SAID}")):  # the server's own are no job's affair
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), stream)
         _set_limits(job)
         write_atomic(Path(job.out) / RESULT, encode_canonical(_check(job)))

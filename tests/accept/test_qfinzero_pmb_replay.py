@@ -190,4 +190,4 @@ def test_a_session_of_a_month_is_replayed_bit_for_bit() -> None:
 
 
 def test_a_session_of_a_year_is_replayed_bit_for_bit() -> None:
-    check_long_session(symbols=10, days=252, orders=500)
+    check_long_session(symbols=50, days=252, orders=1_000)

@@ -22,7 +22,7 @@ from ktdeval_deanon.scores import chance_of
 from ktdfin_market import small_market
 
 RATES = ("ticker_top1", "ticker_top5", "board", "sector", "date_within_5", "date_within_20", "date_within_60", "joint")
-SETS, PROBE_SETS, MARGIN = 500, 5, 0.02
+SETS, PROBE_SETS, MARGIN = 1000, 10, 0.015
 
 
 @cache
@@ -66,9 +66,9 @@ def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(mask: st
 
 @cache
 def simulated() -> dict[str, list[tuple[int, float, tuple[float, ...]]]]:
-    """Five hundred sets of 200 answered probes of the embedded market: score -> hits, baseline and chances of each set.
+    """A thousand sets of 200 answered probes of the embedded market: score -> hits, baseline and chances of each set.
 
-    Five sets of probes, a hundred guesses at each; every guess is an answer that goes through the real scoring.
+    Ten sets of probes, a hundred guesses at each; every guess is an answer that goes through the real scoring.
     """
     market, chance = synthetic(), random.Random(20240401)
     sets: dict[str, list[tuple[int, float, tuple[float, ...]]]] = {name: [] for name in RATES}
@@ -110,7 +110,7 @@ def exact_coverage(chances: tuple[float, ...]) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RATES)
 def test_intervals_and_bounds_of_a_random_attacker_hold_as_often_as_they_say(name: str) -> None:
-    """95 % ± 2 % wherever chance gives five hits or more in a set, and the probes have chances that are alike.
+    """95 % ± 1.5 % wherever chance gives five hits or more in a set, and the probes have chances that are alike.
 
     Wilson's interval takes all probes for equally hard. Where they are not (five codes for a board of five members are sure to
     hit, for the main board they hardly do), hits vary less than it allows for, and it covers more often than it says.

@@ -290,15 +290,16 @@ def rejected(side: str, rules: str) -> set[tuple[str, str, str | None]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("a_shares", "plays", "sells", "buys"),
-    [(True, 700, f"{SELLS} price_limit", f"{BUYS} price_limit"),
-     (False, 1_500, f"{SELLS} position_limit weight_limit minimum margin", f"{BUYS} minimum")],
-    ids=["a_share", "any venue"],
+    [(True, range(1_500), f"{SELLS} price_limit", f"{BUYS} price_limit"),
+     *((False, range(first, first + 2_500), f"{SELLS} position_limit weight_limit minimum margin", f"{BUYS} minimum")
+       for first in range(0, 10_000, 2_500))],
+    ids=["a_share", *(f"any venue from {first}" for first in range(0, 10_000, 2_500))],
 )  # fmt: skip
-def test_thousands_of_random_plays_agree_with_the_slow_broker_and_reach_every_rule(
-    a_shares: bool, plays: int, sells: str, buys: str
+def test_ten_thousand_random_plays_agree_with_the_slow_broker_and_reach_every_rule(
+    a_shares: bool, plays: range, sells: str, buys: str
 ) -> None:
     seen: Counter[tuple[str, str, str | None]] = Counter()
-    for seed in range(plays):
+    for seed in plays:
         seen += compare(seed, a_shares)
     expected = CUTS | rejected("SELL", sells) | rejected("BUY", buys) | {("HOLD", "rejected", "schema")}
     expected |= {("BUY", "filled", None), ("SELL", "filled", None)}

@@ -67,10 +67,11 @@ def _standard_library() -> Iterator[EntryPoint]:
 
 def _scan() -> Iterator[EntryPoint]:
     seen: set[str] = set()
-    for folder in dict.fromkeys(entry or os.getcwd() for entry in sys.path):  # noqa: PTH109
+    for entry in dict.fromkeys(sys.path):
         try:
+            folder = os.path.abspath(entry)  # noqa: PTH100
             changed = os.stat(folder).st_mtime_ns  # noqa: PTH116
-        except OSError:  # sys.path may name folders that do not exist or can't be read
+        except OSError:  # sys.path may name folders that do not exist or can't be read, the one that the process is in among them
             continue
         for distribution, entries in _advertised(folder, changed):
             if distribution not in seen:

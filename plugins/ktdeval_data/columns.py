@@ -41,6 +41,7 @@ _TEXT_FIELDS = (
 _ROWS = 2**20  # of a text file read at once
 _ENCODINGS = ("utf-8-sig", "gb18030")
 _COMPACT = re.compile(r"[0-9]{8}(\.0)?")
+_DASHED = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 
 
 def _table_files(path: Path) -> list[Path]:
@@ -183,7 +184,8 @@ def parse_days(series: pd.Series, where: str) -> pd.Series:
     places, texts = pd.factorize(series)
     cleaned = [str(text).strip().removesuffix(" 00:00:00").replace("/", "-") for text in texts]
     dashed = [f"{text[:4]}-{text[4:6]}-{text[6:8]}" if _COMPACT.fullmatch(text) else text for text in cleaned]
-    parsed = pd.to_datetime(dashed, format="%Y-%m-%d", errors="coerce")
+    written = [text if _DASHED.fullmatch(text) else "" for text in dashed]  # pandas takes `today` and `now` for days
+    parsed = pd.to_datetime(written, format="%Y-%m-%d", errors="coerce")
     if parsed.isna().any():
         bad = texts[int(np.flatnonzero(parsed.isna())[0])]
         raise DataError(f"{where}: {bad!r} is no day (expected 2024-01-02 or 20240102); bars must be daily")

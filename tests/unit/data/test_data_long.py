@@ -226,6 +226,7 @@ def test_marked_suspensions_are_read(tmp_path: Path, flags: tuple[str, str]) -> 
     ("files", "message"),
     [
         ({"bars": BARS.replace("2024-01-03", "2024-01-03 10:30")}, "'2024-01-03 10:30' is no day"),
+        ({"bars": BARS.replace("2024-01-03", "today")}, "'today' is no day"),
         ({"bars": BARS.replace("2024-01-03", "")}, "2 rows have no date"),
         ({"bars": BARS.replace("10.2,", "ten,")}, "column 'close' holds 'ten', expected numbers"),
         ({"bars": BARS.replace("open,", "opening,")}, r"no column for 'open' \(tried open\); map one of date, code, opening"),

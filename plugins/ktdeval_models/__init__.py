@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later, maker
-from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, MemoryParams, RandomParams, RankParams
-from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams, RemoteParams
-from ktdeval_models.rl import PolicyParams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +22,18 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Built-in models need no key, no network and no download; each provider says which extra installs its SDK."""
-    from ktdeval_models.params import CalendarParams, rules
-    from ktdeval_models.remote.params import presets
+    from ktdeval_models.params import (
+        CalendarParams,
+        ChaosParams,
+        EqualWeightParams,
+        LinearFactorParams,
+        MemoryParams,
+        RandomParams,
+        RankParams,
+        rules,
+    )
+    from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams, RemoteParams, presets
+    from ktdeval_models.rl import PolicyParams
 
     def provider(name: str, make: Callable[..., Model], summary: str, key: str, params: type) -> Spec:
         extra = name if name in ("anthropic", "google") else "openai"

@@ -22,17 +22,8 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Built-in models need no key, no network and no download; each provider says which extra installs its SDK."""
-    from ktdeval_models.params import (
-        CalendarParams,
-        ChaosParams,
-        EqualWeightParams,
-        LinearFactorParams,
-        MemoryParams,
-        RandomParams,
-        RankParams,
-        rules,
-    )
-    from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams, RemoteParams, presets
+    from ktdeval_models import params as keyless
+    from ktdeval_models.remote import params as remote
     from ktdeval_models.rl import PolicyParams
 
     def provider(name: str, make: Callable[..., Model], summary: str, key: str, params: type) -> Spec:
@@ -41,51 +32,51 @@ def ktdeval_models() -> Sequence[Spec]:
 
     builtin = maker("ktdeval_models.catalogue:make_builtin")
     openai, anthropic = maker("ktdeval_models.remote.openai:make_openai"), maker("ktdeval_models.remote.anthropic:AnthropicModel")
-    rule, needed = maker("ktdeval_models.rules:RuleModel"), {"turn_of_month": CalendarParams}
+    rule, needed = maker("ktdeval_models.rules:RuleModel"), {"turn_of_month": keyless.CalendarParams}
     google = maker("ktdeval_models.remote.google:GoogleModel")
     return [
         Spec("builtin/hold", builtin, "Looks at the market and never trades"),
         Spec("builtin/buy_and_hold", builtin, "Buys what the prompt shows in equal parts, and keeps it"),
-        Spec("builtin/random", builtin, "Buys and sells shown stocks at random, from the run's seed", RandomParams),
-        Spec("builtin/equal_weight", builtin, "Holds the most liquid names in equal weights", EqualWeightParams),
-        Spec("builtin/momentum", builtin, "Holds the highest 12-minus-1 month momentum", RankParams),
-        Spec("builtin/reversal", builtin, "Holds the lowest 20-day return", RankParams),
-        Spec("builtin/low_volatility", builtin, "Holds the lowest 60-day volatility", RankParams),
-        Spec("builtin/linear_factor", builtin, "Holds the best by coefficients of the style factors", LinearFactorParams),
+        Spec("builtin/random", builtin, "Buys and sells shown stocks at random, from the run's seed", keyless.RandomParams),
+        Spec("builtin/equal_weight", builtin, "Holds the most liquid names in equal weights", keyless.EqualWeightParams),
+        Spec("builtin/momentum", builtin, "Holds the highest 12-minus-1 month momentum", keyless.RankParams),
+        Spec("builtin/reversal", builtin, "Holds the lowest 20-day return", keyless.RankParams),
+        Spec("builtin/low_volatility", builtin, "Holds the lowest 60-day volatility", keyless.RankParams),
+        Spec("builtin/linear_factor", builtin, "Holds the best by coefficients of the style factors", keyless.LinearFactorParams),
         Spec(
             "builtin/memory",
             maker("ktdeval_models.memory:MemoryModel"),
             "Remembers the market where codes or days show: what masks are for",
-            MemoryParams,
+            keyless.MemoryParams,
         ),
-        *(Spec(f"builtin/{name}", rule, told["summary"], needed.get(name)) for name, told in rules().items()),
+        *(Spec(f"builtin/{name}", rule, told["summary"], needed.get(name)) for name, told in keyless.rules().items()),
         Spec(
             "builtin/recall",
             maker("ktdeval_models.recall:RecallModel"),
             "Learns from the memories in its prompt what came of news: for agents with a memory",
         ),
         Spec("builtin/tally", maker("ktdeval_models.tally:TallyModel"), "Takes the side of most desks of synthetic_views"),
-        Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
+        Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", keyless.ChaosParams),
         Spec("rl/policy", maker("ktdeval_models.rl.model:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
         Spec("replay", maker("ktdeval_models.replay:ReplayModel"), "Answers from the transcripts of an earlier run: replay/RUN"),
         Spec(
             "trading_action",
             maker("ktdeval_models.remote.trading_action:TradingActionModel"),
             "A trading agent of anybody's behind HTTP, as Agent Market Arena asks it, at --base-url; needs the extra openai",
-            RemoteParams,
+            remote.RemoteParams,
         ),
-        provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", OpenAIParams),
-        provider("anthropic", anthropic, "Anthropic (Claude)", "a key in ANTHROPIC_API_KEY", AnthropicParams),
-        provider("google", google, "Google (Gemini)", "a key in GEMINI_API_KEY or GOOGLE_API_KEY", GoogleParams),
+        provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", remote.OpenAIParams),
+        provider("anthropic", anthropic, "Anthropic (Claude)", "a key in ANTHROPIC_API_KEY", remote.AnthropicParams),
+        provider("google", google, "Google (Gemini)", "a key in GEMINI_API_KEY or GOOGLE_API_KEY", remote.GoogleParams),
         *(
             provider(
                 name,
                 maker("ktdeval_models.remote.openai:make_compatible", name),
                 preset.summary,
                 f"a key in {' or '.join(preset.variables)}" if preset.needs_key else "a key only where the server wants one",
-                CompatibleParams,
+                remote.CompatibleParams,
             )
-            for name, preset in presets().items()
+            for name, preset in remote.presets().items()
             if name != "openai"
         ),
     ]

@@ -28,12 +28,8 @@ def metric_specs(path: Path | str, figure: str) -> list[Spec]:
 
 def table_metrics(path: Path | str, function_of: Callable[[str], Callable[..., Any]]) -> dict[str, FunctionMetric]:
     """Make the metrics of a table, by name, each of the function that `function_of` gives for its name."""
-    metric, made = later("ktdeval.stats.metric:metric")(), {}  # manifests import this module
-    for row in _rows(Path(path)):
-        bounds = tuple(float(row[end]) if row[end] else None for end in ("low", "high"))
-        texts = {field: row[field] for field in ("formula", "unit", "better", "source")}
-        made[row["name"]] = metric(row["name"], **texts, range=bounds)(function_of(row["name"]))
-    return made
+    described = later("ktdeval.stats.metric:described")()  # manifests import this module
+    return {row["name"]: described(row, function_of(row["name"])) for row in _rows(Path(path))}
 
 
 def find_figure(family: str, known: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:

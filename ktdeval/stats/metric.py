@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -108,7 +108,11 @@ def metric(
 
 def built_in(function: Callable[..., Any]) -> FunctionMetric:
     """Make one of ktdeval's own metrics of a function, with its row of `metrics.csv`."""
-    row = _descriptions()[function.__name__]
+    return described(_descriptions()[function.__name__], function)
+
+
+def described(row: Mapping[str, str], function: Callable[..., Any]) -> FunctionMetric:
+    """Make a metric of a function, with its row of a table: name, formula, unit, better, low, high, source, summary."""
     bounds = tuple(float(row[end]) if row[end] else None for end in ("low", "high"))
     texts = {field: row[field] for field in ("formula", "unit", "better", "source")}
     return replace(metric(row["name"], **texts, range=bounds)(function), summary=row["summary"])  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from ktdeval_models.remote.anthropic import AnthropicModel, closed_schema
 from ktdeval_models.remote.google import GoogleModel, readable_schema
 from ktdeval_models.remote.params import AnthropicParams, GoogleParams
 from stub_provider import KEY, Stub, running_stub
+from tables import on_each_row
 
 MODEL = "stub-model"
 CALLS = (
@@ -143,20 +144,7 @@ def test_turns_of_nothing_are_not_sent_and_what_an_api_would_refuse_is_made_to_f
         assert model.reply(ask(messages, (LOOK,))).finish_reason in ("stop", "tool_calls")
 
 
-@pytest.mark.parametrize(
-    ("model", "params", "call", "choice"),
-    [
-        ("claude-opus-4-6", {}, {}, FORCED),
-        ("claude-haiku-5-5", {}, {}, FORCED),
-        ("claude-opus-5-5", {}, {}, {"type": "auto"}),
-        ("claude-fable-5-2-20261101", {}, {}, {"type": "auto"}),
-        ("claude-opus-4-6", {}, {"reasoning_effort": "high"}, {"type": "auto"}),
-        ("claude-opus-4-5", {}, {"reasoning_tokens": 2000}, {"type": "auto"}),
-        ("claude-opus-4-6", {}, {"reasoning_effort": "none"}, FORCED),
-        ("claude-opus-5-5", {"forced_tool": "any"}, {}, {"type": "any"}),
-        ("claude-opus-4-6", {"forced_tool": "auto"}, {}, {"type": "auto"}),
-    ],
-)
+@on_each_row
 def test_a_tool_is_forced_unless_the_model_or_thinking_forbids_it(model: str, params: Any, call: Any, choice: Any) -> None:
     assert claude(None, model, **params).encode(ask(QUESTION, (SUBMIT,), "submit_action", **call))["tool_choice"] == choice
 
@@ -171,38 +159,13 @@ def test_tools_that_are_not_forced_are_free_and_those_of_a_conversation_are_list
     assert not claude().encode(ask()).keys() & {"tools", "tool_choice"}
 
 
-@pytest.mark.parametrize(
-    ("params", "call", "thinking", "effort"),
-    [
-        ({}, {}, None, None),
-        ({}, {"reasoning_effort": "xhigh"}, {"type": "adaptive", "display": "summarized"}, "xhigh"),
-        ({}, {"reasoning_effort": "none"}, {"type": "disabled"}, None),
-        ({}, {"reasoning_tokens": 0}, {"type": "disabled"}, None),
-        ({}, {"reasoning_tokens": 1024}, {"type": "enabled", "budget_tokens": 1024, "display": "omitted"}, None),
-        ({"thinking_display": "summarized"}, {"reasoning_tokens": 2048, "reasoning_effort": "low"},
-         {"type": "enabled", "budget_tokens": 2048, "display": "summarized"}, "low"),
-        ({"thinking": "adaptive", "thinking_display": "default"}, {}, {"type": "adaptive"}, None),
-        ({"thinking": "between_tools"}, {"reasoning_effort": "low"}, {"type": "between_tools"}, "low"),
-        ({"thinking": "unset"}, {"reasoning_effort": "low"}, None, "low"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_reasoning_options_become_thinking_and_effort(params: Any, call: Any, thinking: Any, effort: Any) -> None:
     body = claude(**params).encode(ask(**call))
     assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, effort)
 
 
-@pytest.mark.parametrize(
-    ("params", "call", "thinking"),
-    [
-        ({}, {}, {"includeThoughts": True}),
-        ({"thoughts": False}, {}, None),
-        ({}, {"reasoning_effort": "none"}, {"thinkingBudget": 0}),
-        ({}, {"reasoning_tokens": 0}, {"thinkingBudget": 0}),
-        ({}, {"reasoning_tokens": 900}, {"includeThoughts": True, "thinkingBudget": 900}),
-        ({"thoughts": False}, {"reasoning_effort": "minimal"}, {"thinkingLevel": "MINIMAL"}),
-        ({}, {"reasoning_effort": "xhigh"}, {"includeThoughts": True, "thinkingLevel": "XHIGH"}),
-    ],
-)
+@on_each_row
 def test_reasoning_options_become_a_thinking_config(params: Any, call: Any, thinking: Any) -> None:
     assert gemini(**params).encode(ask(**call))["generationConfig"].get("thinkingConfig") == thinking
 
@@ -534,14 +497,7 @@ def test_a_limit_of_the_rate_is_waited_for_and_a_lost_signature_is_a_refused_req
     assert (problem.kind, problem.retry_after_s) == (kind, wait_s)
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("Invalid JSON payload received. Unknown name \"seed\" at 'generation_config': Cannot find field.", "seed"),
-        ("Thinking level is not supported for this model.", "thinkingConfig"),
-        ("Unsupported value: max_output_tokens", "max_output_tokens"),
-    ],
-)
+@on_each_row
 def test_a_refused_parameter_can_be_left_out(text: str, name: str) -> None:
     with prepared(error(400, "INVALID_ARGUMENT", text), Prepared(response({"text": "hi"}))) as server:
         assert f"--model-args omit={name}" in str(failure_of(gemini(server.address)))

@@ -15,6 +15,7 @@ from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall, Usa
 from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, presets
 from stub_provider import KEY, running_stub
+from tables import on_each_row
 
 APIS = ("responses", "chat")
 CALLS = (ToolCall("call_a", "get_snapshot", '{"id": "S1"}'), ToolCall("call_b", "get_snapshot", '{"id": "S2"}'))
@@ -321,21 +322,7 @@ def read(message: dict[str, Any], finish: str = "stop", **fields: Any) -> Reply:
     return reply
 
 
-@pytest.mark.parametrize(
-    ("message", "content", "reasoning"),
-    [
-        ({"content": "a", "reasoning_content": "r"}, "a", "r"),
-        ({"content": "a", "reasoning": "r"}, "a", "r"),
-        ({"content": "a", "reasoning_details": [{"type": "reasoning.text", "text": "r"}]}, "a", "r"),
-        ({"content": "<think>\nr\n</think>\n\na"}, "a", "r"),
-        ({"content": "r, so\n</think>\n\na"}, "a", "r, so"),
-        ({"content": "<think>cut in the middle"}, "", "cut in the middle"),
-        ({"content": 'a JSON text with "</think>" in it'}, 'a JSON text with "</think>" in it', ""),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", ""),
-        ({"content": None}, "", ""),
-        ({}, "", ""),
-    ],
-)
+@on_each_row
 def test_reasoning_is_a_channel_of_its_own_wherever_a_server_puts_it(message: dict[str, Any], content: str, reasoning: str) -> None:
     reply = read(message)
     assert (reply.content, reply.reasoning) == (content, reasoning)
@@ -379,34 +366,9 @@ def test_usage_is_normalised(usage: Any, expected: Usage) -> None:
 
 
 FORCED = ask(ROUND, (LOOK, SUBMIT), forced="submit_action")
-NAMED = {"type": "function", "function": {"name": "submit_action"}}
 
 
-@pytest.mark.parametrize(
-    ("provider", "effort", "tool_choice", "extra"),
-    [
-        ("openai_compatible", None, NAMED, {"seed": 0, "max_tokens": 4096}),
-        ("openai_compatible", "high", NAMED, {"reasoning_effort": "high"}),
-        ("vllm", "none", NAMED, {"chat_template_kwargs": {"enable_thinking": False}}),
-        ("vllm", "low", NAMED, {"reasoning_effort": "low"}),
-        ("ollama", "none", NAMED, {"reasoning_effort": "none"}),
-        ("dashscope", None, NAMED, {"seed": 0}),
-        ("dashscope", "none", NAMED, {"enable_thinking": False}),
-        ("dashscope", "high", None, {"enable_thinking": True}),
-        ("deepseek", None, None, {"max_tokens": 4096}),
-        ("deepseek", "none", NAMED, {"thinking": {"type": "disabled"}}),
-        ("deepseek", "high", None, {"thinking": {"type": "enabled"}, "reasoning_effort": "high"}),
-        ("stepfun", None, None, {"max_tokens": 4096}),
-        ("moonshot", None, None, {"max_completion_tokens": 4096}),
-        ("moonshot", "none", NAMED, {"thinking": {"type": "disabled"}}),
-        ("moonshot", "low", None, {"reasoning_effort": "low"}),
-        ("zhipu", "none", None, {"thinking": {"type": "disabled"}}),
-        ("zhipu", "high", None, {"thinking": {"type": "enabled"}}),
-        ("minimax", None, None, {"reasoning_split": True}),
-        ("volcengine", None, NAMED, {"max_completion_tokens": 4096}),
-        ("volcengine", "high", NAMED, {"thinking": {"type": "enabled"}, "reasoning_effort": "high"}),
-    ],
-)
+@on_each_row
 def test_each_server_is_asked_in_its_own_way(
     provider: str, effort: Any, tool_choice: Any, extra: dict[str, Any], chat_server: PreparedServer
 ) -> None:

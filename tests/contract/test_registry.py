@@ -22,6 +22,7 @@ from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import KINDS, Plugins, load_plugins
 from ktdeval.task_files import merge_layers, task_specs
 from ktdeval.yamlio import parse_yaml
+from tables import on_each_row
 
 HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"
 
@@ -125,30 +126,12 @@ def test_a_file_or_a_package_folder_is_a_plugin(write_plugin: Callable[[str, str
 
 # ---- refusing
 
-HOOK = "@hookimpl\ndef ktdeval_models(): "
 
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("x", r"--plugin .*odd.py: can't be imported: NameError: name 'x'"),
-        ("@hookimpl\ndef ktdeval_modles(): return []", "odd: there is no hook 'ktdeval_modles'; did you mean 'ktdeval_models'"),
-        ("def ktdeval_models(): return []", "plugin odd: ktdeval_models is not marked as a hook; put @hookimpl"),
-        ("@hookimpl\ndef ktdeval_models(registry): return []", r"plugin odd: .*ktdeval_models"),
-        ("@hookimpl(wrapper=True)\ndef ktdeval_models(): return (yield)", "plugin odd: ktdeval_models is a hook wrapper"),
-        (HOOK + "raise RuntimeError('boom')", "plugin odd: ktdeval_models: RuntimeError: boom"),
-        (HOOK + "return 'text'", "plugin odd: ktdeval_models returned str, expected a list of Spec"),
-        (HOOK + "return ['text']", "plugin odd: ktdeval_models returned a list with str in it"),
-        (HOOK + "return [Spec('a/b', list, ''), Spec('a/b', list, '')]", "plugin odd: ktdeval_models offers 'a/b' twice"),
-        (
-            MODEL.format(name="builtin/momentum"),
-            r"'builtin/momentum' is offered by plugin (\w+) and by plugin (?!\1)\w+; rename",
-        ),
-    ],
-)
+@on_each_row
 def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
     write_plugin: Callable[[str, str], str], code: str, message: str
 ) -> None:
+    code = MODEL.format(name="builtin/momentum") if code == "A MODEL OF THE NAME builtin/momentum" else code
     with pytest.raises(PluginError, match=message):
         load_plugins([write_plugin("odd", code + "\n")]).specs("models")
 
@@ -304,20 +287,7 @@ def test_variants_resolve_against_defaults_and_what_they_extend(tmp_path: Path) 
     assert plugins.spec("tasks", "toy_two").summary == "another"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("family: toy", "famly: toy"), "unknown key 'famly'; did you mean 'family'"),
-        (("family: toy\n", ""), "key 'family' is missing"),
-        (("family: toy", "family: toy\nfamily: toy"), "line 3: key 'family' was already given on line 2"),
-        (('version: "1"', "version: 1"), "version: expected str, was int 1"),
-        (("groups: [small]", "groups: small"), "groups: expected a list, was str"),
-        (("{harness: {b: 3}, groups: [first]}", "3"), "variants: toy_one: expected a mapping of overrides, was int"),
-        (("variants:", "variants: ["), "tasks.yaml: line 11, column 3: not YAML"),
-        (("extends: toy_one", "extends: toy_on"), "variants: toy_two: extends: no task 'toy_on'; did you mean 'toy_one'"),
-        (("extends: toy_one", "extends: toy_two"), "extends: a circle, toy_two -> toy_two"),
-    ],
-)
+@on_each_row
 def test_mistakes_in_task_files_name_file_and_key(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     plugins = plugins_with(tmp_path, FILE.replace(*change))
     plugins.specs("tasks")
@@ -361,19 +331,7 @@ def test_yaml_scalars_follow_the_core_schema_of_1_2() -> None:
     assert parse_yaml(text, "f") == {"a": "2024-01-02", "b": "no", "c": 0.001, "d": 10, "f": None, "h": "1:30", **nested}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: {b: 1, b: 2}", "line 1: key 'b' was already given on line 1"),
-        ("- 1", "expected a mapping of fields, was list"),
-        ("", "expected a mapping of fields, was nothing"),
-        ("1: 2", "line 1: expected text as a key, was 1; quote it"),
-        ("a: !!python/object/apply:os.getcwd []", "not YAML: could not determine a constructor"),
-        ("a: [", "not YAML"),
-        ("a: \x01", "not YAML"),
-        ("a: !!int x", "not YAML"),
-    ],
-)
+@on_each_row
 def test_yaml_mistakes_are_one_line_with_the_file(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=rf"^file.yaml: [^\n]*{re.escape(message)}[^\n]*$"):
         parse_yaml(text, "file.yaml")
@@ -434,25 +392,7 @@ MADE = """
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "made", "message"),
-    [
-        ("metrics", 'Object(name="x")', "metric x of plugin made: SimpleNamespace has no formula, no unit, no range"),
-        ("metrics", "METRIC | range=[0, 1]", r"range of SimpleNamespace must be a tuple, was list \(see ktdeval.api.Metric\)"),
-        ("metrics", "METRIC | name='y'", "SimpleNamespace is called 'y'; give it the name of its Spec"),
-        ("models", "Object(answer=nothing)", r"model x of plugin made: SimpleNamespace has no reply \(see ktdeval.api.Model\)"),
-        ("models", "Object(reply='yes')", "reply of SimpleNamespace must be a method, was str"),
-        ("models", "REMOTE - secrets", r"SimpleNamespace has no secrets \(see ktdeval.api.RemoteModel\)"),
-        ("agents", "object()", "agent x of plugin made: object has no decide"),
-        ("tools", "TOOL | parameters=None", "parameters of SimpleNamespace must be a mapping, was NoneType"),
-        ("tasks", "TASK - scene", r"task x of plugin made: SimpleNamespace has no scene \(see ktdeval.api.Task\)"),
-        ("tasks", "SCORING - summarise", r"SimpleNamespace has no summarise \(see ktdeval.api.ScoringTask\)"),
-        ("tasks", "TASK | windows=[]", "windows of SimpleNamespace must be a mapping, was list"),
-        ("data", "{}", "data provider x of plugin made: dict has no meta, no days, no codes"),
-        ("runners", "None", "runner x of plugin made: NoneType has no run"),
-        ("commands", "print", r"builtin_function_or_method has no params, .*\(expected a click.Command\)"),
-    ],
-)
+@on_each_row
 def test_what_a_plugin_makes_is_checked_when_it_is_made(
     write_plugin: Callable[[str, str], str], kind: str, made: str, message: str
 ) -> None:

@@ -17,6 +17,7 @@ import ktdeval
 from advertised import advertise
 from ktdeval.cli.main import COMMANDS, _make_writable, main
 from ktdeval.config import RunConfig, load_config
+from tables import on_each_row
 
 HEAVY = {"pandas", "numpy", "scipy", "statsmodels", "datasets", "pyarrow", "jsonschema", "rich", "exchange_calendars"}
 HEAVY |= {"importlib.metadata"}
@@ -65,20 +66,7 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
 # ---- help
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("list", "`ktdeval tasks`, `models`, `agents`, `metrics`"),
-        ("ls", "`ktdeval tasks`, `models`, `agents`, `metrics`"),
-        ("help", "`ktdeval --help`, or `ktdeval COMMAND --help`"),
-        ("--model builtin/hold --tasks ktdfin --output_path x", "no such option --output-path; the folder of a run is `--out`"),
-        ("--model gpt-4.1 --tasks ktdfin", "unknown model 'gpt-4.1'; name its provider: openai/gpt-4.1"),
-        ("--model hf --tasks ktdfin", "vllm/NAME --base-url http://localhost:8000/v1"),
-        ("--model hf/my/model --tasks ktdfin", "vllm/NAME --base-url http://localhost:8000/v1"),
-        ("tasks nonsense", "no task, group or glob 'nonsense'"),
-        ("metrics nonsense", "unknown metric 'nonsense'"),
-    ],
-)
+@on_each_row
 def test_words_of_other_suites_get_the_word_of_this_one(said: Said, words: str, expected: str) -> None:
     assert expected in said(*words.split(), code=2)
 

@@ -29,6 +29,7 @@ from ktdeval.runner.measure import ASSUMED, HIGH, LOW, TYPICAL, Behaviour, CallL
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdfin_market import small_market
 from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
+from tables import on_each_row
 
 PLUGIN = str(Path(far_plugin.__file__))
 MEMORY = "blinded_memory_only"
@@ -98,21 +99,7 @@ def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
     assert (model.requests, model.prose_bytes, model.data_bytes) == (1, 6 + len('["t","Ü",{"type":"object"}]'.encode()), 3)
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "value"),
-    [
-        ({"enum": ["BUY", "SELL"]}, None, "BUY"),
-        ({"type": "integer", "minimum": 3}, None, 3),
-        ({"type": "boolean"}, None, False),
-        ({"type": "array", "items": {"type": "number"}, "minItems": 2}, None, [0, 0]),
-        ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}, None, {"a": 0}),
-        ({"type": "object", "properties": {"stock_id": {"type": "string"}}, "required": ["stock_id"]}, None, None),
-        ({"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}, "why", {"reason": "why"}),
-        ({"type": "object", "minProperties": 1}, None, None),
-        ({"type": "array", "items": {"type": "string"}, "minItems": 1}, None, None),
-        ({"type": "array", "items": {"type": "string"}}, None, []),
-    ],
-)
+@on_each_row
 def test_the_smallest_value_of_a_schema_and_none_where_a_handle_is_needed(schema: Any, text: str | None, value: Any) -> None:
     assert measure.example(schema, text) == value
 

@@ -10,6 +10,7 @@ from ktdeval.cli.main import main
 from ktdeval.market.assembly import assemble
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from raw_market import changed, market
+from tables import on_each_row
 
 
 def options(folder: Path, **files: str) -> list[str]:
@@ -130,20 +131,7 @@ def test_check_and_info_judge_a_source_or_a_stored_snapshot(tmp_path: Path, caps
     assert "benchmark      000688.SH" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["import", "lon"], "unknown data provider 'lon'; did you mean 'long'?"),
-        (["import", "synthetic"], "data provider 'synthetic' is not for import; say `ktdeval data build synthetic`"),
-        (["check", "nowhere"], "nowhere is neither a folder nor a data provider"),
-        (["info", "nowhere"], "nowhere: not a market snapshot"),
-        (["import", "long", "--out", "x"], "field 'bars' is missing"),
-        (["import", "long", "--bars", "x.csv", "--benchmark", "y.csv", "--out", "x"], "x.csv: no such file"),
-        (["import", "long", "--spec", "none.yaml", "--out", "x"], "none.yaml: can't read"),
-        (["import", "long", "--set", "brs=x", "--out", "x"], "unknown field 'brs'; did you mean 'bars'"),
-        (["import", "long", "--map", "close", "--out", "x"], "--map: expected key=value"),
-    ],
-)
+@on_each_row
 def test_bad_input_is_one_clear_line(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ from ktdeval_data.fetch.libraries import _Socket
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
 from run_support import start
+from tables import on_each_row
 from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, FIRST, LAST, TOKEN, VendorServer, vendor_server
 
 RANGE = ("--first", FIRST, "--last", LAST, "--per-minute", "100000", "--repair", "accept_member_count")
@@ -205,30 +206,12 @@ def test_limits_are_kept_and_waited_for(
     assert max(waits) == pytest.approx(60, abs=15)
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (
-            {"code": 40203, "msg": "抱歉，您每天最多访问该接口5次"},
-            "the limit of this hour or day is used up, run the same command later",
-        ),
-        ({"code": 2002, "msg": "抱歉，您没有访问该接口的权限"}, "the account needs more points for this call"),
-        ({"code": 40101, "msg": f"您的token不对，请确认。{TOKEN}"}, "check TUSHARE_TOKEN"),
-        (
-            {"code": 0, "data": {"fields": ["ts_code"], "items": [["x"]], "has_more": True}},
-            "the answer was cut (has_more) at 1 rows",
-        ),
-        ({"code": 0, "data": []}, "an answer without data.fields and data.items"),
-        (
-            {"code": 0, "data": {"fields": ["a"], "items": [["x", "y"]]}},
-            "not a kept answer (rows of another length than the columns)",
-        ),
-    ],
-)
+@on_each_row
 def test_refusals_are_one_line_without_the_token(
     tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str], reply: dict[str, Any], words: str
 ) -> None:
-    server.edit = lambda api, params, whole: reply
+    sent = json.loads(json.dumps(reply).replace("{token}", TOKEN))
+    server.edit = lambda api, params, whole: sent
     assert main(from_server(tmp_path / "m", server)) == 2
     error = capsys.readouterr().err
     assert words in error.splitlines()[-1]
@@ -405,16 +388,7 @@ def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
     assert "bars.parquet: day 2024-02-06 is absent; assets.parquet: code 688981.SH is absent" in error
 
 
-@pytest.mark.parametrize(
-    ("edit", "words"),
-    [
-        (("recipe: 1", "recipe: 2"), "recipe of version 2, expected 1; upgrade ktdeval"),
-        (("  vendor:", "  endpoint: http://127.0.0.1:1\n  vendor:"), "query.endpoint is for the user to set, not for a recipe"),
-        (("market: csi300", "market: synthetic"), "'synthetic' is not a market that can be fetched"),
-        (("market: csi300", "market: csi301"), "csi301"),
-        (("snapshot:", "snap:"), "unknown field 'snap'"),
-    ],
-)
+@on_each_row
 def test_a_bad_recipe_is_refused_before_anything_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], edit: tuple[str, str], words: str
 ) -> None:

@@ -16,6 +16,7 @@ from ktdeval.market.quality import check
 from ktdeval_data import columns
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from tables import on_each_row
 
 BARS = """date,code,open,high,low,close,volume,amount,factor
 2024-01-02,600519.SH,10,10.3,9.9,10.1,1200,12100,1.5
@@ -57,17 +58,7 @@ def test_tables_become_a_snapshot(tmp_path: Path) -> None:
     assert str(tmp_path) not in str(snapshot.meta)
 
 
-@pytest.mark.parametrize(
-    ("header", "code", "day"),
-    [
-        ("date,code", "{}.SH", "2024-01-0{}"),
-        ("trade_date,ts_code", "{}.SH", "2024010{}"),
-        ("datetime,instrument", "SH{}", "2024/1/{}"),
-        ("Day,Symbol", "{}", "2024-01-0{} 00:00:00"),
-        ("date,stock_code", "sh.{}", "2024/01/0{}"),
-        ("date,code", "{}.SHH", "2024-01-0{}"),
-    ],
-)
+@on_each_row
 def test_columns_codes_and_days_of_any_vendor_are_the_same_market(tmp_path: Path, header: str, code: str, day: str) -> None:
     rows = "".join(f"{day.format(place)},{code.format(600519)},10,10.3,9.9,10.1,1200,12100,1.5\n" for place in (2, 3))
     raw = read(tmp_path, {"bars": f"{header},open,high,low,close,vol,turnover,adj_factor\n{rows}"})

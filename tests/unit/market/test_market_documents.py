@@ -20,6 +20,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id
 from raw_market import market
 from searching import examples
+from tables import on_each_row
 
 EAST = timezone(timedelta(hours=8))
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -40,15 +41,7 @@ def with_documents(snapshot: MarketSnapshot, *items: Document, close: str = "15:
     return replace(snapshot, documents=Documents.of(items, Close.parse(close), ENTITIES), id="")
 
 
-@pytest.mark.parametrize(
-    ("close", "day", "instant"),
-    [
-        ("15:00 Asia/Shanghai", "2024-01-03", "2024-01-03T07:00:00+00:00"),
-        ("16:00 America/New_York", "2024-03-08", "2024-03-08T21:00:00+00:00"),
-        ("16:00 America/New_York", "2024-03-11", "2024-03-11T20:00:00+00:00"),  # daylight saving time began in between
-        ("24:00 UTC", "2024-02-29", "2024-03-01T00:00:00+00:00"),
-    ],
-)
+@on_each_row
 def test_an_item_is_known_from_its_instant_on(plain: MarketSnapshot, close: str, day: str, instant: str) -> None:
     moment = datetime.fromisoformat(instant)
     tick = timedelta(microseconds=1)
@@ -169,23 +162,7 @@ def test_files_of_every_kind_say_the_same(name: str, tmp_path: Path) -> None:
     assert documents.entities == tuple(sorted(ENTITIES))
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        (
-            "d.jsonl",
-            {"published_at": "2024-01-02T09:00:00"},
-            "line 2: published_at: '2024-01-02T09:00:00' has no time zone; write 2024",
-        ),
-        ("d.csv", {"published_at": "2024-01-02 09:00"}, "line 5: published_at: '2024-01-02 09:00' has no time zone"),
-        ("d.parquet", {"known_at": "yesterday"}, "row 2: known_at: 'yesterday' is no time; write 2024"),
-        ("d.jsonl", {"published_at": None}, "line 2: published_at: 'None' is no time"),
-        ("d.jsonl", {"text": 7}, "line 2: text: expected text, was int; put it in quotes"),
-        ("d.jsonl", {"assets": ["a b"]}, "line 2: assets: expected codes"),
-        ("d.jsonl", {"headline": "x"}, "line 2: 'headline' is no field; fields: published_at"),
-        ("d.csv", {"titles": "x"}, "line 1: 'titles' is no field"),
-    ],
-)
+@on_each_row
 def test_a_bad_row_is_one_line_with_its_place(name: str, change: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = write(tmp_path, name, [ROW, {**ROW, **change}])
     with pytest.raises(DataError) as error:

@@ -17,18 +17,10 @@ from ktdeval.task_files import venue_specs
 from ktdeval.trading.types import TradingConfig
 from ktdeval_data import long_table
 from ktdeval_data.params import LongParams
+from tables import on_each_row
 
 
-@pytest.mark.parametrize(
-    ("name", "ticks_per_minor", "days", "calendar", "shorts", "fill"),
-    [
-        ("a_share", 100, 252, "XSHG", False, "next_open"),
-        ("us_equity", 10_000 * 10_000 // 100, 252, "XNYS", True, "next_open"),
-        ("crypto_spot", 10**14, 365, "24/7", False, "next_open"),
-        ("frictionless", 10**14, 252, "24/7", True, "same_close"),
-        ("frictionless_long", 10**14, 252, "24/7", False, "same_close"),
-    ],
-)
+@on_each_row
 def test_built_in_venues(name: str, ticks_per_minor: int, days: int, calendar: str, shorts: bool, fill: str) -> None:
     venue = find_venue(name)
     assert venue.name == name
@@ -50,17 +42,7 @@ def test_every_field_of_a_venue_is_documented_and_written_out_it_is_read_as_itse
         assert parse_venue(to_mapping(venue), "again") == venue
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"ticks_per_unit": 1, "minor_per_unit": 100}, "must be a multiple of minor_per_unit"),
-        ({"short": {"borrow_pct_a_year": 1, "initial_margin_pct": 20, "maintenance_margin_pct": 30}}, "swap them"),
-        ({"has_boards": True, "steps_per_unit": 100}, "leave steps_per_unit at 1"),
-        ({"fees": {"buy_bp": 5}}, "unknown field 'buy_bp'; did you mean 'buy_bps'"),
-        ({"fill": "open"}, "expected one of next_open, next_close, same_close"),
-        ({"days_a_year": 0}, "expected a value in 1 … 366"),
-    ],
-)
+@on_each_row
 def test_a_venue_whose_rules_do_not_go_together_is_an_error(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         parse_venue({**to_mapping(find_venue("a_share")), **change}, "mine.yaml")

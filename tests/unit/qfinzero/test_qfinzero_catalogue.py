@@ -27,6 +27,7 @@ from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import day, played, trading
 from qfinzero_server import Served, serving
 from qfinzero_world import small_dataset
+from tables import on_each_row
 
 OPERATIONS = catalogue().operations
 
@@ -134,19 +135,7 @@ def test_models_and_logs_are_told_what_they_were() -> None:
 ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "MARKET", "qty": 1}
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"qty": 5.5}, "give `order.qty` as a whole number from 1 to 1000000"),
-        ({"qty": 0}, "give `order.qty` as a whole number from 1 to 1000000"),
-        ({"side": "HOLD"}, "give `order.side` as one of BUY, SELL"),
-        ({"limit_price": -1}, "give `order.limit_price` as a number above 0 and at most 1000000"),
-        ({"limit_price": "cheap"}, "give `order.limit_price` as a number above 0 and at most 1000000"),
-        ({"instrument": 7}, "give `order.instrument` as an object"),
-        ({"expire_ts": "x" * 41}, "give `order.expire_ts` as text of 1 to 40 characters"),
-        ({"mood": 1}, "has a field that is not known; known are: instrument, side"),
-    ],
-)
+@on_each_row
 def test_a_refusal_says_what_to_write_and_no_schema_keyword(changed: dict[str, Any], message: str) -> None:
     given = {"session_id": "sess-000001", "account_id": "acct-000001", "order": {**ORDER, **changed}}
     said = catalogue().answer(Workspace(small_dataset()), "PMB.order.place", given)["error"]["message"]

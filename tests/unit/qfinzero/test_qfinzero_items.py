@@ -34,6 +34,7 @@ from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, Suite
 from ktdeval_qfinzero.suite.samples import embedded_dataset, embedded_items
 from qfinzero_scoring_cases import load_tasks
+from tables import on_each_row
 
 SUITES: tuple[Suite, ...] = ("calling", "planning")
 both = pytest.mark.parametrize("suite", SUITES)
@@ -158,19 +159,7 @@ def drafted(**fields: Any) -> Draft:
     return file.draft(file.templates[0], np.random.default_rng(0), market_facts())
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("{day}", "2025-03-04"),
-        ("on {day:%B} {day.day}", "on March 4"),
-        ("{names:listed}|{names:joined}|{names:commas}|{names:ands}", "A, B and C|A,B,C|A, B, C|A and B and C"),
-        ("{cents:dollars} {thousand:dollars}", "$4.50 $1,000"),
-        ("tick{one:plural} bar{two:plural} {two:02d}", "tick bars 02"),
-        ("{ns:moment} {ns:day} {ns:clock}", "2025-03-14T13:30:00Z 2025-03-14 9:30 a.m."),
-        ("{right:option} {right:options}", "put puts"),
-        ("{days.last}T23:59:59Z", "2025-03-05T23:59:59Z"),
-    ],
-)
+@on_each_row
 def test_slots_are_filled_in_the_way_that_they_name(text: str, written: str) -> None:
     day = date(2025, 3, 4)
     facts = {"names": ["A", "B", "C"], "cents": 4.5, "thousand": 1000.0, "one": 1, "two": 2, "right": "P"}
@@ -209,17 +198,7 @@ def test_a_template_draws_says_and_gives_calls() -> None:
     assert made.attempt == Call("PMB.order.get", {"order_id": "ord-000001"})
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"draw": {"stock": "stok"}}, "template t: no draw 'stok'; did you mean 'stock'"),
-        ({"draw": {"limit": "close_times stock 0.9"}}, "template t: no fact 'stock'"),
-        ({"say": "{price}"}, "template t: no fact 'price'; known are: account, session, last_day"),
-        ({"say": "{last_day.hour}"}, "no fact 'last_day.hour'"),
-        ({"say": "{account:dolars}"}, "no formatter 'dolars'; known are: phrase, spoken"),
-        ({"steps": ("positions",)}, "template t: no call 'positions'"),
-    ],
-)
+@on_each_row
 def test_a_template_that_names_what_is_not_there_says_so(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         drafted(**fields)

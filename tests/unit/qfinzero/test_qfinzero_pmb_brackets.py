@@ -10,6 +10,7 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.log import state_of_log
 from qfinzero_broker_play import FLAT, Play, Row, market, minutes
+from tables import on_each_row
 
 PLENTY = 1_000_000
 CALM: Row = (100.0, 101.0, 99.0, 100.0, PLENTY)
@@ -88,15 +89,7 @@ def test_a_modified_order_stays_in_its_group() -> None:
     check(play, [100.0, 111.0], ["FILLED", "CANCELLED", "CANCELLED", "FILLED"])
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"oco_with": "ord-000009"}, "no such single working order"),
-        ({"oco_with": "ord-000001"}, "no such single working order"),
-        ({"oco_with": "ord-000002", "qty": 99}, "100 open; give the same"),
-        ({"oco_with": "ord-000002", "side": "BUY"}, "side SELL"),
-    ],
-)
+@on_each_row
 def test_what_can_not_be_a_group_is_refused_in_one_line(asked: dict[str, Any], words: str) -> None:
     play = holding(CALM)
     play.order("SELL", "LIMIT", limit_price=110.0)
@@ -156,15 +149,7 @@ def test_a_bracket_stays_in_the_bar_that_runs() -> None:
     check(play, [100.0, 95.0], [F, C, F])
 
 
-@pytest.mark.parametrize(
-    ("prices", "field"),
-    [
-        ({"take_profit_price": 95.0, "stop_loss_price": 96.0}, "order.stop_loss_price"),
-        ({"take_profit_price": 99.0, "limit_price": 99.0}, "order.take_profit_price"),
-        ({"stop_loss_price": 99.0, "limit_price": 98.0}, "order.stop_loss_price"),
-        ({"stop_loss_price": 98.001, "limit_price": 99.0}, "order.stop_loss_price"),
-    ],
-)
+@on_each_row
 def test_a_bracket_on_the_wrong_side_is_refused(prices: dict[str, float], field: str) -> None:
     play = Play(market({"AVLN": minutes([FLAT, CALM])}))
     with pytest.raises(ServiceError) as refused:

@@ -14,6 +14,7 @@ from ktdeval_qfinzero.moments import DAY, MINUTE
 from ktdeval_qfinzero.pmb.broker import verify
 from qfinzero_broker_play import FLAT, FREE, OPEN, Play, Row, market, minutes, table, thing, types
 from qfinzero_world import at, small_dataset
+from tables import on_each_row
 
 CALL, PUT, SOON = "O:AVLN250117C00100000", "O:AVLN250117P00100000", "O:AVLN250107C00100000"
 NO_POWER = "INSUFFICIENT_BUYING_POWER"
@@ -51,22 +52,7 @@ def code(reason: str) -> str:
 # ---- what is refused
 
 
-@pytest.mark.parametrize(
-    ("order_type", "more", "field"),
-    [
-        ("LIMIT", {}, "limit_price"),
-        ("STOP", {}, "stop_price"),
-        ("STOP_LIMIT", {"limit_price": 1.0}, "stop_price"),
-        ("MARKET", {"limit_price": 1.0}, "limit_price"),
-        ("LIMIT", {"limit_price": 1.0, "stop_price": 1.0}, "stop_price"),
-        ("LIMIT", {"limit_price": 100.001}, "limit_price"),
-        ("LIMIT", {"limit_price": 0.00001}, "limit_price"),
-        ("LIMIT", {"limit_price": 100.005}, "limit_price"),
-        ("MARKET", {"time_in_force": "GTD"}, "expire_ts"),
-        ("MARKET", {"time_in_force": "GTD", "expire_ts": "2025-01-06T14:30:00Z"}, "expire_ts"),
-        ("MARKET", {"expire_ts": "2025-01-07"}, "expire_ts"),
-    ],
-)
+@on_each_row
 def test_prices_and_times_that_do_not_fit_the_order_are_refused(order_type: str, more: dict[str, Any], field: str) -> None:
     play = Play([FLAT])
     with pytest.raises(ServiceError) as caught:
@@ -75,19 +61,7 @@ def test_prices_and_times_that_do_not_fit_the_order_are_refused(order_type: str,
     assert play.order("BUY", "LIMIT", limit_price=0.1234).limit_e4 == 1_234, "below a dollar, prices have four decimals"
 
 
-@pytest.mark.parametrize(
-    "instrument",
-    [
-        {"type": "STOCK", "contract": CALL},
-        {"type": "STOCK", "symbol": "AVLN", "contract": CALL},
-        {"type": "OPTION", "symbol": "AVLN"},
-        {"type": "OPTION", "contract": "AVLN"},
-        {"type": "STOCK", "symbol": "avln"},
-        {"type": "STOCK", "symbol": "BRKT"},  # not in the universe
-        {"type": "STOCK", "symbol": "NONE"},
-        {"type": "OPTION", "contract": CALL},
-    ],
-)
+@on_each_row
 def test_instruments_that_are_none_or_not_of_the_session_are_refused(instrument: dict[str, str]) -> None:
     with pytest.raises(ServiceError) as caught:
         Play([FLAT]).call("order.place", order={"instrument": instrument, "side": "BUY", "order_type": "MARKET", "qty": 1})
@@ -353,15 +327,7 @@ def test_a_modification_keeps_what_was_reached_and_when_it_expires() -> None:
     assert (changed.triggered, changed.expire_ns) == (True, order.expire_ns)
 
 
-@pytest.mark.parametrize(
-    ("updates", "error"),
-    [
-        ({}, "invalid_argument"),
-        ({"stop_price": 99.0}, "invalid_argument"),
-        ({"limit_price": 99.001}, "invalid_argument"),
-        ({"qty": 1_000_000}, "conflict"),
-    ],
-)
+@on_each_row
 def test_a_modification_that_can_not_be_leaves_the_order_as_it_was(updates: dict[str, Any], error: str) -> None:
     play = begun(FLAT)
     order = play.order("BUY", "LIMIT", limit_price=50.0)
@@ -407,14 +373,7 @@ def test_spreads_need_buying_power() -> None:
     assert [(leg.status, code(leg.reason)) for leg in legs] == [("REJECTED", NO_POWER)] * 2
 
 
-@pytest.mark.parametrize(
-    ("legs", "field"),
-    [
-        ((("BUY", CALL, 1), ("SELL", CALL, 1)), "legs"),
-        ((("BUY", CALL, 1), ("SELL", "BRKT", 1)), "legs"),
-        ((("BUY", CALL, 1_000), ("SELL", PUT, 1)), "legs[0].ratio"),
-    ],
-)
+@on_each_row
 def test_legs_that_make_no_spread_are_refused(legs: Any, field: str) -> None:
     with pytest.raises(ServiceError) as caught:
         options([THREE], [THREE]).spread(*legs, qty=10_000)

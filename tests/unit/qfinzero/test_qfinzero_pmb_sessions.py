@@ -29,6 +29,7 @@ from qfinzero_broker_play import FLAT, Play, Row, market, minutes, thing, types
 from qfinzero_memory import MemoryPrices
 from qfinzero_poison import poison
 from qfinzero_world import at, small_dataset
+from tables import on_each_row
 
 CALL = "O:AVLN250117C00090000"
 
@@ -116,17 +117,7 @@ def test_only_one_session_runs_at_a_time() -> None:
     play.broker.execute("session.create", {"account_id": play.account_id, **asked})
 
 
-@pytest.mark.parametrize(
-    ("session", "field"),
-    [
-        ({"end_ts": "2025-01-06T14:30:30Z"}, "end_ts"),  # no tick
-        ({"start_ts": "2025-01-11", "end_ts": "2025-01-12"}, "end_ts"),  # a weekend
-        ({"end_ts": "2099-01-01"}, "end_ts"),
-        ({"universe": {"stocks": []}}, "universe"),
-        ({"universe": {"stocks": ["AVLN", "NONE"]}}, "universe.stocks[1]"),
-        ({"universe": {"options": ["O:X"]}}, "universe.options[0]"),
-    ],
-)
+@on_each_row
 def test_sessions_that_could_not_trade_are_refused(session: dict[str, Any], field: str) -> None:
     with pytest.raises(ServiceError) as caught:
         Play(small_dataset(), **session)
@@ -327,27 +318,11 @@ def test_orders_can_be_asked_for_by_state() -> None:
         ask(workspace, "PMB.account.orders", account_id=both["account_id"], status_in="LOST")
 
 
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("PMB.account.get", {"account_id": "acct-000009"}),
-        ("PMB.account.orders", {"account_id": "acct-000001", "cursor": "nonsense"}),
-        ("PMB.session.get", {"session_id": "sess-000009"}),
-        ("PMB.session.step", {"session_id": "sess-000001", "step": 0}),
-        ("PMB.session.step", {"session_id": "sess-000001", "step": 100_001}),
-        ("PMB.session.step", {"session_id": "sess-000001", "until_ts": "noon"}),
-        ("PMB.order.get", {"order_id": "ord-000099"}),
-        ("PMB.account.create", {"initial_cash": 0}),
-        ("PMB.account.create", {"initial_cash": 0.00001}),
-        ("PMB.account.create", {"account_type": "FREE"}),
-        ("PMB.account.create", {"start_date": "2025-01-05"}),
-        ("PMB.borrow.query", {"tickers": "avln"}),
-        ("PMB.borrow.query", {"tickers": ",".join(f"T{number}" for number in range(201))}),
-    ],
-)
+@on_each_row
 def test_calls_that_can_not_be_answered_are_refused_in_one_line(name: str, given: dict[str, Any]) -> None:
     workspace, _ = traded()
-    answer = CATALOGUE.answer(workspace, name, given)
+    many = {"201 of them": ",".join(f"T{number}" for number in range(201))}
+    answer = CATALOGUE.answer(workspace, name, {key: many.get(str(value), value) for key, value in given.items()})
     assert isinstance(answer, dict)
     assert set(answer) == {"error"}
     assert "\n" not in answer["error"]["message"]

@@ -19,6 +19,7 @@ from ktdeval_qfinzero.scoring.paper import align, assign, score
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
 from ktdeval_qfinzero.scoring.values import instant_of, is_within
 from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, perfect_answer, said, task
+from tables import on_each_row
 
 THREE = task(BARS, EVENTS, ORDER)
 REFUSAL = task(GoldCall("REFUSE"), suite="calling")
@@ -109,55 +110,7 @@ def test_calls_are_aligned_for_the_best_total_not_one_step_after_the_other() -> 
 # ---- parameters
 
 
-@pytest.mark.parametrize(
-    ("required", "args", "expected"),
-    [
-        ({"a": "x", "b": 1}, {"a": "x"}, 0.5),
-        ({"a": "x"}, {"a": " x "}, 1),
-        ({"a": "x"}, {"a": "X"}, 0),
-        ({"a": 100}, {"a": 100.0}, 1),
-        ({"a": 100}, {"a": 100.0099}, 1),
-        ({"a": 100}, {"a": 100.02}, 0),
-        ({"a": 0}, {"a": 1e-9}, 0),
-        ({"a": 1}, {"a": True}, 0),
-        ({"a": True}, {"a": True}, 1),
-        ({"a": 5}, {"a": "5"}, 0),
-        ({"a": "5"}, {"a": 5}, 0),
-        ({"a": "x"}, {"a": None}, 0),
-        ({"a": None}, {"a": None}, 1),
-        ({"a": ["x", "y"]}, {"a": ["y", "x", "x"]}, 1),
-        ({"a": ["x", "y"]}, {"a": ["x", "z"]}, 1 / 3),
-        ({"a": [1, True]}, {"a": [1.0, 1]}, 0.5),
-        ({"a": []}, {"a": []}, 1),
-        ({"a": ["x"]}, {"a": "x"}, 0),
-        ({"a": {"b": {"c": 1, "d": 2}, "e": 3}}, {"a": {"b": {"c": 1}, "e": 3}}, 0.75),
-        ({"a": {"b": 1}}, {"a": 1}, 0),
-        ({"a": {}}, {"a": {"b": 1}}, 1),
-        ({"a": "x"}, {"a": "x", "more": 1}, 1),
-        ({"tickers": "KO,PEP"}, {"tickers": "PEP, KO"}, 1),
-        ({"tickers": "KO,PEP"}, {"tickers": ["KO", "PEP"]}, 1),
-        ({"tickers": ["KO"]}, {"tickers": "KO"}, 1),
-        ({"tickers": "KO,PEP"}, {"tickers": "KO"}, 0.5),
-        ({"tickers": "KO"}, {"tickers": "ko"}, 0),
-        ({"status_in": "OPEN,FILLED"}, {"status_in": "filled, open"}, 1),
-        ({"status_in": ["OPEN"]}, {"status_in": "Open"}, 1),
-        ({"status_in": "OPEN"}, {"status_in": "CLOSED"}, 0),
-        ({"status_in": "OPEN"}, {"status_in": 5}, 0),
-        ({"note": "b, a"}, {"note": "a, b"}, 0),
-        ({"t": "2024-03-04T09:30:00Z"}, {"t": "2024-03-04T10:30:00+01:00"}, 1),
-        ({"t": "2024-03-04T09:30:00"}, {"t": "2024-03-04T09:30"}, 1),
-        ({"t": "2024-03-04"}, {"t": "2024-03-04T00:00:00"}, 0),
-        # placeholders take no part
-        ({"a": "{session_id}", "b": 1}, {"b": 1}, 1),
-        ({"a": "<from_step_1>", "b": 1}, {"a": "x"}, 0),
-        ({"a": {"b": "<from_step_1>"}, "c": 1}, {"c": 1}, 1),
-        ({"a": "acct-{account_id}", "b": 1}, {"a": 5, "b": 1}, 1),
-        ({"a": ["x", "<from_step_1>"]}, {"a": ["x", "y"]}, 1),
-        ({"a": ["x", "<from_step_1>"]}, {"a": ["x"]}, 1),
-        ({"a": ["x", "<from_step_1>"]}, {"a": ["x", "y", "z"]}, 0.5),
-        ({"tickers": "<from_positions>", "b": 1}, {"b": 1}, 1),
-    ],
-)
+@on_each_row
 def test_required_parameters_are_compared_by_value_and_type_and_placeholders_not_at_all(
     required: Any, args: Any, expected: float
 ) -> None:
@@ -167,42 +120,13 @@ def test_required_parameters_are_compared_by_value_and_type_and_placeholders_not
 # ---- times
 
 
-@pytest.mark.parametrize(
-    ("tolerance", "within", "beyond"),
-    [
-        ("exact", "2024-03-04T09:30:00", "2024-03-04T09:30:01"),
-        ("5min", "2024-03-04T09:35:00Z", "2024-03-04T09:35:00.001"),
-        ("5min", "2024-03-04T09:25:00", "2024-03-04T09:24:59"),
-        ("30min", "2024-03-04T10:00", "2024-03-04T10:00:00.000000001"),
-        ("60min", "2024-03-04 10:30:00+00:00", "2024-03-04T11:30:00+00:00"),
-        ("60min", "2024-03-04T05:30:00-04:00", "2024-03-04T09:30:00-04:00"),
-        ("1day", "2024-03-05T09:30:00", "2024-03-05T09:30:01"),
-        ("2day", "2024-03-02T09:30:00", "2024-03-02T09:29:59"),
-    ],
-)
+@on_each_row
 def test_tolerances_include_their_ends(tolerance: str, within: str, beyond: str) -> None:
     times = {"start": "2024-03-04T09:30:00", "tolerance": tolerance}
     assert (ta(times, {"start": within}), ta(times, {"start": beyond})) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("tolerance", "given_time", "met"),
-    [
-        ("exact", "2024-03-04", 1),
-        ("exact", "2024-03-04Z", 1),
-        ("exact", "2024-03-04T00:00:00Z", 1),
-        ("exact", "2024-03-04T15:30:00Z", 0),
-        ("1day", "2024-03-05T23:59:59Z", 1),
-        ("1day", "2024-03-05T23:59:59-05:00", 0),
-        ("1day", "2024-03-06", 0),
-        ("2day", "2024-03-06", 1),
-        ("60min", "2024-03-04T01:00:00", 1),
-        ("1day", "2024-02-30", 0),
-        ("1day", "04/03/2024", 0),
-        ("1day", 20240304, 0),
-        ("1day", None, 0),
-    ],
-)
+@on_each_row
 def test_an_expected_date_is_met_by_calendar_days(tolerance: str, given_time: Any, met: float) -> None:
     assert ta({"start": "2024-03-04", "tolerance": tolerance}, {"start": given_time}) == met
 

@@ -16,6 +16,7 @@ from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, REGISTRY, GoldCal
 from ktdeval_qfinzero.scoring.values import CALLING_RULES, PLANNING_RULES, reference_time, reference_value
 from qfinzero_reply import score_reply, score_unreadable
 from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, rows_of, said, task, tasks_of
+from tables import on_each_row
 
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}
 REFUSAL = GoldCall("REFUSE")
@@ -158,13 +159,7 @@ def test_times_of_other_forms_can_not_be_read_final_z_are_dropped_and_a_date_is_
     assert reference_time("2024-03-04ZZ") == reference_time("2024-03-04T00:00") == reference_time("2024-03-04T00:00:00Z")
 
 
-@pytest.mark.parametrize(
-    ("tolerance", "start", "ta"),
-    [
-        ("5min", "2024-03-04T00:05:00", 1), ("5min", "2024-03-04T00:05:01", 0), ("fortnight", "2024-03-04T00:05:00", 1),
-        ("fortnight", "2024-03-04T00:06:00", 0), (None, "2024-03-04T00:00:01", 0), ("2day", "2024-03-02", 1),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_tolerances_include_their_ends_and_unknown_ones_are_five_minutes(tolerance: str | None, start: str, ta: float) -> None:
     times = {"start": "2024-03-04"} if tolerance is None else {"start": "2024-03-04", "tolerance": tolerance}
     gold = replace(BARS, required={}, times=times)

@@ -19,6 +19,7 @@ from ktdeval_qfinzero.data.folder import open_dataset
 from qfinzero_broker_play import chained
 from qfinzero_server import Served, serving
 from qfinzero_world import store_small
+from tables import on_each_row
 
 RULES = """
 fees: {stock_per_share_e4: 100}
@@ -145,19 +146,7 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
         assert "Traceback" not in told
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("fees: {stock_per_share_e4: -1}", "fees.stock_per_share_e4"),
-        ("fees: {stock_per_share_e4: cheap}", "fees.stock_per_share_e4"),
-        ("fills: {slip: 1}", "slip"),
-        ("accounts: {cash: 0}", "accounts.cash"),
-        ("accounts: {types: [RICH]}", "accounts.types"),
-        ("tax: 1", "tax"),
-        ("fees: {}\nfees: {}", "fees"),
-        ("- 1", "rules.yaml"),
-    ],
-)
+@on_each_row
 def test_rules_that_can_not_be_used_are_named_in_one_line(tmp_path: Path, text: str, named: str) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text(text)

@@ -36,6 +36,7 @@ from qfinzero_suite_play import (
     world,
 )  # fmt: skip
 from qfinzero_world import at, small_prices
+from tables import on_each_row
 
 METRICS = ("overall", "tm", "pa", "ta")
 DAILY = ("upq_stock_daily", '{"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"}')
@@ -141,24 +142,7 @@ def test_leaving_out_a_default_equals_giving_it() -> None:
         assert written(1, placed(**changes)).scores["paper_pa"] < 1.0
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "filled"),
-    [
-        (
-            "PMB.spread.place",
-            {"legs": [{"side": "BUY"}, {"side": "SELL", "ratio": 2}, "leg"], "qty": 1},
-            {"legs": [{"side": "BUY", "ratio": 1}, {"side": "SELL", "ratio": 2}, "leg"], "qty": 1, "time_in_force": "DAY"},
-        ),
-        ("PMB.order.place", {"order": {"qty": 1}}, {"order": {"qty": 1, "time_in_force": "DAY"}}),
-        ("PMB.order.place", {}, {}),
-        ("PMB.order.place", {"order": 5}, {"order": 5}),
-        ("PMB.order.place", "left out", "left out"),
-        ("PMB.session.step", {}, {"step": 1}),
-        ("PMB.session.step", {"until_ts": "2025-01-08"}, {"until_ts": "2025-01-08"}),
-        ("PMB.session.step", {"until_ts": "2025-01-08", "step": 2}, {"until_ts": "2025-01-08", "step": 2}),
-        ("PMB.no.such", {"a": 1}, {"a": 1}),
-    ],
-)
+@on_each_row
 def test_defaults_with_an_effect_are_filled_in_where_arguments_leave_them_out(tool: str, given: Any, filled: Any) -> None:
     assert with_defaults(tool, given) == filled
 
@@ -358,16 +342,7 @@ def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_pr
 # ---- configs
 
 
-@pytest.mark.parametrize(
-    ("variant", "changes", "said"),
-    [
-        ("qfinzero_calling_text", {"execution": "live"}, "submitted as text are not made"),
-        ("qfinzero_calling_live", {"tasks_file": "tasks.jsonl"}, "can't be made"),
-        ("qfinzero_calling", {"rules": "own"}, "expected one of paper, reference"),
-        ("qfinzero_calling", {"windows": {"Q1": {"first": "2025-01-02", "last": "2025-03-31"}}}, "unknown field 'windows'"),
-        ("qfinzero_calling", {"mask": "bright"}, "unknown field 'mask'"),
-    ],
-)
+@on_each_row
 def test_a_config_that_makes_no_sense_is_refused(variant: str, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         config_of(variant, **changes)

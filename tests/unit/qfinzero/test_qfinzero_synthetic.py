@@ -38,6 +38,7 @@ from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
 from qfinzero_synthetic import ALL_TIME, dataset_of, digest_of_bars, small_market
+from tables import on_each_row
 
 SMALL = small_params()
 DEFAULT = SyntheticParams()
@@ -562,17 +563,7 @@ def test_what_happens_to_shares_is_told_once_it_is_public() -> None:
 # Parameters, other uses, the cache.
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"first_day": "yesterday"}, "first_day must be a day"),
-        ({"first_day": "2025-02-01"}, "first_day is after last_day"),
-        ({"minute_last": "2025-06-01"}, "must lie in first_day"),
-        ({"option_minute_first": "2024-11-01"}, "must lie in minute_first"),
-        ({"as_of_day": "2026-01-01"}, "as_of_day must lie"),
-        ({"first_day": "1999-01-04"}, "must lie in 2016-01-01"),
-    ],
-)
+@on_each_row
 def test_days_that_make_no_market_are_refused_in_one_line(changed: dict[str, str], message: str) -> None:
     with pytest.raises(DataError, match=message) as refused:
         generate(dataclasses.replace(SMALL, **changed))

@@ -12,6 +12,7 @@ from ktdeval.qa import QATask
 from ktdeval.testing.conformance import check_scoring_task
 from ktdeval.typed import from_plain
 from scoring_cases import record as answer_record
+from tables import on_each_row
 
 SAMPLES = [{"question": "2 + 3?", "gold": "5"}, {"question": "Larger?", "choices": ["3", "4"], "gold": "4", "id": "larger"}]
 SPEC = EpisodeSpec("sums", "1", "", None, None, None, None, "m/x", {}, "react", {})
@@ -66,15 +67,7 @@ def test_without_a_scored_answer_there_is_a_reason_in_place_of_a_value(records: 
     assert "no sample has a valid answer" in score.reason
 
 
-@pytest.mark.parametrize(
-    ("samples", "problem"),
-    [
-        ([], "has no samples"),
-        ([{"gold": "5"}], "sample 0: question: expected text"),
-        ([{"question": "?", "choices": [1]}], "sample 0: choices: expected a list of texts"),
-        ([{"question": "?", "id": "a"}, {"question": "?", "id": "a"}], "sample 1: id 'a' is that of another sample"),
-    ],
-)
+@on_each_row
 def test_samples_that_are_no_questions_are_refused_by_their_place(samples: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         task_of(samples=samples)

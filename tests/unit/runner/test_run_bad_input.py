@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from run_support import (
     start,
     wait_until,
 )
+from tables import on_each_row
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
 MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", "6", "--quiet", *SAME_MASK)
@@ -54,51 +56,12 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
 # -- names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--model", "builtin/momentun", "--tasks", TASK), "unknown model 'builtin/momentun'; did you mean 'builtin/momentum'"),
-        (("--model", "openay/gpt-5", "--tasks", TASK), "unknown model 'openay/gpt-5'"),
-        (
-            ("--model", "builtin/momentum", "--tasks", "blinded_open_reserch"),
-            "'blinded_open_reserch'; did you mean 'blinded_open_re",
-        ),
-        (("--model", "builtin/momentum", "--tasks", "xyz*"), "no task, group or glob 'xyz*'; see `ktdeval tasks`"),
-        ((*MOMENTUM, "--agent", "reac"), "unknown agent 'reac'; did you mean 'react'?"),
-        ((*MOMENTUM, "--metrics", "sharp"), "unknown metric 'sharp'; did you mean 'sharpe'"),
-        ((*MOMENTUM, "--runner", "locale"), "unknown runner 'locale'; did you mean 'local'?"),
-        ((*MOMENTUM, "--windows", "W11"), "has no window 'W11'; did you mean 'W1"),
-        ((*MOMENTUM, "--windows", "2024-04-01:2024-03-01"), "the first day is after the last"),
-        ((*MOMENTUM, "--data", "synthetc"), "'synthetc' is neither a folder nor a data provider; did you mean 'synthetic'"),
-        ((*MOMENTUM, "--rules", "stict"), "expected one of strict, paper, was 'stict'; did you mean 'strict'?"),
-        ((*MOMENTUM, "--model-args", "position=5"), "model builtin/momentum: unknown field 'position'; did you mean 'positions'?"),
-        ((*MOMENTUM, "--model-args", "positions=many"), "positions: expected int, was str 'many'"),
-        ((*MOMENTUM, "--model_args", "positions"), "--model-args: expected key=value,key=value, was 'positions'"),
-        ((*MOMENTUM, "--model-args", '{"broken": '), "--model-args: not a JSON object"),
-        (("--model", "builtin/hold", "--tasks", TASK, "--model-args", "a=1"), "model builtin/hold takes no arguments"),
-        ((*MOMENTUM, "--agent-args", "depth=2"), "agent react takes no arguments"),
-        ((*MOMENTUM, "--limit", "0"), "limit: expected a value in 1 … ∞, was 0"),
-        ((*MOMENTUM, "--seeds", "0"), "seeds: expected a value in 1"),
-        ((*MOMENTUM, "--seeds", "five"), "'five' is not a valid int"),
-        ((*MOMENTUM, "--concurrency", "0"), "concurrency: expected a value in 1"),
-        ((*MOMENTUM, "--temperature", "nan"), "temperature: expected a finite number, was nan"),
-        ((*MOMENTUM, "--windws", "W1"), "No such option"),
-        (("--modle", "x"), "No such option"),
-        (("tasks", "--jsn"), "No such option"),
-        (("tasks", "show", "blindd_open_research"), "unknown task 'blindd_open_research'; did you mean 'blinded_open_research'"),
-        (("models", "--plugin", "no_such_plugin"), "--plugin no_such_plugin: can't be imported: ModuleNotFoundError"),
-        (("--tasks", TASK), "no model named; say --model builtin/momentum (see `ktdeval models`)"),
-        (("--model", "builtin/momentum"), "no task named; say --tasks blinded_open_research (see `ktdeval tasks`)"),
-        (("runn",), "no command 'runn'; did you mean 'run'?"),
-        (("score", "nowhere"), "nowhere: no run here (manifest.json is missing)"),
-        (("score", "nowhere", "--rules", "stict"), "expected one of strict, paper, was 'stict'; did you mean 'strict'?"),
-        (("card", "verify", "nowhere.json"), "nowhere.json: can't read the card: No such file or directory"),
-    ],
-)
-def test_a_name_or_value_that_is_not_known_is_named_with_what_is_near(market: Path, tmp_path: Path, words: Any, said: str) -> None:
+@on_each_row
+def test_a_name_or_value_that_is_not_known_is_named_with_what_is_near(market: Path, tmp_path: Path, words: str, said: str) -> None:
+    given = shlex.split(words.replace("MOMENTUM", shlex.join(MOMENTUM)))
     # On the small market, so that nothing is generated; what the case says of the data counts.
-    data = () if "--data" in words or words[0] not in ("--model", "--tasks") else ("--data", market)
-    assert said in refused(tmp_path, *words, *data)
+    data = () if "--data" in given or given[0] not in ("--model", "--tasks") else ("--data", market)
+    assert said in refused(tmp_path, *given, *data)
 
 
 # -- data ------------------------------------------------------------------------------------------------------------
@@ -142,22 +105,7 @@ def test_a_file_or_an_empty_folder_is_no_market_and_a_stored_one_takes_no_argume
 # -- config files ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("model: [builtin/momentum\ntasks: x\n", "run.yaml: line 2, column 6: not YAML"),
-        ("modle: builtin/momentum\n", "run.yaml: unknown field 'modle'; did you mean 'model'"),
-        ("seeds: many\n", "run.yaml: seeds: expected int, was str 'many'"),
-        ("seeds: 0\n", "run.yaml: seeds: expected a value in 1"),
-        ("seeds: 2\nseeds: 3\n", "run.yaml: line 2: key 'seeds' was already given on line 1"),
-        ("windows: {W1: true}\n", "run.yaml: windows: expected a list, was dict"),
-        ("model_args: 5\n", "run.yaml: model_args: expected a mapping, was int"),
-        ("limit: 2.5\n", "run.yaml: limit: expected int, was float 2.5"),
-        ("quiet: 1\n", "run.yaml: quiet: expected bool, was int 1"),
-        ("rules: papr\n", "run.yaml: rules: expected one of strict, paper, was 'papr'; did you mean 'paper'?"),
-        ("a: &a [*a]\n", "run.yaml: "),
-    ],
-)
+@on_each_row
 def test_a_config_file_that_is_wrong_is_named_with_its_line_or_field(market: Path, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "run.yaml").write_text(text)
     assert said in refused(tmp_path, "--config", "run.yaml", *MOMENTUM, "--data", market)

@@ -105,12 +105,12 @@ def dropout_action(scores: FloatArray, held: set[int], n_drop: int) -> Action:
     """Qlib's TopkDropout: sell the worst `n_drop` of those held and the best newcomers, buy as many newcomers."""
     order = np.argsort(-scores)[: 2 * TOP_K + n_drop].tolist()
     newcomers = [asset for asset in order if asset not in held][: n_drop + TOP_K - len(held)]
-    worst = sorted((*held, *newcomers), key=scores.tolist().__getitem__)[:n_drop]
+    worst = sorted((*held, *newcomers), key=scores.data.__getitem__)[:n_drop]
     sells = [asset for asset in worst if asset in held]
     buys = newcomers[: len(sells) + TOP_K - len(held)]
     return (
-        *(Order(asset, "SELL", 0.5, "left the top", target_weight=0.0) for asset in sells),
-        *(Order(asset, "BUY", 0.5, "entered the top", target_weight=0.95 / TOP_K) for asset in buys),
+        *[Order(asset, "SELL", 0.5, "left the top", 0.0) for asset in sells],
+        *[Order(asset, "BUY", 0.5, "entered the top", 0.95 / TOP_K) for asset in buys],
     )
 
 

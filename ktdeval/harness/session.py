@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
@@ -271,7 +271,7 @@ class GuardedSession:
         redact = self._parts.guard.redact  # a ledger may be quoted
         submission = replace(
             submission,
-            action=tuple(order._replace(reason=redact(order.reason)) for order in submission.action),
+            action=tuple(structs.replace(order, reason=redact(order.reason)) for order in submission.action),
             overall_reason=redact(submission.overall_reason),
             stock_ids=tuple(map(redact, submission.stock_ids)),
         )

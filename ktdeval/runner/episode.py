@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from ktdeval.attribution.panel import factor_history
 from ktdeval.contracts.events import StepFinished
@@ -121,7 +122,7 @@ def _orders(codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome
 
 def _named(record: Callable[..., T], codes: Sequence[str], values: Sequence[CorporateAction | Charge]) -> tuple[T, ...]:
     """Records of what the executor booked: the same fields, but for the code in the place of the column."""
-    fields = (value._asdict() for value in values)
+    fields = map(asdict, values)
     return tuple(record(code=codes[each.pop("asset")], **each) for each in fields)
 
 

@@ -22,7 +22,9 @@ checked from the outcomes alone, in sums of their own, so that an error of the e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
+
+from msgspec import Struct
 
 from ktdeval.errors import InvariantError
 from ktdeval.trading.market_tape import FactorEvent, TradingDay
@@ -32,7 +34,7 @@ from ktdeval.trading.types import Account, Action, Charge, CorporateAction, Outc
 _DAYS_A_YEAR = 365  # of interest on a short
 
 
-class Settlement(NamedTuple):
+class Settlement(Struct, frozen=True):
     """One fill day as booked, from the close before it to its close."""
 
     before: Account  #: the account at the previous close
@@ -63,10 +65,10 @@ def holdings_minor(positions: Mapping[int, Position], ticks: Sequence[int], unit
     if isinstance(units, int):
         half = units >> 1
         for asset, position in positions.items():
-            total += (position[0] * ticks[asset] + half) // units
+            total += (position.shares * ticks[asset] + half) // units
         return total
     for asset, position in positions.items():
-        shares, unit = position[0], units[asset]
+        shares, unit = position.shares, units[asset]
         if shares < 0:
             total += value_minor(shares, ticks[asset], unit)
         else:
@@ -91,7 +93,8 @@ def ex_value_minor(shares: int, event: FactorEvent, trades: bool, unit: int) -> 
 def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bool) -> int:
     """Cash that shorts ask for at the opens: their own value and the initial or the maintenance margin, halves up."""
     needed = 0
-    for asset, (shares, _) in positions.items():
+    for asset, position in positions.items():
+        shares = position.shares
         if shares < 0 and (margin := day.rules.terms[asset].margin):
             rate = RATE_SCALE + (margin.initial if initial else margin.maintenance)
             needed += (-value_minor(shares, day.open_ticks[asset], day.rules.units[asset]) * rate + RATE_SCALE // 2) // RATE_SCALE
@@ -102,9 +105,9 @@ def open_day(account: Account, day: TradingDay) -> tuple[Account, list[Corporate
     """Carry an account to where `day`'s orders are filled: all shares become sellable, holdings with a factor change are scaled,
     those scaled to nothing become cash; then interest on shorts and margin calls.
     """
-    positions = {asset: Position(held[0]) if held[1] else held for asset, held in account.positions.items()}
+    positions = {asset: Position(held.shares) if held.locked else held for asset, held in account.positions.items()}
     cash, corporate_actions, charges = account.cash_minor, [], []
-    if day.rules.shorts and any(held[0] < 0 for held in positions.values()):
+    if day.rules.shorts and any(held.shares < 0 for held in positions.values()):
         charges = _borrow_charges(positions, day)
         cash += sum(charge.cash_minor for charge in charges)
     for asset in sorted(day.events.keys() & positions.keys()) if day.events else ():
@@ -131,7 +134,7 @@ def _scaled(asset: int, before: int, day: TradingDay) -> CorporateAction:
 def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[Charge]:
     """Interest on each short since the last close."""
     charges = []
-    for asset in sorted(asset for asset, held in positions.items() if held[0] < 0):
+    for asset in sorted(asset for asset, held in positions.items() if held.shares < 0):
         margin, shares, mark = day.rules.terms[asset].margin, positions[asset].shares, day.previous_ticks[asset]
         parts = -value_minor(shares, mark, day.rules.units[asset]) * (margin.borrow if margin else 0) * day.nights
         whole = _DAYS_A_YEAR * RATE_SCALE
@@ -146,9 +149,9 @@ def _call_margin(cash: int, positions: dict[int, Position], day: TradingDay, cha
 
     def largest(side: int) -> list[int]:
         sized = [
-            (-abs(value_minor(held[0], ticks[asset], units[asset])), asset)
+            (-abs(value_minor(held.shares, ticks[asset], units[asset])), asset)
             for asset, held in positions.items()
-            if held[0] * side > 0 and day.tradable[asset]
+            if held.shares * side > 0 and day.tradable[asset]
         ]
         return [asset for _, asset in sorted(sized)]
 
@@ -192,7 +195,7 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     after = settlement.after
     if after.cash_minor < 0 and not (day.rules.shorts and after.cash_minor >= settlement.opened.cash_minor):
         _fail(day, f"cash is negative: {after.cash_minor}")
-    shares = {asset: position[0] for asset, position in settlement.before.positions.items()}
+    shares = {asset: position.shares for asset, position in settlement.before.positions.items()}
     bought: dict[int, int] = {}
     cash = settlement.before.cash_minor + _scale_holdings(settlement, day, shares) + _pay_charges(settlement, day, shares)
     cash += _book_fills(settlement, day.rules.terms, shares, bought)
@@ -238,18 +241,18 @@ def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]
 def _book_fills(settlement: Settlement, terms: Sequence[Terms], shares: dict[int, int], bought: dict[int, int]) -> int:
     """Add the fills to `shares` and the buys that are locked to `bought`; returns the change in cash."""
     cash = 0
-    for order, (_, _, _, filled, _, notional, fee) in zip(settlement.action, settlement.outcomes):
-        asset = order[0]
+    for order, outcome in zip(settlement.action, settlement.outcomes):
+        asset, filled = order.asset, outcome.shares
         if not filled or asset is None:
             continue
-        cash -= fee
-        if order[1] == "BUY":
-            cash -= notional
+        cash -= outcome.fee_minor
+        if order.side == "BUY":
+            cash -= outcome.notional_minor
             shares[asset] = shares.get(asset, 0) + filled
             if terms[asset].locks:
                 bought[asset] = bought.get(asset, 0) + filled
         else:
-            cash += notional
+            cash += outcome.notional_minor
             shares[asset] = shares.get(asset, 0) - filled
     return cash
 
@@ -259,16 +262,17 @@ def _check_positions(settlement: Settlement, day: TradingDay, shares: dict[int, 
     positions, ticks, units, holdings = settlement.after.positions, day.close_ticks, day.rules.units, 0
     if day.rules.shorts:  # what bought a short back is not locked
         bought = {asset: min(number, max(shares[asset], 0)) for asset, number in bought.items()}
-    for asset, (held, locked) in positions.items():
+    for asset, position in positions.items():
+        held, locked = position.shares, position.locked
         if held > 0 <= locked <= held:
-            holdings += (held * ticks[asset] + units[asset] // 2) // units[asset]
+            holdings += (held * ticks[asset] + (units[asset] >> 1)) // units[asset]
         elif held < 0 == locked and day.rules.terms[asset].margin:
-            holdings -= (-held * ticks[asset] + units[asset] // 2) // units[asset]
+            holdings -= (-held * ticks[asset] + (units[asset] >> 1)) // units[asset]
         else:
             _fail(day, f"position {asset} holds {held} shares, {locked} of them locked")
         if shares.get(asset) != held or bought.get(asset, 0) != locked:
             _fail(day, f"position {asset} holds {held} shares, {locked} of them locked; the fills give others")
-    if len(positions) != sum(map(bool, shares.values())):
+    if len(positions) != len(shares) - list(shares.values()).count(0):
         _fail(day, "a position is missing")
     return holdings
 

@@ -98,14 +98,14 @@ def _is_well_formed(order: Order, day: TradingDay) -> bool:
 class _Book:
     """Cash and positions while one day's orders are filled."""
 
-    __slots__ = ("cash", "day", "limits", "nav", "positions", "terms")
+    __slots__ = ("cash", "day", "most_names", "most_worth_ppb", "nav", "positions", "terms")
 
     def __init__(self, account: Account, day: TradingDay, nav: int) -> None:
         self.cash = account.cash_minor
         self.positions = dict(account.positions)
         self.day = day
-        self.limits, self.terms = day.rules.limits, day.rules.terms
-        self.nav = nav
+        self.terms, self.nav = day.rules.terms, nav
+        self.most_names, self.most_worth_ppb = day.rules.limits.max_positions, day.rules.limits.max_weight_ppb * nav
 
     def sell(self, order: Order) -> Outcome:
         """Judge and fill one sell."""
@@ -121,9 +121,9 @@ class _Book:
             return _REJECTED["suspended"]
         if day.limit_down[asset]:
             return _REJECTED["price_limit"]
-        held, price, wanted = position[0], day.open_ticks[asset], order.shares
+        held, price, wanted = position.shares, day.open_ticks[asset], order.shares
         if wanted is None:
-            target = worth_steps(order.target_weight or 0.0, self.nav, price, terms.unit)
+            target = worth_steps(order.target_weight, self.nav, price, terms.unit) if order.target_weight else 0
             if target >= held:
                 return _REJECTED["target"]
             wanted = held - in_lots(target, terms.lot)
@@ -131,10 +131,10 @@ class _Book:
             return self._fill_sell(asset, wanted, position, price, terms)
         if wanted <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
             return _REJECTED["lot"]
-        return self._sell_short(asset, wanted, held, price) if not position[1] else _REJECTED["t_plus_1"]
+        return self._sell_short(asset, wanted, held, price) if not position.locked else _REJECTED["t_plus_1"]
 
     def _fill_sell(self, asset: int, wanted: int, position: Position, price: int, terms: Terms) -> Outcome:
-        held, locked = position
+        held, locked = position.shares, position.locked
         sellable = held - locked
         if sellable == 0:
             return _REJECTED["t_plus_1"]
@@ -149,19 +149,16 @@ class _Book:
             del self.positions[asset]
         else:
             self.positions[asset] = Position(held - shares, locked)
-        if shares == wanted:
-            return Outcome("filled", None, "", shares, price, notional, fee)
-        rule = "t_plus_1" if locked else "holding"
-        return Outcome("partially_filled", rule, _CUT[rule], shares, price, notional, fee)
+        return _filled(shares, price, notional, fee, None if shares == wanted else "t_plus_1" if locked else "holding")
 
     def _sell_short(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
         """Judge and fill a sell that ends in a short."""
         day, terms, short = self.day, self.terms[asset], wanted - held
         if not day.member[asset]:
             return _REJECTED["universe"]
-        if not held and len(self.positions) >= self.limits.max_positions:
+        if not held and len(self.positions) >= self.most_names:
             return _REJECTED["position_limit"]
-        if short * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
+        if short * price * PPB > self.most_worth_ppb * terms.unit:
             return _REJECTED["weight_limit"]
         if short % terms.lot:
             return _REJECTED["lot"]
@@ -173,20 +170,20 @@ class _Book:
             return _REJECTED["margin"]
         self.cash += notional - fee
         self.positions = positions
-        return Outcome("filled", None, "", wanted, price, notional, fee)
+        return _filled(wanted, price, notional, fee)
 
     def buy(self, order: Order) -> Outcome:
         """Judge and fill one buy."""
         asset, day = order.asset, self.day
         position = self.positions.get(asset) if asset is not None else None
-        held = 0 if position is None else position[0]
+        held = 0 if position is None else position.shares
         if asset is None or (held >= 0 and not day.member[asset]):
             return _REJECTED["universe"]
         if not day.tradable[asset]:
             return _REJECTED["suspended"]
         if day.limit_up[asset]:
             return _REJECTED["price_limit"]
-        if position is None and len(self.positions) >= self.limits.max_positions:
+        if position is None and len(self.positions) >= self.most_names:
             return _REJECTED["position_limit"]
         terms, price, wanted = self.terms[asset], day.open_ticks[asset], order.shares
         if wanted is None:
@@ -197,7 +194,7 @@ class _Book:
             wanted = max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
         if held < 0:
             return self._buy_back(asset, wanted, held, price)
-        if (held + wanted) * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
+        if (held + wanted) * price * PPB > self.most_worth_ppb * terms.unit:
             return _REJECTED["weight_limit"]
         if wanted % terms.lot or wanted < terms.min_buy:
             return _REJECTED["lot"]
@@ -218,17 +215,15 @@ class _Book:
             if notional < terms.minimum_notional:
                 return _REJECTED["cash"]
         self.cash -= notional + fee
-        self.positions[asset] = Position(position[0] + shares, position[1] + shares if terms.locks else 0)
-        if shares == wanted:
-            return Outcome("filled", None, "", shares, price, notional, fee)
-        return Outcome("partially_filled", "cash", _CUT["cash"], shares, price, notional, fee)
+        self.positions[asset] = Position(position.shares + shares, position.locked + shares if terms.locks else 0)
+        return _filled(shares, price, notional, fee, None if shares == wanted else "cash")
 
     def _buy_back(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
         """Judge and fill a buy of what is sold short, and perhaps of more."""
         day, terms, shares, after = self.day, self.terms[asset], wanted, held + wanted
         if after > 0 and not day.member[asset]:
             return _REJECTED["universe"]
-        if after * price * PPB > self.limits.max_weight_ppb * self.nav * terms.unit:
+        if after * price * PPB > self.most_worth_ppb * terms.unit:
             return _REJECTED["weight_limit"]
         if wanted <= 0 or (wanted % terms.lot and after):
             return _REJECTED["lot"]
@@ -243,9 +238,14 @@ class _Book:
         self.cash -= notional + fee
         after = held + shares
         self.positions = {**rest, asset: Position(after, after if after > 0 and terms.locks else 0)} if after else rest
-        if shares == wanted:
-            return Outcome("filled", None, "", shares, price, notional, fee)
-        return Outcome("partially_filled", "cash", _CUT["cash"], shares, price, notional, fee)
+        return _filled(shares, price, notional, fee, None if shares == wanted else "cash")
+
+
+def _filled(shares: int, price: int, notional: int, fee: int, cut_by: str | None = None) -> Outcome:
+    """Return the outcome of a fill, of the whole order or of what a rule left of it."""
+    if cut_by is None:
+        return Outcome("filled", None, "", shares, price, notional, fee)
+    return Outcome("partially_filled", cut_by, _CUT[cut_by], shares, price, notional, fee)
 
 
 def _affordable(cash: int, price: int, terms: Terms) -> int:

@@ -20,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, board_of
@@ -39,7 +40,7 @@ MAX_FACTOR_RATIO = 1e5
 _DAYS_AT_ONCE = 256  # so that what is computed on the way stays small
 
 
-class FactorEvent(NamedTuple):
+class FactorEvent(Struct, frozen=True):
     """A factor change of one asset on one day."""
 
     ratio_ppb: int  #: today's factor over the previous day's, in parts per billion
@@ -49,12 +50,12 @@ class FactorEvent(NamedTuple):
     ex_ticks: int
 
 
-class TradingDay(NamedTuple):
+class TradingDay(Struct, frozen=True):
     """One fill day, indexed by asset column. Treat as immutable. Flags are bytes of 0 and 1, the cheapest to read one by one."""
 
     row: int  #: row of the day in the snapshot
-    open_ticks: list[int]  #: price of fills; where nothing trades the reference price, so that a NAV can be marked with it
-    close_ticks: list[int]  #: the mark at the close; 0 before an asset's first bar
+    open_ticks: Sequence[int]  #: price of fills; where nothing trades the reference price, so that a NAV can be marked with it
+    close_ticks: Sequence[int]  #: the mark at the close; 0 before an asset's first bar
     tradable: bytes  #: 1 where the asset has a price to fill at, and volume
     member: bytes  #: 1 where the asset is in the universe
     limit_up: bytes  #: 1 where the open is too near the upper limit to buy
@@ -81,7 +82,7 @@ class MarketRules:
         usual = {venue.name: terms_of(venue, config) for venue in venues}
         star = max(config.star_min_shares, config.lot_shares)
         terms = tuple(
-            usual[venue.name]._replace(min_buy=star) if venue.has_boards and board_of(code) is Board.STAR else usual[venue.name]
+            replace(usual[venue.name], min_buy=star) if venue.has_boards and board_of(code) is Board.STAR else usual[venue.name]
             for venue, code in zip(venues, snapshot.codes, strict=True)
         )
         scales = (Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for venue in venues)
@@ -161,15 +162,15 @@ class MarketTape:
             raise DataError(f"fill day {row} is outside the snapshot's {len(self.open_ticks)} trading days; end the window earlier")
         return TradingDay(
             row,
-            self.open_ticks[row].tolist(),
-            self.close_ticks[row].tolist(),
+            self.open_ticks[row].data,  # a view: of all assets a day reads few
+            self.close_ticks[row].data,
             self.tradable[row].tobytes(),
             self.member[row].tobytes(),
             self.limit_up[row].tobytes(),
             self.limit_down[row].tobytes(),
             self.events.get(row, {}),
             self.rules,
-            self.close_ticks[row - 1].tolist() if self.rules.shorts and row else [],
+            self.close_ticks[row - 1].data if self.rules.shorts and row else (),
             self.nights[row],
         )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ktdeval.market.venue import Venue
 from ktdeval.trading.types import TradingConfig
 
@@ -37,7 +39,7 @@ class Margin(NamedTuple):
     borrow: int  #: for a calendar day, in parts of 365 * 10**10
 
 
-class Terms(NamedTuple):
+class Terms(Struct, frozen=True):
     """Rules under which one instrument trades."""
 
     unit: int  #: ticks of one step's price in a minor unit: `notional = (steps * ticks + unit // 2) // unit`

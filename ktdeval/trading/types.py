@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+from msgspec import Struct
+
 from ktdeval.errors import ConfigError
 from ktdeval.fields import build, option, written_as
 from ktdeval.market.venue import Fees, FillRule, Venue, find_venue
@@ -83,7 +85,7 @@ Side = Literal["BUY", "SELL"]
 Status = Literal["filled", "partially_filled", "rejected"]
 
 
-class Order(NamedTuple):
+class Order(Struct, frozen=True, gc=False):
     """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares; `asset` is None for an unknown
     stock_id.
     """
@@ -96,7 +98,7 @@ class Order(NamedTuple):
     shares: int | None = None
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct, frozen=True, gc=False):
     """How one order ended. `rule` is None when filled whole; `shares`, `notional_minor`, `fee_minor` are 0 when rejected."""
 
     status: Status
@@ -108,7 +110,7 @@ class Outcome(NamedTuple):
     fee_minor: int = 0
 
 
-class Position(NamedTuple):
+class Position(Struct, frozen=True, gc=False):
     """Shares held of one asset, below 0 when sold short, and how many of them were bought on the account's current day where that
     locks them (T+1: not yet sellable).
     """
@@ -117,7 +119,7 @@ class Position(NamedTuple):
     locked: int = 0
 
 
-class CorporateAction(NamedTuple):
+class CorporateAction(Struct, frozen=True):
     """A factor change applied to a holding: the value before equals shares_after at the ex-price plus cash, to the minor unit. Of a
     short it takes what it gives of a holding as large.
     """
@@ -137,7 +139,7 @@ class Scale(NamedTuple):
     fill: FillRule = "next_open"
 
 
-class Charge(NamedTuple):
+class Charge(Struct, frozen=True):
     """What the venue did to an account before the day's orders: interest on a short, or a position closed for want of cash."""
 
     kind: Literal["borrow", "margin_call"]
@@ -148,7 +150,7 @@ class Charge(NamedTuple):
     fee_minor: int = 0  #: of it, costs
 
 
-class Account(NamedTuple):
+class Account(Struct, frozen=True):
     """Cash and positions (by asset column, none of zero) at one moment. Treat as immutable: the executor returns a new one."""
 
     cash_minor: int

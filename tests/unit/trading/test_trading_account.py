@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import example, given, strategies as st
+from msgspec.structs import replace
 
 from ktdeval.errors import InvariantError
 from ktdeval.market.venue import find_venue
@@ -149,7 +150,7 @@ def tampered_after(cash: int = 0, **positions: Position) -> Settlement:
     """GOOD with other cash (by a difference) or positions (`p0`, `p1`, `p7`: shares 0 removes), NAV kept consistent."""
     held = {**GOOD.after.positions, **{int(name[1:]): position for name, position in positions.items()}}
     held = {asset: position for asset, position in held.items() if position != Position(0)}
-    return GOOD._replace(after=Account(GOOD.after.cash_minor + cash, held))
+    return replace(GOOD, after=Account(GOOD.after.cash_minor + cash, held))
 
 
 def test_a_day_booked_by_the_executor_passes() -> None:
@@ -171,22 +172,22 @@ BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
     "more is locked than held": ("of them locked", lambda: tampered_after(p0=Position(300, 301))),
     "an empty position is kept": (
         "holds 0 shares",
-        lambda: GOOD._replace(after=Account(GOOD.after.cash_minor, {**GOOD.after.positions, 7: Position(0)})),
+        lambda: replace(GOOD, after=Account(GOOD.after.cash_minor, {**GOOD.after.positions, 7: Position(0)})),
     ),
     "a position vanishes": ("a position is missing", lambda: tampered_after(p0=Position(0))),
-    "NAV is off by a fen": ("is not cash", lambda: GOOD._replace(nav_minor=GOOD.nav_minor + 1)),
+    "NAV is off by a fen": ("is not cash", lambda: replace(GOOD, nav_minor=GOOD.nav_minor + 1)),
     "holdings and NAV are off together": (
         "is not cash",
-        lambda: GOOD._replace(nav_minor=GOOD.nav_minor + 1, holdings_minor=GOOD.holdings_minor + 1),
+        lambda: replace(GOOD, nav_minor=GOOD.nav_minor + 1, holdings_minor=GOOD.holdings_minor + 1),
     ),
-    "an order has no outcome": ("have 2 outcomes", lambda: GOOD._replace(outcomes=GOOD.outcomes[:2])),
-    "a fill is booked twice": ("the fills give", lambda: GOOD._replace(outcomes=(GOOD.outcomes[0], *GOOD.outcomes[:2]))),
+    "an order has no outcome": ("have 2 outcomes", lambda: replace(GOOD, outcomes=GOOD.outcomes[:2])),
+    "a fill is booked twice": ("the fills give", lambda: replace(GOOD, outcomes=(GOOD.outcomes[0], *GOOD.outcomes[:2]))),
     "a split makes money": (
         "makes or loses money",
-        lambda: GOOD._replace(corporate_actions=(CHANGE._replace(cash_minor=CHANGE.cash_minor + 1),)),
+        lambda: replace(GOOD, corporate_actions=(replace(CHANGE, cash_minor=CHANGE.cash_minor + 1),)),
     ),
-    "a split takes cash": ("takes cash", lambda: GOOD._replace(corporate_actions=(CHANGE._replace(cash_minor=-1),))),
-    "a split is booked twice": ("starts from another holding", lambda: GOOD._replace(corporate_actions=(CHANGE, CHANGE))),
+    "a split takes cash": ("takes cash", lambda: replace(GOOD, corporate_actions=(replace(CHANGE, cash_minor=-1),))),
+    "a split is booked twice": ("starts from another holding", lambda: replace(GOOD, corporate_actions=(CHANGE, CHANGE))),
 }
 
 

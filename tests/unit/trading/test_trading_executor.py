@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from ktdeval.errors import InvariantError
 from ktdeval.market.venue import find_venue
 from ktdeval.trading.executor import REJECTIONS, execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay
-from ktdeval.trading.terms import limits_of, terms_of
+from ktdeval.trading.terms import Terms, limits_of, terms_of
 from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
 from trading_market import CODES, make_market
 
@@ -31,7 +32,7 @@ def day_at(*opens: float | None, previous: tuple[float, ...] = (10.0, 20.0, 50.0
 
 def under(day: TradingDay, config: TradingConfig) -> TradingDay:
     """The same day for another config's costs, lots and limits."""
-    return day._replace(rules=MarketRules.of(make_market(BOARDS, [[1.0] * 4] * 2), config))
+    return replace(day, rules=MarketRules.of(make_market(BOARDS, [[1.0] * 4] * 2), config))
 
 
 def buy(asset: int | None, shares: int | None = None, *, weight: float | None = None) -> Order:
@@ -241,5 +242,5 @@ def test_a_settled_day_carries_opening_and_closing_worth() -> None:
     with pytest.raises(InvariantError, match="not before the fill"):
         settle(CASH, day_at(), (), 1)
     terms = terms_of(find_venue("a_share"), CONFIG)
-    assert terms == (100, 100, 100, 5_000_000, 15_000_000, 500, None, 0, True, None), "the venue and the config in integers"
+    assert terms == Terms(100, 100, 100, 5_000_000, 15_000_000, 500, None, 0, True, None), "the venue and the config in integers"
     assert limits_of(CONFIG) == (20, 100_000_000)

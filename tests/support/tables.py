@@ -13,18 +13,14 @@ from ktdeval.yamlio import load_yaml
 
 
 @cache
-def _tables(module: Path) -> dict[str, list[list[Any]]]:
-    return dict(load_yaml(module.with_suffix(".yaml")))
-
-
-def rows(test_file: str, name: str) -> list[list[Any]]:
-    """Rows of a table of a test module, below the row that names their parts."""
-    return _tables(Path(test_file))[name][1:]
+def beside(module: str) -> dict[str, Any]:
+    """What stands in the YAML file beside a test module, of the same name."""
+    return dict(load_yaml(Path(module).with_suffix(".yaml")))
 
 
 def on_each_row(test: Callable[..., None]) -> Callable[..., None]:
     """Run a test on each row of the table that has its name; the first row names its arguments."""
-    names, *cases = _tables(Path(test.__code__.co_filename))[test.__name__.removeprefix("test_")]
+    names, *cases = beside(test.__code__.co_filename)[test.__name__.removeprefix("test_")]
     return pytest.mark.parametrize(names, cases, ids=list(map(_id, cases)))(test)
 
 
@@ -32,3 +28,13 @@ def _id(case: Sequence[Any]) -> str:
     """Words of a case that stand for it: the last text, mostly what must be said."""
     texts = [part for part in case if isinstance(part, str) and part]
     return texts[-1][:60] if texts else str(case[0])[:60]
+
+
+def changed(text: str, change: Any) -> Any:
+    """A faultless text with a fault: words replaced (a mapping), lines added at its end (a list), or something else altogether."""
+    if isinstance(change, dict):
+        for old, new in change.items():
+            assert old in text, old
+            text = text.replace(old, new)
+        return text
+    return text + "".join(f"{line}\n" for line in change) if isinstance(change, list) else change

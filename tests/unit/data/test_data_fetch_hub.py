@@ -12,6 +12,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.hub import _fits
+from tables import on_each_row
 from vendor_answers import DAYS
 from vendor_hub import COMMITS, TOKEN, HubServer, hub_server
 
@@ -115,24 +116,12 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
         assert [path for path in sorted(paths) if _fits(path, pattern)] == theirs, pattern
 
 
-CASES = [
-    (("--config", "daily", "--map", "date=Date", "--venue", "us_equity"), None, "no column 'Date'; did you mean"),
-    (LONG, None, "hf org/bars: has the configs daily, both; say --config NAME"),
-    (("--config", "both", *LONG), None, "hf org/bars: has the splits train, late; say --split NAME"),
-    (("--config", "daily", "--split", "test"), None, "hf org/bars: has the splits train; say --split NAME"),
-    (("--config", "x"), [{"config_name": "x", "data_files": "*.pkl"}], "hf org/bars: no .parquet, .csv, .csv.gz file there"),
-    (("--config", "x"), [{"config_name": "x", "data_files": [{"split": "a"}]}], "its card does not say which files its"),
-    (("--config", "x"), [{"config_name": "x", "data_dir": "all/sub"}], "hf org/bars: no .parquet, .csv, .csv.gz file there"),
-    (("--config", "x"), "x", "its card does not say which files its configurations have"),
-]
-
-
-@pytest.mark.parametrize(("more", "configs", "words"), CASES)
+@on_each_row
 def test_what_can_not_be_read_is_one_line(
-    tmp_path: Path, server: HubServer, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], configs: object, words: str
+    tmp_path: Path, server: HubServer, capsys: pytest.CaptureFixture[str], more: str, configs: object, words: str
 ) -> None:
     server.card = {"configs": configs} if configs else server.card
-    assert main(fetch(tmp_path / "m", server, *more)) == 2
+    assert main(fetch(tmp_path / "m", server, *more.split())) == 2
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1

@@ -27,6 +27,7 @@ from ktdeval_data.exchange_rates import convert
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from market_scene import market_scene
+from tables import changed, on_each_row
 
 BARS = """date,code,open,high,low,close,volume,amount
 2025-03-03,AAPL,240,242,236,238,1000,
@@ -104,41 +105,12 @@ def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(venue: st
     assert nav == pytest.approx([cash + 23_600 + 26_924, cash + 23_500 + 27_348, cash + 23_700 + 27_500], abs=0.001)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rates": None, "currency": None}, "snapshot two: prices in EUR and USD; convert them by --fx RATES --currency CODE"),
-        ({"currency": None}, "--fx and --currency go together"),
-        ({"rates": None}, "--fx and --currency go together"),
-        ({"assets": "code\nSAP\n"}, "all prices are in USD already; leave --fx and --currency out"),
-        ({"fx": RATES.replace("EUR", "CHF")}, "fx.csv: no rate of EUR in the 10 days up to 2025-03-03; add one"),
-        ({"fx": RATES.replace("2025-02-28,EUR,1.04\n", "")}, "no rate of EUR in the 10 days before 2025-03-03, for its opens"),
-        ({"fx": RATES.replace("2025-02-28", "2025-02-20")}, "no rate of EUR in the 10 days before 2025-03-03, for its opens"),
-        ({"bars": BARS + "2025-03-17,AAPL,1,1,1,1,1,\n"}, "no rate of EUR in the 10 days up to 2025-03-17; add one"),
-        ({"fx": RATES.replace("1.06", "0")}, "fx.csv: EUR 2025-03-04: rate 0: each row has a day of its own and a rate above 0"),
-        ({"fx": RATES.replace("1.06", "-1")}, "EUR 2025-03-04: rate -1"),
-        ({"fx": RATES.replace("1.06", "inf")}, "EUR 2025-03-04: rate inf"),
-        ({"fx": RATES.replace("1.06", "")}, "EUR 2025-03-04: rate nan"),
-        ({"fx": RATES + "2025-03-03,EUR,1.05\n"}, "EUR 2025-03-03: rate 1.05: each row has a day of its own"),
-        ({"fx": RATES.replace("1.06", "much")}, "column 'rate' holds 'much', expected numbers"),
-        ({"fx": RATES.replace(",rate", ",price")}, "no column for 'rate'"),
-        (
-            {"bars": BARS.replace("SAP", "600519.SH"), "assets": "code,venue\n600519.SH,a_share",
-             "fx": RATES.replace("EUR,", "CNY,")},
-            "600519.SH: its prices are converted to USD, and venue a_share has CNY fees and limits; make CNY the --currency, or",
-        ),
-        ({"assets": ASSETS + "AAPL,EUR\n", "currency": "CNY"}, "AAPL: .* venue us_equity has USD fees and limits; make USD"),
-        ({"fx": RATES.replace(",1.0", ",0.000010")}, "SAP: .* venue us_equity has ticks too coarse for 0.00264"),
-        ({"benchmark": "bars.csv", "benchmark_code": "SAP"}, "SAP is not in USD; give its levels in USD in a file of its own"),
-        ({"minutes": "minutes.csv"}, "--minutes: bars within days are not converted; leave out those of SAP"),
-        ({"bars": BARS.replace("250,255,249", "256,255,249")}, r"1 impossible_bars \(first: SAP 2025-03-03\)"),
-        ({"bars": BARS.replace("252,256,251,254", "252,256,251,257")}, r"1 impossible_bars \(first: SAP 2025-03-04\)"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_what_can_not_be_converted_is_one_clear_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     (tmp_path / "minutes.csv").write_text("time,code,open,high,low,close,volume\n2025-03-03T15:00-05:00,SAP,250,251,250,251,9\n")
+    whole = {"bars": BARS, "assets": ASSETS, "fx": RATES}
     with pytest.raises(KtdevalError, match=message) as caught:
-        read(tmp_path, **changes)
+        read(tmp_path, **{name: changed(whole.get(name, ""), change) for name, change in changes.items()})
     assert "\n" not in str(caught.value)
 
 

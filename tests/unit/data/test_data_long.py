@@ -16,7 +16,7 @@ from ktdeval.market.quality import check
 from ktdeval_data import columns
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from tables import on_each_row
+from tables import changed, on_each_row
 
 BARS = """date,code,open,high,low,close,volume,amount,factor
 2024-01-02,600519.SH,10,10.3,9.9,10.1,1200,12100,1.5
@@ -213,24 +213,10 @@ def test_marked_suspensions_are_read(tmp_path: Path, flags: tuple[str, str]) -> 
     assert snapshot.volume[1, 1] == 0
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"bars": BARS.replace("2024-01-03", "2024-01-03 10:30")}, "'2024-01-03 10:30' is no day"),
-        ({"bars": BARS.replace("2024-01-03", "today")}, "'today' is no day"),
-        ({"bars": BARS.replace("2024-01-03", "")}, "2 rows have no date"),
-        ({"bars": BARS.replace("10.2,", "ten,")}, "column 'close' holds 'ten', expected numbers"),
-        ({"bars": BARS.replace("open,", "opening,")}, r"no column for 'open' \(tried open\); map one of date, code, opening"),
-        ({"bars": ""}, "can't read: No columns"),
-        ({"bars": "date,code,open,high,low,close,volume\n"}, "no bars"),
-        ({"members": "code\n600519.SH\n"}, "no column in_date"),
-        ({"members": "name\nMoutai\n"}, "no column for 'code'"),
-        ({"bars": BARS.replace("factor", "traded").replace(",1.5\n", ",yes\n")}, "'yes' is neither true nor false"),
-    ],
-)
-def test_cells_and_columns_that_can_not_be_read_are_named(tmp_path: Path, files: dict[str, str], message: str) -> None:
+@on_each_row
+def test_cells_and_columns_that_can_not_be_read_are_named(tmp_path: Path, file: str, change: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        read(tmp_path, files)
+        read(tmp_path, {file: changed({"bars": BARS, "members": MEMBERS}[file], change)})
 
 
 def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> None:

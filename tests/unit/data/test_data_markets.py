@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from ktdeval.market import Instrument, RawMarket, assemble
 from ktdeval.market.quality import Finding, check, raw_from_snapshot
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from tables import changed, on_each_row
 
 BARS = """date,symbol,open,high,low,close,volume
 2025-06-06,ORLY,1350,1360,1340,1354.5,100
@@ -66,23 +68,11 @@ def test_splits_make_the_factor(tmp_path: Path) -> None:
     assert "split_like_moves" not in by_kind(read(tmp_path, splits=SPLITS))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"splits": "code,date,ratio\nORLY,2025-06-10,0\n"}, "ORLY 2025-06-10: ratio 0: each row has a day"),
-        ({"splits": SPLITS + "orly,2025-06-10,15\n"}, "ORLY 2025-06-10: ratio 15: each row"),
-        ({"splits": SPLITS, "bars": BARS.replace("volume\n", "factor\n")}, "have a factor already"),
-        ({"assets": "code,venue\nBTC-USD,nyse\n"}, r"industry.csv: venue 'nyse' is unknown"),
-        ({"assets": "code,kind\nBTC-USD,a coin\n"}, r"industry.csv: BTC-USD: kind 'a coin' or currency 'USD' is no word"),
-        ({"venue": "moon"}, "venue 'moon' is unknown; known: a_share, "),
-        ({"bars": BARS.replace("orly", "OR/LY")}, r"1 unknown_symbols \(first: 'OR/LY'\)"),
-        ({"assets": "code,currency\nBTC-USD,EUR\n"}, "prices in EUR and USD"),
-        ({"venue": "a_share", "assets": ""}, r"4 unknown_codes \(first: BTC-USD\), of another market: name it by --venue"),
-    ],
-)  # fmt: skip
-def test_what_can_not_be_read_is_one_clear_line(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+@on_each_row
+def test_what_can_not_be_read_is_one_clear_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    whole = {"bars": BARS, "assets": ASSETS, "splits": SPLITS}
     with pytest.raises(KtdevalError, match=message) as caught:
-        assemble(read(tmp_path, **changes))
+        assemble(read(tmp_path, **{name: changed(whole.get(name, ""), change) for name, change in changes.items()}))
     assert "\n" not in str(caught.value)
 
 

@@ -31,6 +31,7 @@ from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from qfinzero_store_play import equal_bars
 from qfinzero_world import at, small_dataset, small_prices
+from tables import beside
 
 HEADER = "symbol,time,open,high,low,close,volume,transactions\n"
 DAY_BAR = "AVLN,2025-01-06,100,101.5,99.25,101,1000,7\n"
@@ -239,27 +240,12 @@ def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:
 
 # ---- bad rows
 
-BAD_CELLS = {
-    "symbol": ("avln", "symbol: expected a ticker in capitals, was 'avln'"),
-    "path": ("../AVLN", "symbol: expected a ticker in capitals, was '../AVLN'"),
-    "time": ("yesterday", "time: expected a moment such as"),
-    "open": ("-1", "open: expected dollars"),
-    "zero": ("0", "open: expected a price above 0"),
-    "high": ("100.9", "high: expected the highest price of the bar"),
-    "low": ("100.1", "low: expected the lowest price of the bar"),
-    "close": ("", "close: expected dollars with at most four decimals, such as 101.25, was nothing"),
-    "volume": ("NaN", "volume: expected a number from 0, was 'NaN'"),
-    "part": ("0.5", "volume: expected a whole number"),
-    "transactions": ("7.0", "transactions: expected a whole number from 0, was '7.0'"),
-}
-CELL = {"path": "symbol", "zero": "open", "part": "volume"}
-
 
 def test_a_bad_cell_is_named_by_file_line_and_field(tmp_path: Path) -> None:
     cells = dict(zip(HEADER.strip().split(","), DAY_BAR.strip().split(","), strict=True))
     good = ",".join(cells.values())
-    for name, (text, expected) in BAD_CELLS.items():
-        bad = ",".join((cells | {CELL.get(name, name): text}).values())
+    for field, text, expected in beside(__file__)["bad_cells"][1:]:
+        bad = ",".join((cells | {field: text}).values())
         write(tmp_path, day__csv=f"{HEADER}{good.replace('-06', '-07')}\n\n{bad}\n{good}\n")
         problems = problems_of(tmp_path, spec_of(bars=[stock_days()]))
         assert problems[0].startswith(f"day.csv:4: {expected}"), problems
@@ -307,61 +293,15 @@ def test_rows_that_contradict_each_other_are_both_named(tmp_path: Path) -> None:
 
 # ---- tables
 
-GOOD = {
-    "contracts": {"symbol": "O:AVLN250117C00100000", "listed": "2024-12-01"},
-    "rates": {"day": "2025-01-06", "available": "2025-01-06T23:00:00Z", "1M": 4.25},
-    "dividends": {"symbol": "AVLN", "ex_day": "2025-01-13", "pay_day": "2025-01-31", "amount": "0.25", "declared": "2025-01-03"},
-    "splits": {"symbol": "AVLN", "ex_day": "2025-01-13", "new": 2, "old": 1, "announced": "2025-01-03"},
-    "borrow": {"symbol": "AVLN", "available": "2025-01-03", "shares": 5, "fee_bps_per_year": 25},
-    "deals": {"symbol": "AVLN", "day": "2025-01-13", "announced": "2025-01-03", "cash": "61.5", "into": "BRKT", "new": 1, "old": 2},
-    "events": {
-        "event_id": "econ_1", "event_type": "macro_calendar", "title": "CPI", "time": "2025-01-15T13:30:00Z",
-        "announced": "2024-12-01", "importance": "high", "releases": []
-    },
-    "news": {
-        "id": "news_1", "event_type": "daily_news", "title": "A plant", "published": "2025-01-03T15:00:00Z", "importance": "low"
-    }
-}  # fmt: skip
-
-BAD_FIELDS = [
-    ("contracts", {"symbol": "AVLN"}, "symbol: expected an OPRA symbol"),
-    ("contracts", {"listed": "2025-01-18"}, "listed: expected a moment before the end of its expiry"),
-    ("rates", {"1M": "high"}, "1M: expected a number, was 'high'"),
-    ("rates", {"1M": None}, "yields: expected one or more of the tenors"),
-    ("rates", {"available": "2025-01-05T23:00:00Z"}, "available: expected a moment on the curve's day or later"),
-    ("rates", {"2M": 4.0}, "'2M': no such field; did you mean"),
-    ("dividends", {"amount": "0.12345"}, "amount: expected dollars with at most four decimals"),
-    ("dividends", {"amount": 0}, "amount: expected dollars a share, above 0"),
-    ("dividends", {"pay_day": "2025-01-12"}, "pay_day: expected a day not before ex_day"),
-    ("dividends", {"declared": None}, "declared: expected a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970, was n"),
-    ("splits", {"new": 2.5}, "new: expected a whole number from 0, was '2.5'"),
-    ("splits", {"new": "1"}, "new: expected a whole number above 0, not that of old"),
-    ("splits", {"ex_day": "13/01/2025"}, "ex_day: expected a day such as 2025-01-06"),
-    ("deals", {"cash": -1}, "cash: expected dollars with at most four decimals"),
-    ("deals", {"into": "AVLN"}, "into: expected another ticker, or nothing"),
-    ("deals", {"announced": "2025-01-13T15:00:00Z"}, "announced: expected a moment before day"),
-    ("borrow", {"shares": -1}, "shares: expected a whole number from 0, was '-1'"),
-    ("borrow", {"fee_bps_per_year": True}, "fee_bps_per_year: expected a whole number from 0, was 'True'"),
-    ("events", {"event_type": "daily_news"}, "event_type: expected one of macro_calendar, earnings, was 'daily_news'"),
-    ("events", {"event_id": "news_7"}, "event_id: expected an id that does not begin as those of articles"),
-    ("events", {"tickers": ["AVLN", 5]}, "tickers: expected a list of texts"),
-    ("events", {"expected": [1]}, "expected: expected a JSON object"),
-    ("events", {"releases": [{"available": "2025-01-15", "value": {}}]}, "releases: expected objects of available (a moment)"),
-    ("events", {"releases": [{"available": "2024-11-30", "values": {}}]}, "releases: expected values that are available from"),
-    ("events", {"title": 5}, "title: expected text, was '5'"),
-    ("events", {"titel": "CPI"}, "'titel': no such field; did you mean 'title'"),
-    ("news", {"importance": "huge"}, "importance: expected one of low, medium, high, was 'huge'"),
-    ("news", {"publisher": {"named": "x"}}, "publisher: expected texts under name, homepage_url, logo_url"),
-    ("news", {"id": "econ_5"}, "id: expected an id that begins with news_"),
-    ("news", {"title": "x" * 501}, "title: expected at most 500 characters")
-]  # fmt: skip
+GOOD = beside(__file__)["good_rows"]
 
 
 def test_a_good_row_is_read_and_a_bad_field_of_it_is_named(tmp_path: Path) -> None:
     for kind, row in GOOD.items():
         write(tmp_path, **{f"{kind}__json": json.dumps([row])})
         assert read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path).report.rows == {kind: 1}
-    for kind, change, expected in BAD_FIELDS:
+    for kind, change, expected in beside(__file__)["bad_fields"][1:]:
+        change = {name: "x" * 501 if value == "501 characters" else value for name, value in change.items()}
         write(tmp_path, **{f"{kind}__jsonl": f"{json.dumps(GOOD[kind])}\n\n{json.dumps(GOOD[kind] | change)}\n"})
         problems = problems_of(tmp_path, spec_of(round=False, **{kind: [{"file": f"{kind}.jsonl"}]}))
         assert problems[0].startswith(f"{kind}.jsonl:3: {expected}"), problems
@@ -389,17 +329,10 @@ def test_a_text_over_several_lines_is_one_cell(tmp_path: Path) -> None:
 
 # ---- files
 
-BAD_LINES = {
-    '{"symbol": NaN}': "row: expected JSON: NaN is not JSON",
-    '{"symbol": "AVLN", "symbol": "BRKT"}': "row: expected JSON: a key is given twice",
-    '{"symbol": ': "row: expected JSON",
-    "[1]": "row: expected an object",
-    "[" * 200_000: "row: expected JSON: nested too deeply",
-}
-
 
 def test_json_is_strict(tmp_path: Path) -> None:
-    for line, expected in BAD_LINES.items():
+    too_deep = ["[" * 200_000, "row: expected JSON: nested too deeply"]
+    for line, expected in (*beside(__file__)["bad_lines"][1:], too_deep):
         write(tmp_path, splits__jsonl=f"{json.dumps(GOOD['splits'])}\n{line}\n")
         (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "splits.jsonl"}]))
         assert problem.startswith(f"splits.jsonl:2: {expected}")

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accept_books import Books, Raw, raw_of
+import reference_broker
 from accept_figures import (
     TOLERANCE,
     Episode,
@@ -75,12 +75,6 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def prices(market: Path) -> Prices:
     return Prices(market)
-
-
-@pytest.fixture(scope="module")
-def raw(prices: Prices) -> Raw:
-    """The market in its raw values."""
-    return raw_of(prices.tables)
 
 
 @pytest.fixture(scope="module", params=[*RUNS, *LONG_RUNS])
@@ -172,10 +166,10 @@ def check_totals(card: dict[str, Any], found: list[Episode], prices: Prices) -> 
     check_calibration(card["calibration"], pooled, (sum(no_fill for _, no_fill, _ in judged), sum(last for *_, last in judged)))
 
 
-def test_the_books_of_an_episode_add_up_from_prices_alone(run: Path, raw: Raw) -> None:
+def test_the_books_of_an_episode_add_up_from_prices_alone(run: Path, prices: Prices) -> None:
     folder = RunFolder.load(run)
     for spec in folder.manifest.specs:
-        Books(raw).keep(folder.load_ledger(spec).steps)
+        reference_broker.keep(prices.tables, folder.load_ledger(spec).steps)
 
 
 def test_counts_of_a_step_are_those_of_its_conversation(run: Path) -> None:

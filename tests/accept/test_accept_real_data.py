@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import accept_overheard
-from accept_books import JITTER, Books, Raw
+import reference_broker
 from accept_runs import card, evaluate, import_real, silently, verify
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import StepRecord
@@ -21,7 +20,8 @@ from qlib_writer import write_qlib
 pytestmark = pytest.mark.shared_data
 
 LEVEL_BEFORE, LEVEL_AFTER = 3431.1099, 4636.5654
-CASH_FEN = 100_000_000
+JITTER = 1e-5
+COLUMNS = {"open": "raw_open", "close": "raw_close", "volume": "volume"}
 
 
 @pytest.fixture(scope="module")
@@ -59,63 +59,54 @@ def test_the_cards_benchmark_return_is_that_of_the_index(run: RunFolder) -> None
 
 
 @pytest.fixture(scope="module")
-def raw(shared_data: Path) -> Raw:
+def raw(shared_data: Path) -> dict[str, pd.DataFrame]:
+    """[days, codes] tables: open, close and volume where it traded, factor, member."""
     table = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet")
     table = table[table["date"] >= "2023-12-01"].assign(date=lambda t: t["date"].dt.strftime("%Y-%m-%d"))
-    traded = table[table["traded"]]
-
-    def by_code(rows: pd.DataFrame, values: pd.Series) -> dict[str, dict[str, Any]]:
-        made: dict[str, dict[str, Any]] = {code: {} for code in table["code"].unique()}
-        for code, day, value in zip(rows["code"], rows["date"], values, strict=True):
-            made[code][day] = value
-        return made
-
-    members = pd.read_csv(shared_data / "a_share" / "csi300_members_by_rebalance.csv")
-    spells: dict[str, list[tuple[str, str]]] = {}
-    for row in members.itertuples():
-        spells.setdefault(row.code, []).append((row.in_date, row.out_date))
-    return Raw(
-        days=sorted(table["date"].unique()),
-        open=by_code(traded, (traded["raw_open"] * 100).round().astype(int)),
-        close=by_code(traded, (traded["raw_close"] * 100).round().astype(int)),
-        factor=by_code(table, table["factor"].astype(float).map(Fraction)),
-        spells=spells,
-    )
+    factor = table.pivot(index="date", columns="code", values="factor").astype(float)
+    bars = table[table["traded"]].pivot(index="date", columns="code", values=["raw_open", "raw_close", "volume"])
+    bars = bars.reindex(factor.index).astype(float).round(2)
+    member = pd.DataFrame(False, index=factor.index, columns=factor.columns)
+    for row in pd.read_csv(shared_data / "a_share" / "csi300_members_by_rebalance.csv").itertuples():
+        if row.code in member:
+            member.loc[row.in_date : row.out_date, row.code] = True
+    wide = {name: bars[column].reindex(columns=factor.columns) for name, column in COLUMNS.items()}
+    return {**wide, "factor": factor, "member": member}
 
 
-def test_books_kept_from_the_raw_files_give_every_fill_fee_holding_and_nav(raw: Raw, steps: Sequence[StepRecord]) -> None:
-    seen = Books(raw).keep(steps)
+def test_books_kept_from_the_raw_files_give_every_fill_fee_holding_and_nav(
+    raw: dict[str, pd.DataFrame], steps: Sequence[StepRecord]
+) -> None:
+    seen = reference_broker.keep(raw, steps)
     assert seen["fills"] > 400
     assert seen["changes"] > 50
     assert seen["at limit"] > 0
 
 
-def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspended(raw: Raw, snapshot: Path, tmp_path: Path) -> None:
+def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspended(
+    raw: dict[str, pd.DataFrame], snapshot: Path, tmp_path: Path
+) -> None:
     """Names bought because they split or pay soon, the largest changes first; one of them while it is suspended."""
     first, last, suspended = "2024-07-08", "2024-07-31", "600027.SH"
-    days = [day for day in raw.days if first < day <= last]
-    changes = {
-        code: max((abs(factor[day] / factor[before] - 1) for before, day in pairwise(days)), default=Fraction(0))
-        for code, factor in raw.factor.items()
-        if raw.is_member(code, first) and set(days) <= set(factor)
-    }
-    buys = sorted(changes, key=lambda code: (code != suspended, -changes[code]))[:20]
-    assert all(changes[code] > JITTER for code in buys)
+    factor = raw["factor"].loc[first:last].iloc[1:].loc[:, raw["member"].loc[first]].dropna(axis=1)
+    changes = factor.pct_change().abs().max()
+    buys = sorted(changes.index, key=lambda code: (code != suspended, -changes[code]))[:20]
+    assert (changes[buys] > JITTER).all()
     accept_overheard.PURCHASES[:] = buys
     words = ["--plugin", "accept_overheard", "--data", str(snapshot), "--windows", f"{first}:{last}"]
     folder = evaluate(tmp_path / "run", "overheard/buyer", ["bright_memory_only"], *words)
     steps = folder.load_ledger(folder.manifest.specs[0]).steps
-    assert Books(raw).keep(steps)["changes"] >= 15
+    assert reference_broker.keep(raw, steps)["changes"] >= 15
     booked = {(step.filled_on, change.code) for step in steps for change in step.corporate_actions}
-    assert any(code == suspended and not raw.trades(code, day) for day, code in booked)
+    assert any(code == suspended and np.isnan(raw["open"].loc[day, code]) for day, code in booked)
 
 
 @pytest.mark.parametrize("model", ["reversal", "random", "low_volatility"])
-def test_books_of_other_strategies_agree_too(model: str, raw: Raw, snapshot: Path, tmp_path: Path) -> None:
+def test_books_of_other_strategies_agree_too(model: str, raw: dict[str, pd.DataFrame], snapshot: Path, tmp_path: Path) -> None:
     """Losers and coin tosses meet what momentum avoids: suspensions, limit-down days, names that leave the index."""
     words = ["--data", str(snapshot), "--windows", "2024-05-06:2024-12-31", "--seed", "3"]
     folder = evaluate(tmp_path / "run", f"builtin/{model}", ["blinded_open_research"], *words)
-    seen = Books(raw).keep(folder.load_ledger(folder.manifest.specs[0]).steps)
+    seen = reference_broker.keep(raw, folder.load_ledger(folder.manifest.specs[0]).steps)
     assert seen["fills"] > 20
     assert seen["changes"] > 5
 

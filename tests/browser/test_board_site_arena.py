@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from board_arena import AGENTS, HOSTILE, arena_board, play_ama, play_fund, run_frame
-from board_browser import Reader, axe_violations, needs_browser, open_browser, read_data, scrolls_sideways, wait_until, watching
+from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways, wait_until
 from ktdeval_board.site.build import build_site
+from site_data import read_data
 
 pytestmark = needs_browser
 DRAWN = "document.querySelector('.chart-plot').vega"
@@ -18,24 +18,12 @@ LINES = "document.querySelectorAll('.chart-plot')[0].querySelectorAll('g.mark-li
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with open_browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def arena_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def forged_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("arena")
     frames = [(run_frame("ama_tsla", "synthetic_arena", 2), play_ama), (run_frame("ama_btc_long", "synthetic_arena", 1), play_ama)]
     frames.append((run_frame("deepfund_berkshire", "synthetic_deepfund", 2), play_fund))
     build_site(arena_board(home / "board", frames, models=16), home / "site", workers=1)
     return home / "site"
-
-
-@pytest.fixture
-def session(chromium: Any, arena_site: Path) -> Iterator[Reader]:
-    with watching(chromium, arena_site) as session:
-        yield session
 
 
 def opacities(tab: Any) -> list[float]:
@@ -73,10 +61,10 @@ def test_ninety_six_lines_stand_in_a_panel_for_each_agent(session: Reader, width
     assert all(sum(map(int, row[1:4])) == 192 for row in shown), "each card and seed has one vote a day"
 
 
-def test_the_address_holds_filters_order_fees_and_the_lit_agent(session: Reader, arena_site: Path) -> None:
+def test_the_address_holds_filters_order_fees_and_the_lit_agent(session: Reader, forged_site: Path) -> None:
     tab = session.open("ama.html#agent=trade,vote&strategy=flip&fees=before&sort=-ama_gap_to_buy_and_hold&focus=vote")
     wait_until(tab, DRAWN)
-    table = read_data(arena_site, "division/division-0/all")
+    table = read_data(forged_site, "division/division-0/all")
     place = table["columns"].index("ama_gap_to_buy_and_hold")
     wanted = [row for row in table["rows"] if row["agent"] in ("trade", "vote") and row["strategy"] == "flip"]
     assert names_of(tab) == [row["label"] for row in sorted(wanted, key=lambda row: -row["values"][place])]
@@ -84,7 +72,7 @@ def test_the_address_holds_filters_order_fees_and_the_lit_agent(session: Reader,
     assert sorted(set(opacities(tab))) == [0.15, 0.95]
     assert tab.get_attribute(".agents button[aria-pressed=true]", "data-agent") == "vote"
     drawn = tab.evaluate("document.querySelector('.chart-plot').vega.data('source_0').filter(row => row.id).map(row => row.value)")
-    curves = read_data(arena_site, "curves/division-0")["cards"]
+    curves = read_data(forged_site, "curves/division-0")["cards"]
     assert sorted(drawn) == sorted(value for row in wanted for value in curves[row["card"]]["live"]["before"][0])
     tab.click("button:has-text('Clear filters')")
     wait_until(tab, "document.querySelectorAll('tbody tr').length === 96")
@@ -157,8 +145,8 @@ def session_days(tab: Any) -> list[str]:
     return list(tab.evaluate("[...document.querySelector('.pickers:has(.pair)').querySelectorAll('select')][1].options").values())
 
 
-def test_the_portfolio_of_a_card_is_walked_by_keys_and_kept_in_the_address(session: Reader, arena_site: Path) -> None:
-    card = read_data(arena_site, "division/division-2/all")["rows"][3]
+def test_the_portfolio_of_a_card_is_walked_by_keys_and_kept_in_the_address(session: Reader, forged_site: Path) -> None:
+    card = read_data(forged_site, "division/division-2/all")["rows"][3]
     tab = session.open(f"deepfund.html#card={card['card']}")
     tab.locator("h2", has_text="Portfolio analysis").scroll_into_view_if_needed()
     wait_until(tab, "document.querySelector('.days-slider')")
@@ -166,7 +154,7 @@ def test_the_portfolio_of_a_card_is_walked_by_keys_and_kept_in_the_address(sessi
     tab.focus(".days-slider")
     tab.keyboard.press("ArrowLeft")
     wait_until(tab, "/day=2025-/.test(location.hash) && document.activeElement.className === 'days-slider'")
-    steps = read_data(arena_site, f"decisions/{card['card']}")["episodes"][0]["steps"]
+    steps = read_data(forged_site, f"decisions/{card['card']}")["episodes"][0]["steps"]
     assert f"day={steps[-2]['day']}" in tab.url
     href = tab.locator("tbody tr >> nth=0 >> a", has_text="report").get_attribute("href")
     assert href.startswith("model.html#model=")

@@ -6,30 +6,19 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from board_browser import (
-    PAGES,
-    Reader,
-    axe_violations,
-    changed_site,
-    forge_site,
-    needs_browser,
-    open_browser,
-    read_data,
-    scrolls_sideways,
-    wait_until,
-    watching,
-)
 from board_runs import sums_board
+from browser_pages import PAGES, Reader, axe_violations, needs_browser, scrolls_sideways, wait_until, watching
 from ktdeval_board.rules import Rules, SnapshotRule
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
+from site_data import changed_site, forge_site, read_data
 
 ALL = "division/blinded-open-research/all"
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -37,21 +26,8 @@ BLUE_INK, NIGHT = "rgb(28, 33, 40)", "rgb(21, 25, 31)"
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with open_browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def forged_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return forge_site(tmp_path_factory.mktemp("site"))
-
-
-@pytest.fixture
-def session(chromium: Any, forged_site: Path) -> Iterator[Reader]:
-    """Opens pages of the forged site; nothing may go wrong in any."""
-    with watching(chromium, forged_site) as session:
-        yield session
 
 
 def rows_of(tab: Any) -> list[dict[str, Any]]:

@@ -7,31 +7,20 @@ import json
 import re
 import statistics
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from board_browser import (
-    Reader,
-    axe_violations,
-    changed_site,
-    keep_drawing,
-    needs_browser,
-    open_browser,
-    read_data,
-    scrolls_sideways,
-    wait_until,
-    watching,
-)
 from board_forge import forge_board
+from browser_pages import Reader, axe_violations, keep_drawing, needs_browser, scrolls_sideways, wait_until
 from ktdeval.jsonio import sha256_hex
 from ktdeval.stats import blocks_of, correlated_null, hodges_lehmann, overlap_correlation, sign_flip, signed_rank
 from ktdeval.stats.intervals import wilson
 from ktdeval_board.ranking.pairing import NULL_DRAWS
 from ktdeval_board.site.build import build_site
+from site_data import changed_site, read_data
 
 pytestmark = needs_browser
 
@@ -44,25 +33,12 @@ NEXT_TO_DRAW = """() => {
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with open_browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def forged_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site of two masks of one mode, six windows and two seeds, with an entrant of each odd kind and a scoring division."""
     home = tmp_path_factory.mktemp("models")
     board = forge_board(home / "board", entrants=12, divisions=2, windows=6, seeds=(0, 1), specials=True, scoring=2)
     build_site(board, home / "site", workers=1)
     return home / "site"
-
-
-@pytest.fixture
-def session(chromium: Any, forged_site: Path) -> Iterator[Reader]:
-    """Opens pages of the forged site; nothing may go wrong in any."""
-    with watching(chromium, forged_site) as session:
-        yield session
 
 
 # -- reading data and pages

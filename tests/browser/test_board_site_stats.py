@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ktdeval_board
-from board_browser import needs_browser, open_browser
+from browser_pages import Chromium, needs_browser
 
 ASSETS = Path(ktdeval_board.__file__).parent / "site" / "assets"
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    with open_browser() as chromium:
-        page = chromium.browser.new_page()
-        page.add_script_tag(path=str(ASSETS / "stats.js"))
-        yield page
+def page(chromium: Chromium) -> Any:
+    page = chromium.browser.new_page()
+    page.add_script_tag(path=str(ASSETS / "stats.js"))
+    return page
 
 
 def episode(window: str, seed: int, value: float | None, reason: str = "") -> dict[str, Any]:

@@ -5,24 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("aiohttp")
-
 from msgspec.structs import replace
 
-from chromium import needs_browser
+from browser_pages import Reader, needs_browser, press, wait_until
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
 from ktdeval_view.pages import Surroundings, make_episode_page
 from ktdeval_view.records import EpisodeRecords, read_episode
 from run_support import DAYS_IN_WINDOW
-from view_browser import Browser, Tab
 from view_page import KEY, SECRETS, days_of, head_of, make_desk, pages
 from view_plugin import CUT, FAILING, INJECTING, MARKUP, MUDDLED, NAMING, TELLING
 
@@ -34,12 +29,6 @@ LONG = 548
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_desk(tmp_path_factory.mktemp("desk"))
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("browser")) as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -65,22 +54,25 @@ def long(desk: Path) -> Path:
     return path
 
 
-def open_day(browser: Browser, page: Path, place: str = "", **screen: Any) -> Tab:
+def open_day(session: Reader, page: Path, place: str = "", **screen: Any) -> Any:
     """A page at a place in it, once its day is shown."""
-    tab = browser.open(f"{page.as_uri()}#{place}", **screen)
-    tab.wait_for("document.querySelector('#day-body')?.children.length > 0")
-    return tab
+    return session.open(f"{page.as_uri()}#{place}", ready="document.querySelector('#day-body')?.children.length > 0", **screen)
 
 
-def wait_for_day(tab: Tab, day: int) -> None:
-    tab.wait_for(f"document.querySelector('#said').textContent.startsWith('Day {day},')")
+def open_index(session: Reader, run: Path, episodes: int) -> Any:
+    ready = f"document.querySelectorAll('tbody tr').length === {episodes}"
+    return session.open((run / "view" / "index.html").as_uri(), ready=ready)
 
 
-def chosen(tab: Tab) -> tuple[str, str, str]:
+def wait_for_day(tab: Any, day: int) -> None:
+    wait_until(tab, f"document.querySelector('#said').textContent.startsWith('Day {day},')")
+
+
+def chosen(tab: Any) -> tuple[str, str, str]:
     """The day as the heading, the list and the address have it."""
-    title = tab.text("#day-title").removeprefix("Day ")
-    in_list = tab.value("[...document.querySelectorAll('#list a[aria-current]')].map((day) => day.hash).join()")
-    return title, in_list.removeprefix("#day="), tab.value("location.hash").removeprefix("#day=")
+    title = tab.inner_text("#day-title").removeprefix("Day ")
+    in_list = tab.evaluate("[...document.querySelectorAll('#list a[aria-current]')].map((day) => day.hash).join()")
+    return title, in_list.removeprefix("#day="), tab.evaluate("location.hash").removeprefix("#day=")
 
 
 # -- the look of it
@@ -88,128 +80,127 @@ def chosen(tab: Tab) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390], ids=["laptop", "telephone"])
-def test_pages_fit_the_screen_and_follow_its_scheme(browser: Browser, desk: Path, talk: Path, width: int, dark: bool) -> None:
+def test_pages_fit_the_screen_and_follow_its_scheme(session: Reader, desk: Path, talk: Path, width: int, dark: bool) -> None:
     for page in (talk, desk / "talk" / "view" / "index.html"):
-        tab = browser.open(page.as_uri(), width=width, dark=dark)
-        tab.wait_for("document.querySelectorAll('#list a, tbody tr').length > 0")
+        ready = "document.querySelectorAll('#list a, tbody tr').length > 0"
+        tab = session.open(page.as_uri(), ready=ready, width=width, color_scheme="dark" if dark else "light")
         too_wide = """[...document.querySelectorAll('body *')].filter((part) => !part.closest('.scroll, svg, .skip, dialog') &&
             part.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((part) => part.outerHTML)"""
-        assert tab.value(too_wide) == []
-        assert tab.value("document.documentElement.scrollWidth <= innerWidth")
-        paper = tab.value("getComputedStyle(document.body).backgroundColor")
+        assert tab.evaluate(too_wide) == []
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
         assert paper == ("rgb(21, 25, 31)" if dark else "rgb(255, 255, 255)")
-        assert tab.troubles() == []
 
 
-def test_everything_can_be_reached_and_is_named(browser: Browser, talk: Path) -> None:
-    tab = open_day(browser, talk, "day=0")
+def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> None:
+    tab = open_day(session, talk, "day=0")
     nameless = """[...document.querySelectorAll('button, a[href], input, select, [role=region]')].filter((part) =>
         !part.textContent.trim() && !part.getAttribute('aria-label')).map((part) => part.outerHTML)"""
-    assert tab.value(nameless) == []
-    levels = tab.value(
+    assert tab.evaluate(nameless) == []
+    levels = tab.evaluate(
         "[...document.querySelectorAll('#page :is(h1,h2,h3,h4,h5)')].filter((head) => head.offsetParent).map((h) => +h.tagName[1])"
     )
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), levels
-    boxes = tab.value("[...document.querySelectorAll('.scroll')].every((box) => box.tabIndex === 0)")
+    boxes = tab.evaluate("[...document.querySelectorAll('.scroll')].every((box) => box.tabIndex === 0)")
     assert boxes
-    assert tab.value("document.querySelector('#said').getAttribute('role')") == "status"
+    assert tab.evaluate("document.querySelector('#said').getAttribute('role')") == "status"
 
 
 # -- ways to a day
 
 
-def test_the_address_names_the_day_a_call_or_a_part(browser: Browser, talk: Path) -> None:
+def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path) -> None:
     # The address names the day.
     dates = [row["decided_on"] for row in head_of(talk)["rows"]]
     for place, day in (("day=17", 17), (f"day={dates[5]}", 5), ("day=day_+3", 3), ("", 0)):
-        tab = open_day(browser, talk, place)
+        tab = open_day(session, talk, place)
         wait_for_day(tab, day)
         assert chosen(tab)[:2] == (str(day), str(day))
-        assert dates[day] in tab.text("#day-when")
-    tab.value("location.hash = 'day=9'")
+        assert dates[day] in tab.inner_text("#day-when")
+    tab.evaluate("location.hash = 'day=9'")
     wait_for_day(tab, 9)
-    tab.value("history.back()")
+    tab.evaluate("history.back()")
     wait_for_day(tab, 0)
     # A day that is not there is said so.
-    tab = open_day(browser, talk, "day=99")
-    assert f"There is no day 99 in this episode; it has days 0 to {DAYS_IN_WINDOW - 1}" in tab.text("#trouble")
+    tab = open_day(session, talk, "day=99")
+    assert f"There is no day 99 in this episode; it has days 0 to {DAYS_IN_WINDOW - 1}" in tab.inner_text("#trouble")
     assert chosen(tab)[0] == "0"
-    tab.press("j")
+    press(tab, "j")
     wait_for_day(tab, 1)
     # An address may name a call or a part.
     for place, selector in (("call=3", "#call-3"), ("part=portfolio", "#part-portfolio")):
-        tab = open_day(browser, talk, f"day=8&{place}")
+        tab = open_day(session, talk, f"day=8&{place}")
         wait_for_day(tab, 8)
-        top = tab.value(f"document.querySelector('{selector}').getBoundingClientRect().top")
+        top = tab.evaluate(f"document.querySelector('{selector}').getBoundingClientRect().top")
         assert 0 <= top < 600
 
 
-def test_keys_walk_through_the_days_and_leave_fields_alone(browser: Browser, talk: Path) -> None:
+def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk: Path) -> None:
     # Keys walk through the days.
-    tab = open_day(browser, talk, "day=5")
+    tab = open_day(session, talk, "day=5")
     for keys, day in ((("j", "j"), 7), (("k",), 6), (("ArrowRight",), 7), (("ArrowLeft", "ArrowLeft"), 5)):
-        tab.press(*keys)
+        press(tab, *keys)
         wait_for_day(tab, day)
         assert chosen(tab) == (str(day),) * 3
-    tab.press("Home", "k")
+    press(tab, "Home", "k")
     wait_for_day(tab, 0)
-    tab.press("End", "j")
+    press(tab, "End", "j")
     wait_for_day(tab, DAYS_IN_WINDOW - 1)
-    tab.value("document.querySelector('#list a[aria-current]').focus()")
-    tab.press("ArrowUp")
+    tab.evaluate("document.querySelector('#list a[aria-current]').focus()")
+    press(tab, "ArrowUp")
     wait_for_day(tab, DAYS_IN_WINDOW - 2)
-    assert tab.value("document.activeElement.hash") == f"#day={DAYS_IN_WINDOW - 2}"
-    before = tab.value("history.length")
-    tab.press("k", "k", "k")
+    assert tab.evaluate("document.activeElement.hash") == f"#day={DAYS_IN_WINDOW - 2}"
+    before = tab.evaluate("history.length")
+    press(tab, "k", "k", "k")
     wait_for_day(tab, DAYS_IN_WINDOW - 5)
-    assert tab.value("history.length") == before, "a walk must not fill the browser's history"
+    assert tab.evaluate("history.length") == before, "a walk must not fill the browser's history"
     # Keys leave fields alone.
-    tab = open_day(browser, talk, "day=5")
-    tab.press("/")
-    assert tab.value("document.activeElement.id") == "search"
-    tab.press("j")
-    assert tab.value("document.querySelector('#search').value") == "j"
+    tab = open_day(session, talk, "day=5")
+    press(tab, "/")
+    assert tab.evaluate("document.activeElement.id") == "search"
+    press(tab, "j")
+    assert tab.evaluate("document.querySelector('#search').value") == "j"
     assert chosen(tab)[0] == "5"
 
 
-def test_the_plot_and_the_slider_choose_a_day(browser: Browser, talk: Path) -> None:
-    tab = open_day(browser, talk, "day=0")
-    tab.value("{const slider = document.querySelector('#scrub'); slider.value = 12; slider.dispatchEvent(new Event('input'));}")
+def test_the_plot_and_the_slider_choose_a_day(session: Reader, talk: Path) -> None:
+    tab = open_day(session, talk, "day=0")
+    tab.evaluate("{const slider = document.querySelector('#scrub'); slider.value = 12; slider.dispatchEvent(new Event('input'));}")
     wait_for_day(tab, 12)
-    assert tab.value("document.querySelector('#scrub').getAttribute('aria-valuetext')").startswith("Day 12, ")
+    assert tab.evaluate("document.querySelector('#scrub').getAttribute('aria-valuetext')").startswith("Day 12, ")
     tab.click("#chart")
-    wait_for_day(tab, int(tab.text("#day-title").removeprefix("Day ")))
+    wait_for_day(tab, int(tab.inner_text("#day-title").removeprefix("Day ")))
     assert chosen(tab)[0] in ("9", "10", "11")
-    assert tab.value("document.querySelectorAll('#chart .nav').length") == 1
-    assert tab.value("document.querySelectorAll('#chart .benchmark').length") == 1
-    assert tab.value("document.querySelectorAll('#chart .undecided').length") == 2
+    assert tab.evaluate("document.querySelectorAll('#chart .nav').length") == 1
+    assert tab.evaluate("document.querySelectorAll('#chart .benchmark').length") == 1
+    assert tab.evaluate("document.querySelectorAll('#chart .undecided').length") == 2
 
 
-def test_the_list_narrows_and_keys_stay_in_it(browser: Browser, talk: Path) -> None:
-    tab = open_day(browser, talk, "day=0")
-    tab.value("{const show = document.querySelector('#show'); show.value = 'held'; show.dispatchEvent(new Event('change'));}")
-    assert tab.text("#matches") == f"2 of {DAYS_IN_WINDOW} days"
-    shown = tab.value("[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) => day.hash)")
+def test_the_list_narrows_and_keys_stay_in_it(session: Reader, talk: Path) -> None:
+    tab = open_day(session, talk, "day=0")
+    tab.evaluate("{const show = document.querySelector('#show'); show.value = 'held'; show.dispatchEvent(new Event('change'));}")
+    assert tab.inner_text("#matches") == f"2 of {DAYS_IN_WINDOW} days"
+    shown = tab.evaluate("[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) => day.hash)")
     assert shown == [f"#day={FAILING}", f"#day={MUDDLED}"]
-    tab.press("j")
+    press(tab, "j")
     wait_for_day(tab, FAILING)
-    tab.press("j")
+    press(tab, "j")
     wait_for_day(tab, MUDDLED)
-    tab.press("j")
+    press(tab, "j")
     assert chosen(tab)[0] == str(MUDDLED)
 
 
-def test_the_search_finds_what_was_said_and_stocks_by_their_true_names(browser: Browser, desk: Path, talk: Path) -> None:
+def test_the_search_finds_what_was_said_and_stocks_by_their_true_names(session: Reader, desk: Path, talk: Path) -> None:
     def search(words: str) -> list[int]:
         box = "const box = document.querySelector('#search')"
-        tab.value(f"{{{box}; box.value = {json.dumps(words)}; box.dispatchEvent(new Event('input'));}}")
-        tab.value("new Promise((done) => setTimeout(done, 200))")  # it waits for the next letter
-        tab.wait_for("document.querySelector('#matches').textContent !== 'searching'")
-        days = tab.value("[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) => +day.hash.slice(5))")
+        tab.evaluate(f"{{{box}; box.value = {json.dumps(words)}; box.dispatchEvent(new Event('input'));}}")
+        tab.evaluate("new Promise((done) => setTimeout(done, 200))")  # it waits for the next letter
+        wait_until(tab, "document.querySelector('#matches').textContent !== 'searching'")
+        days = tab.evaluate("[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) => +day.hash.slice(5))")
         return list(days)
 
-    tab = open_day(browser, talk, "day=0")
+    tab = open_day(session, talk, "day=0")
     assert search("on day 13 I have READ") == [13]
     assert search("surely 600519") == [NAMING]
     assert search("stub-secret") == []
@@ -229,17 +220,17 @@ def test_the_search_finds_what_was_said_and_stocks_by_their_true_names(browser: 
 # -- what is shown of a day
 
 
-def test_every_word_of_a_day_is_there_in_order(browser: Browser, talk: Path) -> None:
+def test_every_word_of_a_day_is_there_in_order(session: Reader, talk: Path) -> None:
     """Letter by letter and unfolded, as `v` and `u` show it."""
     days = days_of(talk)
     for day in (0, INJECTING, NAMING, MUDDLED, CUT, TELLING, 12):
-        tab = open_day(browser, talk, f"day={day}")
-        tab.press("v", "u")
-        tab.wait_for(
-            "document.querySelectorAll('.folded').length === 0 && document.querySelector('#verbatim').ariaPressed === 'true'"
+        tab = open_day(session, talk, f"day={day}")
+        press(tab, "v", "u")
+        wait_until(
+            tab, "document.querySelectorAll('.folded').length === 0 && document.querySelector('#verbatim').ariaPressed === 'true'"
         )
-        tab.value("new Promise((done) => setTimeout(done, 50))")
-        shown = tab.value("document.querySelector('#part-talk').textContent")
+        tab.evaluate("new Promise((done) => setTimeout(done, 50))")
+        shown = tab.evaluate("document.querySelector('#part-talk').textContent")
         at = 0
         for exchange in days[day]["talk"]["exchanges"]:
             new = [message["content"] for message in exchange["sent"] if message["role"] != "assistant"]
@@ -252,27 +243,28 @@ def test_every_word_of_a_day_is_there_in_order(browser: Browser, talk: Path) -> 
                 at = found
 
 
-def test_what_a_model_wrote_is_shown_as_words_and_what_was_withheld_beside_it(browser: Browser, talk: Path) -> None:
+def test_what_a_model_wrote_is_shown_as_words_and_what_was_withheld_beside_it(session: Reader, talk: Path) -> None:
     # Markup in a model s words is shown as words.
-    tab = open_day(browser, talk, f"day={INJECTING}")
-    shown = tab.value("document.querySelector('#day-body').textContent")
+    tab = open_day(session, talk, f"day={INJECTING}")
+    shown = tab.evaluate("document.querySelector('#day-body').textContent")
     assert MARKUP in shown
-    assert tab.value("document.querySelectorAll('img, #day-body script, #day-body b').length") == 0
-    assert "owned" not in tab.value("document.title")
-    assert tab.troubles() == []
+    assert tab.evaluate("document.querySelectorAll('img, #day-body script, #day-body b').length") == 0
+    assert "owned" not in tab.evaluate("document.title")
     # What was withheld is shown beside what was written.
-    tab = open_day(browser, talk, f"day={NAMING}")
-    assert "asset_0001 is surely 600519.SH" in tab.value("document.querySelector('#call-2 .turn.reply').textContent")
-    tab.wait_for("document.querySelector('.withheld').innerText")  # what is below the screen has no letters until a frame is drawn
-    assert "asset_0001 is surely [withheld]" in tab.text(".withheld")
+    tab = open_day(session, talk, f"day={NAMING}")
+    assert "asset_0001 is surely 600519.SH" in tab.evaluate("document.querySelector('#call-2 .turn.reply').textContent")
+    wait_until(
+        tab, "document.querySelector('.withheld').innerText"
+    )  # what is below the screen has no letters until a frame is drawn
+    assert "asset_0001 is surely [withheld]" in tab.inner_text(".withheld")
     # A secret is nowhere on the page.
-    tab = open_day(browser, talk, f"day={TELLING}")
-    shown = tab.value("document.documentElement.textContent")
+    tab = open_day(session, talk, f"day={TELLING}")
+    shown = tab.evaluate("document.documentElement.textContent")
     assert "my key is [TALKER_API_KEY]" in shown
     assert KEY not in shown
 
 
-def test_orders_show_true_names_handles_and_what_became_of_them(browser: Browser, desk: Path) -> None:
+def test_orders_show_true_names_handles_and_what_became_of_them(session: Reader, desk: Path) -> None:
     market = load_snapshot(desk / "market")
     page = pages(desk / "seeds" / "view")[0]
     days = days_of(page)
@@ -281,9 +273,9 @@ def test_orders_show_true_names_handles_and_what_became_of_them(browser: Browser
         for status in ("filled", "rejected")
     ]
     for number in wanted:
-        tab = open_day(browser, page, f"day={number}")
+        tab = open_day(session, page, f"day={number}")
         day = days[number]
-        shown = tab.value("[...document.querySelectorAll('.order')].map((order) => order.innerText)")
+        shown = tab.evaluate("[...document.querySelectorAll('.order')].map((order) => order.innerText)")
         for text, order, handle, facts in zip(shown, day["step"]["orders"], day["handles"], day["facts"], strict=True):
             assert order["side"] in text
             assert order["reason"] in text
@@ -299,41 +291,41 @@ def test_orders_show_true_names_handles_and_what_became_of_them(browser: Browser
                 assert ("came out right" in text) == (facts["right"] is True)
 
 
-def test_held_days_say_why_and_replies_what_they_took(browser: Browser, talk: Path) -> None:
+def test_held_days_say_why_and_replies_what_they_took(session: Reader, talk: Path) -> None:
     # Held days say why.
-    tab = open_day(browser, talk, f"day={FAILING}")
-    assert "the model call failed" in tab.text("#part-decision")
-    assert "model_timeout × 1" in tab.text("#part-decision")
-    assert "The call failedtimeout" in tab.value("document.querySelector('#part-talk').textContent")
-    tab = open_day(browser, talk, f"day={MUDDLED}")
-    assert "no submission was valid" in tab.text("#part-decision")
-    assert "bad_json × 4" in tab.text("#part-decision")
-    assert tab.value("document.querySelectorAll('.tool-call .chip.bad').length") == 4
+    tab = open_day(session, talk, f"day={FAILING}")
+    assert "the model call failed" in tab.inner_text("#part-decision")
+    assert "model_timeout × 1" in tab.inner_text("#part-decision")
+    assert "The call failedtimeout" in tab.evaluate("document.querySelector('#part-talk').textContent")
+    tab = open_day(session, talk, f"day={MUDDLED}")
+    assert "no submission was valid" in tab.inner_text("#part-decision")
+    assert "bad_json × 4" in tab.inner_text("#part-decision")
+    assert tab.evaluate("document.querySelectorAll('.tool-call .chip.bad').length") == 4
     # Cut replies tokens and servers are shown.
-    tab = open_day(browser, talk, f"day={CUT}")
-    shown = tab.value("document.querySelector('#part-talk').innerText")
+    tab = open_day(session, talk, f"day={CUT}")
+    shown = tab.evaluate("document.querySelector('#part-talk').innerText")
     assert "cut off at the longest reply" in shown
     assert "64 from the prompt cache" in shown
     assert "200 of reasoning" in shown
     assert "served by talker-2024-01-01" in shown
     # Another conversation of an agent is marked.
-    tab = open_day(browser, talk, "day=0")
-    assert "You doubt everything." in tab.value("document.querySelector('#call-1').textContent")
-    assert "I doubt it." in tab.value("document.querySelector('#call-1').textContent")
-    second = tab.value("document.querySelector('#call-2').textContent")
+    tab = open_day(session, talk, "day=0")
+    assert "You doubt everything." in tab.evaluate("document.querySelector('#call-1').textContent")
+    assert "I doubt it." in tab.evaluate("document.querySelector('#call-1').textContent")
+    second = tab.evaluate("document.querySelector('#call-2').textContent")
     assert "Another conversation: it begins with 0 messages of the call before." in second
     assert "I doubt it." not in second
     # The submission that was taken is marked.
-    tab = open_day(browser, talk, "day=0")
-    assert tab.value("[...document.querySelectorAll('.tool-call .chip.good')].map((chip) => chip.textContent)") == ["taken"]
+    tab = open_day(session, talk, "day=0")
+    assert tab.evaluate("[...document.querySelectorAll('.tool-call .chip.good')].map((chip) => chip.textContent)") == ["taken"]
     last = "document.querySelector('.call:last-of-type .tool-call').textContent"
-    assert "submit_action" in tab.value(last)
+    assert "submit_action" in tab.evaluate(last)
 
 
-def test_figures_and_true_names_stand_as_they_were_written(browser: Browser, talk: Path) -> None:
+def test_figures_and_true_names_stand_as_they_were_written(session: Reader, talk: Path) -> None:
     # Numbers keys and handles are shown as they were written.
-    tab = open_day(browser, talk, "day=0")
-    made = tab.value(
+    tab = open_day(session, talk, "day=0")
+    made = tab.evaluate(
         """(() => { const assets = {asset_0001: ["600000.SH", "Bank"]};
         const names = new Names({assets, sectors: {}, days: ["2024-01-01"], first_day: -1});
         const text = '{"b": 1.16684e6, "a": 2000.0, "a": 1e999, "7": [1, 2], "s": "asset_0001 day_-1 asset_0002 \\\\u00e9"}';
@@ -341,112 +333,113 @@ def test_figures_and_true_names_stand_as_they_were_written(browser: Browser, tal
     )
     assert made == "b1.16684e6a2000.0a1e99971, 2sasset_0001 day_-1 asset_0002 é"
     for text in ("{", "[1,]", '{"a":NaN}', "nul", '"\\x"', "1 2", "[" * 400, '"' + "a" * 200_000):
-        assert tab.value(f"parseJson({json.dumps(text)})") is None, text[:20]
+        assert tab.evaluate(f"parseJson({json.dumps(text)})") is None, text[:20]
     # True names are style beside the words.
-    tab = open_day(browser, talk, "day=8")
+    tab = open_day(session, talk, "day=8")
     truth = "getComputedStyle(document.querySelector('#part-talk .handle'), '::after').content"
-    assert tab.value(truth) not in ("none", "normal")
-    assert tab.value("document.querySelector('#part-talk .handle').dataset.true.length") > 5
-    tab.press("t")
-    assert tab.value(truth) in ("none", "normal")
+    assert tab.evaluate(truth) not in ("none", "normal")
+    assert tab.evaluate("document.querySelector('#part-talk .handle').dataset.true.length") > 5
+    press(tab, "t")
+    assert tab.evaluate(truth) in ("none", "normal")
     # The portfolio adds up.
-    tab = open_day(browser, talk, "day=9")
-    rows = tab.value("[...document.querySelectorAll('.positions tbody tr')].map((row) => row.cells[4].textContent)")
+    tab = open_day(session, talk, "day=9")
+    rows = tab.evaluate("[...document.querySelectorAll('.positions tbody tr')].map((row) => row.cells[4].textContent)")
     nav = days_of(talk)[9]["step"]["nav"]
     assert sum(int(row.replace(",", "")) for row in rows) == pytest.approx(nav, abs=len(rows))
 
 
-def test_a_stock_shows_every_order_in_it(browser: Browser, talk: Path) -> None:
+def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
     days = days_of(talk)
     number = next(number for number, day in enumerate(days) if day["step"]["orders"])
     code = days[number]["step"]["orders"][0]["code"]
     expected = [place for place, day in enumerate(days) for order in day["step"]["orders"] if order["code"] == code]
-    tab = open_day(browser, talk, f"day={number}")
+    tab = open_day(session, talk, f"day={number}")
     tab.click(".order .link")
-    tab.wait_for("document.querySelector('#stock').open")
-    assert code in tab.text("#stock-title")
-    assert tab.value("[...document.querySelectorAll('#stock-body a')].map((link) => +link.hash.slice(5))") == expected
-    assert tab.value("document.querySelectorAll('#stock-body :is(.bought, .sold)').length") >= 1
-    tab.press("j")
+    wait_until(tab, "document.querySelector('#stock').open")
+    assert code in tab.inner_text("#stock-title")
+    assert tab.evaluate("[...document.querySelectorAll('#stock-body a')].map((link) => +link.hash.slice(5))") == expected
+    assert tab.evaluate("document.querySelectorAll('#stock-body :is(.bought, .sold)').length") >= 1
+    press(tab, "j")
     assert chosen(tab)[0] == str(number), "keys must not act behind an open box"
-    tab.press("Escape")
-    tab.wait_for("!document.querySelector('#stock').open")
+    press(tab, "Escape")
+    wait_until(tab, "!document.querySelector('#stock').open")
 
 
 # -- telephone
 
 
-def test_on_a_telephone_the_list_lies_over_the_page(browser: Browser, talk: Path) -> None:
-    tab = open_day(browser, talk, "day=4", width=390, height=800)
-    assert not tab.value("document.querySelector('#days').checkVisibility()")
+def test_on_a_telephone_the_list_lies_over_the_page(session: Reader, talk: Path) -> None:
+    tab = open_day(session, talk, "day=4", width=390)
+    assert not tab.evaluate("document.querySelector('#days').checkVisibility()")
     tab.click("#bar-day")
-    assert tab.value("document.querySelector('#days').checkVisibility()")
+    assert tab.evaluate("document.querySelector('#days').checkVisibility()")
     tab.click("#list a[href='#day=6']")
     wait_for_day(tab, 6)
-    assert not tab.value("document.querySelector('#days').checkVisibility()")
+    assert not tab.evaluate("document.querySelector('#days').checkVisibility()")
     tab.click("#bar-later")
     wait_for_day(tab, 7)
-    assert tab.text("#bar-day").startswith("Day 7 · ")
+    assert tab.inner_text("#bar-day").startswith("Day 7 · ")
 
 
 # -- many days, many episodes
 
 
-def test_548_days_are_light_and_without_the_market_all_that_was_said_is_there(browser: Browser, long: Path) -> None:
+def test_548_days_are_light_and_without_the_market_all_that_was_said_is_there(session: Reader, long: Path) -> None:
     # 548 days are light.
-    tab = open_day(browser, long, "day=500")
+    tab = open_day(session, long, "day=500")
     wait_for_day(tab, 500)
-    assert tab.value("document.querySelectorAll('#list li').length") == LONG
-    assert tab.value("document.querySelectorAll('#list *').length") <= 8 * LONG
+    assert tab.evaluate("document.querySelectorAll('#list li').length") == LONG
+    assert tab.evaluate("document.querySelectorAll('#list *').length") <= 8 * LONG
     item = (
         "{const box = document.querySelector('#list').getBoundingClientRect(); const day = document.querySelector('[aria-current]')"
     )
-    assert tab.value(item + ".getBoundingClientRect(); box.top <= day.top && day.bottom <= box.bottom;}")
-    elements = tab.value("document.querySelectorAll('*').length")
-    tab.press("Home")
+    assert tab.evaluate(item + ".getBoundingClientRect(); box.top <= day.top && day.bottom <= box.bottom;}")
+    elements = tab.evaluate("document.querySelectorAll('*').length")
+    press(tab, "Home")
     wait_for_day(tab, 0)
     for _ in range(2 * DAYS_IN_WINDOW):
-        tab.press("j")
-    tab.press("End")
+        press(tab, "j")
+    press(tab, "End")
     wait_for_day(tab, LONG - 1)
-    tab.value("location.hash = 'day=500'")
+    tab.evaluate("location.hash = 'day=500'")
     wait_for_day(tab, 500)
-    assert tab.value("document.querySelectorAll('*').length") == elements, "days that were left stay in the page"
-    assert tab.troubles() == []
+    assert tab.evaluate("document.querySelectorAll('*').length") == elements, "days that were left stay in the page"
     # Without the market a page still shows all that was said.
-    tab = open_day(browser, long, "day=0")
-    assert tab.value("document.querySelector('#true-names').hidden")
-    assert tab.value("document.querySelectorAll('#chart .benchmark').length") == 0
-    assert tab.value("document.querySelectorAll('.order').length") > 0
-    assert "among the best by MOM_12_1" in tab.value("document.querySelector('#part-talk').textContent")
+    tab = open_day(session, long, "day=0")
+    assert tab.evaluate("document.querySelector('#true-names').hidden")
+    assert tab.evaluate("document.querySelectorAll('#chart .benchmark').length") == 0
+    assert tab.evaluate("document.querySelectorAll('.order').length") > 0
+    assert "among the best by MOM_12_1" in tab.evaluate("document.querySelector('#part-talk').textContent")
 
 
-def test_the_index_sorts_narrows_and_leads_to_the_pages(browser: Browser, desk: Path) -> None:
-    tab = browser.open((desk / "seeds" / "view" / "index.html").as_uri())
-    tab.wait_for("document.querySelectorAll('tbody tr').length === 3")
+def test_the_index_sorts_narrows_and_leads_to_the_pages(session: Reader, desk: Path) -> None:
+    tab = session.open(
+        (desk / "seeds" / "view" / "index.html").as_uri(), ready="document.querySelectorAll('tbody tr').length === 3"
+    )
     entries = head_of(desk / "seeds" / "view" / "index.html")["episodes"]
     by_return = [entry["page"] for entry in sorted(entries, key=lambda entry: entry["return"])]
     pages_shown = "[...document.querySelectorAll('tbody a')].map((link) => link.getAttribute('href'))"
     tab.click("thead th:nth-child(4) button")
-    assert tab.value(pages_shown) == by_return
-    assert tab.value("document.querySelector('thead th:nth-child(4)').ariaSort") == "ascending"
+    assert tab.evaluate(pages_shown) == by_return
+    assert tab.evaluate("document.querySelector('thead th:nth-child(4)').ariaSort") == "ascending"
     tab.click("thead th:nth-child(4) button")
-    assert tab.value(pages_shown) == by_return[::-1]
-    tab.value("{const box = document.querySelector('#search'); box.value = 'seed-1'; box.dispatchEvent(new Event('input'));}")
-    assert tab.value(pages_shown) == [entries[1]["page"]]
-    assert tab.text("#matches") == "1 of 3 episodes"
+    assert tab.evaluate(pages_shown) == by_return[::-1]
+    tab.evaluate("{const box = document.querySelector('#search'); box.value = 'seed-1'; box.dispatchEvent(new Event('input'));}")
+    assert tab.evaluate(pages_shown) == [entries[1]["page"]]
+    assert tab.inner_text("#matches") == "1 of 3 episodes"
     tab.click("tbody a")
-    tab.wait_for("document.querySelector('#day-body')?.children.length > 0")
-    assert "seed 1" in tab.text("#title")
-    links = tab.value("[...document.querySelectorAll('.top nav a:not([hidden])')].map((link) => link.getAttribute('href'))")
+    wait_until(tab, "document.querySelector('#day-body')?.children.length > 0")
+    assert "seed 1" in tab.inner_text("#title")
+    links = tab.evaluate("[...document.querySelectorAll('.top nav a:not([hidden])')].map((link) => link.getAttribute('href'))")
     assert links == [entries[0]["page"], "index.html", entries[2]["page"]]
 
 
-def test_an_unfinished_episode_says_so(browser: Browser, desk: Path) -> None:
+def test_an_unfinished_episode_says_so(session: Reader, desk: Path) -> None:
     (page,) = pages(desk / "killed" / "view")
-    tab = open_day(browser, page, "day=8")
-    assert "UNFINISHED" in tab.text("#notes")
-    assert f"9 of {DAYS_IN_WINDOW} days so far" in tab.text("#facts")
-    tab = browser.open((desk / "killed" / "view" / "index.html").as_uri())
-    tab.wait_for("document.querySelectorAll('tbody tr').length === 2")
-    assert "not begun" in tab.text("tbody tr:nth-child(2)")
+    tab = open_day(session, page, "day=8")
+    assert "UNFINISHED" in tab.inner_text("#notes")
+    assert f"9 of {DAYS_IN_WINDOW} days so far" in tab.inner_text("#facts")
+    tab = session.open(
+        (desk / "killed" / "view" / "index.html").as_uri(), ready="document.querySelectorAll('tbody tr').length === 2"
+    )
+    assert "not begun" in tab.inner_text("tbody tr:nth-child(2)")

@@ -6,24 +6,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("aiohttp")
-
 from msgspec.structs import replace
 
-from chromium import needs_browser
+from browser_pages import Reader, needs_browser, press, wait_until
 from ktdeval.harness import SIGNAL_FORM
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
 from ktdeval_view.pages import Surroundings, make_episode_page
 from ktdeval_view.records import read_episode
 from run_support import ktdeval
-from view_browser import Browser, Tab
 from view_plugin import MARKUP
 
 pytestmark = needs_browser
@@ -68,70 +63,65 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("browser")) as browser:
-        yield browser
+def open_day(session: Reader, page: Path, number: int, width: int, scheme: str) -> Any:
+    ready = "document.querySelector('#part-memory') !== null"
+    return session.open(f"{page.as_uri()}#day={number}", ready=ready, width=width, color_scheme=scheme)
 
 
-def day(tab: Tab, number: int) -> None:
-    tab.value(f"location.hash = '#day={number}'")
-    tab.wait_for(f"document.querySelector('#said').textContent.startsWith('Day {number},')")
+def day(tab: Any, number: int) -> None:
+    tab.evaluate(f"location.hash = '#day={number}'")
+    wait_until(tab, f"document.querySelector('#said').textContent.startsWith('Day {number},')")
 
 
 ROWS = "[...document.querySelectorAll('#part-memory {} tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))"
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_the_memory_of_each_day_is_shown_as_text(browser: Browser, page: Path, width: int, dark: bool) -> None:
-    tab = browser.open(f"{page.as_uri()}#day=0", width=width, dark=dark)
-    tab.wait_for("document.querySelector('#part-memory') !== null")
-    first = tab.value(ROWS.format(".scroll"))
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_memory_of_each_day_is_shown_as_text(session: Reader, page: Path, width: int, scheme: str) -> None:
+    tab = open_day(session, page, 0, width, scheme)
+    first = tab.evaluate(ROWS.format(".scroll"))
     assert [row[:3] for row in first] == [["short", "M1", "rain in spring"], ["short", "M2", "key [TALKER_API_KEY]"]]
     assert [row[-1] for row in first] == ["new", "new"]
     day(tab, 1)
-    rows = {row[1]: row for row in tab.value(ROWS.format(".scroll"))}
+    rows = {row[1]: row for row in tab.evaluate(ROWS.format(".scroll"))}
     assert rows["M1"] == [MARKUP, "M1", "rain in spring", "62.35", "1", "−1", "", f"credited −1, short → {MARKUP}"]
     assert rows["M2"][-1] == "gone"
     assert rows[MARKUP][:3] == ["short", MARKUP, MARKUP]
-    assert tab.value("document.querySelectorAll('#part-memory :is(img, b)').length") == 0
-    assert tab.value("document.title") != "owned"
-    tab.value("document.querySelectorAll('#part-memory details').forEach((part) => { part.open = true; })")
-    tab.wait_for("document.querySelectorAll('#part-memory details table').length === 1")
-    assert MARKUP in tab.text("#part-memory details:last-child")
-    assert tab.value("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.evaluate("document.querySelectorAll('#part-memory :is(img, b)').length") == 0
+    assert tab.evaluate("document.title") != "owned"
+    tab.evaluate("document.querySelectorAll('#part-memory details').forEach((part) => { part.open = true; })")
+    wait_until(tab, "document.querySelectorAll('#part-memory details table').length === 1")
+    assert MARKUP in tab.inner_text("#part-memory details:last-child")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     day(tab, 2)
-    assert tab.value("document.querySelector('#part-memory table')") is None
-    assert MARKUP in tab.text("#part-memory dl")
-    tab.press("m")
+    assert tab.evaluate("document.querySelector('#part-memory table')") is None
+    assert MARKUP in tab.inner_text("#part-memory dl")
+    press(tab, "m")
     day(tab, 3)
-    assert tab.value("document.querySelector('#part-memory')") is None
-    tab.press("m")
-    assert tab.troubles() == []
+    assert tab.evaluate("document.querySelector('#part-memory')") is None
+    press(tab, "m")
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(browser: Browser, page: Path, width: int, dark: bool) -> None:
-    tab = browser.open(f"{page.as_uri()}#day=1", width=width, dark=dark)
-    tab.wait_for("document.querySelector('#part-memory') !== null")
-    tab.press("c")
-    tab.wait_for("document.querySelector('#stock').open")
-    assert "MSFT" in tab.text("#stock-title")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(session: Reader, page: Path, width: int, scheme: str) -> None:
+    tab = open_day(session, page, 1, width, scheme)
+    press(tab, "c")
+    wait_until(tab, "document.querySelector('#stock').open")
+    assert "MSFT" in tab.inner_text("#stock-title")
     count = "(document.querySelectorAll('#stock svg .mark.' + name)[1].getAttribute('d').match(/M/g) || []).length"
     marks = f"['rises', 'falls', 'stays', 'invalid'].map((name) => {count})"
-    assert tab.value(marks) == [1, 1, 1, 1]
-    rows = tab.value("[...document.querySelectorAll('#stock-body tbody')][0].innerText")
+    assert tab.evaluate(marks) == [1, 1, 1, 1]
+    rows = tab.evaluate("[...document.querySelectorAll('#stock-body tbody')][0].innerText")
     assert "1 Bullish, 1 Bearish, 1 Neutral, 1 invalid" in rows
     assert MARKUP in rows
-    orders = tab.value("[...document.querySelectorAll('#stock-body a')].length")
-    told = tab.value("document.querySelector('#stock-body tbody td').textContent.match(/\\d+ (Buy|Sell)/g) || []")
+    orders = tab.evaluate("[...document.querySelectorAll('#stock-body a')].length")
+    told = tab.evaluate("document.querySelector('#stock-body tbody td').textContent.match(/\\d+ (Buy|Sell)/g) || []")
     assert sum(int(one.split()[0]) for one in told) == orders
-    assert "No prices are known" in tab.value("document.querySelector('#stock svg').textContent")
-    assert tab.value("document.querySelector('#stock').scrollWidth <= document.querySelector('#stock').clientWidth")
-    assert tab.value("document.querySelectorAll('#stock-body :is(img, b)').length") == 0
-    assert tab.value("document.title") != "owned"
-    tab.press("Escape")
-    tab.wait_for("!document.querySelector('#stock').open")
+    assert "No prices are known" in tab.evaluate("document.querySelector('#stock svg').textContent")
+    assert tab.evaluate("document.querySelector('#stock').scrollWidth <= document.querySelector('#stock').clientWidth")
+    assert tab.evaluate("document.querySelectorAll('#stock-body :is(img, b)').length") == 0
+    assert tab.evaluate("document.title") != "owned"
+    press(tab, "Escape")
+    wait_until(tab, "!document.querySelector('#stock').open")
     tab.click("#stocks")
-    tab.wait_for("document.querySelector('#stock').open")
-    assert tab.troubles() == []
+    wait_until(tab, "document.querySelector('#stock').open")

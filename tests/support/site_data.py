@@ -1,12 +1,19 @@
-"""Values of a site's data files, read back as its pages do."""
+"""Sites of boards for tests: a forged one, values of data files read back as its pages do, and a copy with other values."""
 
 from __future__ import annotations
 
 import base64
+import json
+import shutil
 import zlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from board_forge import forge_board
 from ktdeval.jsonio import loads_strict
+from ktdeval_board.site.build import build_site
+from ktdeval_board.site.files import data_file
 
 
 def read_data_file(content: bytes) -> Any:
@@ -18,3 +25,24 @@ def read_data_file(content: bytes) -> Any:
     if head.startswith(b"ktdevalReceivePacked("):
         return loads_strict(zlib.decompress(base64.b64decode(found)))
     return found
+
+
+def read_data(site: Path, name: str) -> Any:
+    """The value of a data file of a site."""
+    return read_data_file((site / "data" / f"{name}.js").read_bytes())
+
+
+def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], Any]]) -> Path:
+    """A copy of a site in which some data files hold other values."""
+    shutil.copytree(site, folder)
+    for name, change in changes.items():
+        value = json.dumps(change(read_data(site, name)), ensure_ascii=False)
+        (folder / "data" / f"{name}.js").write_bytes(data_file(name, value.encode()))
+    return folder
+
+
+def forge_site(home: Path) -> Path:
+    """Forge a board in a new folder under `home`, build its site beside it and give the site's folder."""
+    board = forge_board(home / "board", entrants=16, divisions=2, windows=3, specials=True)
+    build_site(board, home / "site", workers=1)
+    return home / "site"

@@ -1,16 +1,11 @@
-"""A real browser on the pages of a board's site, over HTTP or as files: whatever goes wrong in a page is remembered and told.
+"""A real browser on pages, over HTTP or as files: whatever goes wrong in a page is remembered and told.
 
-Test modules make fixtures of these:
-
-    with open_browser() as browser: …            one browser; of module scope, because a process can drive only one at a time
-    with watching(browser, site) as session: …      session.open("index.html#sort=-sharpe"); at the end nothing may have gone wrong
-    forge_site(home)                             the built site of a forged board: two divisions, three windows, odd entrants
+Test modules have these as fixtures: `chromium`, one browser; and `session`: `session.open("index.html#sort=-sharpe")` opens a page
+of the module's `forged_site`, `session.open("file:///…")` any other; at the end nothing may have gone wrong.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -21,12 +16,18 @@ from typing import Any
 
 import pytest
 
-from board_forge import forge_board
-from chromium import CHROMIUM, DRAWS, FLAGS, needs_browser as needs_browser
-from ktdeval_board.site.build import build_site
-from ktdeval_board.site.files import data_file
 from local_server import running
-from site_data import read_data_file
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+DRAWS = "new Promise(done => { requestAnimationFrame(() => done(true)); setTimeout(() => done(false), 5000); })"
+"""Whether a page gets frames: a browser without a screen now and then leaves a new page without any for good. Such a page can't be
+photographed either, and no script can wake it; loading it again helps."""
+
+needs_browser = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium")
 
 PAGES = ("index.html", "task.html", "market.html", "history.html", "about.html")
 """Pages that show something without being told what."""
@@ -53,28 +54,33 @@ class Chromium:
 class Reader:
     """Opens pages and remembers what went wrong in them."""
 
-    def __init__(self, chromium: Chromium, site: Path) -> None:
-        """Pages of `site`, unless another folder is named."""
+    def __init__(self, chromium: Chromium, site: Path | None) -> None:
+        """Pages of `site`, unless another folder or a file's address is named."""
         self._chromium, self._site = chromium, site
         self._stack = ExitStack()
         self.troubles: list[str] = []
 
-    def open(self, page: str, *, folder: Path | None = None, as_file: bool = False, width: int = 1280, **screen: Any) -> Any:
-        """A page once it shows its content; making one takes four times as long as taking another test's."""
-        site = folder or self._site
-        root = f"{site.as_uri()}/" if as_file else self._chromium.address_of(site)
+    def open(
+        self, page: str, *, folder: Path | None = None, as_file: bool = False, ready: str = _READY, width: int = 1280, **screen: Any
+    ) -> Any:
+        """A page of the site, or a file at its address, once it is ready; making one takes four times as long as taking another
+        test's.
+        """
+        root = ""
+        if not page.startswith("file:"):
+            site = folder or self._site
+            root = f"{site.as_uri()}/" if as_file else self._chromium.address_of(site)
         free = None if as_file or screen.keys() - {"color_scheme"} else self._chromium.free[width, screen.get("color_scheme")]
         if free:
             tab = free.pop()
         else:
             tab = self._chromium.browser.new_context(viewport={"width": width, "height": 900}, **screen).new_page()
-        listeners = self._listeners(root)
+        listeners = self._listeners(root or "file:")
         for event, listener in listeners.items():
             tab.on(event, listener)
         self._stack.callback(_leave, tab, listeners, free)
         tab.goto(root + page)
-        wait_until(tab, _READY)
-        keep_drawing(tab)
+        keep_drawing(tab, ready)
         return tab
 
     def close(self) -> None:
@@ -141,7 +147,7 @@ def open_browser() -> Iterator[Chromium]:
 
 
 @contextmanager
-def watching(chromium: Chromium, site: Path) -> Iterator[Reader]:
+def watching(chromium: Chromium, site: Path | None) -> Iterator[Reader]:
     """A session for pages of a site, in none of which anything may go wrong."""
     session = Reader(chromium, site)
     try:
@@ -149,13 +155,6 @@ def watching(chromium: Chromium, site: Path) -> Iterator[Reader]:
     finally:
         session.close()
     assert session.troubles == []
-
-
-def forge_site(home: Path) -> Path:
-    """Forge a board in a new folder under `home`, build its site beside it and give the site's folder."""
-    board = forge_board(home / "board", entrants=16, divisions=2, windows=3, specials=True)
-    build_site(board, home / "site", workers=1)
-    return home / "site"
 
 
 def wait_until(tab: Any, condition: str) -> None:
@@ -169,27 +168,14 @@ def wait_until(tab: Any, condition: str) -> None:
         time.sleep(0.02)
 
 
-def keep_drawing(tab: Any) -> None:
-    """Load a page again that gets no frames (`DRAWS`). What a page shows is in its address, so nothing is lost."""
+def keep_drawing(tab: Any, ready: str = _READY) -> None:
+    """Wait for a page, and load it again where it gets no frames (`DRAWS`): what it shows is in its address, so nothing is lost."""
     deadline = time.monotonic() + 240
+    wait_until(tab, ready)
     while not tab.evaluate(f"() => {DRAWS}"):
         assert time.monotonic() < deadline, "the browser draws no frame"
         tab.reload()
-        wait_until(tab, _READY)
-
-
-def read_data(site: Path, name: str) -> Any:
-    """The value of a data file of a site."""
-    return read_data_file((site / "data" / f"{name}.js").read_bytes())
-
-
-def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], Any]]) -> Path:
-    """A copy of a site in which some data files hold other values."""
-    shutil.copytree(site, folder)
-    for name, change in changes.items():
-        value = json.dumps(change(read_data(site, name)), ensure_ascii=False)
-        (folder / "data" / f"{name}.js").write_bytes(data_file(name, value.encode()))
-    return folder
+        wait_until(tab, ready)
 
 
 def axe_violations(tab: Any) -> list[str]:
@@ -201,6 +187,12 @@ def axe_violations(tab: Any) -> list[str]:
         for one in found
         if one["impact"] in _SERIOUS
     ]
+
+
+def press(tab: Any, *keys: str) -> None:
+    """Press keys one after the other, as a keyboard does."""
+    for key in keys:
+        tab.keyboard.press(key)
 
 
 def scrolls_sideways(tab: Any) -> bool:

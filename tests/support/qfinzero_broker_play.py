@@ -1,4 +1,6 @@
-"""A broker on bars written by hand: minutes from the open of Monday 2025-01-06, as (open, high, low, close, volume) in dollars."""
+"""A broker on bars written by hand: minutes from the open of Monday 2025-01-06, as (open, high, low, close, volume) in dollars, or
+days from a first one on, as one price or (open, close).
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ from ktdeval.jsonio import dumps_canonical, sha256_hex
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.instruments import read_contract
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.moments import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, Event
-from ktdeval_qfinzero.pmb.values import Account, Order
+from ktdeval_qfinzero.pmb.margin import MarginState, margin_state
+from ktdeval_qfinzero.pmb.values import Account, Instrument, Order
+from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_margin import ids_for
 from qfinzero_memory import MemoryPrices
@@ -26,6 +30,8 @@ OPEN = at("2025-01-06T14:30:00Z")
 EARLY = at("2024-12-01T00:00:00Z")
 Row = tuple[float, float, float, float, float]
 FLAT: Row = (100.0, 100.0, 100.0, 100.0, 1_000_000)
+FRIDAY = date(2025, 1, 3)
+Price = float | tuple[float, float]
 FREE: dict[str, Any] = {
     "fees": {"stock_per_share_e4": 0, "option_per_contract_e4": 0},
     "fills": {"slippage_bps": 0, "option_spread_bps": 0, "max_volume_pct": 100},
@@ -45,6 +51,25 @@ def minutes(rows: Sequence[Row | None], start_ns: int = OPEN) -> Bars:
     """Bars of successive minutes; None for a minute without a bar."""
     known = [(start_ns + place * MINUTE, row) for place, row in enumerate(rows) if row is not None]
     return table([start for start, _ in known], [row for _, row in known])
+
+
+def by_day(prices: Sequence[Price | None], first: date = FRIDAY) -> Bars:
+    """Bars of successive trading days that everybody trades in; None for a day without a bar."""
+    dates = trading_days(first, len(prices))
+    known = [(day_start(day), price) for day, price in zip(dates, prices, strict=True) if price is not None]
+    return at_prices([start for start, _ in known], [price for _, price in known])
+
+
+def at_prices(start_ns: Sequence[int], prices: Sequence[Price]) -> Bars:
+    pairs = [price if isinstance(price, tuple) else (price, price) for price in prices]
+    return table(start_ns, [(open_, max(open_, close), min(open_, close), close, 1e9) for open_, close in pairs])
+
+
+def trading_days(first: date, count: int) -> list[date]:
+    hours = trading_hours()
+    row = hours.row_of(first)
+    assert row is not None
+    return [hours.day(row + step) for step in range(count)]
 
 
 def market(bars: Mapping[str, Bars], resolution: str = "minute", **more: Any) -> Dataset:
@@ -130,10 +155,60 @@ class Play:
         """Prices of all trades so far, in dollars."""
         return [trade.price_e4 / 10_000 for trade in self.state.trades]
 
-    def held(self, symbol: str = "AVLN") -> int:
+    @property
+    def cash(self) -> float:
+        return self.account.cash_e4 / 10_000
+
+    @property
+    def margin(self) -> MarginState:
+        return margin_state(self.account, self.broker.engine.marks(), self.state.sessions[self.session_id].rules)
+
+    @property
+    def equity(self) -> float:
+        return self.margin.equity_e4 / 10_000
+
+    def send(self, side: str, qty: int, instrument: Instrument, **more: Any) -> Order:
+        """Place an order until it is cancelled, at the market unless there is a limit_price."""
+        kind = "LIMIT" if "limit_price" in more else "MARKET"
+        return self.order(side, kind, qty, instrument.symbol, **{"time_in_force": "GTC", **more})
+
+    def events(self, type: str) -> list[Event]:
+        """All events of a type so far."""
+        return [event for event in self.broker.log.events(after=0) if event.type == type]
+
+    def held(self, what: str | Instrument = "AVLN") -> int:
+        symbol = what if isinstance(what, str) else what.symbol
         kind = "OPTION" if symbol.startswith("O:") else "STOCK"
         position = self.account.positions.get(f"{kind}:{symbol}")
         return 0 if position is None else position.qty
+
+
+def by_days(
+    prices: Mapping[str, Sequence[Price | None]],
+    cash: float = 100_000,
+    type: str = "MARGIN",
+    days: int = 10,
+    config: Mapping[str, Any] | None = None,
+    minutes: Mapping[str, tuple[Sequence[int], Sequence[Price]]] | None = None,
+    first: date = FRIDAY,
+    **more: Any,
+) -> Play:
+    """A session of some days, the day after the first price of each ticker; `minutes` as (starts, prices).
+
+    `config` is put on top of rules without costs; `more` are rows of the market (`borrow_rows`), and arguments of the session.
+    """
+    rows = {name: more.pop(name) for name in [name for name in more if name.endswith("_rows")]}
+    made = market({symbol: by_day(values, first) for symbol, values in prices.items()}, "day", **rows)
+    assert isinstance(made.prices, MemoryPrices)
+    for symbol, (starts, values) in (minutes or {}).items():
+        made.prices.bar_table["option" if symbol.startswith("O:") else "stock", symbol, "minute"] = at_prices(starts, values)  # type: ignore[index]
+    dates = trading_days(first, days + 1)
+    start = trading_hours().close_of(dates[0])
+    span = {"first_day": dates[0], "last_day": dates[-1], "minute_first_day": dates[0], "minute_last_day": dates[-1]}
+    dataset = replace(made, info=replace(made.info, **span, default_as_of_ns=start))
+    rules = {name: {**FREE.get(name, {}), **(config or {}).get(name, {})} for name in ("fees", "fills", "margin")}
+    asked = {"frequency": "1d", "start_ts": dates[1].isoformat(), "end_ts": dates[-1].isoformat(), **more}
+    return Play(dataset, cash, type, rules, start=moment_text(start), **asked)
 
 
 def thing(symbol: str) -> dict[str, str]:

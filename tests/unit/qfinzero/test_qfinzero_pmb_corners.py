@@ -19,9 +19,8 @@ from ktdeval_qfinzero.pmb.broker import Broker, verify
 from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.shown import summary_shown
 from ktdeval_qfinzero.pmb.values import Instrument
-from qfinzero_broker_play import FLAT, FREE, OPEN, Play, market, minutes, table
+from qfinzero_broker_play import FLAT, FREE, OPEN, Play, by_days, market, minutes, table
 from qfinzero_invariants import check_invariants
-from qfinzero_session import Market, TradingSession
 from qfinzero_world import at
 
 STOCK = Instrument("STOCK", "AVLN")
@@ -34,18 +33,10 @@ CALL = Instrument("OPTION", HUNDRED.symbol)
 # --- Prices over splits -------------------------------------------------------------------------------------------------------
 
 
-def split_desk(**more: Any) -> TradingSession:
+def split_desk() -> Play:
     """100 falls to 50 by 2 for 1 on the third day of the session; the 50 call that was listed before it was worth 51 then."""
-    return TradingSession(
-        Market(
-            days={"AVLN": [100, 100, 100, 50, 50, 50], HUNDRED.symbol: [4, 4, 4], FIFTY.symbol: [51, 51, 51]},
-            splits=[SplitRow("AVLN", date(2025, 1, 8), 2, 1, EARLY)],
-            borrow=[BorrowRow("AVLN", EARLY, 10**6, 0)],
-            listed=[HUNDRED, FIFTY],
-        ),
-        days=5,
-        **more,
-    )
+    prices = {"AVLN": [100, 100, 100, 50, 50, 50], HUNDRED.symbol: [4, 4, 4], FIFTY.symbol: [51, 51, 51]}
+    return by_days(prices, days=5, split_rows=[SplitRow("AVLN", date(2025, 1, 8), 2, 1, EARLY)])
 
 
 def test_an_adjusted_option_has_its_own_price_and_keeps_what_was_said_about_its_exercise() -> None:
@@ -56,7 +47,7 @@ def test_an_adjusted_option_has_its_own_price_and_keeps_what_was_said_about_its_
     before = trader.equity
     trader.call("option.exercise", contract=CALL.symbol, do_not_exercise=True)
     trader.step()
-    assert (trader.qty(Instrument("OPTION", FIFTY.symbol)), trader.equity) == (2, before)
+    assert (trader.held(Instrument("OPTION", FIFTY.symbol)), trader.equity) == (2, before)
     assert trader.broker.state.kept == {(trader.account_id, FIFTY.symbol)}
 
 
@@ -76,14 +67,8 @@ def test_an_adjusted_option_keeps_its_price_between_sessions() -> None:
 @pytest.mark.parametrize(("ex_day", "first"), [(date(2025, 1, 9), date(2025, 1, 10)), (date(2025, 1, 11), date(2025, 1, 13))])
 def test_an_ex_day_without_a_session_counts_as_the_next_trading_day(ex_day: date, first: date) -> None:
     prices = [100 if day < first.day else 50 for day in (3, 6, 7, 8, 10, 13, 14)]
-    trader = TradingSession(
-        Market(
-            days={"AVLN": list(prices)},
-            splits=[SplitRow("AVLN", ex_day, 2, 1, EARLY)],
-            dividends=[DividendRow("AVLN", ex_day, ex_day, 10_000, EARLY)],
-        ),
-        days=6,
-    )
+    split, dividend = SplitRow("AVLN", ex_day, 2, 1, EARLY), DividendRow("AVLN", ex_day, ex_day, 10_000, EARLY)
+    trader = by_days({"AVLN": prices}, days=6, split_rows=[split], dividend_rows=[dividend])
     trader.send("BUY", 100, STOCK)
     trader.step(6)
     happened = [*trader.events("POSITION_SPLIT"), *trader.events("DIVIDEND")]
@@ -158,11 +143,10 @@ def test_a_forced_order_opens_nothing_when_its_position_is_gone() -> None:
 
 def test_what_a_bankrupt_account_owes_stays_and_all_its_figures_are_told() -> None:
     """Short 1,000 at 100 with $60,000; the next day opens at 1,000."""
-    market_ = Market(days={"AVLN": [100, 100, 1_000, 1_000, 1_000, 1_000]}, borrow=[BorrowRow("AVLN", EARLY, 10**6, 0)])
-    trader = TradingSession(market_, 60_000, days=5)
+    trader = by_days({"AVLN": [100, 100, 1_000, 1_000, 1_000, 1_000]}, 60_000, days=5)
     trader.send("SELL", 1_000, STOCK)
     trader.step(5)
-    assert trader.qty(STOCK) == 0
+    assert trader.held(STOCK) == 0
     debt = 60_000 - 900_000 - trader.account.interest_e4 / 10_000
     assert trader.cash == trader.equity == pytest.approx(debt)
     assert trader.account.interest_e4 > 0
@@ -178,13 +162,9 @@ def test_what_a_bankrupt_account_owes_stays_and_all_its_figures_are_told() -> No
 
 def test_the_greatest_amounts_that_are_taken_are_exact() -> None:
     """$1,000,000,000 at 1% of margin carry 100,000 shares at $999,999.99 to the cent."""
-    price = 999_999.99
-    trader = TradingSession(
-        Market(days={"AVLN": [price] * 5}, borrow=[BorrowRow("AVLN", EARLY, 10**9, 10_000)]),
-        1_000_000_000,
-        days=4,
-        config={"margin": {"long_initial_pct": 1, "long_maintenance_pct": 1, "short_initial_pct": 1, "short_maintenance_pct": 1}},
-    )
+    margin = dict.fromkeys((f"{side}_{kind}_pct" for side in ("long", "short") for kind in ("initial", "maintenance")), 1)
+    lent = [BorrowRow("AVLN", EARLY, 10**9, 10_000)]
+    trader = by_days({"AVLN": [999_999.99] * 5}, 10**9, days=4, config={"margin": margin}, borrow_rows=lent)
     trader.send("BUY", 100_000, STOCK)
     trader.step()
     owed = 100_000 * 9_999_999_900 - 10**13

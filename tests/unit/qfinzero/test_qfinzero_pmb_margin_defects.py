@@ -15,8 +15,8 @@ from ktdeval_qfinzero.operations import Catalogue
 from ktdeval_qfinzero.pmb.operations import OPERATIONS
 from ktdeval_qfinzero.pmb.values import Instrument
 from ktdeval_qfinzero.trading_hours import trading_hours
+from qfinzero_broker_play import Play, Price, by_days
 from qfinzero_margin import STOCK, e4
-from qfinzero_session import Market, Price, TradingSession
 from qfinzero_world import at
 
 LENT = [BorrowRow("AVLN", 0, 1_000_000, 360)]
@@ -24,23 +24,15 @@ LENT = [BorrowRow("AVLN", 0, 1_000_000, 360)]
 NO_POWER = "INSUFFICIENT_BUYING_POWER"
 
 
-def option(
-    right: str, strike: float, expiry: date = date(2025, 1, 8), underlying: str = "AVLN"
-) -> tuple[OptionContract, Instrument]:
+def option(right: str, strike: float, expiry: date = date(2025, 1, 8), underlying: str = "AVLN") -> Instrument:
     contract = OptionContract(underlying, expiry, e4(strike), right)  # type: ignore[arg-type]
-    return contract, Instrument("OPTION", contract.symbol)
+    return Instrument("OPTION", contract.symbol)
 
 
-def session(
-    *stock: Price | None, options: dict[OptionContract, list[Price | None]] | None = None, **more: object
-) -> TradingSession:
+def session(*stock: Price | None, options: dict[Instrument, list[Price | None]] | None = None, **more: Any) -> Play:
     """A session in AVLN, whose first price is of the day before the session; its last one lasts."""
-    rows = {contract.symbol: prices for contract, prices in (options or {}).items()}
-    market = Market(days={"AVLN": list(stock), **rows}, listed=list(options or {}), borrow=LENT)
-    for name in [name for name in more if hasattr(market, name)]:
-        if name != "days":
-            setattr(market, name, more.pop(name))
-    return TradingSession(market, **more)  # type: ignore[arg-type]
+    rows = {instrument.symbol: prices for instrument, prices in (options or {}).items()}
+    return by_days({"AVLN": stock, **rows}, borrow_rows=LENT, **more)
 
 
 def with_option(
@@ -51,10 +43,10 @@ def with_option(
     expiry: date = date(2025, 1, 8),
     marks: Any = (3, 3, 3, 3),
     **more: Any,
-) -> tuple[TradingSession, Instrument]:
+) -> tuple[Play, Instrument]:
     """A session in which an option struck at 100 is bought or sold on the first day."""
-    contract, instrument = option(right, 100, expiry)
-    trader = session(100, 100, *stock, options={contract: list(marks)}, **{"days": 3, **more})
+    instrument = option(right, 100, expiry)
+    trader = session(100, 100, *stock, options={instrument: list(marks)}, **{"days": 3, **more})
     trader.send(side, qty, instrument)
     return trader, instrument
 
@@ -67,14 +59,14 @@ def test_every_order_is_checked_when_it_is_placed() -> None:
     for side, qty, reason in (("BUY", 2_900, NO_POWER), ("SELL", 100_000, NO_POWER), ("BUY", 2_000, ""), ("BUY", 1, NO_POWER)):
         assert trader.send(side, qty, STOCK).reason[: len(NO_POWER)] == reason
     trader.step()
-    assert (trader.qty(STOCK), trader.margin.buying_power_e4) == (2_000, 0)
+    assert (trader.held(STOCK), trader.margin.buying_power_e4) == (2_000, 0)
     assert trader.send("SELL", 50_000, STOCK).reason.startswith(NO_POWER), "through zero is no closing"
     trader.send("SELL", 2_200, STOCK)
     trader.step()
-    assert trader.qty(STOCK) == -200
+    assert trader.held(STOCK) == -200
 
 
-def falling(days: int, **more: object) -> TradingSession:
+def falling(days: int, **more: Any) -> Play:
     """2,000 shares on $100,000; on the second day the price falls from 100 to 66."""
     trader = session(100, 100, (100, 66), *[66] * (days - 2), days=days, **more)
     trader.send("BUY", 2_000, STOCK)
@@ -101,7 +93,7 @@ def test_a_margin_call_that_is_not_met_is_liquidated() -> None:
     assert trader.account.margin_call_due == date(2025, 1, 8)
     assert trader.send("BUY", 1, STOCK).reason.startswith("MARGIN_RESTRICTED")
     trader.step(2)
-    assert 0 < trader.qty(STOCK) < 2_000
+    assert 0 < trader.held(STOCK) < 2_000
     assert (trader.margin.deficit_e4, trader.account.margin_call_due) == (0, None)
     (forced,) = [order for order in trader.broker.state.orders.values() if order.forced]
     assert (forced.side, forced.status) == ("SELL", "FILLED")
@@ -112,7 +104,7 @@ def test_a_margin_call_that_is_met_in_time_is_not_liquidated() -> None:
     trader.step()
     trader.send("SELL", 1_000, STOCK)
     trader.step(2)
-    assert (trader.qty(STOCK), len(trader.events("MARGIN_CALL_MET"))) == (1_000, 1)
+    assert (trader.held(STOCK), len(trader.events("MARGIN_CALL_MET"))) == (1_000, 1)
 
 
 def test_borrowing_shares_and_cash_costs_for_every_calendar_day() -> None:
@@ -134,8 +126,8 @@ def test_in_a_cash_account_sales_settle_on_the_next_trading_day() -> None:
     row = hours.row_of(date(2025, 1, 6))
     assert row is not None
     starts = [int(start) for day in (row, row + 1) for start in hours.minutes(day)[:30]]
-    market = Market(minutes={"AVLN": (starts, [100.0] * len(starts))}, days={"AVLN": [100.0] * 3})
-    trader = TradingSession(market, type="CASH", days=2, frequency="1m")
+    minutes = {"AVLN": (starts, [100.0] * len(starts))}
+    trader = by_days({"AVLN": [100.0] * 3}, type="CASH", days=2, minutes=minutes, frequency="1m")
     for side in ("BUY", "SELL"):
         trader.send(side, 1_000, STOCK)
         trader.step()
@@ -166,7 +158,7 @@ def test_day_trades_are_not_counted() -> None:
 )
 def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(orders: list[tuple[str, int]], dividends: float) -> None:
     dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 10), 5_000, 0)
-    trader = session(*[100] * 7, days=6, dividends=[dividend])
+    trader = session(*[100] * 7, days=6, dividend_rows=[dividend])
     for day in range(1, 6):
         for side, on in orders:
             if on == day:
@@ -176,12 +168,12 @@ def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(orders: list[tu
 
 
 def test_a_spread_requires_its_greatest_loss_only() -> None:
-    (sold, short), (bought, long) = option("P", 100), option("P", 95)
-    trader = session(*[100] * 3, options={sold: [4, 4, 4], bought: [2, 2, 2]}, days=2, cash=300)
+    short, long = option("P", 100), option("P", 95)
+    trader = session(*[100] * 3, options={short: [4, 4, 4], long: [2, 2, 2]}, days=2, cash=300)
     assert trader.send("SELL", 1, short).reason.startswith(NO_POWER)
     assert trader.spread(("SELL", short.symbol, 1), ("BUY", long.symbol, 1))[0].status == "ACCEPTED"
     trader.step()
-    assert (trader.qty(short), trader.qty(long), trader.margin.maintenance_e4) == (-1, 1, e4(300))
+    assert (trader.held(short), trader.held(long), trader.margin.maintenance_e4) == (-1, 1, e4(300))
     assert trader.send("SELL", 1, long).reason.startswith(NO_POWER)
 
 
@@ -190,7 +182,7 @@ def test_a_spread_requires_its_greatest_loss_only() -> None:
 CATALOGUE = Catalogue(OPERATIONS)
 
 
-def answer(trader: TradingSession, name: str, **given: object) -> dict[str, Any]:
+def answer(trader: Play, name: str, **given: object) -> dict[str, Any]:
     found = CATALOGUE.call(trader.workspace, name, given)
     assert isinstance(found, dict)
     return found
@@ -228,37 +220,35 @@ def test_options_in_the_money_deliver_shares_long_and_short_alike(
 ) -> None:
     trader, instrument = with_option(right, side, *prices, marks=marks)
     trader.step(3)
-    assert (trader.qty(instrument), trader.qty(STOCK)) == (0, shares)
+    assert (trader.held(instrument), trader.held(STOCK)) == (0, shares)
     assert trader.cash == pytest.approx(cash, abs=3 if side == "SELL" or right == "P" else 0.02)
     assert len(trader.events("OPTION_EXPIRED")) == (0 if shares else 1)
 
 
-def minute_session(prices: dict[str, float], contract: OptionContract) -> TradingSession:
+def minute_session(prices: dict[str, float], call: Instrument) -> Play:
     """A session of minutes on 2025-01-06 with AVLN's prices by time of day in UTC."""
     starts = [at(f"2025-01-06T{time}:00Z") for time in prices]
     trades = [at("2025-01-06T14:30:00Z"), at("2025-01-06T14:31:00Z")]
-    minutes: Any = {"AVLN": (starts, list(prices.values())), contract.symbol: (trades, [3.0, 3.0])}
-    days: dict[str, list[Price | None]] = {"AVLN": [100.0], contract.symbol: [3.0]}
-    return TradingSession(Market(days=days, minutes=minutes, listed=[contract]), days=1, frequency="1m")
+    minutes: Any = {"AVLN": (starts, list(prices.values())), call.symbol: (trades, [3.0, 3.0])}
+    return by_days({"AVLN": [100.0], call.symbol: [3.0]}, days=1, minutes=minutes, frequency="1m")
 
 
 @pytest.mark.parametrize("prices", [{"14:30": 100, "20:13": 112}, {"14:30": 100, "20:59": 112, "22:30": 90}])
 def test_expiry_is_at_the_close_of_the_exchange_at_the_last_price_until_then(prices: dict[str, float]) -> None:
-    contract, call = option("C", 100, date(2025, 1, 6))
-    trader = minute_session(prices, contract)
+    call = option("C", 100, date(2025, 1, 6))
+    trader = minute_session(prices, call)
     trader.step(5)
     assert trader.workspace.clock.as_of_ns == at("2025-01-06T14:30:00Z") + 5 * MINUTE, "ticks without a bar lose no minute"
-    trader = minute_session(prices, contract)
+    trader = minute_session(prices, call)
     trader.send("BUY", 1, call)
     trader.step(390)
     (event,) = trader.events("OPTION_EXERCISED")
-    assert (trader.qty(STOCK), event.ts_ns, event.data.spot_e4) == (100, at("2025-01-06T21:00:00Z"), e4(112))
+    assert (trader.held(STOCK), event.ts_ns, event.data.spot_e4) == (100, at("2025-01-06T21:00:00Z"), e4(112))
 
 
 def test_an_expiry_on_a_holiday_settles_at_the_session_before() -> None:
-    contract, call = option("C", 100, date(2025, 4, 18))
-    market = Market(date(2025, 4, 14), {"AVLN": [100, 100, 100, 110, 110], contract.symbol: [3, 3, 3, 3]}, listed=[contract])
-    trader = TradingSession(market, days=4)
+    call = option("C", 100, date(2025, 4, 18))
+    trader = by_days({"AVLN": [100, 100, 100, 110, 110], call.symbol: [3, 3, 3, 3]}, days=4, first=date(2025, 4, 14))
     trader.send("BUY", 1, call)
     trader.step(3)
     (event,) = trader.events("OPTION_EXERCISED")
@@ -270,18 +260,18 @@ def test_an_option_settles_when_no_session_runs_any_more() -> None:
     trader.step()
     assert trader.broker.state.sessions[trader.session_id].status == "FINISHED"
     trader.workspace.clock.advance(at("2025-01-08T20:59:00Z"))
-    assert trader.qty(call) == 1
+    assert trader.held(call) == 1
     trader.workspace.clock.advance(at("2025-01-08T21:00:00Z"))
-    assert (trader.qty(call), trader.qty(STOCK)) == (0, 100)
+    assert (trader.held(call), trader.held(STOCK)) == (0, 100)
 
 
 @pytest.mark.parametrize("root", ["BRK.B", "X1"])
 def test_roots_with_digits_or_dots_are_options_too(root: str) -> None:
-    contract, call = option("C", 100, underlying=root)
-    trader = TradingSession(Market(days={root: [100, 100, 110, 110], contract.symbol: [3, 3, 3, 3]}, listed=[contract]), days=3)
+    call = option("C", 100, underlying=root)
+    trader = by_days({root: [100, 100, 110, 110], call.symbol: [3, 3, 3, 3]}, days=3)
     trader.send("BUY", 1, call)
     trader.step(3)
-    assert trader.qty(Instrument("STOCK", root)) == 100
+    assert trader.held(Instrument("STOCK", root)) == 100
 
 
 @pytest.mark.parametrize(("type_", "cash", "left"), [("MARGIN", 100_000, 99_700), ("CASH", 300, 0)])
@@ -290,7 +280,7 @@ def test_a_holder_can_forbid_the_exercise_also_one_that_he_could_not_pay(type_: 
     trader.step()
     trader.call("option.exercise", contract=call.symbol, do_not_exercise=True)
     trader.step(2)
-    assert (trader.qty(call), trader.qty(STOCK)) == (0, 0)
+    assert (trader.held(call), trader.held(STOCK)) == (0, 0)
     assert trader.cash == left
 
 
@@ -299,7 +289,7 @@ def test_a_holder_can_exercise_early() -> None:
     trader, call = with_option("C", "BUY", 110, 110, qty=3, expiry=date(2025, 1, 17), marks=[3, 3, 10, 10], config=fee)
     trader.step(2)
     trader.call("option.exercise", contract=call.symbol, qty=2)
-    assert (trader.qty(call), trader.qty(STOCK)) == (1, 200)
+    assert (trader.held(call), trader.held(STOCK)) == (1, 200)
     assert trader.cash == pytest.approx(100_000 - 900 - 20_000 - 10)
     with pytest.raises(ServiceError, match="1 contracts are held"):
         trader.call("option.exercise", contract=call.symbol, qty=2)
@@ -310,18 +300,18 @@ def test_a_cash_account_exercises_for_the_strike_and_not_for_the_price_of_the_sh
     trader, call = with_option("C", "BUY", 150, 150, cash=10_300, type="CASH", **late)
     trader.step(2)
     trader.call("option.exercise", contract=call.symbol, qty=1)
-    assert (trader.qty(STOCK), trader.cash) == (100, 0)
+    assert (trader.held(STOCK), trader.cash) == (100, 0)
 
 
 def test_a_short_call_is_assigned_before_a_dividend_that_its_holder_would_exercise_for() -> None:
-    contract, call = option("C", 90, date(2025, 1, 17))
+    call = option("C", 90, date(2025, 1, 17))
     dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 20), e4(1), 0)
-    trader = session(*[100] * 5, options={contract: [10.5] * 5}, days=4, dividends=[dividend])
+    trader = session(*[100] * 5, options={call: [10.5] * 5}, days=4, dividend_rows=[dividend])
     trader.send("SELL", 1, call)
     trader.step()
-    assert trader.qty(call) == -1
+    assert trader.held(call) == -1
     trader.step()
-    assert (trader.qty(call), trader.qty(STOCK)) == (0, -100)
+    assert (trader.held(call), trader.held(STOCK)) == (0, -100)
     trader.step()
     assert trader.account.dividends_e4 == e4(-100)
 
@@ -329,7 +319,7 @@ def test_a_short_call_is_assigned_before_a_dividend_that_its_holder_would_exerci
 def test_a_delivery_that_an_account_can_not_carry_is_made_and_the_margin_call_follows() -> None:
     trader, _ = with_option("C", "BUY", 110, 110, 110, 110, qty=3, days=5, cash=1_000)
     trader.step(3)
-    assert trader.qty(STOCK) == 300
+    assert trader.held(STOCK) == 300
     assert trader.cash == pytest.approx(-29_900, abs=20)
     (called,) = trader.events("MARGIN_CALL")
     assert called.ts_ns == at("2025-01-08T21:00:00Z")
@@ -348,8 +338,8 @@ def test_accounts_are_worth_the_same_whichever_way_an_option_ends() -> None:
 
 def test_an_instrument_whose_first_price_is_of_this_tick_does_not_stop_the_next_order() -> None:
     other = Instrument("STOCK", "BRKT")
-    trader = TradingSession(Market(days={"AVLN": [None, 100, 100], "BRKT": [50, 50, 50]}), days=2)
+    trader = by_days({"AVLN": [None, 100, 100], "BRKT": [50, 50, 50]}, days=2)
     trader.send("BUY", 10, STOCK, limit_price=101)
     trader.send("BUY", 10, other)
     trader.step()
-    assert (trader.qty(STOCK), trader.qty(other)) == (10, 10)
+    assert (trader.held(STOCK), trader.held(other)) == (10, 10)

@@ -308,21 +308,7 @@ NUMBERED = [
 ]
 
 
-# ---- look-ahead
-
-
-def test_no_news_of_the_future_in_windows_that_reach_there_nor_by_id() -> None:
-    for name, arguments in (
-        ("events.query", EVER),
-        ("news.search", {"start_utc": "2024-01-01", "end_utc": "2026-01-01"}),
-        ("timeline", {"start_utc": "2025-01-01", "end_utc": "2025-03-01", "bucket_minutes": 1440}),
-        ("triggers.next", {"min_importance": "low", "horizon_minutes": 90 * 1440, "limit": 500}),
-        ("events.stream", {}),
-    ):
-        text = dumps_canonical(ask(workspace(), f"ESP.{name}", **arguments))
-        assert ("news_2" in text, "news_3" in text) == (False, False), name
-    assert refused(workspace(), "ESP.events.get", event_id="news_3").code == "not_found"
-    assert refused(workspace(), "ESP.news.body", news_id="news_3").code == "not_found"
+# ---- moments
 
 
 def test_breaking_news_are_what_the_article_says_whatever_their_age() -> None:

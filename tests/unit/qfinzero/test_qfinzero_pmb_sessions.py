@@ -27,7 +27,6 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import FLAT, Play, Row, market, minutes, thing, types
 from qfinzero_memory import MemoryPrices
-from qfinzero_poison import poison
 from qfinzero_world import at, small_dataset
 from tables import on_each_row
 
@@ -377,23 +376,6 @@ def test_equal_commands_give_equal_ids_and_bytes_of_which_the_state_is_made_agai
     made = {f"{kind}-00000{number}" for kind in ("ord", "trd") for number in (1, 2, 3)}
     assert ids == {*made, "sess-000001", "acct-000001"}
     assert state_of_log(lines).accounts == first.broker.state.accounts
-
-
-def test_nothing_later_than_the_clock_reaches_an_answer() -> None:
-    honest, both = traded()
-    moment = honest.clock.as_of_ns
-    poisoned, _ = traded(poison(small_dataset(), moment))
-    account, session = {"account_id": both["account_id"]}, {"session_id": both["session_id"]}
-    later = {**account, "start_ts": "2025-02-03", "end_ts": "2025-02-04", "universe": {"stocks": ["ZNEW"]}}
-    asked: list[tuple[str, dict[str, Any]]] = [
-        *((f"PMB.account.{name}", account) for name in ("get", "positions", "orders", "trades", "history")),
-        *((f"PMB.session.{name}", session) for name in ("get", "summary", "export", "market")),
-        ("PMB.borrow.query", {"tickers": "AVLN,BRKT,CSTL,ZNEW"}),
-        ("PMB.order.place", {**both, "order": wanted("BUY", "CSTL", 1)}),
-        ("PMB.session.create", later),
-    ]
-    for name, given in asked:
-        assert CATALOGUE.answer(honest, name, given) == CATALOGUE.answer(poisoned, name, given), name
 
 
 def test_corporate_actions_announced_too_late_to_be_known_do_not_happen() -> None:

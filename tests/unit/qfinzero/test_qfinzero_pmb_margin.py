@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -21,9 +22,10 @@ from ktdeval_qfinzero.pmb.margin import (
     reservation_e4,
 )
 from ktdeval_qfinzero.pmb.portfolio import portfolio_of
-from ktdeval_qfinzero.pmb.values import Account, Instrument, MarginRules, Position, Rules, Side
+from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, MarginRules, Position, Rules, Side
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_margin import STOCK, account, e4, marks, option
+from tables import on_each_row
 
 RULES = Rules()
 OTHER = Instrument("STOCK", "BRKT")
@@ -33,6 +35,12 @@ CALL, PUT, PUT89, CALL115 = option("C", 110), option("P", 90), option("P", 89), 
 PUT100, PUT95 = option("P", 100), option("P", 95)
 AT_100 = marks(AVLN=100, BRKT=50) | {CALL.id: e4(2), PUT.id: e4(2), PUT89.id: e4(1.8), CALL115.id: e4(1)}
 Trades = tuple[WantedTrade, ...]
+NAMED = {"STOCK": STOCK, "CALL": CALL, "PUT": PUT, "PUT89": PUT89, "CALL115": CALL115, "PUT100": PUT100, "PUT95": PUT95}
+
+
+def account_of(cash: float, positions: dict[str, int] | None = None, type: AccountType = "MARGIN") -> Account:
+    """An account of a table, whose instruments have names."""
+    return account(cash, {NAMED[name]: qty for name, qty in (positions or {}).items()}, type)
 
 
 def required(held: Account, prices: dict[str, int], rules: Rules = RULES) -> Requirements:
@@ -66,18 +74,9 @@ def test_equity_is_cash_and_what_everything_would_bring_and_a_missing_price_is_a
         required(account(0, {CALL: -1}), {CALL.id: e4(1)})
 
 
-@pytest.mark.parametrize(
-    ("held", "price", "initial", "maintenance"),
-    [
-        ({STOCK: 100}, 100, 5_000, 2_500),  # half to open and a quarter to keep
-        ({STOCK: -100}, 100, 5_000, 3_000),  # on top of the proceeds
-        ({STOCK: -100}, 4, 500, 500),  # a cheap share: five dollars to open and to keep
-        ({CALL: 2}, 100, 400, 400),  # long options are paid in full
-        ({CALL: -1}, 100, 100 * (20 - 10), 100 * (20 - 10)),  # beyond its premium
-    ],
-)
-def test_a_position_requires_of_equity(held: dict[Instrument, int], price: float, initial: float, maintenance: float) -> None:
-    assert required(account(0, held), {**AT_100, **marks(AVLN=price)}) == Requirements(e4(initial), e4(maintenance))
+@on_each_row
+def test_a_position_requires_of_equity(held: dict[str, int], price: float, initial: float, maintenance: float) -> None:
+    assert required(account_of(0, held), {**AT_100, **marks(AVLN=price)}) == Requirements(e4(initial), e4(maintenance))
 
 
 def test_requirements_are_rounded_up() -> None:
@@ -90,60 +89,10 @@ def test_requirements_are_rounded_up() -> None:
 NO_POWER, CALLED, NO_LOCATE = "INSUFFICIENT_BUYING_POWER", "MARGIN_RESTRICTED", "NO_LOCATE"
 
 
-@pytest.mark.parametrize(
-    ("held", "trades", "code"),
-    [
-        # A fresh account buys for twice its cash and not a share more.
-        (account(100_000), wanted("BUY", 2_000, 100), ""),
-        (account(100_000), wanted("BUY", 2_001, 100), NO_POWER),
-        (account(100_000), wanted("BUY", 2_000, 100, fees=1), NO_POWER),
-        # Opening sales are checked too, and a limit far from the market makes nobody rich.
-        (account(10_000), wanted("SELL", 200, 100), ""),
-        (account(10_000), wanted("SELL", 201, 100), NO_POWER),
-        (account(10_000), wanted("SELL", 10_000, 0.01), NO_POWER),
-        (account(10_000), wanted("BUY", 10_000_000, 0.01), NO_POWER),
-        (account(10_000), wanted("BUY", 210, 90), ""),
-        # Options: a purchase needs all of its price, an uncovered sale its requirement less the premium.
-        (account(1_000), wanted("BUY", 5, 2, CALL), ""),
-        (account(1_000), wanted("BUY", 6, 2, CALL), NO_POWER),
-        (account(1_000), wanted("SELL", 1, 2, CALL), ""),
-        (account(999), wanted("SELL", 1, 2, CALL), NO_POWER),
-        # The legs of a spread are judged together.
-        (account(300), wanted("SELL", 1, 4, PUT100) + wanted("BUY", 1, 2, PUT95), ""),
-        (account(299), wanted("SELL", 1, 4, PUT100) + wanted("BUY", 1, 2, PUT95), NO_POWER),
-        (account(300), wanted("SELL", 1, 4, PUT100), NO_POWER),
-        # An account below maintenance is restricted before it is called.
-        (account(-80_000, {STOCK: 1_000}), wanted("BUY", 1, 100), CALLED),
-        # Through zero is a closing and an opening.
-        (account(0, {STOCK: 100}), wanted("SELL", 300, 100), ""),
-        (account(0, {STOCK: 100}), wanted("SELL", 301, 100), NO_POWER),
-        (account(20_000, {STOCK: -100}), wanted("BUY", 300, 100), ""),
-        (account(20_000, {STOCK: -100}), wanted("BUY", 301, 100), NO_POWER),
-        # Selling what covers a short option is no closing.
-        (account(-6_500, {STOCK: 100, CALL: -1}), wanted("SELL", 100, 100), ""),
-        (account(300, {PUT: -1, PUT89: 1}), wanted("SELL", 1, 1.8, PUT89), NO_POWER),
-        (account(300, {PUT: -1, PUT89: 1}), wanted("BUY", 1, 2, PUT), ""),
-        # A hedge that lowers the requirement is allowed below maintenance, unless it costs more.
-        (account(100, {CALL: -1}), wanted("BUY", 1, 1, CALL115), ""),
-        (account(100, {CALL: -1}), wanted("BUY", 1, 9, CALL115), CALLED),
-        # A CASH account buys for its settled cash, sells what it holds, and covers what it writes.
-        (account(10_000, type="CASH"), wanted("BUY", 100, 100), ""),
-        (account(10_000, type="CASH"), wanted("BUY", 100, 100, fees=0.01), NO_POWER),
-        (account(10_000, {STOCK: 100}, "CASH"), wanted("SELL", 100, 100, fees=1), ""),
-        (account(10_000, {STOCK: 100}, "CASH"), wanted("SELL", 101, 100), "SHORT_NOT_ALLOWED"),
-        (account(0, {STOCK: 100}, "CASH"), wanted("SELL", 1, 2, CALL), ""),
-        (account(0, {STOCK: 100}, "CASH"), wanted("SELL", 2, 2, CALL), "UNCOVERED_OPTION"),
-        (account(0, {STOCK: 100, CALL: -1}, "CASH"), wanted("SELL", 1, 100), "UNCOVERED_OPTION"),
-        (account(0, {STOCK: 100, CALL: -1}, "CASH"), wanted("BUY", 1, 2, CALL), ""),
-        (account(9_000, type="CASH"), wanted("SELL", 1, 1, PUT), ""),
-        (account(9_000, type="CASH"), wanted("SELL", 2, 1, PUT), NO_POWER),
-        (account(9_100, {PUT: -1}, "CASH"), wanted("BUY", 1, 100), ""),
-        (account(9_100, {PUT: -1}, "CASH"), wanted("BUY", 2, 100), NO_POWER),
-        (account(50_000, {STOCK: -100}, "CASH"), wanted("BUY", 100, 100), ""),
-    ],
-)
-def test_an_order_is_judged_by_what_the_account_has_after_it(held: Account, trades: Trades, code: str) -> None:
-    assert refused(held, trades) == code
+@on_each_row
+def test_an_order_is_judged_by_what_the_account_has_after_it(held: list[Any], trades: list[list[Any]], code: str) -> None:
+    orders = [wanted(*order[:3], *map(NAMED.__getitem__, order[3:4]), *order[4:]) for order in trades]
+    assert refused(account_of(*held), sum(orders, ())) == code
 
 
 def test_closing_is_allowed_even_under_water_and_under_a_call() -> None:
@@ -201,19 +150,9 @@ def test_a_cash_account_does_not_buy_with_sales_that_have_not_settled() -> None:
     assert refused(held, wanted("BUY", 61, 100), circumstances=Circumstances(TOMORROW, {})) == ""
 
 
-@pytest.mark.parametrize(
-    ("held", "price", "power"),
-    [
-        (account(100_000), 100, 200_000),
-        (account(0, {STOCK: 1_000}), 100, 100_000),
-        (account(-50_000, {STOCK: 1_000}), 100, 0),
-        (account(-50_000, {STOCK: 1_000}), 90, 0),  # a loss takes it twice, but never below nothing
-        (account(10_000, type="CASH"), 100, 10_000),
-        (account(9_100, {PUT: -1}, "CASH"), 100, 100),
-    ],
-)
-def test_buying_power_is_what_new_long_stock_could_be_bought_for(held: Account, price: float, power: float) -> None:
-    assert margin_state(held, {**AT_100, **marks(AVLN=price)}, RULES).buying_power_e4 == e4(power)
+@on_each_row
+def test_buying_power_is_what_new_long_stock_could_be_bought_for(held: list[Any], price: float, power: float) -> None:
+    assert margin_state(account_of(*held), {**AT_100, **marks(AVLN=price)}, RULES).buying_power_e4 == e4(power)
 
 
 # ---- margin calls

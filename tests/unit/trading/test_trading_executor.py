@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,17 +15,19 @@ from ktdeval.trading.executor import REJECTIONS, execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay
 from ktdeval.trading.terms import Terms, limits_of, terms_of
 from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
+from tables import on_each_row
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
 FREE = TradingConfig(buy_fee_bps=0.0, sell_fee_bps=0.0, min_fee_cny=0.0, max_weight=1.0)
-WHOLE = TradingConfig(max_weight=1.0)
 BOARDS = (CODES["main2"], CODES["chinext"], CODES["main"], CODES["star"])
 A, CHINEXT, B, STAR = range(4)
+NAMES = {"A": A, "CHINEXT": CHINEXT, "B": B, "STAR": STAR}
+CLOSED = (10.0, 20.0, 50.0, 40.0)
 CASH = Account(100_000_000, {})
 
 
-def day_at(*opens: float | None, previous: tuple[float, ...] = (10.0, 20.0, 50.0, 40.0), outside: int | None = None) -> TradingDay:
+def day_at(*opens: float | None, previous: Sequence[float] = CLOSED, outside: int | None = None) -> TradingDay:
     """Fill day of four names (main, ChiNext, main, STAR) that closed at `previous`; opens default to that."""
     rows = [list(previous), [*opens, *previous[len(opens) :]]]
     member = [[True] * 4, [asset != outside for asset in range(4)]]
@@ -47,126 +51,30 @@ def held(asset: int, shares: int, locked: int = 0, cash_minor: int = 100_000_000
     return Account(cash_minor, {asset: Position(shares, locked)})
 
 
-def fills(shares: int) -> tuple[str, str | None, int]:
-    return ("filled", None, shares)
+def order_of(text: str) -> Order:
+    """An order of a table: side, name, shares, and a weight behind its word."""
+    side, name, *rest = text.split()
+    weight = float(rest[-1]) if "weight" in rest else None
+    shares: Any = None if not rest or rest[0] == "weight" else {"10**40": 10**40}.get(rest[0]) or json.loads(rest[0])
+    return Order(NAMES.get(name), side, 0.6, "because it fits", weight, shares)  # type: ignore[arg-type]
 
 
-def cut(rule: str, shares: int) -> tuple[str, str | None, int]:
-    return ("partially_filled", rule, shares)
+def told(outcome: Outcome) -> str:
+    word = "cut" if outcome.status == "partially_filled" else outcome.status
+    return " ".join(filter(None, (word, outcome.rule, str(outcome.shares or ""))))
 
 
-def no(rule: str) -> tuple[str, str | None, int]:
-    return ("rejected", rule, 0)
-
-
-class Case(NamedTuple):
-    """Orders on a day, and (status, rule, shares) of each."""
-
-    fact: str
-    account: Account
-    orders: tuple[Order, ...]
-    ends: list[tuple[str, str | None, int]]
-    day: TradingDay = day_at()
-    config: TradingConfig = CONFIG
-
-
-BOTH = (buy(A, 1_000), buy(CHINEXT, 100))
-PENNY = day_at(0.02, previous=(0.02, 20.0, 50.0, 40.0))
-FEW = Account(100_000_000, {A: Position(100), CHINEXT: Position(100)})
-FULL = held(A, 8_000, cash_minor=92_000_000)
-CASES = [
-    # order of execution
-    Case("outcomes come in the order of the action", CASH, (buy(A, 100), sell(A, 100), buy(None, 100), buy(B, 100)),
-         [fills(100), no("holding"), no("universe"), fills(100)]),
-    Case("buys take the cash in their order", Account(1_100_000, {}), BOTH, [fills(1_000), no("cash")], config=FREE),
-    Case("and in the other order", Account(1_100_000, {}), BOTH[::-1], [fills(100), cut("cash", 900)], config=FREE),
-    Case("a rejected order stops no other", CASH, (buy(None, 100), sell(B, 100), buy(A, weight=2.0), buy(A, 100)),
-         [no("universe"), no("holding"), no("schema"), fills(100)]),
-    Case("two buys of one name are judged one after the other", CASH, (buy(A, weight=0.05),) * 2, [fills(5_000), no("target")]),
-    Case("and two sells", held(A, 500), (sell(A, 300),) * 2, [fills(300), cut("holding", 200)]),
-    # universe, holding, T+1
-    Case("no asset is outside the universe", CASH, (buy(None, 100), sell(None, 100)), [no("universe")] * 2),
-    Case("a name that left the index is sold but not bought", held(A, 500), (sell(A, 200), buy(A, 100)),
-         [fills(200), no("universe")], day_at(outside=A)),
-    Case("what is not held can't be sold", CASH, (sell(A, 100), sell(A, weight=0.0)), [no("holding")] * 2),
-    Case("selling more than is held sells all", held(A, 500), (sell(A, 700),), [cut("holding", 500)]),
-    Case("however many", held(A, 500), (sell(A, 10**40),), [cut("holding", 500)]),
-    Case("shares bought today can't be sold", held(A, 500, 500), (sell(A, 100), sell(A, weight=0.0)), [no("t_plus_1")] * 2),
-    Case("what was held overnight is sold", held(A, 500, 200), (sell(A, 300),), [fills(300)]),
-    Case("and no more", held(A, 500, 200), (sell(A, 400),), [cut("t_plus_1", 300)]),
-    Case("also by a target", held(A, 500, 200), (sell(A, weight=0.0),), [cut("t_plus_1", 300)]),
-    # suspended, price limit
-    Case("a suspended name does not trade", held(A, 500), (sell(A, 100), buy(A, 100)), [no("suspended")] * 2, day_at(None)),
-    Case("limit up can't be bought", held(A, 500), (buy(A, 100), sell(A, 100)), [no("price_limit"), fills(100)], day_at(10.95)),
-    Case("limit down can't be sold", held(A, 500), (buy(A, 100), sell(A, 100)), [fills(100), no("price_limit")], day_at(9.05)),
-    Case("ChiNext moves further", CASH, (buy(A, 100), buy(CHINEXT, 100)), [no("price_limit"), fills(100)], day_at(10.95, 21.9)),
-    # position and weight limits
-    Case("a new name needs a free place", FEW, (buy(B, 100), buy(A, 100)), [no("position_limit"), fills(100)],
-         config=TradingConfig(max_positions=2)),
-    Case("a sell-out frees a place", held(A, 100), (buy(B, 100), sell(A, 100)), [fills(100)] * 2,
-         config=TradingConfig(max_positions=1)),
-    Case("a part sold frees none", held(A, 300), (buy(B, 100), sell(A, 200)), [no("position_limit"), fills(200)],
-         config=TradingConfig(max_positions=1)),
-    Case("a buy may reach 10 %", CASH, (buy(A, 10_000),), [fills(10_000)]),
-    Case("but not exceed it", CASH, (buy(A, 10_100),), [no("weight_limit")]),
-    Case("what is held counts", FULL, (buy(A, 2_100),), [no("weight_limit")]),
-    Case("up to the limit", FULL, (buy(A, 2_000),), [fills(2_000)]),
-    Case("a target above it is not cut", CASH, (buy(A, weight=0.12),), [no("weight_limit")]),
-    Case("a holding that grew may stay", held(A, 20_000, cash_minor=0), (sell(A, 100),), [fills(100)]),
-    Case("it judges before cash cuts", held(B, 10_000, cash_minor=100_000), (buy(A, 6_000),), [no("weight_limit")]),
-    # targets. 500,000 + 10,000 * 51 = 1,010,000; 5 % = 50,500 = 5,050 shares at 10.00, 50 lots. Selling B first changes nothing.
-    Case("a target is of the NAV at the opens before any fill", held(B, 10_000, cash_minor=50_000_000),
-         (sell(B, 9_900), buy(A, weight=0.05)), [fills(9_900), fills(5_000)], day_at(10.0, 20.0, 51.0)),
-    Case("a suspended holding counts at its last close", held(B, 10_000, cash_minor=50_000_000), (buy(A, weight=0.05),),
-         [fills(5_000)], day_at(10.0, 20.0, None)),
-    Case("a sell leaves whole lots", held(A, 5_000, cash_minor=95_000_000), (sell(A, weight=0.0333),), [fills(1_700)]),
-    Case("or nothing", held(A, 5_000), (sell(A, weight=0.0),), [fills(5_000)]),
-    *(
-        Case("a target reached or on the other side", held(A, 5_000, cash_minor=95_000_000), (order,), [no("target")])
-        for order in (buy(A, weight=0.05), sell(A, weight=0.05), buy(A, weight=0.02), sell(A, weight=0.09), buy(B, weight=0.0))
-    ),
-    Case("90 shares are less than a lot", CASH, (buy(A, weight=0.0009),), [no("lot")]),
-    Case("150 STAR shares are one lot, and two are needed", CASH, (buy(STAR, weight=0.006),), [no("lot")]),
-    Case("from an odd lot never over 500", held(A, 150, cash_minor=99_850_000), (buy(A, weight=0.0056),), [fills(300)]),
-    # lots
-    Case("buys are whole lots", CASH, (buy(A, 150), buy(A, 99)), [no("lot")] * 2),
-    Case("the smallest STAR order is 200", CASH, (buy(STAR, 100), buy(STAR, 200)), [no("lot"), fills(200)]),
-    Case("STAR shares are sold by the lot", held(STAR, 300), (sell(STAR, 100),), [fills(100)]),
-    *(Case("an odd lot is sold whole", held(A, 1_030), (sell(A, shares),), [fills(shares)]) for shares in (30, 130, 1_000, 1_030)),
-    Case("or not at all", held(A, 1_030), (sell(A, 20), sell(A, 1_010)), [no("lot")] * 2),
-    Case("500 are left", held(A, 1_030), (sell(A, weight=0.005),), [fills(530)]),
-    # cash
-    Case("cash covers the fee exactly", Account(1_000_500, {}), (buy(A, 1_000),), [fills(1_000)], config=WHOLE),
-    Case("a fen less is a lot less", Account(1_000_499, {}), (buy(A, 1_000),), [cut("cash", 900)], config=WHOLE),
-    # 300 * 10.00 = 3,000.00 less 5.00 of the sale; a lot at 50.00 and its fee are 5,005.00, so that 2,010.00 more are needed.
-    Case("sales pay for buys to the last fen", held(A, 300, cash_minor=201_000), (buy(B, 100), sell(A, 300)),
-         [fills(100), fills(300)], config=WHOLE),
-    Case("and not beyond", held(A, 300, cash_minor=200_999), (buy(B, 100), sell(A, 300)), [no("cash"), fills(300)], config=WHOLE),
-    Case("less than the smallest order", Account(100_499, {}), (buy(A, 100),), [no("cash")], config=WHOLE),
-    Case("STAR is cut to its smallest", held(B, 300, cash_minor=1_000_000), (buy(STAR, 300),), [cut("cash", 200)], config=WHOLE),
-    Case("and not below", held(B, 300, cash_minor=800_499), (buy(STAR, 300),), [no("cash")], config=WHOLE),
-    Case("a huge order is cut at once", CASH, (buy(A, weight=1.0),), [cut("cash", 90_900)],
-         config=TradingConfig(max_weight=1.0, buy_fee_bps=1000.0)),
-    Case("or refused", CASH, (buy(A, 10**40),), [no("weight_limit")]),
-    Case("a sell that can't pay its fee", held(A, 100, cash_minor=299), (sell(A, 100),), [no("cash")], PENNY),
-    Case("a sell that can", held(A, 100, cash_minor=300), (sell(A, 100),), [fills(100)], PENNY),
-    *(
-        Case("an order without legal form", held(A, 100), (order,), [no("schema")])
-        for order in (
-            Order(A, "BUY", 0.5, ""), Order(A, "SELL", 0.5, ""), buy(A, 100, weight=0.1), buy(A, 0), buy(A, -100),
-            buy(A, 100.0), buy(A, weight=float("nan")), buy(A, weight=float("inf")), buy(A, weight=-0.1),  # type: ignore[arg-type]
-            buy(A, weight=1.01), Order(A, "SHORT", 0.5, "", shares=100),  # type: ignore[arg-type]
-        )
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.fact)
-def test_an_order_ends_as_the_rules_say(case: Case) -> None:
-    before = dict(case.account.positions)
-    outcomes = execute(case.account, under(case.day, case.config), case.orders)[1]
-    assert [(outcome.status, outcome.rule, outcome.shares) for outcome in outcomes] == case.ends
-    assert case.account.positions == before, "the account given is not changed"
+@on_each_row
+def test_an_order_ends_as_the_rules_say(
+    fact: str, account: dict[str, Any], orders: list[str], ends: list[str], more: dict[str, Any]
+) -> None:
+    holdings = {NAMES[name]: Position(*(one if isinstance(one, list) else [one])) for name, one in account.items() if name in NAMES}
+    given, before = Account(account.get("cash", CASH.cash_minor), holdings), dict(holdings)
+    config = TradingConfig(**{name: value for name, value in more.items() if name not in ("opens", "previous", "outside")})
+    day = day_at(*more.get("opens", ()), previous=more.get("previous", CLOSED), outside=NAMES.get(more.get("outside", "")))
+    outcomes = execute(given, under(day, config), tuple(map(order_of, orders)))[1]
+    assert list(map(told, outcomes)) == ends, fact
+    assert given.positions == before, "the account given is not changed"
 
 
 # --- fills and costs

@@ -87,7 +87,8 @@ class Transport:
         lane.clock.until = time.monotonic() + timeout_s
         headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
         try:
-            response = lane.pool.handle_request(self._httpcore.Request("POST", self._url(url), headers=headers, content=content))
+            request = self._httpcore.Request("POST", self._url(url), headers=headers, content=content)
+            response = lane.connection_to(request.url.origin).handle_request(request)
             try:
                 received = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
                 return Answer(response.status, received, _unpacked(self._read(response), received.get("content-encoding", "")))
@@ -193,18 +194,25 @@ class _Backend:
 
 
 class _Lane:
-    """One connection with its clock. A call has a lane to itself, so its pool of one never looks for, or waits for, another."""
+    """One connection with its clock. A call has a lane to itself: httpcore's pool only makes connections, straight or by a proxy."""
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
         self.clock = _Clock()
-        self.pool = httpcore.ConnectionPool(
+        self._connection: Any = None
+        self._maker = httpcore.ConnectionPool(
             ssl_context=ssl_context,
-            max_connections=1,
-            max_keepalive_connections=1,
             keepalive_expiry=_KEEPALIVE_S,
             network_backend=_Backend(httpcore, self.clock),
             **({} if proxy is None else {"proxy": proxy}),
         )
+
+    def connection_to(self, origin: Any) -> Any:
+        """Return the connection of the request before, or a new one where it was hung up, or was idle for too long."""
+        if self._connection is not None and not self._connection.is_closed() and self._connection.has_expired():
+            self._connection.close()
+        if self._connection is None or self._connection.is_closed():
+            self._connection = self._maker.create_connection(origin)
+        return self._connection
 
 
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:

@@ -11,14 +11,13 @@ every bare year as what it looks like.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 from ktdeval.errors import PluginError
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, dumps_compact
 from ktdeval.masking.draws import Part, round_significant
 
 _HANDLE = 10  # characters of a handle, about
@@ -44,7 +43,7 @@ class Exact(NamedTuple):
 
     def text(self) -> str:
         """Compact JSON, keys in the order given."""
-        return json.dumps(self.value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return dumps_compact(self.value)
 
 
 class Figure(NamedTuple):

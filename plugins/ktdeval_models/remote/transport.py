@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import zlib
 from collections import deque
@@ -17,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ktdeval.calls import Caller, bad_response, network_error
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, dumps_compact
 
 MAX_REPLY_BYTES = 16 << 20  #: A body of more bytes, as sent or unpacked, is refused; no real reply comes near
 
@@ -67,7 +66,7 @@ class Transport:
         reading to the last byte. Only looking up the host's name has the system's own limit. Raises ModelError: `timeout`,
         `connection` or `bad_response`.
         """
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
+        content = dumps_compact(body).encode("utf-8", "surrogatepass")
         # Raised outside of the handlers, so that no traceback leads to a message that is not filtered.
         try:
             return self._send(url, content, timeout_s)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -31,11 +31,16 @@ _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 _DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders keeps the portfolio as it is."
 
 
+@cache
+def _schema_text() -> str:
+    return Path(__file__).with_name("action_schema.json").read_text("utf-8")
+
+
 def action_schema(config: HarnessConfig, *, whole_shares: bool = True, shorts: bool = False) -> dict[str, JsonValue]:
     """Return the JSON Schema (draft 2020-12) of an action; where shown share counts are rescaled, or shares trade in fractions,
     they need not be whole, and where there are short sales a target weight may be below 0.
     """
-    schema: dict[str, JsonValue] = json.loads(Path(__file__).with_name("action_schema.json").read_text("utf-8"))
+    schema: dict[str, JsonValue] = json.loads(_schema_text())
     properties = schema["properties"]["orders"]["items"]["properties"]
     properties["reason"]["minLength"] = config.min_reason_chars
     if not whole_shares:
@@ -71,11 +76,10 @@ class ActionForm:
     def __init__(self, config: HarnessConfig, lens: Lens, scales: Sequence[Scale] = (), shorts: bool = False) -> None:
         """`scales`: [N] of each asset, those of A-shares where there are none; `shorts`: whether any asset can be sold short."""
         whole = not lens.mask.rebase_prices and all(scale.steps_per_unit == 1 for scale in scales)
-        schema = action_schema(config, whole_shares=whole, shorts=shorts)
+        schema, shown = (action_schema(config, whole_shares=whole, shorts=shorts) for _ in range(2))
         self._lens = lens
         self._scales = scales
         self._validator = Draft202012Validator(schema)
-        shown = copy.deepcopy(schema)
         del shown["$schema"]
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, shown)
         """The tool that a model submits with."""

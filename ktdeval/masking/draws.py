@@ -13,20 +13,20 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
-from ktdeval.seeds import derive_seed
+from ktdeval.seeds import derive_seed, derive_seeds
 
 
 def _shuffled(count: int, seed: int, stream: str) -> list[int]:
     """A permutation of 0..count-1 by sorting on hashes: equal on every machine and with every NumPy version."""
-    return sorted(range(count), key=lambda place: derive_seed(seed, stream, place))
+    return sorted(range(count), key=derive_seeds(seed, stream))
 
 
 def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
     """Different numbers of 1..most in no order: the largest does not tell how many assets there are, or will be."""
     numbers: dict[int, None] = {}
-    draws = itertools.count()
+    draws = map(derive_seeds(seed, "asset_alias"), itertools.count())
     while len(numbers) < count:
-        numbers[1 + derive_seed(seed, "asset_alias", next(draws)) % most] = None
+        numbers[1 + next(draws) % most] = None
     return tuple(numbers)
 
 

@@ -78,15 +78,17 @@ class MarketRules:
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
         """Rules of a snapshot under a config. Raises DataError: a venue is of another currency than the prices."""
-        venues = _venues(snapshot, config)
-        usual = {venue.name: terms_of(venue, config) for venue in venues}
-        star = max(config.star_min_shares, config.lot_shares)
+        known = _venues(snapshot, config)
+        usual = {name: terms_of(venue, config) for name, venue in known.items()}
+        least = max(config.star_min_shares, config.lot_shares)
+        star = {name: replace(terms, min_buy=least) for name, terms in usual.items() if known[name].has_boards}
         terms = tuple(
-            replace(usual[venue.name], min_buy=star) if venue.has_boards and board_of(code) is Board.STAR else usual[venue.name]
-            for venue, code in zip(venues, snapshot.codes, strict=True)
+            star[name] if name in star and board_of(code) is Board.STAR else usual[name]
+            for name, code in zip(snapshot.venues, snapshot.codes, strict=True)
         )
-        scales = (Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for venue in venues)
-        return cls(venues, terms, tuple(scales), limits_of(config))
+        scales = {name: Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for name, venue in known.items()}
+        names = snapshot.venues
+        return cls(tuple(map(known.__getitem__, names)), terms, tuple(map(scales.__getitem__, names)), limits_of(config))
 
     @property
     def currency(self) -> str:
@@ -175,13 +177,13 @@ class MarketTape:
         )
 
 
-def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> tuple[Venue, ...]:
-    """[N] venue of each asset: that of the config, or else its own. Raises DataError: one is of another currency than the prices,
-    or two count money in two ways.
+def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, Venue]:
+    """Venue by the name of assets' own: that of the config, or else this. Raises DataError: one is of another currency than the
+    prices, or two count money in two ways.
     """
-    venues = tuple(config.venue or snapshot.rules[name] for name in snapshot.venues)
-    for venue in dict.fromkeys(venues):
-        if (venue.currency, venue.minor_per_unit) != (snapshot.currency, venues[0].minor_per_unit):
+    venues = {name: config.venue or snapshot.rules[name] for name in dict.fromkeys(snapshot.venues)}
+    for venue in venues.values():
+        if (venue.currency, venue.minor_per_unit) != (snapshot.currency, next(iter(venues.values())).minor_per_unit):
             raise DataError(
                 f"snapshot {snapshot.meta.name}: prices are in {snapshot.currency}, and venue {venue.name} counts in "
                 f"1/{venue.minor_per_unit} {venue.currency}; an account has one currency: choose a venue of {snapshot.currency}"

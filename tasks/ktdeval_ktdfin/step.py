@@ -50,11 +50,12 @@ class Stage:
         harness, trading = limits
         sectors = tuple(dict.fromkeys(snapshot.industries[asset] for asset in lens.order))
         number = {name: index for index, name in enumerate(sectors)}
+        limit = {board: limit_ppm(board, trading) for board in Board}
         return cls(
             lens=lens,
             harness=harness,
             trading=trading,
-            limit_ppm=np.array([limit_ppm(board, trading) for board in snapshot.boards], dtype=np.int64),
+            limit_ppm=np.array([limit[board] for board in snapshot.boards], dtype=np.int64),
             rules=MarketRules.of(snapshot, trading),
             place=np.array(lens.place, dtype=np.int64),
             sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),

@@ -193,7 +193,7 @@ class _Backend:
 
 
 class _Lane:
-    """One connection with its clock. A call has a lane to itself: httpcore's pool only makes connections, straight or by a proxy."""
+    """One connection with its clock. A call has a lane to itself: httpcore's pool only makes it, straight or by a proxy."""
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
         self.clock = _Clock()

@@ -170,18 +170,9 @@ def test_reasoning_options_become_a_thinking_config(params: Any, call: Any, thin
     assert gemini(**params).encode(ask(**call))["generationConfig"].get("thinkingConfig") == thinking
 
 
-@pytest.mark.parametrize(
-    ("model", "call", "mend"),
-    [
-        (claude(), {"reasoning_effort": "minimal"}, "--reasoning-effort"),
-        (claude(), {"reasoning_tokens": 500}, "--reasoning-tokens"),
-        (claude(), {"reasoning_tokens": 4096}, "--max-output-tokens 4096"),
-        (claude(thinking="budget"), {}, "--reasoning-tokens"),
-        (claude(**OLD), {"temperature": 1.5}, "--temperature"),
-        (gemini(), {"reasoning_effort": "low", "reasoning_tokens": 100}, "--reasoning-tokens"),
-    ],
-)
-def test_options_that_an_api_does_not_have_stop_the_run_before_a_call(model: Any, call: Any, mend: str) -> None:
+@on_each_row
+def test_options_that_an_api_does_not_have_stop_the_run_before_a_call(make: str, params: Any, call: Any, mend: str) -> None:
+    model = {"claude": claude, "gemini": gemini}[make](**params)
     with pytest.raises(ProviderError, match=mend):
         model.encode(ask(**call))
 
@@ -395,35 +386,11 @@ def test_a_blocked_prompt_and_a_candidate_without_content_are_outcomes() -> None
         assert (reply.finish_reason, reply.content) == ("length", "")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"type": "message"},
-        message(stop_reason=None),
-        message(stop_reason="pause_turn"),
-        message(stop_reason="because"),
-        message(content="hello"),
-        message(content=[1]),
-        message({"type": "text"}),
-        message({"type": "server_tool_use", "id": "x"}),
-        message({"type": "tool_use", "id": "t", "name": "f", "input": "{}"}),
-        message({"type": "tool_use", "id": "", "name": "f", "input": {}}),
-        {},
-        {"candidates": []},
-        {"candidates": "hello"},
-        {"candidates": [1]},
-        response(reason=None),
-        response(reason="OTHER"),
-        response(reason="NEW_REASON"),
-        response({"inlineData": {"data": "x"}}),
-        response({"functionCall": "f()"}),
-        response({"functionCall": {"args": {}}}),
-        response({"functionCall": {"name": "f", "args": "{}"}}),
-        {**response(), "candidates": [{"content": {"parts": "x"}, "finishReason": "STOP"}]},
-        {**response(), "candidates": [{"content": {"parts": [1]}, "finishReason": "STOP"}]},
-    ],
-)
-def test_a_body_of_another_shape_is_a_bad_response_and_never_guessed_at(body: Any) -> None:
+@on_each_row
+def test_a_body_of_another_shape_is_a_bad_response_and_never_guessed_at(
+    make: str, parts: list[Any], fields: dict[str, Any]
+) -> None:
+    body = {"message": message, "response": response, "dict": dict}[make](*parts, **fields)
     with pytest.raises(ModelError) as caught:
         decoded(body)
     assert caught.value.kind == "bad_response"

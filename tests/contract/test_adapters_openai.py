@@ -56,6 +56,17 @@ def response(*output: Any, status: str = "completed", **fields: Any) -> Prepared
     return Prepared({"model": "served", "status": status, "error": None, "output": list(output), "usage": usage, **fields})
 
 
+def answer_of(told: dict[str, Any]) -> Prepared:
+    """An answer of a table: a completion or a response with some fields, another body, or the fields of one, with its status."""
+    if "completion" in told:
+        return completion(**told["completion"])
+    if "response" in told:
+        fields = dict(told["response"])
+        return response(*fields.pop("output", ()), **fields)
+    body = told.get("body", {key: told[key] for key in told if key != "status"})
+    return Prepared(body.encode() if isinstance(body, str) else body, told.get("status", 200))
+
+
 def sent(model: Any, request: ModelRequest, server: PreparedServer) -> dict[str, Any]:
     """What goes over the wire."""
     model.reply(request)
@@ -262,57 +273,19 @@ def test_a_response_is_read_item_by_item() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        response(status="incomplete", incomplete_details={"reason": "steered"}),
-        response(status="incomplete", incomplete_details=None),
-        response(status="queued"),
-        response(status="cancelled"),
-        response(status="failed"),
-        response({"type": "function_call", "name": "x", "arguments": "{}"}),
-        response({"type": "function_call", "call_id": "c", "name": "x", "arguments": None}),
-        response({"type": "message", "content": None}),
-        response(usage=None),
-        Prepared([1, 2]),
-        Prepared(b'{"status": "completed", "output": [], "usage": {"input_tokens": NaN}}'),
-        completion(finish="something_new"),
-        completion(finish=None),
-        completion({"role": "assistant", "tool_calls": [{"id": "c"}]}, "tool_calls"),
-        completion({"role": "assistant", "tool_calls": ["c"]}, "tool_calls"),
-        completion({"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "x", "arguments": 5}}]}, "tool_calls"),
-        completion(choices=[]),
-        completion(choices=["x"]),
-        completion(choices=None),
-    ],
-)
-def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(answer: Prepared) -> None:
-    with prepared(answer) as server, pytest.raises(ModelError) as caught:
-        (server_at if isinstance(answer.body, dict) and "choices" in answer.body else openai_at)(server.address).reply(ask())
+@on_each_row
+def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(answer: dict[str, Any]) -> None:
+    with prepared(answer_of(answer)) as server, pytest.raises(ModelError) as caught:
+        (server_at if "completion" in answer else openai_at)(server.address).reply(ask())
     assert caught.value.kind == "bad_response"
 
 
-def failed(code: str) -> Prepared:
-    return response(status="failed", error={"code": code, "message": "no"})
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        (failed("server_error"), "server"),
-        (failed("rate_limit_exceeded"), "rate_limited"),
-        (failed("vector_store_timeout"), "server"),
-        (completion(finish="insufficient_system_resource"), "overloaded"),
-        (completion(finish="network_error"), "server"),
-        (completion(finish="abort"), "server"),
-        (completion(finish="error"), "server"),
-    ],
-)
-def test_a_server_that_gave_up_is_a_failure_and_a_policy_that_blocks_an_outcome(answer: Prepared, kind: str) -> None:
-    with prepared(answer) as server, pytest.raises(ModelError) as caught:
-        (server_at if "choices" in answer.body else openai_at)(server.address).reply(ask())
+@on_each_row
+def test_a_server_that_gave_up_is_a_failure_and_a_policy_that_blocks_an_outcome(answer: dict[str, Any], kind: str) -> None:
+    with prepared(answer_of(answer)) as server, pytest.raises(ModelError) as caught:
+        (server_at if "completion" in answer else openai_at)(server.address).reply(ask())
     assert caught.value.kind == kind
-    with prepared(failed("invalid_prompt")) as server:
+    with prepared(response(status="failed", error={"code": "invalid_prompt", "message": "no"})) as server:
         assert openai_at(server.address).reply(ask()) == Reply(finish_reason="content_filter")
 
 
@@ -343,23 +316,9 @@ def test_calls_without_ids_refusals_and_unpaid_usage_are_read() -> None:
             server_at(server.address, "deepseek").reply(ask())
 
 
-@pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
-        ({"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 5}, Usage(9, 4, 0, 5)),
-        ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 5}, Usage(9, 4, 0, 5)),
-        ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}}, Usage(9, 4, 0, 5)),
-        # Reasoning beside the output, and only in the total.
-        ({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 20, "completion_tokens_details": {"reasoning_tokens": 7}},
-         Usage(9, 11, 7)),
-        ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 50}}, Usage(9, 4, 0, 9)),
-        ({"prompt_tokens": 9, "completion_tokens": None, "prompt_tokens_details": None}, Usage(9, 0)),
-        ({"prompt_tokens": -9, "completion_tokens": True}, Usage()),
-        (None, Usage()),
-    ],
-)  # fmt: skip
-def test_usage_is_normalised(usage: Any, expected: Usage) -> None:
-    assert read({"content": "a"}, usage=usage).usage == expected
+@on_each_row
+def test_usage_is_normalised(usage: Any, expected: list[int]) -> None:
+    assert read({"content": "a"}, usage=usage).usage == Usage(*expected)
 
 
 # ---- the servers
@@ -374,7 +333,7 @@ def test_each_server_is_asked_in_its_own_way(
 ) -> None:
     request = replace(FORCED, params=replace(FORCED.params, reasoning_effort=effort))
     body = sent(server_at(chat_server.address, provider), request, chat_server)
-    assert body.get("tool_choice") == tool_choice
+    assert body.get("tool_choice") == (tool_choice and {"type": "function", "function": {"name": tool_choice}})
     # What can't be forced by name is forced by offering nothing else.
     names = [tool["function"]["name"] for tool in body["tools"]]
     assert names == (["get_snapshot", "submit_action"] if tool_choice else ["submit_action"])
@@ -422,60 +381,11 @@ def test_where_a_server_takes_no_schema_it_stands_in_the_first_message(chat_serv
     ]["json_schema"]["schema"] == SCHEMA  # fmt: skip
 
 
-def told(status: int, **error: str) -> Prepared:
-    return Prepared({"error": error}, status)
-
-
-def minimax(code: int, text: str) -> Prepared:
-    return Prepared({"base_resp": {"status_code": code, "status_msg": text}})
-
-
-@pytest.mark.parametrize(
-    ("provider", "answer", "means"),
-    [
-        # A failed attempt of a kind.
-        ("minimax", minimax(1002, "rate limit"), "rate_limited"),
-        ("minimax", minimax(1001, "timeout"), "server"),
-        ("minimax", minimax(2013, "invalid params"), "bad_request"),
-        ("dashscope", told(429, code="insufficient_quota", message="You exceeded your current quota"), "rate_limited"),
-        ("dashscope", told(429, code="Throttling.AllocationQuota", message="Allocated quota"), "rate_limited"),
-        ("zhipu", told(429, code="1302", message="High concurrency"), "rate_limited"),
-        ("moonshot", told(429, type="engine_overloaded_error", message="busy"), "overloaded"),
-        ("volcengine", told(429, code="ServerOverloaded", type="TooManyRequests"), "overloaded"),
-        (
-            "vllm",
-            Prepared({"object": "error", "message": '"auto" tool choice requires --enable-auto-tool-choice'}, 400),
-            "bad_request",
-        ),
-        ("ollama", told(500, message="model runner has unexpectedly stopped"), "server"),
-        # An error that stops the run, and says what to set.
-        ("minimax", minimax(1008, "insufficient balance"), "MINIMAX_API_KEY"),
-        ("minimax", minimax(1004, "not authorized"), "MINIMAX_API_KEY to a valid key"),
-        ("dashscope", told(400, code="Arrearage", message="Access denied"), "no quota or balance"),
-        ("dashscope", told(403, code="AllocationQuota.FreeTierOnly", message="exhausted"), "no quota or balance"),
-        ("deepseek", told(402, message="Insufficient Balance"), "DEEPSEEK_API_KEY"),
-        ("moonshot", told(429, type="exceeded_current_quota_error", message="suspended"), "no quota or balance"),
-        ("moonshot", told(400, message="invalid temperature: only 1 is allowed for this model"), "omit=temperature"),
-        ("zhipu", told(429, code="1113", message="arrears"), "ZHIPUAI_API_KEY or ZAI_API_KEY"),
-        ("zhipu", told(400, code="1211", message="Model does not exist"), "there is no model 'some-model'"),
-        ("volcengine", told(403, code="AccountOverdueError", message="overdue"), "no quota or balance"),
-        ("ollama", told(404, message="model 'some-model' not found"), "there is no model 'some-model'"),
-        # An outcome.
-        ("dashscope", told(400, code="data_inspection_failed", message="inappropriate"), "content_filter"),
-        ("zhipu", told(400, code="1301", message="sensitive"), "content_filter"),
-        ("zhipu", completion({"content": ""}, "sensitive"), "content_filter"),
-        ("minimax", minimax(1027, "output sensitive"), "content_filter"),
-        ("minimax", completion({"content": ""}, "stop", output_sensitive=True), "content_filter"),
-        ("moonshot", told(400, type="content_filter", message="high risk"), "content_filter"),
-        ("volcengine", told(400, code="SensitiveContentDetected.Violence", message="sensitive"), "content_filter"),
-        ("stepfun", told(451, message="blocked"), "content_filter"),
-        ("openai_compatible", completion({"content": "half a sen"}, "content_filter"), "content_filter"),
-    ],
-)
+@on_each_row
 def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_outcome(
-    provider: str, answer: Prepared, means: str
+    provider: str, answer: dict[str, Any], means: str
 ) -> None:
-    with prepared(answer) as server:
+    with prepared(answer_of(answer)) as server:
         try:
             found = server_at(server.address, provider).reply(ask(tools=(LOOK,))).finish_reason
         except ModelError as error:

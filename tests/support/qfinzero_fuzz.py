@@ -20,7 +20,7 @@ from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.schemas import write_cursor
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import market, minutes
-from qfinzero_scenario import CONTRACT, FARTHER, trading
+from qfinzero_scenario import CONTRACT, FARTHER, amid_trading
 from qfinzero_world import at, small_dataset
 
 Arguments = dict[str, Any]
@@ -233,10 +233,8 @@ def ask(workspace: Workspace, name: str, **arguments: Any) -> Any:
 
 def _busy() -> Workspace:
     workspace = Workspace(world())
-    story = trading()
-    call = next(story)
-    while call[0] != "PMB.session.market":
-        call = story.send(ask(workspace, call[0], **call[1]))
+    for name, arguments in amid_trading():
+        ask(workspace, name, **arguments)
     for kind, symbol, prices in (("LIMIT", "AVLN", {"limit_price": 50}), ("STOP", "BRKT", {"stop_price": 70}),
                                  ("STOP_LIMIT", "AVLN", {"limit_price": 151, "stop_price": 150})):  # fmt: skip
         order = {"instrument": {"type": "STOCK", "symbol": symbol}, "side": "BUY", "order_type": kind, "qty": 100, **prices}

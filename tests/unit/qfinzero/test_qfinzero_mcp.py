@@ -27,7 +27,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.workspace import Workspace
-from qfinzero_scenario import Played, day, played, played_async
+from qfinzero_scenario import Played, day, played
 from qfinzero_server import Served, serving
 from qfinzero_toy import TOYS
 from qfinzero_world import at, small_dataset, store_small
@@ -141,7 +141,7 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
                 assert json.loads(result.content[0].text) == result.structured_content
                 return result.structured_content
 
-            return await played_async(day(), use)
+            return [(name, arguments, await use(name, arguments)) for name, arguments in day()]
 
     dataset = open_dataset(folder)
     workspace = Workspace(dataset, at("2025-01-06T20:00:00Z"))

@@ -21,6 +21,7 @@ from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.schemas import Answer, Arguments, Schema, properties_of, required_of, schema_of
 
 _DEEPEST = 32  #: Levels of nesting that arguments may have
+_LONGEST_NAME = 40  #: Characters of a member's name that an error shows
 
 _EXACT_INTEGERS = 2**53  #: From here on a float is no exact integer
 
@@ -41,7 +42,7 @@ def _plain(value: JsonValue, place: str, depth: int) -> JsonValue:
     if isinstance(value, Mapping):
         for name in value:
             _check_text(name, place)
-        return {name: _plain(item, f"{place}.{name}" if place else name, depth - 1) for name, item in value.items()}
+        return {name: _plain(item, _inside(place, name), depth - 1) for name, item in value.items()}
     if isinstance(value, list):
         return [_plain(item, f"{place}[{number}]", depth - 1) for number, item in enumerate(value)]
     if isinstance(value, str):
@@ -53,6 +54,12 @@ def _plain(value: JsonValue, place: str, depth: int) -> JsonValue:
             raise invalid(place or "arguments", "expected a number, not NaN or Infinity")
         return int(value) if abs(value) < _EXACT_INTEGERS and value.is_integer() else value
     return value
+
+
+def _inside(place: str, name: str) -> str:
+    """Return the place of a member in one printable line, whatever its name is made of."""
+    shown = name if name.isprintable() and len(name) <= _LONGEST_NAME else ascii(name[:_LONGEST_NAME])
+    return f"{place}.{shown}" if place else shown
 
 
 def _check_text(text: JsonValue, place: str) -> None:

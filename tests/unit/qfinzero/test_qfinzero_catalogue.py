@@ -236,6 +236,9 @@ def test_no_call_takes_what_json_does_not_have_and_a_whole_number_with_a_point_i
     ):
         with pytest.raises(ServiceError, match=message):
             catalogue().call(Workspace(small_dataset()), name, given)
+    with pytest.raises(ServiceError) as odd:
+        plain_json({"a": {"\x00\n" + "x" * 99: [float("nan")]}})
+    assert odd.value.field == f"a.'\\x00\\n{'x' * 38}'[0]", "one printable line, whatever a member is called"
     assert repr(plain_json({"a": [5.0, 0.5, -0.0, 1e300, True]})) == "{'a': [5, 0.5, 0, 1e+300, True]}"
 
 

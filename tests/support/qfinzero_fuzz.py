@@ -20,41 +20,21 @@ from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.schemas import write_cursor
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import market, minutes
-from qfinzero_scenario import CONTRACT, FARTHER, amid_trading
+from qfinzero_scenario import CONTRACT, amid_trading
 from qfinzero_world import at, small_dataset
+from tables import beside
 
 Arguments = dict[str, Any]
 ACCOUNT, SESSION = "acct-000001", "sess-000001"
 BOTH = {"account_id": ACCOUNT, "session_id": SESSION}
 
-DAYS = (
-    "2025-01-02", "2025-01-03", "2025-01-06", "2025-01-07", "2025-01-08", "2025-01-10", "2025-01-17", "2025-01-31", "2025-02-28",
-    "2025-01-04", "2025-01-09"
-)  # fmt: skip
-MOMENTS = (
-    *DAYS, "2025-01-06T14:30:00Z", "2025-01-06T20:59:59.999999999Z", "2025-01-08T15:00:00+05:30", "2025-01-08T14:30",
-    "2025-01-10T21:00:00Z", "2025-02-21T21:00:00Z"
-)  # fmt: skip
-ODD_MOMENTS = (
-    "1969-12-31", "1970-01-01", "1970-01-01T00:00:00+23:59", "2014-12-31", "2015-01-01", "2015-01-02T14:30:00Z", "2035-12-31",
-    "2035-12-31T21:00:00Z", "2036-01-01", "2116-01-01", "2199-12-31", "2200-12-31T23:59:59.999999999-23:59", "9999-12-31",
-    "0001-01-01", "2025-02-29", "2025-1-6", "2025-01-06T24:00", "2025-01-06T14:30:60Z", "2025-01-06T14:30:00+99:99",
-    "２０２５-01-06", "2025-01-06T14:30:00.１Z", "today"
-)  # fmt: skip
-"""Edges of calendars and of integers, and what is no moment."""
-STOCKS = ("AVLN", "BRKT", "CSTL")
-ODD_STOCKS = ("NONE", "ZNEW", "BTCX", "avln", "AVLN ", "A" * 11)
-CONTRACTS = (CONTRACT, FARTHER, "O:AVLN250221P00095000", "O:AVLN250110C00090000")
-ODD_CONTRACTS = (
-    "O:AVLN250117C00101500", "O:NONE250117C00100000", "O:AVLN141231C00100000", "O:AVLN360118C00100000", "O:AVLN991231P99999999",
-    "O:AVLN250117C00000000", "O:AVLN250230C00100000", "O:AVLN２５0117C00100000", "AVLN"
-)  # fmt: skip
-ODD_TEXTS = (
-    "", " ", ",", ",,", "\n", "AVLN\n", "\x00", "a\x00b", "\ud800", "\udfff\ud800", "é", "ﬀ", "ſ", "🦆" * 9, "A" * 41, "x" * 3_000,
-    "%", "' OR 1=1 --", '" OR "', "*", "NEAR(a b)", "../../etc", "{}", "null", "NaN", "-0", "1e999", "O:", "٣", "HEAD", "AVLN,AVLN",
-    "AVLN,", "A,B\n", ",".join(["AVLN"] * 300), "acct-000002", "ACCT-000001", "sess-000002", "ord-000099", "news_3", "ma_401",
-    "rsi", "ma_0", "macd,", "4M", "10Y,", "nothing", "WRONG", "OPEN,", "a\n", *ODD_MOMENTS, *ODD_STOCKS, *ODD_CONTRACTS
-)  # fmt: skip
+TEXTS = beside(__file__)
+DAYS: tuple[str, ...] = tuple(TEXTS["days"])
+MOMENTS = (*DAYS, *TEXTS["moments"])
+STOCKS, ODD_STOCKS = tuple(TEXTS["stocks"]), tuple(TEXTS["odd_stocks"])
+CONTRACTS, ODD_CONTRACTS = tuple(TEXTS["contracts"]), tuple(TEXTS["odd_contracts"])
+HARD = ("\x00", "a\x00b", "\ud800", "\udfff\ud800", "x" * 3_000, ",".join(["AVLN"] * 300))
+ODD_TEXTS = (*TEXTS["odd_texts"], *HARD, *TEXTS["odd_moments"], *ODD_STOCKS, *ODD_CONTRACTS)
 ODD_NUMBERS = (
     0, -1, 1, 2, 499, 500, 501, 10**5, 10**5 + 1, 2**31, 2**53, 2**63 - 1, 2**63, -(2**63) - 1, 2**64, 10**400, 10**5_000,
     0.5, 1e-9, 5e-324, -0.0, 1e18, 1.7976931348623157e308, float("nan"), float("inf"), float("-inf"), 0.1 + 0.2, 99_999.999,
@@ -64,22 +44,10 @@ WORDS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("start", "date", "start_date", "expiry_min"), DAYS),
     **dict.fromkeys(("end", "end_date", "expiry_max"), ("2025-01-10", "2025-01-31", "2025-03-31", *DAYS)),
     **dict.fromkeys(("start_utc", "end_utc", "start_ts", "end_ts", "until_ts", "expire_ts"), MOMENTS),
-    "tickers": ("AVLN", "AVLN,BRKT", "CSTL,AVLN,NONE", "BTCX"),
-    "account_id": (ACCOUNT,),
-    "session_id": (SESSION,),
     "order_id": tuple(f"ord-{number:06d}" for number in range(1, 12)),
-    "event_id": ("news_0", "news_1", "econ_cpi_2025_01", "earn_AVLN_2024Q4", "earn_BRKT_2024Q4"),
-    "news_id": ("news_0", "news_1"),
-    "underlying": ("AVLN",),
     "symbol": STOCKS,
     "contract": CONTRACTS,
-    "indicators": ("ma_2", "ema_3,macd", "ma_400"),
-    "tenors": ("3M", "1M,30Y"),
-    "fields": ("close", "ticker", "close,volume", "close,close"),
-    "status_in": ("OPEN", "NEW", "FILLED,CANCELLED", "open"),
-    "client_order_id": ("a", "b"),
-    "keyword": ("guidance", "avalon plant", "AVALON"),
-    "publisher": ("wire", "EXAMPLE"),
+    **TEXTS["words"],
 }  #: Texts that mean something, by the argument's name
 LISTED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "tickers": (STOCKS, ODD_STOCKS),

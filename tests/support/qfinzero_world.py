@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_start, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
+from tables import beside
 
 FIRST, LAST = date(2025, 1, 2), date(2025, 2, 28)  #: Days with bars of a day
 MINUTE_FIRST, MINUTE_LAST = date(2025, 1, 6), date(2025, 1, 10)  #: Days with bars of minutes (the 9th was a holiday)
@@ -107,57 +108,20 @@ def _all_bars() -> dict[BarKey, Bars]:
     return table
 
 
+def _row(given: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a row, whose moments and lists are of its types."""
+    moments = {f"{name}_ns": at(given[name]) for name in ("time", "announced", "published") if name in given}
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return {name: value for name, value in fields.items() if f"{name}_ns" not in moments} | moments
+
+
 def events() -> list[EventRow]:
-    cpi = Release(at("2025-01-15T13:30:00Z"), {"actual": 2.9})
-    revised = Release(at("2025-02-12T13:30:00Z"), {"actual": 3.0})
-    return [
-        EventRow(
-            "econ_cpi_2025_01", "macro_calendar", "Consumer Price Index (December)", at("2025-01-15T13:30:00Z"),
-            at("2024-12-01T00:00:00Z"), "high", expected={"consensus": 2.8, "previous": 2.7, "description": "Year on year, %"},
-            releases=(cpi, revised)
-        ),
-        EventRow(
-            "econ_claims_2025_01_10", "macro_calendar", "Initial Jobless Claims", at("2025-01-10T13:30:00Z"),
-            at("2024-12-20T00:00:00Z"), "medium", expected={"consensus": 215_000, "previous": 211_000},
-            releases=(Release(at("2025-01-10T13:30:00Z"), {"actual": 201_000}),)
-        ),
-        EventRow(
-            "earn_AVLN_2024Q4", "earnings", "Avalon Systems Q4 2024 earnings", at("2025-01-30T21:05:00Z"),
-            at("2025-01-03T12:00:00Z"), "high", ("AVLN",),
-            expected={"eps_estimated": 1.20, "revenue_estimated": 1.0e9, "fiscal_period": "Q4", "fiscal_year": 2024},
-            releases=(Release(at("2025-01-30T21:05:00Z"), {"eps_actual": 1.31, "revenue_actual": 1.05e9}),)
-        ),
-        EventRow(
-            "earn_BRKT_2024Q4", "earnings", "Bracket Corp Q4 2024 earnings", at("2025-01-08T12:00:00Z"),
-            at("2024-12-15T12:00:00Z"), "medium", ("BRKT",), expected={"eps_estimated": 0.40},
-            releases=(Release(at("2025-01-08T12:00:00Z"), {"eps_actual": 0.35}),)
-        )
-    ]  # fmt: skip
+    rows = [_row(given) for given in beside(__file__)["events"]]
+    return [EventRow(**{**row, "releases": tuple(Release(at(when), told) for when, told in row["releases"])}) for row in rows]
 
 
 def news() -> list[NewsRow]:
-    base = NewsRow(
-        "news_0", "daily_news", "Avalon opens a plant", at("2025-01-03T15:00:00Z"), "low", ("AVLN",), "A new plant.",
-        "Avalon Systems opened a plant in Ohio.", "https://news.example/0", "A. Writer",
-        {"name": "Example Wire", "homepage_url": "https://news.example", "logo_url": "https://news.example/logo.png"}
-    )  # fmt: skip
-    return [
-        base,
-        replace(
-            base, id="news_1", event_type="breaking_news", title="Bracket cuts guidance", published_ns=at("2025-01-06T15:02:00Z"),
-            importance="high", tickers=("BRKT",), description="Guidance cut.", body="Bracket Corp cut its guidance.",
-            keywords=("guidance",)
-        ),
-        replace(
-            base, id="news_2", event_type="analyst_action", title="Analyst upgrades Avalon",
-            published_ns=at("2025-01-07T18:00:00Z"), importance="medium", description="Upgrade to buy.",
-            body="An analyst upgraded Avalon and Castle.", tickers=("AVLN", "CSTL")
-        ),
-        replace(
-            base, id="news_3", event_type="breaking_news", title="Castle to be acquired", published_ns=at("2025-02-03T13:00:00Z"),
-            importance="high", tickers=("CSTL",), description="A bid.", body="A rival bids for Castle."
-        )
-    ]  # fmt: skip
+    return [NewsRow(**_row(given)) for given in beside(__file__)["news"]]
 
 
 def small_prices() -> MemoryPrices:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ktdeval.cards import clean as one_line
+from ktdeval.cards import clean as one_line, count, cutoff_words, price_index, tally, with_args
 from ktdeval.stats import Interval
 from ktdeval.yamlio import load_yaml
 
@@ -27,10 +27,10 @@ _NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table that is more than text: words that stay on one line, code, or a link with a note below it."""
+    """A cell of a table that is more than text: words that stay on one line, or a link with a note below it."""
 
     text: str
-    kind: Literal["unbroken", "code", "link"] = "unbroken"
+    kind: Literal["unbroken", "link"] = "unbroken"
     href: str = ""
     note: str = ""
 
@@ -39,7 +39,7 @@ class Cell:
 class Table:
     """A table to show.
 
-    Rows hold texts, `Cell`s, or several of these; the first of each row names it. A row of one cell is a heading of those below it.
+    Rows hold texts or `Cell`s; the first of each row names it. A row of one cell is a heading of those below it.
     """
 
     caption: str  # what it shows, in a sentence
@@ -61,10 +61,14 @@ def clean(text: object) -> str:
 @functools.cache
 def templates() -> Environment:
     """Templates of this package; a name that a template uses and was not given is an error."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("ktdeval_report"), autoescape=True, finalize=clean, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
+    shown = (cutoff_words, dollars, figure, percent, price_index, tally, with_args)
+    made.filters |= {function.__name__: function for function in shown} | {"counted": count, "thousands": "{:,}".format}
+    made.globals["words"] = WORDS
+    return made
 
 
 def render(name: str, **values: Any) -> str:
@@ -110,3 +114,8 @@ def unit_name(unit: str) -> str:
 def p_value(value: float | None) -> str:
     """A p-value, or a dash."""
     return UNDEFINED if value is None else "< 0.0001" if value < 1e-4 else f"{value:.4f}" if value < 0.1 else f"{value:.2f}"
+
+
+def dollars(value: float) -> str:
+    """A sum of money; small ones with two digits."""
+    return f"{value:,.2f} USD" if value == 0 or value >= 1 else f"{value:.2g} USD"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -173,10 +174,15 @@ def _parts() -> Mapping[str, tuple[str, Mapping[str, str]]]:
     return found
 
 
+def is_file_name(name: str) -> bool:
+    """Whether a task or metric may be called so: its cards lie in files and folders of that name, on any system."""
+    return re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]{1,120}", name) is not None
+
+
 def check_made(kind: str, name: str, made: Any, where: str) -> None:
     """Check an object of a kind that a plugin made for a name when it is made, for most are used only after something was paid for.
     Raises PluginError, which `where` (kind, name and plugin) starts: an attribute or method is missing or of another type, or a
-    task, tool, metric or card kind has another name.
+    task, tool, metric or card kind has another name, or a task or metric one that no file can have.
     """
     if kind == "tasks" and hasattr(made, "samples"):
         kind = "scoring tasks"
@@ -191,3 +197,7 @@ def check_made(kind: str, name: str, made: Any, where: str) -> None:
             raise PluginError(f"{where}: {part} of {own} must be {expected}, was {type(value).__name__} {see}")
     if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues") and made.name != name:
         raise PluginError(f"{where}: {own} is called {made.name!r}; give it the name of its Spec")
+    if kind in ("tasks", "scoring tasks", "metrics") and not is_file_name(name):
+        raise PluginError(
+            f"{where}: the name can't be a file's; use up to 120 of A-Z, a-z, 0-9, `_`, `-`, and `.` but at the start"
+        )

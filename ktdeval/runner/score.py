@@ -207,7 +207,8 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
         plugins.make_metric(name)
     keep_certificate(folder.path, changes.get("certificate"))
     names = dict.fromkeys(spec.task for spec in folder.manifest.specs if folder.is_complete(spec))
-    scored, paths = "+".join((*([asked["rules"]] if "rules" in asked else ()), *asked.get("metrics", ()))), []
+    scored = "+".join((*([asked["rules"]] if "rules" in asked else ()), *asked.get("metrics", ())))[:100]  # a folder's name
+    paths = []
     for task in (plugins.make_task(name, changes.get("items")) for name in names):
         before = _there(folder.card_path(task.name))
         errors = {entry["id"]: entry["error"] for entry in before.get("missing_episodes", ())}

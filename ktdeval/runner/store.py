@@ -18,7 +18,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -44,6 +43,7 @@ from ktdeval.jsonio import (
     try_lock,
     write_atomic,
 )
+from ktdeval.plugin_import import is_file_name
 from ktdeval.runner.journal import Entry, Journal, Record, check_exchanges, entry_type, pack_lines, read_journal, unpack_lines
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.stats.metric import RuleSet
@@ -61,7 +61,6 @@ TASK_FILES = "task-files"  #: Folder of the task files that belong to no package
 
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 _LOCK = ".lock"
-_SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 
 
 @dataclass(frozen=True)
@@ -324,9 +323,11 @@ class RunFolder:
         return mark
 
     def card_path(self, task: str, scored: str = "") -> Path:
-        """Return where a task's card goes, or that of having been `scored` again. Raises StoreError: no safe file name."""
-        for name in (task, scored or task):
-            if not _SAFE_NAME.fullmatch(name) or name.startswith("."):
+        """Return where a task's card goes, or that of having been `scored` again (words with `+` between). Raises StoreError: no
+        safe file name.
+        """
+        for name in (task, *filter(None, scored.split("+"))):
+            if not is_file_name(name):
                 raise StoreError(f"{name!r} can't be a file name")
         return self.path / "cards" / scored / f"{task}.json"
 

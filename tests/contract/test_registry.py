@@ -413,3 +413,21 @@ def test_what_a_plugin_makes_is_checked_when_it_is_made(
             "commands": plugins.make_command}  # fmt: skip
     with pytest.raises(PluginError, match=message):
         make[kind]("x/y" if kind == "models" else "x")
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "two words", "任务", "x" * 121])
+@pytest.mark.parametrize("kind", ["tasks", "metrics"])
+def test_a_task_or_metric_whose_cards_could_not_be_files_is_refused_before_anything_runs(
+    write_plugin: Callable[[str, str], str], kind: str, name: str
+) -> None:
+    part = "TASK" if kind == "tasks" else "METRIC"
+    code = f"""
+    {MADE}
+    @hookimpl
+    def ktdeval_{kind}():
+        return [Spec({name!r}, lambda: Object(**{{**{part}, "name": {name!r}}}), "made to be checked")]
+    """
+    plugins = load_plugins([write_plugin("named", code)])
+    make = plugins.make_task if kind == "tasks" else plugins.make_metric
+    with pytest.raises(PluginError, match="of plugin named: the name can't be a file's; use up to 120 of A-Z"):
+        make(name)

@@ -179,6 +179,25 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(session: 
     assert ktdeval("card", "verify", run, cwd=tmp_path).code == 0, "the run's own card needs no plugin"
 
 
+def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(chaos: Path, tmp_path: Path) -> None:
+    run = copy_run(chaos, tmp_path / "run")
+    metrics = (
+        "psr",
+        "min_track_record",
+        "brier_reliability",
+        "brier_resolution",
+        "brier_uncertainty",
+        "ece_debiased",
+        "brier",
+        "hhi",
+    )
+    for asked, folder in ((metrics[:2], "paper+psr+min_track_record"), (metrics, "paper+" + "+".join(metrics)[:94])):
+        assert ktdeval("score", run, "--rules", "paper", "--metrics", ",".join(asked), cwd=tmp_path).code == 0
+        path = run / "cards" / folder / f"{TASK}.json"
+        assert set(asked) <= set(json.loads(path.read_text())["metrics"])
+        assert ktdeval("card", "verify", path, cwd=tmp_path).code == 0
+
+
 # -- options ---------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from ktdeval.errors import ConfigError, PluginError
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ToolSpec
 from ktdeval.hookspecs import Spec
-from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, sha256_hex
 from ktdeval.masking.lens import UNMASKED
 from ktdeval.stats.intervals import Interval, no_interval, wilson
 
@@ -128,6 +128,10 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
         where = f"task {name}: sample {number}"
         if not isinstance(sample.get("question"), str) or not sample["question"]:
             raise ConfigError(f"{where}: question: expected text")
+        try:
+            dumps_canonical(dict(sample)).encode()
+        except (TypeError, ValueError) as error:  # a lone surrogate is no text, too
+            raise ConfigError(f"{where}: not plain JSON: {error}; keep days as text, and sets as lists") from error
         choices = sample.get("choices") or ()
         if not isinstance(choices, list | tuple) or not all(isinstance(choice, str) for choice in choices):
             raise ConfigError(f"{where}: choices: expected a list of texts")

@@ -89,6 +89,8 @@ def _line_rows(path: Path) -> Iterator[SampleRow]:
 def _parsed(text: str, where: str) -> JsonValue:
     try:
         value = loads_strict(text)
+        if "\\u" in text:
+            dumps_canonical(value).encode()  # a lone surrogate is no text
     except ValueError as error:
         raise DataError(f"{where}: not JSON: {error}") from error
     if not is_flat(value, MAX_DEPTH):

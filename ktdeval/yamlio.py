@@ -38,6 +38,9 @@ def _strict_loader() -> Any:
             mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
             return mapping
 
+        def construct_document(self, node: yaml.Node) -> Any:
+            return self.construct_object(node, deep=True)  # which refuses an alias inside what it names: that has no end
+
     StrictLoader.yaml_implicit_resolvers = {}
     for tag, pattern, first in _SCALARS:
         StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"^(?:{pattern})$"), list(first))

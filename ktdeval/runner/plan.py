@@ -19,6 +19,7 @@ from ktdeval.harness.messages import ToolProtocol
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
 from ktdeval.trading.market_tape import MarketRules
 
@@ -92,7 +93,8 @@ def make_plan(
     specs = []
     call = call_parameters(config, protocol)
     for task in tasks.values():
-        task_hash = content_hash(describe_any(task, plugins))
+        described = call_foreign(describe_any, f"task {task.name}", task, plugins)
+        task_hash = call_foreign(content_hash, f"task {task.name}: describe()", described)
         for window in choose_windows(task, config.windows):
             if window is not None and snapshot is not None:
                 if problem := market_problem(task, snapshot):

@@ -73,6 +73,12 @@ def test_samples_that_are_no_questions_are_refused_by_their_place(samples: Any, 
         task_of(samples=samples)
 
 
+def test_samples_that_cannot_be_recorded_are_refused() -> None:
+    for sample, problem in (({"gold": {"5"}}, "Object of type set"), ({"question": "\ud800?"}, "surrogates not allowed")):
+        with pytest.raises(ConfigError, match=f"sample 0: not plain JSON: .*{problem}"):
+            task_of(samples=[{"question": "?", **sample}])
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [({"f1": 1.0}, "gave f1, expected accuracy"), (float("nan"), "expected a finite number"), ("yes", "expected a finite number")],

@@ -370,6 +370,19 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(market: Path, whol
     assert cards(tmp_path / "run") == cards(whole)
 
 
+def test_a_task_that_cannot_describe_itself_is_named_in_one_line(tmp_path: Path) -> None:
+    for number, (defect, problem) in enumerate((
+        ("1 / 0", "task odd: ZeroDivisionError: division by zero"),
+        ("super().describe() | {'set': {1}}", "task odd: describe(): TypeError: Object of type set is not JSON serializable"),
+    )):  # fmt: skip
+        (tmp_path / f"odd{number}.py").write_text(
+            f"{HEAD}from ktdeval.api import QATask\nclass Odd(QATask):\n    def describe(self):\n        return {defect}\n"
+            "@hookimpl\ndef ktdeval_tasks():\n    return [Odd([{'question': '?'}], len, name='odd').spec()]\n"
+        )
+        words = ("--model", "builtin/chaos", "--tasks", "odd", "--plugin", f"./odd{number}.py", "--out", tmp_path / "run")
+        assert problem in error_line(ktdeval(*words, cwd=tmp_path))
+
+
 def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:

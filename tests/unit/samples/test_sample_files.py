@@ -81,6 +81,7 @@ def test_of_several_splits_test_is_taken_and_others_are_ambiguous(tmp_path: Path
     [
         ("{", ":1: not JSON"),
         ('{"id": NaN}', ":1: not JSON: NaN is no JSON number"),
+        (r'{"id": "\ud800"}', ":1: not JSON: .*surrogates not allowed"),
         ("[" * 100_000, "nested too deep"),
         ("[" * 40 + "]" * 40, "nested deeper than 32 levels"),
         ("\n \n", "no sample in it"),

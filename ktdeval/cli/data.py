@@ -216,7 +216,8 @@ def _report(raw: RawMarket, as_json: bool) -> int:
     rows: list[tuple[str, str, str]] = []
     for finding in findings:
         rows.append((finding.severity, f"{finding.count:>8}", f"{finding.kind}: {finding.hint}"))
-        rows.append(("", "", f"{', '.join(finding.examples)}{', …' if finding.count > len(finding.examples) else ''}"))
+        if finding.examples:
+            rows.append(("", "", f"{', '.join(finding.examples)}{', …' if finding.count > len(finding.examples) else ''}"))
         if finding.repairs and finding.severity != "info":
             rows.append(("", "", f"fix with --repair {' or --repair '.join(finding.repairs)}"))
     if rows:

@@ -143,8 +143,9 @@ class RawMarket:
 
 
 def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
-    """Return a column of texts, each distinct one changed, as categories in use, ascending; a missing text is `nan`."""
-    made = pd.Categorical(pd.Categorical(column).map(lambda text: change(str(text)), na_action=None)).remove_unused_categories()
+    """Return a column of texts, each distinct one changed, as categories in use, ascending; a missing one is `no code`."""
+    texts = pd.Categorical(column).map(lambda text: change("no code" if pd.isna(text) else str(text)), na_action=None)
+    made = pd.Categorical(texts).remove_unused_categories()
     return made.reorder_categories(sorted(made.categories))
 
 

@@ -40,21 +40,23 @@ _TEXT_FIELDS = (
 )  # fmt: skip
 _ROWS = 2**20  # of a text file read at once
 _ENCODINGS = ("utf-8-sig", "gb18030")
+_MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null")  # in any column but codes
 _COMPACT = re.compile(r"[0-9]{8}(\.0)?")
 _DASHED = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_EARLIEST, _LATEST = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")  # numpy wraps others in nanoseconds, and says nothing
 
 
 def _table_files(path: Path) -> list[Path]:
     """Return the files of a table: the file itself, or all tables in a folder, sorted by name; at least one."""
     if path.is_dir():
-        files = sorted(child for child in path.iterdir() if child.name.endswith(_SUFFIXES))
+        files = sorted(child for child in path.iterdir() if child.name.endswith(_SUFFIXES) and child.is_file())
         if not files:
             raise DataError(f"{path}: the folder holds no {', '.join(_SUFFIXES)} file")
         return files
     if not path.name.endswith(_SUFFIXES):
         raise DataError(f"{path}: unknown kind of file; expected one of {', '.join(_SUFFIXES)}, or a folder of them")
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
+    if not path.is_file():
+        raise DataError(f"{path}: {'a pipe or device, and no file' if path.exists() else 'no such file'}")
     return [path]
 
 
@@ -149,8 +151,9 @@ def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str
             named = ((field, one.to_pandas(ignore_metadata=True, date_as_object=False).iloc[:, 0].copy()) for field, one in read)
         else:
             dtypes = {columns[field]: "category" if field in repeated else str for field in text}
-            wanted = [*dict.fromkeys(columns.values())]
-            frame = _read_csv(file, usecols=wanted, dtype=dtypes, thousands=",", low_memory=False, chunksize=_ROWS)
+            cells = {own: ("",) if field == "code" else _MISSING for field, own in columns.items()}
+            options = {"dtype": dtypes, "na_values": cells, "keep_default_na": False, "thousands": ",", "low_memory": False}
+            frame = _read_csv(file, usecols=[*cells], chunksize=_ROWS, **options)
             named = ((field, frame[column]) for field, column in columns.items())
         kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -174,10 +177,13 @@ def to_numbers(series: pd.Series, file: Path | str) -> pd.Series:
 def parse_days(series: pd.Series, where: str) -> pd.Series:
     """Days as datetime64, from dates, `2024-01-02`, `2024/1/2` or `20240102`; empty cells become NaT.
 
-    Raises DataError: a cell is no day, or has a time of day (bars are daily).
+    Raises DataError: a cell is no day from 1678 to 2261 (those that nanoseconds can say), or has a time of day (bars are daily).
     """
     if pd.api.types.is_datetime64_any_dtype(series):
         days = series.dt.tz_localize(None) if getattr(series.dtype, "tz", None) is not None else series
+        outside = (days < _EARLIEST) | (days > _LATEST)
+        if outside.any():
+            raise DataError(f"{where}: {days[outside].to_numpy()[0].astype('datetime64[D]')} is no day from 1678 to 2261")
         if (days.dropna() != days.dropna().dt.normalize()).any():
             raise DataError(f"{where}: dates have times of day; bars must be daily")
         return days
@@ -186,9 +192,10 @@ def parse_days(series: pd.Series, where: str) -> pd.Series:
     dashed = [f"{text[:4]}-{text[4:6]}-{text[6:8]}" if _COMPACT.fullmatch(text) else text for text in cleaned]
     written = [text if _DASHED.fullmatch(text) else "" for text in dashed]  # pandas takes `today` and `now` for days
     parsed = pd.to_datetime(written, format="%Y-%m-%d", errors="coerce")
-    if parsed.isna().any():
-        bad = texts[int(np.flatnonzero(parsed.isna())[0])]
-        raise DataError(f"{where}: {bad!r} is no day (expected 2024-01-02 or 20240102); bars must be daily")
+    wrong = parsed.isna() | (parsed < _EARLIEST) | (parsed > _LATEST)
+    if wrong.any():
+        bad = texts[int(np.flatnonzero(wrong)[0])]
+        raise DataError(f"{where}: {bad!r} is no day (expected 2024-01-02 or 20240102, from 1678 to 2261); bars must be daily")
     values = np.append(parsed.to_numpy(dtype="datetime64[ns]"), np.datetime64("NaT"))
     return pd.Series(values[places], index=series.index)
 
@@ -199,7 +206,7 @@ def normalise_codes(series: pd.Series) -> pd.Series:
 
 
 def with_texts(series: pd.Series, change: Callable[[str], str]) -> pd.Series:
-    """Return a column of texts with each distinct one changed, categories as categories; a missing one is `nan`."""
+    """Return a column of texts with each distinct one changed, categories as categories; a missing one is `no code`."""
     changed = pd.Series(categories(series, change), index=series.index)
     return changed if isinstance(series.dtype, pd.CategoricalDtype) else changed.astype(str)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,37 @@ def test_columns_codes_and_days_of_any_vendor_are_the_same_market(tmp_path: Path
     assert raw.table.codes == ("600519.SH",)
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
     assert raw.bars[["volume", "amount", "factor"]].to_numpy().tolist() == [[1200, 12100, 1.5]] * 2
+
+
+def test_days_that_nanoseconds_cannot_say_are_refused_instead_of_becoming_others(tmp_path: Path) -> None:
+    for files in (
+        {"bars": BARS.replace("2024-01-03,600519", "2999-01-03,600519")},
+        {"bars": BARS.replace("2024-01-02,000001", "0204-01-02,000001")},
+        {"members": MEMBERS.replace("2024-06-16", "9999-12-31")},
+    ):
+        with pytest.raises(DataError, match=r"-[0-9]{2}' is no day \(expected 2024-01-02 or 20240102, from 1678 to 2261\)"):
+            read(tmp_path, files)
+    with pytest.raises(DataError, match="first or last: '2999-01-01' is no day"):
+        read(tmp_path, first="2999-01-01")
+    bars = pd.read_csv(write(tmp_path)["bars"], dtype={"code": str})
+    bars["date"] = np.array(["2024-01-02", "2999-01-03", "2024-01-02", "2024-01-03"], dtype="datetime64[ms]")
+    bars.to_parquet(tmp_path / "bars.parquet")
+    with pytest.raises(DataError, match=r"bars\.parquet: date: 2999-01-03 is no day from 1678 to 2261"):
+        read(tmp_path, bars=str(tmp_path / "bars.parquet"))
+
+
+def test_tickers_that_others_take_for_missing_are_codes(tmp_path: Path) -> None:
+    rows = "".join(f"2024-01-02,{code},5,5,5,5,N/A\n" for code in ("NA", "null", "NaN"))
+    paths = write(tmp_path, bars=f"date,code,open,high,low,close,volume\n{rows}")
+    raw = read_long(build(LongParams, {"bars": paths["bars"], "venue": "us_equity"}, "long"))
+    assert raw.table.codes == ("NA", "NAN", "NULL")
+    assert raw.bars["volume"].isna().all()
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match=r"pipe\.csv: a pipe or device, and no file"):
+        read(tmp_path, bars=str(tmp_path / "pipe.csv"))
 
 
 def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
@@ -258,4 +290,8 @@ def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suf
     path = tmp_path / f"holes.{suffix}"
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
     found = {one.kind: one for one in check(read(tmp_path, bars=str(path), assets="all"))}
-    assert found["unknown_codes"].examples == ("nan",)
+    assert found["unknown_codes"].examples == ("no code",)
+    table["code"] = ["TSLA", "TSLA", "AAPL", None]  # where codes are symbols, NAN would be one
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    found = {one.kind: one for one in check(read_long(LongParams(bars=str(path), venue="us_equity")))}
+    assert found["unknown_symbols"].examples == ("'no code'",)

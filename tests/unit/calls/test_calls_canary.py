@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ktdeval.runner.canary import (
     start_record,
 )
 from ktdeval.typed import encode_canonical, to_plain
+from tables import on_each_row
 
 PARAMS = CallParams(temperature=0.4, max_output_tokens=500, reasoning_effort="low", seed=3)
 BY_ID = {canary.id: canary for canary in CANARIES}
@@ -242,10 +244,7 @@ def test_what_stops_the_run_rises() -> None:
         start_record(ask, 6, PARAMS)
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "changed"),
-    [(["a"], ["a"], False), (["a", "b"], ["b"], False), (["a"], ["b"], True), (["a"], ["a", "b"], True), ([], ["b"], True)],
-)
+@on_each_row
 def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(start: list[str], end: list[str], changed: bool) -> None:
     record = to_plain(finish_record(start_record(reply_7, 6, PARAMS), reply_7, PARAMS))
     record["start"]["served_by"], record["end"]["served_by"] = start, end
@@ -275,36 +274,10 @@ def test_a_damaged_record_is_named(how: str) -> None:
 # ---- distances
 
 
-@pytest.mark.parametrize(
-    ("name", "one", "other", "expected"),
-    [
-        ("pick", "42", "The number is **42**.", 0),
-        ("pick", "42", "37", 1),
-        ("growth", "13,390.12", "13390.120", 0),
-        ("growth", "13390.12", "13390.13", 1),
-        ("pick", "−3", "-3", 0),
-        ("pick", "none", "None!", 0),
-        ("pick", "none", "42", 1),
-        ("desk", "Jade", "I take the jade session.", 0),
-        ("desk", "jade", "ivory", 1),
-        ("desk", "jade or ivory", "jade", 1),
-        ("risk", "A, C, E, B, F, D", "A > C > E > B > F > D", 0),
-        ("risk", "A, B, C, D, E, F", "F, E, D, C, B, A", 1),
-        ("risk", "A, B, C, D, E, F", "B, A, C, D, E, F", 1 / 15),
-        ("risk", "A, B, C, D, E, F", "A, B, C", 1),
-        ("manager", "Elena Voss", "elena  voss.", 0),
-        ("manager", "Elena Voss", "Elena Ross", 1 / 10),
-        ("manager", "Elena Voss", "", 1),
-        ("manager", "abc", "xyz", 1),
-        ("manager", "!", "?", 0),
-        ("pick", {"outcome": "refusal"}, {"outcome": "refusal"}, 0),
-        ("pick", {"outcome": "refusal"}, {"outcome": "length"}, 1),
-        ("pick", {"outcome": "refusal"}, "42", 1),
-    ],
-)  # fmt: skip
-def test_distances_are_those_of_the_definition(name: str, one: Any, other: Any, expected: float) -> None:
-    assert distance(BY_ID[name], one, other) == pytest.approx(expected)
-    assert distance(BY_ID[name], other, one) == pytest.approx(expected)
+@on_each_row
+def test_distances_are_those_of_the_definition(name: str, one: Any, other: Any, expected: int | str) -> None:
+    assert distance(BY_ID[name], one, other) == pytest.approx(float(Fraction(expected)))
+    assert distance(BY_ID[name], other, one) == distance(BY_ID[name], one, other)
     assert distance(BY_ID[name], one, one) == 0
 
 

@@ -26,6 +26,7 @@ from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, Stor
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolProtocol, Usage
 from ktdeval.jsonio import JsonValue
 from ktdeval.runner.access import RemoteAccess
+from tables import on_each_row
 from threads import in_threads
 
 PRICE = Price(input=2.0, output=10.0)
@@ -244,13 +245,7 @@ def test_a_failure_for_good_is_raised_with_its_kind_and_does_not_stop_the_run(pl
     assert [record.outcome for record in place.records()] == [kind] * attempts
 
 
-@pytest.mark.parametrize(
-    ("limit", "words"),
-    [
-        (3, "3 calls in a row failed for good, the last with timeout: no answer; fix it"),
-        (1, "a call failed for good with timeout:"),
-    ],
-)
+@on_each_row
 def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_last_is_a_decision(place, limit, words):
     model = failing(ModelError("timeout", "no answer"), "good")
     client = place.client(model, max_retries=0, max_failures=limit)

@@ -13,6 +13,7 @@ from ktdeval.calls.prices import Price, choose_price, load_price_table
 from ktdeval.errors import ConfigError
 from ktdeval.harness.messages import Usage
 from searching import examples
+from tables import on_each_row
 
 BUILT_IN = Path(ktdeval_models.__file__).with_name("prices.yaml")
 
@@ -95,27 +96,7 @@ def test_the_pattern_that_fits_best_counts_with_the_day_and_source_of_its_table_
     assert prices.find("acme/big-old") == Price(5.0, 6.0, None, None, "2025-01-01", "https://example.com/old")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ("input: 1,", "inputs: 1,", r"models\[0\]: unknown field 'inputs'; did you mean 'input'"),
-        ("input: 1,", "", r"models\[0\]: field 'input' is missing"),
-        ("input: 1,", "input: -1,", r"models\[0\]: input: expected a value in 0"),
-        ("input: 1,", "input: cheap,", r"models\[0\]: input: expected float, was str 'cheap'"),
-        ("input: 1,", "input: .nan,", r"models\[0\]: input: expected a finite number"),
-        ("input: 1,", "input: true,", r"models\[0\]: input: expected float"),
-        ("match: acme/big-*", "match: acme/*", r"models\[1\]: match 'acme/\*' was already given in models\[0\]"),
-        ("match: acme/big-*,", "", r"models\[1\]: field 'match' is missing"),
-        ("match: acme/big-*", "match: big", r"models\[1\]: match: expected PROVIDER/NAME, was 'big'"),
-        ("[acme/small,", "[acme/small, acme/small,", r"models\[3\]: match 'acme/small' was already given in models\[3\]"),
-        ('as_of: "2025-01-01"', "as_of: spring", r"models\[2\]: as_of: expected a day as YYYY-MM-DD, was 'spring'"),
-        ('as_of: "2026-10-01"', 'as_of: "2026-13-01"', r"table\.yaml: as_of: expected a day as YYYY-MM-DD"),
-        ('as_of: "2026-10-01"\n', "", r"table\.yaml: field 'as_of' is missing"),
-        ("source: https://example.com/pricing", "currency: CNY\nsource: x", r"currency: expected one of USD, was 'CNY'"),
-        ("models:", "prices:", r"unknown field 'prices'"),
-        ("models:", "as_of: x\nmodels:", r"line 4: key 'as_of' was already given on line 2"),
-    ],
-)
+@on_each_row
 def test_a_mistake_in_a_table_is_named_with_its_place(table, old, new, problem):
     assert old in TABLE
     table.write_text(TABLE.replace(old, new, 1))
@@ -140,16 +121,7 @@ def test_a_given_price_comes_before_a_given_table_and_that_before_the_plugins(ta
     assert choose_price("acme/tiny", {}, None, None) is None
 
 
-@pytest.mark.parametrize(
-    ("given_fields", "problem"),
-    [
-        ({"input": 1}, "--price: field 'output' is missing"),
-        ({"input": 1, "outputs": 2}, "--price: unknown field 'outputs'; did you mean 'output'"),
-        ({"input": 1, "output": -2}, "--price: output: expected a value in 0"),
-        ({"input": "free", "output": 0}, "--price: input: expected float, was str 'free'"),
-        ({"match": "a/b", "input": 1, "output": 1}, "--price: unknown field 'match'"),
-    ],
-)
+@on_each_row
 def test_a_mistake_in_a_given_price_is_named(given_fields, problem):
     with pytest.raises(ConfigError, match=problem):
         choose_price("acme/tiny", given_fields)

@@ -31,6 +31,7 @@ from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_set
 from ktdeval_ktdfin.step import figure
 from ktdfin_market import small_market
 from masked_payloads import Masked, drawn, table
+from tables import on_each_row
 
 MARKET = small_market()
 LEVELS = next(iter(MARKET.indices.values()))
@@ -256,14 +257,7 @@ def test_what_a_history_does_not_know_is_not_compared() -> None:
         PublicHistory(MARKET, {"SKEW": np.zeros((3, 2))})
 
 
-@pytest.mark.parametrize(
-    ("shown", "digits", "low", "high"),
-    [
-        (12.34, 6, 12.33995, 12.34005), (12.3, 3, 12.25, 12.35), (9.99, 3, 9.985, 9.995), (10.0, 3, 9.995, 10.05),
-        (-1.234, 4, -1.2345, -1.2335), (0.0123, 4, 0.012295, 0.012305), (0.0, 4, -5e-6, 5e-6), (1e8, 2, 9.95e7, 1.05e8),
-        (1.0, 1, 0.95, 1.5), (0.1, 6, 0.099995, 0.100005),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_what_a_rendered_number_may_stand_for(shown: float, digits: int, low: float, high: float) -> None:
     assert stands_for(shown, digits) == pytest.approx((low, high), rel=1e-12)
 
@@ -296,18 +290,7 @@ def test_a_stock_without_a_bar_yet_or_in_the_look_back_and_a_stranger_are_no_tro
     assert len(evidence.guess().tickers) == 5
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        (("snapshot",), None, "snapshot: expected a JSON object, was NoneType"),
-        (("snapshot", "day"), "yesterday", "snapshot.day: expected a handle such as day_\\+3 or a day of the public calendar"),
-        (("snapshot", "day"), 5, "snapshot.day: expected text, was int"),
-        (("snapshot", "bars"), {"columns": ["day"], "rows": [[1, 2]]}, "snapshot.bars: expected rows of 1 values"),
-        (("snapshot", "bars"), {"columns": ["day"], "rows": [["2030-01-01"]]}, "snapshot.bars: day: expected a handle"),
-        (("market_context", "indices"), {"rows": []}, "market_context.indices: expected a table with columns and rows"),
-        (("market_context", "calendar"), [], "market_context.calendar: expected a JSON object, was list"),
-    ],
-)
+@on_each_row
 def test_what_is_no_payload_is_refused_with_its_place(path: tuple[str, ...], value: Any, message: str) -> None:
     spoiled: Any = copy.deepcopy(payload_of(MaskConfig(), PROBES[0]))
     (spoiled[path[0]] if len(path) > 1 else spoiled)[path[-1]] = value

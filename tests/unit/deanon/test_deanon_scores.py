@@ -20,6 +20,7 @@ from ktdeval.market.snapshot import NameSpell
 from ktdeval_deanon.answer import ANSWER_FORM, _industry_names, days_off, names_sector, sector_keys, tickers_of
 from ktdeval_deanon.scores import DEFINITIONS, chance_of
 from ktdfin_market import small_market
+from tables import on_each_row
 
 MARKET = small_market()
 DAYS = np.array(["2024-04-01", "2024-04-02", "2024-04-03", "2024-04-08", "2024-04-09"], dtype="datetime64[D]")
@@ -60,16 +61,7 @@ def test_a_code_is_understood_in_any_vendors_style() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("date", "row", "off"),
-    [
-        ("2024-04-03", 2, 0), ("2024-04-08", 2, 1), ("2024-04-01", 3, 3),
-        # A holiday counts as the trading day beside it that is nearer to the true one.
-        ("2024-04-05", 2, 0), ("2024-04-05", 3, 0), ("2024-04-06", 1, 1), ("2024-04-06", 4, 1),
-        # Outside the data, or no date.
-        ("2024-03-31", 0, None), ("2024-04-10", 4, None), ("2024-02-30", 0, None), ("0000-00-00", 0, None), (None, 0, None),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_a_date_is_off_by_trading_days(date: str | None, row: int, off: int | None) -> None:
     assert days_off(answer(date=date), DAYS, row) == off
 
@@ -104,35 +96,14 @@ def test_first_place_the_other_four_and_the_day_are_told_apart(samples: Any) -> 
     assert not any(samples.score(0, NOTHING).values())
 
 
-@pytest.mark.parametrize(
-    ("board", "texts"),
-    [
-        ("main", ("main", "Main Board", "SSE main board", "深市主板")),
-        ("chinext", ("ChiNext", "GEM", "创业板", "SZSE ChiNext")),
-        ("star", ("STAR", "STAR Market", "科创板")),
-        ("bse", ("BSE", "Beijing Stock Exchange", "北交所")),
-        (None, ("main or chinext", "Shanghai", "starting", "", None)),
-    ],
-)
+@on_each_row
 def test_a_board_is_understood_in_english_and_chinese(samples: Any, board: str | None, texts: tuple[str | None, ...]) -> None:
     for text in texts:
         for number in range(8):
             assert samples.score(number, answer(board=text))["board"] is (samples.facts(number)["board"] == board), text
 
 
-@pytest.mark.parametrize(
-    ("industry", "names", "others"),
-    [
-        ("银行", ("银行", "Banks", "banking sector", "银行业", "Banking (A-share)"),
-         ("Insurance", "insurance, banks", "sector_07", "sector", "", None)),
-        ("证券", ("Securities brokerage", "券商"), ()),
-        ("白酒", ("Baijiu", "白酒板块", "Food & Beverage"), ("unknown",)),
-        ("半导体", ("Semiconductor industry",), ()),
-        ("化学制药", ("Pharmaceuticals",), ()),
-        ("生物制药", ("pharmaceuticals",), ()),
-        ("Zephrite 3", ("Zephrite 3", "ZEPHRITE 3"), ("Zephrite 4",)),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_an_industry_is_known_by_its_other_names(industry: str, names: tuple[str, ...], others: tuple[str | None, ...]) -> None:
     assert [name for name in names if not names_sector(answer(sector=name), industry)] == []
     assert [other for other in others if names_sector(answer(sector=other), industry)] == []

@@ -29,6 +29,7 @@ from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from protocol_speaker import Speaker, spoken, understood, written
 from searching import examples
+from tables import on_each_row
 
 MARKET = small_market()
 PLUGINS = load_plugins()
@@ -359,18 +360,9 @@ def test_a_call_that_is_no_sound_json_comes_through_as_malformed(content: str, n
     assert is_malformed(call.arguments)
 
 
-@pytest.mark.parametrize(
-    ("content", "calls"),
-    [
-        ('{"content": "", "calls": [{"name": "look", "arguments": {"z": 1,}}]}', [("look", '{"z": 1,}')]),
-        ('{"calls": [{"name": "weigh"}, {"name": "look", "arguments": {"z": ', [("weigh", ""), ("look", '{"z":')]),
-        ('{"calls": [{"name": "weigh", "arguments": {}}], "content": "cut he', [("weigh", "{}")]),
-        ('{"calls": [{"name": "weigh", "arguments": {}}, {"na', [("weigh", "{}"), ("", '{"na')]),
-        ('{"content": "", "calls": [{"arguments": {"z": 1}}, "look"]}', [("", '{"arguments": {"z": 1}}'), ("", '"look"]}')]),
-    ],
-)  # fmt: skip
-def test_an_envelope_that_goes_wrong_shows_where(content: str, calls: list[tuple[str, str]]) -> None:
-    assert calls_in("json_schema", content) == calls
+@on_each_row
+def test_an_envelope_that_goes_wrong_shows_where(content: str, calls: list[list[str]]) -> None:
+    assert list(map(list, calls_in("json_schema", content))) == calls
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

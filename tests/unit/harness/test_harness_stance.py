@@ -15,6 +15,7 @@ from ktdeval.trading import AccountConfig, MarketTape, Position
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
 from searching import examples
+from tables import on_each_row
 from trading_market import make_market
 
 COIN = Instrument("crypto", "USD", "frictionless")
@@ -37,24 +38,7 @@ def said(*decisions: tuple[str, str], **more: Any) -> str:
     return json.dumps({"decisions": items, "overall_reason": "so", **more})
 
 
-@pytest.mark.parametrize(
-    ("decision", "hold", "shorts", "held", "order"),
-    [
-        ("BUY", "flat", True, 0, ("BUY", 1.0)),
-        ("BUY", "flat", True, 5, None),
-        ("BUY", "keep", True, -5, ("BUY", 1.0)),
-        ("SELL", "flat", True, 0, ("SELL", -1.0)),
-        ("SELL", "keep", True, 5, ("SELL", -1.0)),
-        ("SELL", "keep", True, -5, None),
-        ("SELL", "flat", False, 5, ("SELL", 0.0)),
-        ("SELL", "flat", False, 0, None),
-        ("HOLD", "flat", True, 5, ("SELL", 0.0)),
-        ("HOLD", "flat", True, -5, ("BUY", 0.0)),
-        ("HOLD", "flat", True, 0, None),
-        ("HOLD", "keep", True, 5, None),
-        ("HOLD", "keep", True, -5, None),
-    ],
-)
+@on_each_row
 def test_a_decision_trades_only_where_it_changes_the_side(
     decision: str, hold: str, shorts: bool, held: int, order: tuple[str, float] | None
 ) -> None:

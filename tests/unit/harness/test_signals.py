@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry, read_signals, step_signals
+from tables import on_each_row
 
 STATE = {
     "positions": {"columns": ["stock_id", "shares"], "rows": [["asset_2", 2.5]]},
@@ -16,19 +15,7 @@ STATE = {
 DAY = f"Day.\n\n```json\n{json.dumps(STATE)}\n```\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('Up. {"asset_1": "Bullish", "asset_2": "Bearish"}', ["Bullish", "Bearish"]),
-        ('{"asset_1": "Bearish"} no: {"asset_1": " bullish", "OTHERS": "NEUTRAL"}.', ["Bullish", "Neutral"]),
-        ('{"asset_1": "Rising", "OTHERS": "Bearish"}', [None, "Bearish"]),  # named, so it is not one of the others
-        ('{"signals": {"asset_2": "Neutral"}}', [None, "Neutral"]),
-        ('{"asset_3": "Bullish", "asset_1": 1, "asset_2": null}', [None, None]),
-        ("asset_1 is Bullish.", [None, None]),
-        ('{"asset_1": "Bullish", }', [None, None]),
-        ("", [None, None]),
-    ],
-)
+@on_each_row
 def test_a_signal_stands_in_the_last_object_of_an_answer(text: str, expected: list[str | None]) -> None:
     found = read_signals(text, ["asset_1", "asset_2"])
     assert [found.get(asset) for asset in ("asset_1", "asset_2")] == expected

@@ -1,20 +1,10 @@
-import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.masking.text import normalise, normalise_with_places
+from tables import on_each_row
 
 
-@pytest.mark.parametrize(
-    ("written", "plain"),
-    [
-        ("６００５１９", "600519"), ("𝟞𝟘𝟘𝟝𝟙𝟡", "600519"), ("٦٠٠٥١٩", "600519"), ("6️⃣0️⃣0️⃣", "600"), ("ＴＣＬ", "TCL"), ("ЅН", "SH"),
-        ("é", "e"), ("6\u200b0\u200d0\ufeff5\u00ad1\u20609", "600519"), ("600\u00a0519", "600 519"), ("600\u2011519", "600-519"),
-        ("600\u2212519", "600-519"), ("2024\u22150１\uff0f02", "2024/01/02"), ("\u32c0", "1月"), ("万科Ａ", "万科A"),
-        # JSON escapes become what they stand for, others as many spaces, so that no letter sticks to a word.
-        (r"\u0036\u00300519", "600519"), (r"\u8d35\u5dde", "贵州"), (r"\ud835\udfde", "6"), (r"\nJanuary\t", "  January  "),
-        ("Plain text, 12.5 % (T+1).", "Plain text, 12.5 % (T+1)."),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_characters_that_look_alike_become_one(written, plain):
     assert normalise(written) == plain
 

@@ -15,6 +15,7 @@ from ktdeval.masking.payload import DocumentRef
 from ktdeval.masking.prose import TextMask
 from masking_market import BASE_ROW, CODES, MARKET, N_DAYS
 from searching import examples
+from tables import on_each_row
 
 ENTITIES = (
     Entity("002304.SZ", "ticker", "OBB"), Entity("002304.SZ", "name", "Ocean Blue Brewery Corp."),
@@ -44,38 +45,7 @@ def masked(
     return shown
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("Ocean Blue Brewery's sales, OCEAN BLUE BREWERY CORP. and Ocean-Blue Brewery", "<002304>'s sales, <002304> and <002304>"),
-        ("Ocean Blue Brewery Corporation, Inc. rose", "<002304> rose"),
-        ("Ocean Blue Brewery. The rest", "<002304>. The rest"),
-        ("Teal and Sons, Teal &amp; Sons, Teal&Sons’ debt", "<002304>, <002304>, <002304>’ debt"),
-        ("Blue Label Gold beats Blue Label, not a blue label", "<002304> beats <002304>, not a blue label"),
-        ("Ada Quill left; Quill said quill pens and Quillings", "<002304> left; <002304> said quill pens and Quillings"),
-        ("Quill is nobody, (OBB) and $obb are, Obbligato not", "Quill is nobody, (<002304>) and $<002304> are, Obbligato not"),
-        ("NYSE: V and (V), not V or Vee; now and NOW", "NYSE: <600519> and (<600519>), not V or Vee; now and <600519>"),
-        ("all small: now v, obb's day", "all small: now v, <002304>'s day"),
-        ("pricedogecoins' fall, Dogecoinsers; dataxbt fell", "price<688981>' fall, <688981>ers; dataxbt fell"),
-        ("dataxbt fell, all small", "data<688981> fell, all small"),
-        ("买入五粮甲600519.SH，五粮涨，五 粮 甲", "买入<600519><600519>，<600519>涨，<600519>"),
-        ("平安银行与银行业，万科企业，万科A和万科a", "<000001>与SECTOR业，<000002>企业，<000002>和<000002>"),
-        ("sh600519 and 600-519 and 600111.SH", "<600519> and <600519> and [company]"),
-        ("TCL科技 will join, Other Rival will not", "[company] will join, [company] will not"),
-        ("Quillmark, 688981", "<688981>, <688981>"),
-        ("On 2024-01-30, Jan. 31st, 2024 and 1 February 2024 in 2023, Q1 2024", "On day_+0, day_+1 and day_+2 in [date]"),
-        ("2024年2月3日收盘，二〇二三年", "day_+3收盘，[date]"),
-        ("by June 9, 2025, on Monday, January 2; 31/12/2023", "by [date], on [date]; [date]"),
-        ("Ocean Blue Brewery Gold won", "<002304> won"),
-        ("Wrap 8/21: open 24/7, 1/2 of 8/21", "Wrap [date]: open 24/7, 1/2 of 8/21"),
-        ("by dec. 13, decs 13 and sep 2", "by [date], decs 13 and [date]"),
-        ("in januaryfollowing 2022successful 2020s, $2022abc", "in [date]following [date]successful [date], $2022abc"),
-        ("2024-02-30 or 2031-01-01", "[date] or [date]"),
-        ("It may march on for 5,000 shares at 1.2024 CNY", "It may march on for 5,000 shares at 1.2024 CNY"),
-        ("no \ue000 private \uf8ff characters", "no   private   characters"),
-        ("", ""),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_what_gives_assets_and_days_away_is_replaced(text: str, shown: str) -> None:
     result = masked(text)
     assert result is not None

@@ -15,6 +15,7 @@ from ktdeval.testing.conformance import check_model, check_plugin
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
+from tables import on_each_row
 
 NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatility", "chaos")
 SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
@@ -133,19 +134,7 @@ def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficie
     assert asked["compare_candidates"] == {"stock_ids": ["a"], "dims": ["MOM_12_1", "RV_60"]}
 
 
-@pytest.mark.parametrize(
-    ("coefficients", "problem"),
-    [
-        ("", "at least one"),
-        ("RV_60:0", "at least one"),
-        ("MOM_121:1", "did you mean 'MOM_12_1'"),
-        ("RV_60:low", "NAME:NUMBER"),
-        ("RV_60", "NAME:NUMBER"),
-        ("RV_60:1 RV_60:2", "twice"),
-        ("RV_60:inf", "not finite"),
-        ("MOM_12_1:1 RV_60:1 ILLIQ:1 REV_ON:1 MOM_ID:1 SKEW:1 CORR_PV:1", "at most 6"),
-    ],
-)
+@on_each_row
 def test_coefficients_that_say_nothing_usable_are_refused(coefficients: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         make_builtin("linear_factor", LinearFactorParams(coefficients=coefficients))

@@ -25,6 +25,7 @@ from ktdeval_models.rl import model as model_module
 from ktdeval_models.rl.environment import TradingSimulation
 from ktdeval_models.rl.policy import DECISIONS, read_policy
 from rl_policies import drawn_policy
+from tables import on_each_row
 
 TASK = "investorbench_msft_history"
 STEPS = 25
@@ -116,19 +117,7 @@ def test_what_can_t_be_trained_on_is_refused(
         TradingSimulation(load_plugins().make_task(task), market[1], Window("train", *span), 10)
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--train", "2020-04-01:2020-10-02"], "--train: window stock (2020-10-02:2021-05-05) does not lie after the days of"),
-        (["--train", "2020-04-01:2020-10-02", "--windows", "2021-01-04:2021-03-01"], "pip install 'ktdeval[rl]'"),
-        (["--train", "2020-04-01:2020-09-30", "--output", "."], "'--output': File '.' is a directory"),
-        (["--train", "soon"], "has no window 'soon'"),
-        (["--train", "2020-04-01:2020-09-30", "--lookback", "60"], "shows no history of 61 bars; choose one as"),
-        (["--train", "2020-04-01:2020-09-30", "--task", "investorbench_msft"], "shows no history of 11 bars"),
-        (["--train", "2020-04-01:2020-09-30", "--task", "qfinzero_calling"], "shows no history of 11 bars"),
-        (["--train", "2020-04-01:2020-09-30"], "training needs gymnasium, which is not installed: pip install"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_the_command_refuses_in_one_line(
     words: list[str], told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
@@ -143,16 +132,7 @@ def test_the_command_refuses_in_one_line(
     assert not (tmp_path / "p.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("policy={}", "rl/policy: window stock (2020-10-02:2021-05-05) does not lie after the days of training, 2020-04-01"),
-        ("policy={},sha256=00", "sha256 is "),
-        ("policy={},trained=2020-01-01:2020-02-01", "trained is 2020-04-01:2020-12-31, not 2020-01-01:2020-02-01"),
-        ("policy=none.json", "policy none.json: can't be read: No such file"),
-        ("seed=1", "policy"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_a_run_is_refused_before_its_first_step(
     words: str, told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

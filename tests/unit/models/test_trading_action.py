@@ -13,6 +13,7 @@ from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.trading_action import TradingActionModel
 from stub_provider import skip_without_sdks
+from tables import on_each_row
 
 skip_without_sdks()
 
@@ -71,11 +72,7 @@ def test_it_is_sent_the_day_prices_news_and_filings_as_the_mask_shows_them(monke
     assert len(decision["reason"]) == 30
 
 
-@pytest.mark.parametrize(
-    "body",
-    [{}, {"recommended_action": None}, {"recommended_action": "STRONG BUY"}, {"recommended_action": "BUY", "reasoning": 3},
-     {"recommended_action": ["BUY"]}],
-)  # fmt: skip
+@on_each_row
 def test_an_answer_without_a_decision_is_a_failed_call(body: Any) -> None:
     with prepared(Prepared(body)) as server, pytest.raises(ModelError, match="expected recommended_action") as caught:
         model(server.address).reply(request())

@@ -12,6 +12,7 @@ import pytest
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.runner.store import RunFolder
+from tables import on_each_row
 
 FIGURES = ("cumulative_return", "annualised_return", "volatility", "sharpe", "max_drawdown")
 FILES = {"us_equity": "us_daily/nasdaq100_daily.csv.gz", "crypto_spot": "crypto_daily/crypto10_daily.csv.gz"}
@@ -32,15 +33,7 @@ def run(market: Path, out: Path, task: str, model: str, **more: Any) -> Any:
     return card.plain
 
 
-@pytest.mark.parametrize(
-    ("task", "venue", "told"),
-    [
-        ("ama_tsla", "us_equity", [46.88, 962.13, 40.89, 6.00, 6.34]),
-        # The paper prints .66/4.02/30.05/.28/11.95 and 18.56/176.92/-/1.77/20.23 for these: its vendor's closes are other ones.
-        ("ama_btc", "crypto_spot", [0.67, 4.09, 30.27, 0.28, 12.25]),
-        ("ama_eth", "crypto_spot", [18.86, 181.18, 72.39, 1.78, 19.78]),
-    ],
-)
+@on_each_row
 def test_buy_and_hold_gives_the_rows_of_the_paper(
     task: str, venue: str, told: list[float], markets: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from finmem_slow import compare_trace
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
 from searching import is_searching
+from tables import on_each_row
 
 STEPS, DIES_AFTER = 214, 201
 RESUMED = {"finmem", "generative_agents"}  # between them all kinds of layers
@@ -68,10 +69,7 @@ def journal(run: Path) -> list[Any]:
     return [json.loads(line) for line in (episode / "journal.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("task", "data"),
-    [("blinded_memory_only,blinded_open_research", "synthetic"), ("market_news_blinded", "synthetic_us")],
-)
+@on_each_row
 def test_it_runs_tasks_of_other_kinds(task: str, data: str, tmp_path: Path) -> None:
     done = ktdeval(*words("finmem", task, data, tmp_path / "run", "--limit", "5"), cwd=tmp_path)
     assert done.code == 0, done

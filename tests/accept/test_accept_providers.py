@@ -16,6 +16,7 @@ from run_support import TASK, WINDOW, card_of, ktdeval
 from stub_neutral import FINGERPRINT, REASONING, SERVED_BY
 from stub_provider import KEY, Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, book, environment_of, finished, start_run, steps, untold, without
+from tables import on_each_row
 
 skip_without_sdks()
 
@@ -94,10 +95,7 @@ def test_tools_in_writing_give_the_same_decisions_and_the_card_says_how_tools_we
     assert card_of(chat)["call"]["tool_protocol"] == "native"
 
 
-@pytest.mark.parametrize(("wire", "behaviour", "protocol"), [
-    ("responses", {"tools": "ignored"}, "json_schema"),
-    ("anthropic", {"tools": "refused", "json_schema": "refused"}, "text"),
-])  # fmt: skip
+@on_each_row
 def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_asks_no_more(
     market: Path, chat: Path, tmp_path: Path, wire: str, behaviour: dict[str, str], protocol: str
 ) -> None:

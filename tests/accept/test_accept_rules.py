@@ -18,6 +18,7 @@ from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 from ktdeval_models.params import rules
 from ktdeval_models.technical import RULES, Bars, turn_of_month
+from tables import on_each_row
 
 SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}
 
@@ -59,9 +60,7 @@ def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(
     assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0
 
 
-@pytest.mark.parametrize(("symbol", "first", "last"), [
-    ("msft", "2020-10-01", "2021-05-05"), ("jnj", "2020-10-01", "2021-05-05"), ("btc", "2023-04-05", "2023-11-05"),
-])  # fmt: skip
+@on_each_row
 def test_decisions_and_return_of_moving_averages_follow_from_the_file(
     symbol: str, first: str, last: str, shared_data: Path, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.runner.store import RunFolder
 from run_support import PLUGIN, SAME_MASK, card_of, ktdeval as ktdeval_process, records
+from tables import on_each_row
 
 PERL = shutil.which("perl")
 FAULTS = (
@@ -94,9 +95,7 @@ def test_its_card_verifies_when_it_is_gone(tmp_path: Path, capsys: pytest.Captur
 
 
 @needs_perl
-@pytest.mark.parametrize(
-    ("task", "data"), [("investorbench_btc_history", "synthetic_investorbench"), ("ama_btc", "synthetic_arena")]
-)
+@on_each_row
 def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(task: str, data: str, address: str, tmp_path: Path) -> None:
     def words(out: Path) -> list[str]:
         told = [

@@ -27,6 +27,7 @@ from ktdeval_compare.invariance import FIGURES, Options, apart, course_of, invar
 from metric_cases import CODES, order, step
 from paths import SUPPORT
 from run_support import ktdeval, store_market
+from tables import on_each_row
 
 PLUGIN = SUPPORT / "label_plugin.py"
 TASK = "blinded_open_research"
@@ -266,18 +267,7 @@ def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Sessio
 # ---- what is refused, and how it prints
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (("--model", "builtin/reversal"), "different models"),
-        (("--model-args", "positions=5"), "different models"),
-        (("--temperature", "0.1"), "different call parameters"),
-        (("--rules", "paper"), "different metric rules"),
-        (("--limit", 2), "different limits of steps"),
-        (("--seeds", 1), "unpaired: it has not finished window"),
-        (("--data", "synthetic", "--data-args", "seed=5"), "different snapshots"),
-    ],
-)
+@on_each_row
 def test_runs_that_differ_in_anything_else_are_refused(session: Session, words: tuple[object, ...], reason: str) -> None:
     assert reason in session.refusal(session.run("builtin/momentum"), session.run("builtin/momentum", 1, *words))
 

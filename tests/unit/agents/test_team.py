@@ -29,6 +29,7 @@ from ktdeval_agents import TEAMS, TeamParams
 from ktdeval_agents.graph import load_team
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
 from paths import REPOSITORY
+from tables import on_each_row
 
 Words = str | None | Callable[[ModelRequest], str]
 LOOK = ToolSpec("look", "Look.", {})
@@ -293,13 +294,7 @@ def test_stances_are_remembered_by_asset_and_reasons_stay_out() -> None:
     assert [(one["asset"], one["decision"], one["reason"]) for one in memory["entries"]] == [("asset_1", "HOLD", "flat")]
 
 
-@pytest.mark.parametrize(
-    ("later", "told"),
-    [
-        ([{"asset_2": (1.0, 0.0)}, {"asset_1": (120.0, 9.0)}], "then +20.00 %. "),  # not shown the day after: from price to price
-        ([{}, {}], ". "),
-    ],
-)
+@on_each_row
 def test_an_outcome_is_known_when_the_price_is_shown_again(later: Sequence[Any], told: str) -> None:
     agent = make_team("investor")
     memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
@@ -351,21 +346,7 @@ def test_every_team_that_ships_is_sound_and_says_its_roles() -> None:
     assert all(isinstance(message, Message) for _, request in session.asked for message in request.messages)
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (("- role: judge", "- role: jugde"), r"flow\[1\]: no role 'jugde'; did you mean 'judge'"),
-        (("  - role: judge", ""), r"flow: must end with one role"),
-        (("reads: [reports]", "reads: [bul]"), r"roles.judge.reads: 'bul' is not said before it; did you mean 'bull'"),
-        (("says: Buy., reads: []", "says: Buy., reads: [judge]"), r"roles.bull.reads: 'judge' is not said before it"),
-        (("rounds: 2", "rounds: 0"), r"flow\[0\]: rounds must be at least 1"),
-        (("    rounds: 2", "    role: judge"), r"flow\[0\]: give one of role, together, debate and computes"),
-        (("[bull, bear]", "[bull]"), r"roles.bear: has no place in the flow"),
-        (("  - role: judge", "  - role: bull\n  - role: judge"), r"flow\[1\]: the role bull has a place in the flow already"),
-        (("rounds: 2", "turns: 2"), r"unknown field `turns`"),
-        (("rounds: 2", "chosen_by: bear"), r"chosen_by an earlier role"),
-    ],
-)
+@on_each_row
 def test_a_graph_that_makes_no_sense_is_refused_with_its_place(change: tuple[str, str], problem: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=problem):
         team(TALK.replace(*change), tmp_path)

@@ -15,6 +15,7 @@ from ktdeval_agents.figures import position_ratios, read_ratios, technical, tech
 from ktdeval_agents.limits import average_correlations, correlation_factor, scaled_limit
 from ktdeval_agents.sight import Sight
 from paths import REPOSITORY
+from tables import on_each_row
 
 LIMITS = load_yaml(REPOSITORY / "plugins/ktdeval_agents/figures.yaml")["volatility_limits"]
 
@@ -28,10 +29,7 @@ def table(*rows: dict[str, Any]) -> dict[str, Any]:
     return {"columns": columns, "rows": [[row[name] for name in columns] for row in rows]}
 
 
-@pytest.mark.parametrize(
-    ("assets", "most"),
-    [(1, 1.0), (2, 1.0), (3, 0.65), (4, 0.5), (5, 0.4), (10, 0.2), (20, 0.1), (30, 0.05), (100, 0.05)],
-)  # round(2/3 · 20)/20 = 13/20
+@on_each_row
 def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
     grid = position_ratios(sight(candidates=table(*({"stock_id": f"a{number}"} for number in range(assets)))))
     assert grid == pytest.approx(np.arange(0, most + 0.01, 0.05))
@@ -51,20 +49,12 @@ def test_ratios_are_read_from_the_last_object_whatever_a_reply_holds(said: str, 
     assert read_ratios(said, sight(candidates=table({"stock_id": "a"}, {"stock_id": "c"}))) == pytest.approx(ratios)
 
 
-@pytest.mark.parametrize(
-    ("volatility", "limit"),
-    [(0.0, 0.25), (0.149, 0.25), (0.15, 0.2), (0.2, 0.195), (0.2999, 0.18501), (0.3, 0.15), (0.4, 0.14), (0.499, 0.1301),
-     (0.5, 0.1), (2.0, 0.1)],
-)  # fmt: skip
+@on_each_row
 def test_a_limit_shrinks_with_volatility(volatility: float, limit: float) -> None:
     assert scaled_limit(volatility, LIMITS) == pytest.approx(limit, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("correlation", "factor"),
-    [(-1.0, 1.1), (-1.0000000002, 1.1), (0.1999, 1.1), (0.2, 1.05), (0.3999, 1.05), (0.4, 1.0), (0.6, 0.85), (0.7999, 0.85),
-     (0.8, 0.7), (1.0, 0.7)],
-)  # fmt: skip
+@on_each_row
 def test_a_limit_shrinks_with_correlation(correlation: float, factor: float) -> None:
     assert correlation_factor(correlation, LIMITS["correlation"]["bands"]) == factor
 

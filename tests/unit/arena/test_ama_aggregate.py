@@ -20,6 +20,7 @@ from ktdeval_arena.articles import MIS, NewsDay, Stream, stream_of
 from ktdeval_arena.summaries import document_line, extract
 from searching import examples
 from stub_provider import KEY, FaultPlan, running_stub
+from tables import on_each_row
 
 NEW_YORK = ZoneInfo("America/New_York")
 FRIDAY = datetime(2025, 8, 1, 12, 0, tzinfo=NEW_YORK)
@@ -159,22 +160,7 @@ def command(*words: Any) -> int:
     return main(["ama", "aggregate", *map(str, words), "--venue", "us_equity"])
 
 
-@pytest.mark.parametrize(
-    ("line", "words", "told"),
-    [
-        ('{"published_at": "2025-08-01"}', [], "line 2: published_at: '2025-08-01' has no time zone"),
-        ('{"published": "2025-08-01T10:00:00Z"}', [], "line 2: 'published' is no field"),
-        ("[1]", [], "line 2: expected an object"),
-        ("{", [], "line 2: not valid JSON"),
-        ('{"published_at": "2025-08-01T10:00:00Z", "title": "\\ud800"}', [], "line 2: not valid JSON: 'utf-8' codec can't encode"),
-        ("", ["--assets", "BTC"], "no story is left to summarise"),
-        ("", ["--out", "a.csv"], "--out a.csv: name a file that ends in .jsonl"),
-        ("", ["--out", "raw.jsonl"], "and is none of those read"),
-        ("", ["--run", "x"], "options of a model without one"),
-        ("", ["--temperature", "0"], "options of a model without one"),
-        ("", ["--venue", "us_equty"], "did you mean"),
-    ],
-)
+@on_each_row
 def test_what_is_wrong_is_told_in_one_line_and_nothing_is_written(
     line: str, words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from ktdeval.cli.main import main
 from ktdeval_arena.agreement import COLUMNS, RULES, agreement, alpha
 from searching import examples
+from tables import on_each_row
 
 
 def by_coincidences(shared: list[list[int]]) -> float:
@@ -73,17 +74,7 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, capsys: pytes
     assert {len(rule["levels"]) for rule in RULES.values()} == {3}
 
 
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        ([], "no ratings below the column names"),
-        (["a,x,coverage,3"], "line 2: score '3'; expected 0, 1 or 2"),
-        (["a,x,covrage,1"], "line 2: rule 'covrage' is unknown"),
-        (["a,,coverage,1"], "line 2: item and rater must not be empty"),
-        (["a,x,coverage"], "line 2: score ''; expected 0, 1 or 2"),
-        (["a,x,coverage,1", "a,x,coverage,2"], "line 3: rater 'x' has scored item 'a' by coverage before; leave one"),
-    ],
-)
+@on_each_row
 def test_a_file_of_something_else_is_one_line(
     rows: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

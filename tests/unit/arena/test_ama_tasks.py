@@ -23,6 +23,7 @@ from ktdeval_data.twins import make_twin
 from ktdeval_markets.task import MarketConfig
 from ktdeval_models.rl.environment import TradingSimulation
 from market_scene import market_scene
+from tables import on_each_row
 
 PLUGINS = load_plugins()
 SELL = {
@@ -44,19 +45,7 @@ def scene_of(name: str, market: MarketSnapshot) -> Any:
     return market_scene(task, market, task.windows["live"])
 
 
-@pytest.mark.parametrize(
-    ("name", "hold", "sell"),
-    [
-        ("ama_tsla", "keeps the position", "short"),
-        ("ama_bmrn", "keeps the position", "short"),
-        ("ama_eth", "keeps the position", "short"),
-        ("ama_btc_flat", "means no position", "short"),
-        ("ama_btc_close", "keeps the position", "close"),
-        ("ama_btc_pyramid", "keeps the position", "parts"),
-        ("ama_tsla_long", "keeps the position", "out"),
-        ("ama_tsla_long_flat", "means no position", "out"),
-    ],
-)
+@on_each_row
 def test_a_masked_prompt_says_the_rules_and_no_name_or_day(
     name: str, hold: str, sell: str, market: tuple[Path, MarketSnapshot]
 ) -> None:
@@ -144,16 +133,7 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
     assert main(["card", "verify", str(run.folder)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ({"exit": [3, 2, 1]}, "none smaller than the one before"),
-        ({"exit": [1]}, "two or more whole numbers"),
-        ({"exit": [0, 1]}, "numbers from 1"),
-        ({"exit": [1, 2], "hold": "flat"}, "hold: keep"),
-        ({"exit": [1, 2], "sell": "close"}, "no sell or weights"),
-    ],
-)
+@on_each_row
 def test_parts_that_can_not_be_an_exit_are_refused(more: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         MarketConfig.load({**PLUGINS.spec("tasks", "ama_btc").extra["config"], **more}, "t")

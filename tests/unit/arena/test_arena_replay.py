@@ -27,8 +27,8 @@ from ktdeval_arena.consistency import (
 )
 from ktdeval_arena.replay import notes, read_database
 from searching import examples
+from tables import on_each_row
 
-BULL, BEAR, FLAT = SIGNALS
 COLUMNS = {
     "config": "id, exp_name, llm_model",
     "portfolio": "id, config_id, positions",
@@ -57,21 +57,7 @@ def database(path: Path, **rows: list[tuple[Any, ...]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("signals", "action", "held", "strict", "lenient"),
-    [
-        ((BULL, BULL, BEAR), "Buy", 0, True, True),
-        ((BULL, BULL, BEAR), "Hold", 0, False, False),
-        ((BEAR, FLAT, BEAR), "Sell", 3, True, True),
-        ((BEAR, FLAT, BEAR), "Hold", 3, False, False),  # it could have been sold
-        ((BEAR, FLAT, BEAR), "Hold", 0, False, True),
-        ((BEAR,), "Buy", 0, False, False),
-        ((FLAT, FLAT, BULL), "Hold", 0, True, True),
-        ((BULL, BEAR, FLAT), "Hold", 5, True, True),  # mixed
-        ((BULL, BULL, BEAR, BEAR, FLAT), "Buy", 0, False, False),  # two are dominant, so none is
-        ((), "Hold", 0, None, None),
-    ],
-)
+@on_each_row
 def test_a_decision_follows_its_signals(
     signals: tuple[Signal, ...], action: Action, held: float, strict: bool | None, lenient: bool | None
 ) -> None:

@@ -32,6 +32,7 @@ from ktdeval.stats.panel import panel_metric, panel_metrics
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
 from metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
 from scoring_cases import DEFINITIONS, TASK, answers, record, score_spec, scoring_card, scoring_inputs, share
+from tables import on_each_row
 
 REAL = market(synthetic=False)
 BARE = market(synthetic=False, has_factor=False)
@@ -90,18 +91,7 @@ def given_cutoff(date: str) -> dict[str, Any]:
     return {"knowledge_cutoff": {"date": date, "confidence": "given", "source": "--knowledge-cutoff"}}
 
 
-@pytest.mark.parametrize(
-    ("date", "limit", "days", "label"),
-    [  # returns of 3 to 9 January, the first from the close of the 2nd; 6 and 7 are a weekend
-        ("2024-01-05", None, (3, 0, 2), SPANS),
-        ("2024-01-06", None, (3, 1, 1), SPANS),
-        ("2024-01", None, (0, 5, 0), SPANS),
-        ("2024-01-02", None, (0, 0, 5), None),
-        ("2023-12", None, (0, 0, 5), None),
-        ("2024-01-09", None, (5, 0, 0), SEEN),
-        ("2024-01-05", 3, (3, 0, 0), SEEN),  # cut before the cutoff
-    ],
-)
+@on_each_row
 def test_days_before_across_and_after_the_cutoff_stand_on_the_card(date: str, limit: Any, days: Any, label: str | None) -> None:
     made, whole, scored = (
         make(**given_cutoff(date), **how) for make, how in ((card, {"limit": limit}), (card, {}), (scoring_card, {}))

@@ -15,6 +15,7 @@ from ktdeval.keyless import Conversation
 from ktdeval.registry import load_plugins
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_investorbench.params import FinmemParams
+from tables import on_each_row
 
 AGENT = FinmemAgent(FinmemParams(parameters="investorbench"))
 NEWS = ("day", "source", "kind", "stock_ids", "title", "text")
@@ -152,14 +153,7 @@ def test_a_document_shown_for_several_days_is_remembered_once_and_long_texts_are
     assert texts[0].endswith("word …")
 
 
-@pytest.mark.parametrize(
-    ("character", "navs", "shown"),
-    [
-        ("seeking", (100, 90), "risk-seeking"), ("averse", (100, 110), "risk-averse"),
-        ("self_adaptive", (100, 90), "risk-averse"), ("self_adaptive", (100, 110), "risk-seeking"),
-        ("self_adaptive", (80, 100, 99, 98, 101), "risk-seeking"), ("self_adaptive", (80, 100, 99, 98, 97), "risk-averse"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_the_risk_character_of_the_day(character: Any, navs: tuple[float, ...], shown: str) -> None:
     agent = FinmemAgent(FinmemParams(character=character))
     prompts, *_ = play(*((observation(step, nav=nav), "") for step, nav in enumerate(navs)), agent=agent)

@@ -14,6 +14,7 @@ from ktdeval.errors import UsageError
 from ktdeval_investorbench.embedding import weights_hash
 from ktdeval_investorbench.finmem import FinmemAgent, make_embedder
 from ktdeval_investorbench.params import FinmemParams
+from tables import on_each_row
 
 
 class Package:
@@ -76,23 +77,7 @@ def test_the_hash_is_that_of_the_files_that_are_read(home: Path) -> None:
         weights_hash(folder)
 
 
-@pytest.mark.parametrize(
-    ("embedding", "weights", "told"),
-    [
-        (
-            "sentence:org/small",
-            "",
-            "embedding=sentence:org/small: the model must be named by its weights, those in .* are weights=HASH",
-        ),
-        ("sentence:org/small", "0" * 40, "the run asks for weights=0{32}, those in .* are weights=HASH"),
-        ("sentence:org/other", "HASH", "the model is not here, .* put its files into the folder org/other of .KTDEVAL_EMBEDDINGS"),
-        ("sentence:../small", "HASH", "'../small' is no name of a model"),
-        ("sentence:/etc", "HASH", "'/etc' is no name of a model"),
-        ("sentence:", "HASH", "give hashing, sentence:NAME with weights="),
-        ("openai:x", "HASH", "give hashing, sentence:NAME"),
-        ("hashing", "HASH", "give hashing, sentence:NAME"),
-    ],
-)
+@on_each_row
 def test_another_model_than_the_runs_is_refused(home: Path, embedding: str, weights: str, told: str) -> None:
     found = weights_hash(home / "org" / "small")
     with pytest.raises(UsageError, match=told.replace("HASH", found)):

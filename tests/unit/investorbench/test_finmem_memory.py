@@ -13,6 +13,7 @@ import pytest
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval_investorbench.embedding import HashingEmbedder
 from ktdeval_investorbench.memory import LayeredMemory, Memory, best, parameter_set, recency, scaled_scores, scores
+from tables import on_each_row
 
 SETS = ("paper", "finmem", "investorbench")
 
@@ -81,55 +82,21 @@ def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -
     assert held.state.counts == {"added": 21}
 
 
-@pytest.mark.parametrize(
-    ("name", "layer", "before", "after"),
-    [  # a step with neither promotion nor demotion: importance × decay, a step older
-        ("paper", "short", 40, 36.0), ("paper", "mid", 70, 67.69), ("paper", "long", 90, 88.92),
-        ("finmem", "short", 50, 46.0), ("finmem", "mid", 70, 67.69), ("finmem", "long", 90, 88.92),
-        ("finmem", "reflection", 80, 79.04),
-        ("investorbench", "short", 50, 46.0), ("investorbench", "mid", 60, 57.6), ("investorbench", "long", 90, 86.4),
-        ("investorbench", "reflection", 80, 78.4),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_a_step_decays(name: str, layer: str, before: float, after: float) -> None:
     held = memory(name, **{layer: [one(before, age=2)]})
     held.end_step()
     assert where(held) == {layer: (after, 3)}
 
 
-@pytest.mark.parametrize(
-    ("name", "layer", "importance", "age", "expected"),
-    [  # importance before the decay of the step; two passes, so that two layers can be passed
-        ("paper", "short", 66.7, 4, {"mid": (60.03, 0)}),
-        ("paper", "short", 66.6, 4, {"short": (59.94, 5)}),
-        ("paper", "short", 90.0, 4, {"long": (81.0, 0)}),
-        ("paper", "mid", 62.0, 4, {"short": (59.954, 5)}),
-        ("paper", "mid", 82.8, 4, {"long": (80.068, 0)}),
-        ("paper", "long", 60.0, 4, {"short": (59.28, 5)}),
-        ("finmem", "short", 65.3, 4, {"mid": (60.076, 0)}),
-        ("finmem", "long", 80.0, 4, {"mid": (79.04, 5)}),
-        ("finmem", "reflection", 95.0, 4, {"reflection": (93.86, 5)}),
-        ("investorbench", "short", 59.8, 4, {"mid": (55.016, 0)}),
-        ("investorbench", "mid", 57.2, 4, {"short": (54.912, 5)}),
-        ("investorbench", "mid", 88.6, 4, {"long": (85.056, 0)}),
-        ("investorbench", "long", 88.5, 4, {"mid": (84.96, 5)}),
-    ],
-)
+@on_each_row
 def test_memories_flow_between_layers(name: str, layer: str, importance: float, age: int, expected: dict[str, Any]) -> None:
     held = memory(name, **{layer: [one(importance, age)]})
     held.end_step()
-    assert where(held) == expected
+    assert where(held) == {at: tuple(found) for at, found in expected.items()}
 
 
-@pytest.mark.parametrize(
-    ("name", "layer", "importance", "age", "kept"),
-    [
-        ("paper", "short", 50, 40, True), ("paper", "short", 50, 41, False),  # e^(−41/14) = .0535, e^(−42/14) = .0498
-        ("finmem", "short", 50, 7, True), ("finmem", "short", 50, 8, False),  # e^(−8/3) = .0695, e^(−9/3) = .0498
-        ("paper", "short", 5.6, 0, True), ("paper", "short", 5.5, 0, False),  # × .9 = 5.04, 4.95
-        ("investorbench", "reflection", 5.11, 0, True), ("investorbench", "reflection", 5.10, 0, False),  # × .98 = 5.008, 4.998
-    ],
-)  # fmt: skip
+@on_each_row
 def test_what_is_old_or_unimportant_is_purged(name: str, layer: str, importance: float, age: int, kept: bool) -> None:
     held = memory(name, **{layer: [one(importance, age)]})
     held.end_step()
@@ -137,15 +104,7 @@ def test_what_is_old_or_unimportant_is_purged(name: str, layer: str, importance:
     assert held.state.counts.get("purged", 0) == (not kept)
 
 
-@pytest.mark.parametrize(
-    ("name", "signs", "expected"),
-    [
-        ("paper", (1, 1, -1, 0), 60.0),  # +5 +5
-        ("finmem", (1, 1, -1, 0), 70.0),  # counts 1, 2, 1: +5 +10 +5
-        ("finmem", (-1, -1), 35.0),  # counts −1, −2: −5 −10
-        ("investorbench", (1, 1, -1, 0), 68.0),  # +18 +18 −18
-    ],
-)
+@on_each_row
 def test_named_memories_are_credited(name: str, signs: tuple[int, ...], expected: float) -> None:
     held = memory(name, short=[one(50.0)], mid=[Memory("M2", "y", 70.0)])
     for sign in signs:

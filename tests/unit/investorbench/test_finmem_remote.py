@@ -25,6 +25,7 @@ from ktdeval_investorbench.finmem import make_embedder
 from ktdeval_investorbench.params import FinmemParams
 from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbedder, unit_vector
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
+from tables import on_each_row
 
 KEY = "sk-stub-c0ffee-0123456789"
 
@@ -90,16 +91,7 @@ def test_no_server_and_no_key_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         remote(None).ask(["a"])
 
 
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        ({"embedding": "openai:x", "embedding_url": "ftp://a"}, "embedding_url must be an http or https address"),
-        ({"embedding": "openai:x", "embedding_url": "http://u:secret@a"}, "embedding_url holds a user, password"),
-        ({"embedding": "openai:"}, "give hashing"),
-        ({"embedding": "openai:x", "weights": "a"}, "give hashing"),
-        ({"embedding_url": "http://a"}, "give hashing"),
-    ],
-)
+@on_each_row
 def test_parameters_that_are_not_usable_are_refused(args: dict[str, Any], told: str) -> None:
     with pytest.raises((ConfigError, UsageError), match=told) as caught:
         make_embedder(FinmemParams(**args))

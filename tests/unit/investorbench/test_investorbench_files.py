@@ -13,6 +13,7 @@ from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval_investorbench.files import make_market
 from ktdeval_investorbench.params import FileParams
+from tables import on_each_row
 
 DAYS = {
     "2020-10-01": {"prices": 10.0, "news": ["Microsoft rose.", "Rain fell."], "10k": ["the year"], "10q": []},
@@ -52,21 +53,7 @@ def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_witho
     assert read(tmp_path, "msft").codes == ("MSFT",)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("{", "msft.json: not a readable JSON file"),
-        ([], "msft.json: expected an object of days, was list"),
-        ({"1.10.2020": {}}, "msft.json: '1.10.2020' is no day"),
-        ({"2020-10-01": 5}, "msft.json: 2020-10-01: expected an object with prices and news, was int"),
-        ({"2020-10-01": {"prices": "10"}}, "msft.json: 2020-10-01: prices: expected a number or null, was str"),
-        ({"2020-10-01": {"prices": True}}, "prices: expected a number or null, was bool"),
-        ({"2020-10-01": {"prices": 1.0, "news": "text"}}, "2020-10-01: news: expected a list of texts"),
-        ({"2020-10-01": {"prices": 1.0, "10k": [1]}}, "2020-10-01: 10k: expected a list of texts"),
-        ({"2020-10-01": {"prices": -1.0}}, "non_positive_price"),
-        ({"2020-10-01": {"prices": None}}, "no file has a price"),
-    ],
-)
+@on_each_row
 def test_a_file_of_another_form_is_named_with_its_day(content: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         read(written(tmp_path, msft=content))
@@ -74,10 +61,7 @@ def test_a_file_of_another_form_is_named_with_its_day(content: Any, said: str, t
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("symbols", "said"),
-    [(("MSTF",), "'MSTF' is no asset of InvestorBench; did you mean 'MSFT'"), (("JNJ",), "has no jnj.json")],
-)
+@on_each_row
 def test_a_symbol_that_is_not_there_is_named(symbols: tuple[str, ...], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
         read(written(tmp_path, msft=DAYS), *symbols)

@@ -32,6 +32,7 @@ from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.tables import class_rows, model_rows, wilcoxon_rows
 from metric_cases import TASK, market, step
 from searching import examples
+from tables import on_each_row
 
 CR, SR, AV, MDD = FIGURES
 HOLD = "builtin/buy_and_hold"
@@ -161,11 +162,7 @@ def test_classes_in_per_cent_of_buy_and_hold_worked_by_hand_and_by_pandas(tmp_pa
     assert [types["open_source"][name] for name in FIGURES] == pytest.approx(list(100 * opened / held))
 
 
-@pytest.mark.parametrize(
-    ("hold", "undefined"),
-    [((-0.1, -1.0, 0.2, 0.1), [CR, SR]), ((0.0009, 0.0, 0.2, 0.1), [CR, SR]), ((0.0011, 0.0011, 0.2, 0.0), [MDD]),
-     (None, [*FIGURES]), ((0.1, None, 0.2, 0.1), [SR])],
-)  # fmt: skip
+@on_each_row
 def test_a_percentage_of_nothing_is_not_defined_and_says_why(hold: Values | None, undefined: list[str], tmp_path: Path) -> None:
     models = {"a/gpt-4": (0.05, 0.5, 0.1, 0.1), **({HOLD: hold} if hold else {})}
     (row,) = class_rows(table(*planted_panel(tmp_path, {"investorbench_msft": models})), "type")
@@ -201,30 +198,7 @@ def cards(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[di
 # ---- classes
 
 
-@pytest.mark.parametrize(
-    ("model", "kind", "billions"),
-    [
-        ("openai/gpt-4o-2024-08-06", "proprietary", None),
-        ("GPT-o1-preview", "proprietary", None),
-        ("openrouter/anthropic/claude-3.5-sonnet", "proprietary", None),
-        ("vllm/openai/gpt-oss-120b", "open_source", 120.0),
-        ("DeepSeek-V2-Lite (15.7B)", "open_source", 15.7),
-        ("deepseek/DeepSeek-V2-Lite-Chat", "open_source", 15.7),
-        ("Qwen-2.5-Instruct-7B", "open_source", 7.0),
-        ("ollama/qwen2.5:72b-instruct-q4", "open_source", 72.0),
-        ("qwen-max-2025-01-25", "proprietary", None),
-        ("qwen/Qwen3-235B-A22B", "open_source", 235.0),
-        ("mistralai/Mixtral-8x7B-Instruct", "open_source", 46.7),
-        ("someone/mixtral-llama-2x13b", "open_source", None),
-        ("Yi-1.5-9B-Chat", "open_source", 9.0),
-        ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "open_source", 70.0),
-        ("llama-70b-distilled-8b", "open_source", None),
-        ("Palmyra-Fin-70B", "financial_domain", 70.0),
-        ("builtin/momentum", "no_language_model", None),
-        ("gpt-4-x-vicuna-13b", "unclassified", 13.0),
-        ("house/model", "unclassified", None),
-    ],
-)
+@on_each_row
 def test_class_of_a_name(model: str, kind: str, billions: float | None) -> None:
     assert classify(model, KNOWN) == (kind, billions)
 
@@ -293,22 +267,7 @@ REWARDS = np.array([0.01, -0.02, 0.03, 0.01, 0.02])
 GIVEN = {0: (0.05, 1.0, 0.1, 0.1)}
 
 
-@pytest.mark.parametrize(
-    ("second", "words", "said"),
-    [
-        ({"config": {"shown": 2}}, [], "can't stand in one table of investorbench_msft: config "),
-        ({"snapshot": {"id": "f" * 64}}, [], "market ffffffffffff"),
-        ({"rules": "strict"}, [], "cards are by both strict and paper rules; choose with --rules"),
-        ({"rules": "strict"}, ["--rules", "paper", "--show", "sizes"], "no model has a place in sizes"),
-        ({}, ["--class", "nothing"], "--class 'nothing': expected MODEL=TYPE"),
-        ({}, ["--class", "m/0=open:7"], "--class: types: expected one of financial_domain, proprietary, open_source, no_"),
-        ({}, ["--class", "m/0=open_source:0"], "size of m/0: expected billions of parameters above 0"),
-        ({}, ["--classes", "none.yaml"], "none.yaml: can't read"),
-        ({}, ["--show", "tests"], "the ledger that the card was made from, is not beside it; give the run folder"),
-        ({"model": "m/0"}, [], "seed 0 of m/0 stands on both; give one"),
-        ({"model": "m/0", "call": {"temperature": 0.1}}, [], "differ in parameters of calls alone"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_what_can_not_be_compared_is_refused_in_one_line(
     second: dict[str, Any], words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from ktdeval.jsonio import sha256_hex
 from ktdeval.typed import from_plain
 from ktdeval_qlib.recipes import Recipe, make_estimator, recipes
 from ktdeval_qlib.stored import load
+from tables import on_each_row
 
 # name: (layout, most rounds, patience, batch, learning rate), read by hand from the official configurations and class defaults
 PUBLISHED = {
@@ -80,10 +81,7 @@ def test_no_number_is_text():
                 assert not name.endswith("lr")
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "told"),
-    [("layout", "square", "layout"), ("published", [], "published"), ("rounds", ["steps"], "steps"), ("colour", "red", "colour")],
-)
+@on_each_row
 def test_a_wrong_field_is_one_line_that_names_it(field, value, told):
     entry = {
         "name": "x",

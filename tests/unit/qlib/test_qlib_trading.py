@@ -25,6 +25,7 @@ from ktdeval_qlib.training import rank_ics
 from ktdfin_market import small_market
 from qlib_play import TEST, TRAIN, VALID, WINDOW
 from run_support import SAME_MASK, episodes, ktdeval, records
+from tables import on_each_row
 
 DAYS = ("--train", TRAIN, "--valid", VALID, "--test", TEST)
 TASK = "blinded_open_research"
@@ -147,19 +148,7 @@ def test_a_missing_or_changed_training_is_one_line(
     assert told in refusal(capsys, *command(place, tmp_path / "run", models=tmp_path / "models"))
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("qlib/liner",), "no model to train is called 'qlib/liner'; did you mean 'qlib/linear'"),
-        (("qlib/linear", "--train", "2023-06-15"), "--train 2023-06-15: expected FIRST:LAST"),
-        (("qlib/linear", "--train", "2023-10-31:2023-06-15"), "segments are in order"),
-        (("qlib/linear", "--train", "2001-01-01:2002-01-01"), "none is left of snapshot"),
-        (
-            ("qlib/linear", *DAYS, "--label", "open"),
-            "models/linear/seed-0 holds another training: label is 'qlib', not 'open'; choose another --out",
-        ),
-    ],
-)
+@on_each_row
 def test_what_can_not_be_trained_is_one_line(
     words: tuple[str, ...], told: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ from ktdeval.stats.panel import panel_metrics
 from ktdeval.testing import check_metric
 from ktdeval_builtin.attribution_metrics import attribution_metrics
 from metric_cases import ledger, market, nav_ledger
+from tables import on_each_row
 
 DEFINITION: dict[str, Any] = {"formula": "x/1: x", "unit": "ratio", "better": "higher", "source": "a test"}
 
@@ -36,15 +37,7 @@ def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_va
         assert repr(found) == repr(expected)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"formula": " "}, "metric x: formula is empty"), ({"source": ""}, "metric x: source is empty"),
-        ({"better": "more"}, "metric x: better is 'higher', 'lower' or 'neither', was 'more'"),
-        ({"range": 1.0}, "metric x: range is a pair"),
-        ({}, "metric x: the function asks for 'prices'; it may ask for ledger, market, rules"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_a_definition_is_checked_when_it_is_made(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(PluginError, match=message):
         metric("x", **(DEFINITION | changes))(lambda prices: 0.0)

@@ -28,6 +28,7 @@ from ktdeval_builtin.attribution_metrics import attribution_metric, attribution_
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from metric_cases import ledger, market, nav_ledger, order, spec, step
+from tables import on_each_row
 
 COIN = Instrument("crypto", "USD", "crypto_spot")
 STOCK = Instrument("stock", "USD", "us_equity")
@@ -112,14 +113,7 @@ def test_margin_calls_are_turnover() -> None:
     assert panel_metric("turnover").compute(traded, COINS, "strict").value == pytest.approx(1.1 * 365, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("fill", "outcomes"),
-    [
-        ("next_open", [True, False]),  # 21 to 23; 28 to 25, the second having no bar for two days
-        ("next_close", [True, False]),  # 11 to 13; 18 to 15
-        ("same_close", [False, True]),  # filled at the close before: 12 to 11; 17 to 18
-    ],
-)
+@on_each_row
 def test_an_order_is_judged_from_its_fill_to_the_next_price_of_that_kind(fill: FillRule, outcomes: list[bool]) -> None:
     nan = math.nan
     closes = np.array([[10.0, 20], [12, 17], [11, 18], [13, nan], [14, nan], [15, 15]])

@@ -136,7 +136,8 @@ def test_a_model_that_knows_the_market_never_hears_it_from_us(market: MarketSnap
 def test_no_identity_of_a_real_market_is_sent(shared_data: Path, tmp_path: Path) -> None:
     folder = import_real(shared_data, tmp_path / "market")
     market = load_snapshot(folder)
-    assert_nothing_leaks(hear(tmp_path / "wild", "wild", market, "--data", str(folder)))
+    for model in ("chaos", "wild", "momentum"):
+        assert_nothing_leaks(hear(tmp_path / model, model, market, "--data", str(folder)))
     check_parrot(tmp_path / "parrot", market, "--data", str(folder))
 
 

@@ -19,8 +19,8 @@ import pytest
 import yaml
 import zstandard
 
-from board_cards import typed
-from board_checked import ON, card_of, change_card, make_board, make_run, renew, submit
+from board_cards import card_of, typed
+from board_checked import ON, change_card, make_board, make_run, renew, submit
 from board_ranks import make_verdict
 from ktdeval.errors import DataError, UsageError, VerificationError
 from ktdeval.jsonio import dumps_pretty
@@ -137,7 +137,7 @@ def test_a_good_submission_is_re_executed_and_what_was_derived_is_kept(checked_b
     folder = BoardFolder(checked_board)
     assert read_own(folder.series(entry.card_id), Series).card == entry.card_id
     assert read_own(folder.decisions(entry.card_id), Decisions).card == entry.card_id
-    assert [window.days for window in read_own(folder.market("small"), Market).windows] == [21]
+    assert [window.days for window in read_own(folder.market("market"), Market).windows] == [21]
 
 
 def test_a_card_with_a_verdict_is_passed_over_until_something_of_it_is_missing(checked_board: Path, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_card_with_a_verdict_is_passed_over_until_something_of_it_is_missing(c
 
 def test_without_record_nothing_is_written_and_an_empty_board_gets_its_market(board: Path, run: Path) -> None:
     assert check(board) == CheckReport((), (), 0)
-    BoardFolder(board).market("small").unlink()
+    BoardFolder(board).market("market").unlink()
     submit(board, run)
     before, told = contents(board), list[str]()
     report = check_board(board, load_plugins(), replace(OPTIONS, record=False), told.append)
@@ -285,7 +285,7 @@ def test_records_that_are_not_as_listed_are_refused_unread(
 def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_path: Path) -> None:
     files = submit(board, run)
     listed = json.loads(files.records.read_text())
-    listed["files"][0]["bytes"] = 2_000_001
+    listed["files"][-1]["bytes"] = 2_000_001  # the manifest
     files.records.write_text(json.dumps(listed))
     (finding,) = copy_records(case_of(board, files, records_mb=2), tmp_path / "private")
     assert (finding.rule, "at most 2,000,000 are taken" in finding.message) == ("size", True)
@@ -417,7 +417,7 @@ def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(tmp_p
     report = check(board)
     assert [card.tier for card in report.checked] == ["self-reported"]
     assert report.findings == ()
-    assert "market small can't be opened here" in report.notes[0]
+    assert "market market can't be opened here" in report.notes[0]
     before = contents(board)
     assert check(board, today="2026-03-03").checked == ()
     assert [card.tier for card in check(board, today="2026-03-03", every=True).checked] == ["self-reported"]
@@ -435,11 +435,11 @@ def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(tmp_p
 def test_another_market_in_its_place_and_what_is_not_installed_are_named(board: Path, market: Path) -> None:
     plugins, rules, struct = load_plugins(), load_rules(board), msgspec.structs.replace
     wrong = struct(rules, snapshots=(struct(rules.snapshots[0], id="0" * 64),))
-    assert "market small is another one here" in str(OpenedMarkets(wrong, plugins, None).open(wrong.snapshots[0]))
-    with pytest.raises(DataError, match="none of the board's: small \\(000000000000\\)"):
+    assert "market market is another one here" in str(OpenedMarkets(wrong, plugins, None).open(wrong.snapshots[0]))
+    with pytest.raises(DataError, match="none of the board's: market \\(000000000000\\)"):
         OpenedMarkets(wrong, plugins, str(market))
     silent = struct(rules.snapshots[0], data="")
-    assert "does not say where market small is" in str(OpenedMarkets(rules, plugins, None).open(silent))
+    assert "does not say where market market is" in str(OpenedMarkets(rules, plugins, None).open(silent))
     division = rules.divisions[0]
     assert missing_plugin(plugins, division, "react") is None
     assert missing_plugin(plugins, division, "elsewhere") == "agent elsewhere is not installed where the check ran"
@@ -587,7 +587,7 @@ def test_a_market_is_made_again_when_the_windows_of_the_board_change(checked_boa
     more = {"id": "more", "windows": [{"name": "A", "first": "2024-02-01", "last": "2024-02-29"}]}
     change_rules(board, lambda rules: rules["divisions"].append({**rules["divisions"][0], **more}))
     check(board)
-    names = [window.name for window in read_own(BoardFolder(board).market("small"), Market).windows]
+    names = [window.name for window in read_own(BoardFolder(board).market("market"), Market).windows]
     assert names == ["A", "2024-03-01:2024-03-29"]
     change_rules(board, lambda rules: rules["divisions"][1]["windows"][0].update(first="2030-02-01", last="2030-02-28"))
     path, rule, message = only_finding(check(board))

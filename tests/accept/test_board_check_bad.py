@@ -18,7 +18,7 @@ import pytest
 
 from board_bad import MODEL, TODAY, BadBoard, Good, make_good, put, strings
 from board_bad_cases import CASES, second_attempt, setting
-from board_cards import typed
+from board_cards import put_json, typed
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
@@ -177,7 +177,7 @@ def test_markup_is_found_in_every_text_of_submission_and_list(full: BadBoard, do
     assert len(places) == (16 if document == "submission" else 5)
     for place in places.values():
         old = put(value, place, SCRIPTS[0])
-        full.write(path, value)
+        put_json(path, value)
         put(value, place, old)
         findings, sound = full.look()
         assert ("markup", full.where(path)) in {(finding.rule, finding.path) for finding in findings}

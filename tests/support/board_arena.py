@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from board_cards import files_of, submission_of, typed
+from board_cards import division_of, put_card, put_json, submission_of, typed, verdict_of
 from ktdeval.config import RunConfig
-from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_strict, sha256_hex
+from ktdeval.jsonio import loads_strict
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, evaluate, open_snapshot
 from ktdeval.typed import to_plain
@@ -23,7 +23,6 @@ from ktdeval_board.series import make_decisions, make_series
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 AGENTS = ("investor", "trade", "hedge_fund", "deepfund", "vote", HOSTILE)
 _ODDS = ((0.5, 0.2), (0.2, 0.2), (0.02, 0.6), (0.4, 0.05), (0.3, 0.3), (0.33, 0.33))
-_DAY = "2026-03-01"
 
 Frame = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 """Card, series and decisions of a run, as JSON."""
@@ -50,7 +49,7 @@ def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -
     rules = []
     for place, ((card, series, decisions), play) in enumerate(frames):
         division = f"division-{place}"
-        rules.append(_division(division, card))
+        rules.append(division_of(card, division, card["snapshot"]["id"], rules=card["rules"]))
         rng = np.random.default_rng(place)
         for agent_place, agent in enumerate(AGENTS):
             for number in range(models):
@@ -59,7 +58,7 @@ def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -
                 for entry, days, day in zip(own[0]["episodes"], own[1]["episodes"], own[2]["episodes"], strict=True):
                     for name, value in play(days, day, rng, agent_place).items():
                         entry["metrics"][name] = {"value": value, "n": len(days["days"])}
-                _write_entry(BoardFolder(path), own, division)
+                _write_entry(path, own, division)
     snapshots = {card["snapshot"]["id"]: {"name": f"market-{place}", "id": card["snapshot"]["id"], "data": ""}
                  for place, ((card, *_), _) in enumerate(frames)}  # fmt: skip
     for rule in rules:
@@ -124,40 +123,16 @@ def play_fund(days: dict[str, Any], steps: dict[str, Any], rng: np.random.Genera
     return {"total_return": float(nav[-1] - 1), "df_beta": beta, "df_alpha": float(rng.normal(0.0, 0.2)), "df_effectiveness": 0.5}
 
 
-def _division(name: str, card: Mapping[str, Any]) -> dict[str, Any]:
-    windows = [{key: window[key] for key in ("name", "first", "last")} for window in card["windows"]]
-    task = {"task": card["task"]["name"], "version": card["task"]["version"], "hash": card["task"]["hash"]}
-    return {
-        "id": name,
-        **task,
-        "snapshot": card["snapshot"]["id"],
-        "windows": windows,
-        "seeds": card["seeds"],
-        "rules": card["rules"],
-    }
-
-
 def _rename(card: dict[str, Any], model: str, agent: str) -> None:
     card["model"], card["agent"] = {"name": model, "args": {}}, {"name": agent, "args": {}}
 
 
-def _write_entry(folder: BoardFolder, own: Frame, division: str) -> None:
+def _write_entry(board: Path, own: Frame, division: str) -> None:
     card, series, decisions = own
-    text = dumps_pretty(card)
-    card_id = sha256_hex(text)
-    files = files_of(folder, card, card_id)
-    strategy = "baseline" if int(card["model"]["name"][-1]) % 2 else "flip"
-    submission = submission_of(card, card_id, agent={"name": "an agent", "strategy": strategy})
-    verdict = {"schema_version": 1, "card": card_id, "division": division, "tier": "re-executed", "checked_on": _DAY,
-               "suite_version": "0", "episodes": 1, "steps": 1, "notes": [], "rerun": None}  # fmt: skip
-    files.card.parent.mkdir(parents=True, exist_ok=True)
-    files.card.write_text(text)
-    files.submission.write_text(dumps_pretty(submission))
-    files.records.write_text(dumps_pretty({"schema_version": 1, "card": card_id, "stored": "elsewhere", "files": []}))
-    for target, value in (
-        (folder.verdict(card_id), verdict),
-        (folder.series(card_id), {**series, "card": card_id}),
-        (folder.decisions(card_id), {**decisions, "card": card_id}),
-    ):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(dumps_canonical(value))
+    folder, files = BoardFolder(board), put_card(board, card)
+    card_id, strategy = files.card_id, "baseline" if int(card["model"]["name"][-1]) % 2 else "flip"
+    put_json(files.submission, submission_of(card, card_id, agent={"name": "an agent", "strategy": strategy}))
+    put_json(files.records, {"schema_version": 1, "card": card_id, "stored": "elsewhere", "files": []})
+    put_json(folder.verdict(card_id), verdict_of(card_id, division))
+    put_json(folder.series(card_id), {**series, "card": card_id})
+    put_json(folder.decisions(card_id), {**decisions, "card": card_id})

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import functools
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +15,17 @@ from typing import Any
 
 import yaml
 
-from board_cards import files_of
+from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of, verdict_of
+from card_cases import spec_of
 from ktdeval.cards import derived_fields, load_card
 from ktdeval.config import RunConfig
-from ktdeval.contracts import EpisodeSpec, Window
-from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256, sha256_hex
+from ktdeval.contracts import Window
+from ktdeval.jsonio import content_hash
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate
 from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.entries import Candidate
-from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import load_errata, load_rules
 
 TASK, MODEL, TODAY = "blinded_open_research", "builtin/momentum", "2026-12-01"
@@ -55,58 +54,29 @@ def make_good(folder: Path, **changes: Any) -> Good:
     config = {"model": MODEL, "windows": WINDOWS, "seeds": SEEDS, **changes}
     done = evaluate(RunConfig(tasks=(TASK,), out=str(folder), quiet=True, mask_key="0" * 32, **config), load_plugins(()))
     card = load_card(done.cards[0]).plain
-    division = {
-        "id": "blinded",
-        "task": TASK,
-        "version": card["task"]["version"],
-        "hash": card["task"]["hash"],
-        "snapshot": "market",
-        "windows": [{name: window[name] for name in ("name", "first", "last")} for window in card["windows"]],
-        "seeds": list(card["seeds"]),
-    }
-    rules = {
-        "name": "practice",
-        "title": "Practice",
-        "market": "synthetic",
-        "opened_on": "2026-01-01",
-        "snapshots": [{"name": "market", "id": card["snapshot"]["id"], "data": "synthetic"}],
-        "divisions": [division],
-        "baselines": [{"model": "builtin/equal_weight"}],
-    }
-    return Good(folder, card, rules)
+    return Good(folder, card, rules_of(card, "synthetic", name="practice", opened_on="2026-01-01"))
 
 
-def submission_of(card: Value, card_id: str) -> Value:
+def whole_submission(card: Value, card_id: str) -> Value:
     """A submission that has every field."""
-    return {
-        "schema_version": 1,
-        "card": card_id,
-        "submitter": {
-            "name": "A. Stranger",
-            "organisation": "Strangers",
-            "contact": "a@example.org",
-            "url": "https://example.org/strangers",
-        },
-        "model": {
+    here = "https://example.org"
+    return submission_of(
+        card,
+        card_id,
+        submitter={"name": "A. Stranger", "organisation": "Strangers", "contact": "a@example.org", "url": f"{here}/strangers"},
+        model={
             "name": card["model"]["name"],
             "cutoff_date": "2024-01-31",
             "cutoff_source": "the vendor's model card",
             "released_on": "2024-03-01",
             "open_weights": True,
-            "url": "https://example.org/model",
+            "url": f"{here}/model",
         },
-        "agent": {"name": card["agent"]["name"], "strategy": "baseline", "url": "https://example.org/agent"},
-        "attempts": {"runs": 1, "note": "the only one"},
-        "submitted_on": "2026-11-30",
-        "statement": True,
-        "note": "as it was run",
-    }
-
-
-def record_files(run: Path) -> list[str]:
-    """The files of a run that are records, by their paths in it."""
-    found = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
-    return sorted(path for path in found if path == "manifest.json" or path.startswith("episodes/"))
+        agent={"name": card["agent"]["name"], "strategy": "baseline", "url": f"{here}/agent"},
+        attempts={"runs": 1, "note": "the only one"},
+        submitted_on="2026-11-30",
+        note="as it was run",
+    )
 
 
 class BadBoard:
@@ -134,30 +104,12 @@ class BadBoard:
 
     def add(self, card: Value | None = None, run: Path | None = None, stored: str = "repository") -> str:
         """Add a submission of a card with the records of a run, all hashes as they should be; returns the card's id."""
-        card, run = copy.deepcopy(card or self.good.card), run or self.good.run
-        text = dumps_pretty(card)
-        self.card_id = sha256_hex(text)
-        files = files_of(BoardFolder(self.folder), card, self.card_id)
-        self.card_folder = files.card.parent
-        self.card_folder.mkdir(parents=True, exist_ok=True)
-        files.card.write_text(text, encoding="utf-8", errors="surrogatepass")
-        recorded = json.loads(next((run / "cards").glob("*.json")).read_text())["episodes"]
-        names = dict(zip((episode["id"] for episode in recorded), (episode["id"] for episode in card["episodes"])))
-        entries = []
-        for path in record_files(run):
-            _, _, rest = path.partition("episodes/")
-            if rest and rest[:20] not in names:
-                continue
-            target = path.replace(rest[:20], names[rest[:20]]) if rest else path
-            source = run / path
-            digest = file_sha256(source) if stored == "repository" else card["artefacts"].get(target, file_sha256(source))
-            entries.append({"path": target, "sha256": digest, "bytes": source.stat().st_size})
-            if stored == "repository":
-                copied = self.records_folder / target
-                copied.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, copied)
-        self.write(files.submission, submission_of(card, self.card_id))
-        self.write(files.records, {"schema_version": 1, "card": self.card_id, "stored": stored, "files": entries})
+        card, run = card or self.good.card, run or self.good.run
+        files = put_card(self.folder, card)
+        self.card_id, self.card_folder = files.card_id, files.card.parent
+        put_json(files.submission, whole_submission(card, self.card_id))
+        own = (episode["id"] for episode in card["episodes"])
+        put_records(self.folder, files, run, stored, dict(zip((episode["id"] for episode in card_of(run)["episodes"]), own)))
         return self.card_id
 
     def forge(self, change: Change, renew: bool = True, **where: Any) -> str:
@@ -166,15 +118,11 @@ class BadBoard:
         change(card)
         return self.add(renewed(card) if renew else card, **where)
 
-    def write(self, path: Path, value: Any) -> None:
-        """Write JSON, even such as none should write."""
-        path.write_text(json.dumps(value, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
-
     def edit(self, path: Path, change: Change) -> None:
         """Change a document in place; no hash is renewed."""
         value = json.loads(path.read_text(encoding="utf-8"))
         change(value)
-        self.write(path, value)
+        put_json(path, value)
 
     # -- places --------------------------------------------------------------------------------------------------------
 
@@ -215,21 +163,8 @@ class BadBoard:
 
     def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:
         """Write the board's verdict on the card that was added last."""
-        verdict = {
-            "schema_version": 1,
-            "card": self.card_id,
-            "division": "blinded",
-            "tier": tier,
-            "checked_on": TODAY,
-            "suite_version": "0.1.0",
-            "episodes": 4,
-            "steps": 172,
-            "notes": [],
-            "rerun": None,
-        }
         path = self.folder / "verdicts" / f"{self.card_id}.json"
-        path.parent.mkdir(exist_ok=True)
-        self.write(path, {**verdict, **fields})
+        put_json(path, verdict_of(self.card_id, "blinded", tier, **{"checked_on": TODAY, "episodes": 4, "steps": 172, **fields}))
         return path
 
     def withdraw(self, card_id: str) -> None:
@@ -240,20 +175,11 @@ class BadBoard:
 
 def renewed(card: Value) -> Value:
     """A card with everything that follows from its other fields worked out again: hash, ids, names of records, totals."""
-    task, model, agent = card["task"], card["model"], card["agent"]
-    task["hash"] = content_hash(task["config"])
+    card["task"]["hash"] = content_hash(card["task"]["config"])
     windows = {window["name"]: Window(window["name"], window["first"], window["last"]) for window in card.get("windows", [])}
     names = {}
     for episode in [*card["episodes"], *card["missing_episodes"]]:
-        spec = EpisodeSpec(
-            task=task["name"], task_version=task["version"], task_hash=task["hash"],
-            snapshot=card["snapshot"]["id"] if card.get("snapshot") else None, mask=task.get("mask"), mode=task.get("mode"),
-            window=windows.get(episode.get("window")), model=model["name"], model_args=model["args"],
-            agent=agent["name"], agent_args=agent["args"], call=card["call"], seed=episode["seed"], limit=card["limit"],
-            mask_key=card.get("mask_key"), mask_draw=card.get("mask_draw"),
-        )  # fmt: skip
-        names[episode["id"]] = spec.id
-        episode["id"] = spec.id
+        names[episode["id"]] = episode["id"] = spec_of(card, windows.get(episode.get("window")), episode["seed"]).id
     artefacts = ((path, path.split("/")[1], digest) for path, digest in card["artefacts"].items())
     card["artefacts"] = {path.replace(old, names[old]): digest for path, old, digest in artefacts if old in names}
     return {**card, **derived_fields(card)}

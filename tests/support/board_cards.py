@@ -1,13 +1,18 @@
-"""Cards for the tests of boards: their files, and typed cards made from JSON that has only what a test is about."""
+"""Boards written by hand, as their layout says: rules, cards, submissions, records and verdicts, apart from what writes them in the
+suite; and typed cards made from JSON that has only what a test is about.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ktdeval.cards import ScoringCard, TradingCard
-from ktdeval.jsonio import content_hash
+from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256, sha256_hex
 from ktdeval.typed import from_plain
 from ktdeval_board.entries import Card, Entry
 from ktdeval_board.layout import BoardFolder, CardFiles
@@ -68,6 +73,57 @@ def files_of(folder: BoardFolder, card: Mapping[str, Any], card_id: str = "") ->
     return folder.card_files(*names, card_id=card_id or content_hash(card))
 
 
+def put_json(path: Path, value: Any) -> None:
+    """Write JSON in the suite's form, even such as the suite would never write."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def put_card(board: Path, card: Mapping[str, Any]) -> CardFiles:
+    """Write a card to its place on a board."""
+    text = dumps_pretty(card)
+    files = files_of(BoardFolder(board), card, sha256_hex(text))
+    files.card.parent.mkdir(parents=True, exist_ok=True)
+    files.card.write_text(text, encoding="utf-8", errors="surrogatepass")
+    return files
+
+
+def put_records(
+    board: Path, files: CardFiles, run: Path, stored: str = "repository", names: Mapping[str, str] | None = None
+) -> None:
+    """Write the list of a card's records, those of a run, and copy them where they are `stored` in the repository. `names`: ids of
+    the run's episodes -> those of the card's, whose records alone are meant; the same, of all, when not given.
+    """
+    listed, artefacts = [], json.loads(files.card.read_bytes().decode("utf-8", "surrogatepass"))["artefacts"]
+    for path in record_files(run):
+        episode = path.split("/")[1] if "/" in path else ""
+        if episode and names is not None and episode not in names:
+            continue
+        source, target = run / path, path.replace(episode, names[episode]) if episode and names else path
+        digest = file_sha256(source)
+        if stored == "repository":
+            copied = BoardFolder(board).records(files.card_id) / target
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copied)
+        else:
+            digest = artefacts.get(target, digest)
+        listed.append({"path": target, "sha256": digest, "bytes": source.stat().st_size})
+    put_json(files.records, {"schema_version": 1, "card": files.card_id, "stored": stored, "files": listed})
+
+
+def record_files(run: Path) -> list[str]:
+    """The files of a run that are records, by their paths in it."""
+    found = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
+    return sorted(path for path in found if path == "manifest.json" or path.startswith("episodes/"))
+
+
+def card_of(run: Path) -> dict[str, Any]:
+    """The one card of a run."""
+    (path,) = (run / "cards").glob("*.json")
+    card: dict[str, Any] = json.loads(path.read_text())
+    return card
+
+
 def submission_of(card: Mapping[str, Any], card_id: str, **facts: Any) -> dict[str, Any]:
     """The JSON of a submission with what one must say, and further `facts`."""
     return {
@@ -79,5 +135,42 @@ def submission_of(card: Mapping[str, Any], card_id: str, **facts: Any) -> dict[s
         "attempts": {"runs": 1},
         "submitted_on": "2026-03-01",
         "statement": True,
+        **facts,
+    }
+
+
+def verdict_of(card_id: str, division: str, tier: str = "re-executed", **facts: Any) -> dict[str, Any]:
+    """The JSON of a verdict of the board's check."""
+    return {
+        "schema_version": 1,
+        "card": card_id,
+        "division": division,
+        "tier": tier,
+        "checked_on": "2026-03-01",
+        "suite_version": "0.1.0",
+        "episodes": 1,
+        "steps": 1,
+        "notes": [],
+        "rerun": None,
+        **facts,
+    }
+
+
+def division_of(card: Mapping[str, Any], name: str = "blinded", snapshot: str = "market", **facts: Any) -> dict[str, Any]:
+    """The division of a `board.yaml` that a card is of."""
+    task = {"task": card["task"]["name"], "version": card["task"]["version"], "hash": card["task"]["hash"]}
+    windows = [{key: window[key] for key in ("name", "first", "last")} for window in card["windows"]]
+    return {"id": name, **task, "snapshot": snapshot, "windows": windows, "seeds": list(card["seeds"]), **facts}
+
+
+def rules_of(card: Mapping[str, Any], data: str, **facts: Any) -> dict[str, Any]:
+    """The content of a `board.yaml` whose one division a card is of; `data`: what its market is read from."""
+    return {
+        "name": "small",
+        "title": "A small board",
+        "market": "synthetic",
+        "snapshots": [{"name": "market", "id": card["snapshot"]["id"], "data": data}],
+        "divisions": [division_of(card)],
+        "baselines": [{"model": "builtin/equal_weight"}],
         **facts,
     }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from board_cards import files_of, submission_of
+from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import file_sha256
 from ktdeval.registry import load_plugins
@@ -19,7 +18,6 @@ from ktdeval_board.layout import BoardFolder, CardFiles
 from run_support import TASK, WINDOW
 
 ON = "2026-03-02"
-KEPT = ("manifest.json", "episodes")
 
 
 def make_run(out: Path, market: Path, model: str = "builtin/chaos", **changes: Any) -> Path:
@@ -33,50 +31,17 @@ def make_run(out: Path, market: Path, model: str = "builtin/chaos", **changes: A
 
 def make_board(path: Path, market: Path, run: Path, **changes: Any) -> Path:
     """A board of one division: that of the run's card. `changes` are fields of board.yaml."""
-    card = card_of(run)
-    windows = [{name: window[name] for name in ("name", "first", "last")} for window in card["windows"]]
-    division = {"id": "blinded", "task": card["task"]["name"], "version": card["task"]["version"], "hash": card["task"]["hash"]}
-    division |= {"snapshot": "small", "windows": windows, "seeds": card["seeds"]}
-    rules = {
-        "name": "small",
-        "title": "A small board",
-        "market": "synthetic",
-        "snapshots": [{"name": "small", "id": card["snapshot"]["id"], "data": str(market)}],
-        "divisions": [division],
-        "baselines": [{"model": "builtin/equal_weight"}],
-        **changes,
-    }
     path.mkdir(parents=True)
-    (path / "board.yaml").write_text(yaml.safe_dump(rules))
+    (path / "board.yaml").write_text(yaml.safe_dump({**rules_of(card_of(run), str(market)), **changes}))
     return path
-
-
-def card_of(run: Path) -> dict[str, Any]:
-    """The one card of a run."""
-    (path,) = (run / "cards").glob("*.json")
-    card: dict[str, Any] = json.loads(path.read_text())
-    return card
 
 
 def submit(board: Path, run: Path, stored: str = "repository", **facts: Any) -> CardFiles:
     """Write the one card of a run as a submission, with its records."""
-    (card_path,) = (run / "cards").glob("*.json")
-    folder, card = BoardFolder(board), card_of(run)
-    files = files_of(folder, card, file_sha256(card_path))
-    files.card.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(card_path, files.card)
-    files.submission.write_text(json.dumps(submission_of(card, files.card_id, **facts)))
-    listed = []
-    for name in KEPT:
-        found = [run / name] if (run / name).is_file() else sorted((run / name).rglob("*"))
-        for source in (path for path in found if path.is_file()):
-            relative = source.relative_to(run).as_posix()
-            listed.append({"path": relative, "sha256": file_sha256(source), "bytes": source.stat().st_size})
-            if stored == "repository":
-                target = folder.records(files.card_id) / relative
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, target)
-    files.records.write_text(json.dumps({"schema_version": 1, "card": files.card_id, "stored": stored, "files": listed}))
+    card = card_of(run)
+    files = put_card(board, card)
+    put_json(files.submission, submission_of(card, files.card_id, **facts))
+    put_records(board, files, run, stored)
     return files
 
 
@@ -85,11 +50,7 @@ def change_card(board: Path, files: CardFiles, change: Callable[[dict[str, Any]]
     folder = BoardFolder(board)
     card = json.loads(files.card.read_text())
     change(card)
-    from ktdeval.jsonio import dumps_pretty, sha256_hex
-
-    text = dumps_pretty(card)
-    renewed = CardFiles(sha256_hex(text), files.card.with_name(f"{sha256_hex(text)}.json"))
-    renewed.card.write_text(text)
+    renewed = put_card(board, card)
     for old, new in ((files.submission, renewed.submission), (files.records, renewed.records)):
         new.write_text(old.read_text().replace(files.card_id, renewed.card_id))
         old.unlink()

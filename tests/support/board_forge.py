@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 import yaml
 
-from board_cards import files_of
+from board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from board_forge_days import Days, Episode, Market, forge_decisions, forge_market, forge_series, play_episode
 from board_forge_scoring import DIVISION as SCORING, scoring_card, scoring_division, scoring_snapshot
+from card_cases import spec_of
 from ktdeval.cards import derived_fields, load_card
 from ktdeval.config import RunConfig
 from ktdeval.contracts import Window
-from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.jsonio import dumps_canonical, dumps_pretty, sha256_hex
+from ktdeval.jsonio import sha256_hex
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate, open_snapshot
-from ktdeval_board.layout import BoardFolder
+from ktdeval_board.layout import BoardFolder, CardFiles
 
 TASKS = ("blinded_open_research", "bright_open_research", "blinded_fixed_candidate", "bright_fixed_candidate")
 """Tasks of the first, second … division of a forged board."""
@@ -118,10 +118,9 @@ def forge_board(
                 _forge_entry(forge, division, entrant, np.random.default_rng([forge.seed, number, place]))
     for place, entrant in enumerate(list(_entrants(forge))[: forge.scoring]):
         _forge_scoring(forge, entrant, np.random.default_rng([forge.seed, 99, place]))
-    _write(path / "board.yaml", yaml.safe_dump(rules, sort_keys=False, allow_unicode=True))
-    _write(path / "errata.yaml", yaml.safe_dump({"errata": forge.errata}, sort_keys=False))
-    spans = forge.task_windows()
-    _write(path / "markets" / "main.json", dumps_canonical(forge_market(facts, spans, _snapshot(forge))))
+    (path / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    (path / "errata.yaml").write_text(yaml.safe_dump({"errata": forge.errata}, sort_keys=False))
+    put_json(path / "markets" / "main.json", forge_market(facts, forge.task_windows(), _snapshot(forge)))
     return path
 
 
@@ -179,22 +178,13 @@ def _snapshot(forge: Forge) -> dict[str, Any]:
 
 def _rules(forge: Forge) -> dict[str, Any]:
     snapshot = _snapshot(forge)
-    spans, divisions = forge.task_windows(), []
+    windows = [{"name": name, "first": first, "last": last} for name, first, last in forge.task_windows()]
+    divisions = []
     for task in TASKS[: forge.divisions]:
         facts = template(task).card["task"]
-        divisions.append(
-            {
-                "id": task.replace("_", "-"),
-                "task": task,
-                "version": facts["version"],
-                "hash": facts["hash"],
-                "snapshot": "main",
-                "windows": [{"name": name, "first": first, "last": last} for name, first, last in spans],
-                "seeds": list(forge.seeds),
-                "rank_by": "total_return",
-                "summary": f"{facts['mask']}, {facts['mode'].replace('_', ' ')}",
-            }
-        )
+        summary = f"{facts['mask']}, {facts['mode'].replace('_', ' ')}"
+        frame = {"task": facts, "windows": windows, "seeds": forge.seeds}
+        divisions.append(division_of(frame, task.replace("_", "-"), "main", rank_by="total_return", summary=summary))
     snapshots = [{"name": "main", "id": snapshot["id"], "data": "synthetic" if forge.market == "synthetic" else ""}]
     if forge.scoring:
         snapshots.append(scoring_snapshot(forge.market == "synthetic"))
@@ -219,38 +209,39 @@ def _rules(forge: Forge) -> dict[str, Any]:
 def _forge_scoring(forge: Forge, entrant: Entrant, rng: np.random.Generator) -> None:
     """Card, submission, records list and verdict of one entrant in the division of the scoring task."""
     card = scoring_card(entrant.model, entrant.agent, _settings(entrant), forge.market == "synthetic", rng)
-    text = dumps_pretty(card)
-    card_id, folder = sha256_hex(text), BoardFolder(forge.path)
-    files = files_of(folder, card, card_id)
-    _write(files.card, text)
-    _write(files.submission, dumps_pretty(_submission(card, card_id, entrant, "2026-07-01", rng)))
-    _write(files.records, dumps_pretty(_records(card, card_id)))
-    _write(folder.verdict(card_id), dumps_pretty(_verdict(card, card_id, SCORING, "re-executed", "2026-07-02")))
+    files = _put_submission(forge, card, entrant, "2026-07-01", rng)
+    put_json(BoardFolder(forge.path).verdict(files.card_id), _verdict(card, files.card_id, SCORING, "re-executed", "2026-07-02"))
 
 
 def _forge_entry(forge: Forge, division: Mapping[str, Any], entrant: Entrant, rng: np.random.Generator) -> None:
     """Card, submission, records list, verdict, series and decisions of one entrant in one division."""
     card, played = _card(forge, division, entrant, rng)
-    text = dumps_pretty(card)
-    card_id = sha256_hex(text)
-    folder = BoardFolder(forge.path)
-    files = files_of(folder, card, card_id)
-    _write(files.card, text)
     submitted_on = str(np.datetime64("2026-06-02") + int(rng.integers(0, 120)))
-    _write(files.submission, dumps_pretty(_submission(card, card_id, entrant, submitted_on, rng)))
-    _write(files.records, dumps_pretty(_records(card, card_id)))
+    card_id, folder = _put_submission(forge, card, entrant, submitted_on, rng).card_id, BoardFolder(forge.path)
     _add_errata(forge, card_id, entrant)
     if entrant.special == "unchecked":
         return
     tier = "self-reported" if entrant.special == "self-reported" else "re-run" if entrant.baseline else "re-executed"
-    _write(folder.verdict(card_id), dumps_pretty(_verdict(card, card_id, division["id"], tier, submitted_on)))
+    put_json(folder.verdict(card_id), _verdict(card, card_id, division["id"], tier, submitted_on))
     if tier == "self-reported":
         return
-    envelope = entrant.special != "noted"
-    _write(folder.series(card_id), dumps_canonical(forge_series(card_id, played, envelope, rng)))
+    put_json(folder.series(card_id), forge_series(card_id, played, entrant.special != "noted", rng))
     if forge.decisions:
         hostile = HOSTILE if entrant.special == "hostile" else ()
-        _write(folder.decisions(card_id), dumps_canonical(forge_decisions(card_id, played, market_facts(), hostile, rng)))
+        put_json(folder.decisions(card_id), forge_decisions(card_id, played, market_facts(), hostile, rng))
+
+
+def _put_submission(
+    forge: Forge, card: Mapping[str, Any], entrant: Entrant, submitted_on: str, rng: np.random.Generator
+) -> CardFiles:
+    """Write a card, its submission and a list of records that are stored elsewhere."""
+    files = put_card(forge.path, card)
+    put_json(files.submission, _submission(card, files.card_id, entrant, submitted_on, rng))
+    digests = {**card["artefacts"], "manifest.json": sha256_hex(files.card_id)}
+    listed = [{"path": path, "sha256": digest, "bytes": 1000} for path, digest in sorted(digests.items())]
+    where = {"stored": "elsewhere", "url": f"https://example.org/{files.card_id[:8]}"}
+    put_json(files.records, {"schema_version": 1, "card": files.card_id, **where, "files": listed})
+    return files
 
 
 def _card(
@@ -320,22 +311,7 @@ def figures_of(levels: np.ndarray) -> tuple[float, float, float]:
 def _episode(
     card: Mapping[str, Any], window: Mapping[str, Any], seed: int, days: Days, entrant: Entrant, rng: np.random.Generator
 ) -> tuple[dict[str, Any], Episode]:
-    spec = EpisodeSpec(
-        task=card["task"]["name"],
-        task_version=card["task"]["version"],
-        task_hash=card["task"]["hash"],
-        snapshot=card["snapshot"]["id"],
-        mask=card["task"]["mask"],
-        mode=card["task"]["mode"],
-        window=Window(window["name"], window["first"], window["last"]),
-        model=entrant.model,
-        model_args={},
-        agent=entrant.agent,
-        agent_args={},
-        call=card["call"],
-        seed=seed,
-        mask_key=card["mask_key"],
-    )
+    spec = spec_of(card, Window(window["name"], window["first"], window["last"]), seed)
     played = play_episode(days, entrant.skill, entrant.beta, rng)
     entry = copy.deepcopy(card["episodes"][0])
     steps = len(days.days)
@@ -410,28 +386,15 @@ def _submission(
     }
     if not entrant.baseline:
         model["open_weights"] = provider in ("birch", "elm")
-    return {
-        "schema_version": 1,
-        "card": card_id,
-        "submitter": {"name": team, "contact": f"{provider}@example.org"},
-        "model": model,
-        "agent": agent,
-        "attempts": {"runs": 1 if entrant.baseline else int(rng.integers(1, 4))},
-        "submitted_on": submitted_on,
-        "statement": True,
-    }
-
-
-def _records(card: Mapping[str, Any], card_id: str) -> dict[str, Any]:
-    listed = {**card["artefacts"], "manifest.json": sha256_hex(card_id)}
-    files = [{"path": path, "sha256": digest, "bytes": 1000} for path, digest in sorted(listed.items())]
-    return {
-        "schema_version": 1,
-        "card": card_id,
-        "stored": "elsewhere",
-        "url": f"https://example.org/{card_id[:8]}",
-        "files": files,
-    }
+    return submission_of(
+        card,
+        card_id,
+        submitter={"name": team, "contact": f"{provider}@example.org"},
+        model=model,
+        agent=agent,
+        attempts={"runs": 1 if entrant.baseline else int(rng.integers(1, 4))},
+        submitted_on=submitted_on,
+    )
 
 
 def _verdict(card: Mapping[str, Any], card_id: str, division: str, tier: str, day: str) -> dict[str, Any]:
@@ -440,18 +403,11 @@ def _verdict(card: Mapping[str, Any], card_id: str, division: str, tier: str, da
     if tier == "re-run":
         figure = card["metrics"]["total_return"]["value"]
         rerun = {"by": "the board", "on": day, "card": card_id, "figures": {"total_return": {"submitted": figure, "rerun": figure}}}
-    return {
-        "schema_version": 1,
-        "card": card_id,
-        "division": division,
-        "tier": tier,
-        "checked_on": day,
-        "suite_version": "0.1.0",
-        "episodes": len(card["episodes"]) if done else 0,
-        "steps": card["coverage"]["steps"] if done else 0,
-        "notes": [] if done else ["the records are stored elsewhere, so they were not executed again"],
-        "rerun": rerun,
-    }
+    if not done:
+        return verdict_of(card_id, division, tier, checked_on=day, episodes=0, steps=0)
+    notes = ["the records are stored elsewhere, so they were not executed again"]
+    counts = {"episodes": len(card["episodes"]), "steps": card["coverage"]["steps"]}
+    return verdict_of(card_id, division, tier, checked_on=day, **counts, notes=notes, rerun=rerun)
 
 
 def _add_errata(forge: Forge, card_id: str, entrant: Entrant) -> None:
@@ -463,11 +419,6 @@ def _add_errata(forge: Forge, card_id: str, entrant: Entrant) -> None:
     if entrant.special in said:
         effect, what = said[entrant.special]
         forge.errata.append({"card": card_id, "date": "2026-11-01", "effect": effect, "what": what, "by": "the board"})
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 def entry_ids(path: Path) -> Sequence[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from board_cards import division_of
 from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.jsonio import content_hash
 from metric_cases import market
@@ -24,17 +25,9 @@ def scoring_snapshot(is_synthetic: bool) -> dict[str, Any]:
 
 def scoring_division() -> dict[str, Any]:
     """The board's rule on the division."""
-    return {
-        "id": DIVISION,
-        "task": TASK["name"],
-        "version": "1",
-        "hash": content_hash(TASK),
-        "snapshot": "tiny",
-        "windows": [dict(WINDOW)],
-        "seeds": list(SEEDS),
-        "rank_by": "right_name",
-        "summary": "who can tell a name from its prices",
-    }
+    task = {"name": TASK["name"], "version": "1", "hash": content_hash(TASK)}
+    summary = "who can tell a name from its prices"
+    return division_of({"task": task, "windows": [WINDOW], "seeds": SEEDS}, DIVISION, "tiny", rank_by="right_name", summary=summary)
 
 
 def scoring_card(model: str, agent: str, settings: dict[str, Any], is_synthetic: bool, rng: np.random.Generator) -> dict[str, Any]:
@@ -45,14 +38,7 @@ def scoring_card(model: str, agent: str, settings: dict[str, Any], is_synthetic:
     skill = rng.uniform(0, 0.6)
     answers = [(spec, [record(step, right=bool(rng.random() < skill)) for step in range(SAMPLES)]) for spec in specs]
     scores = summarise([each for _, records in answers for each in records])
+    artefacts = {f"episodes/{spec.id}/{name}": "a" * 64 for spec in specs for name in _FILES}
     return build_scoring_card(
-        scoring_inputs(
-            specs=specs,
-            answers=answers,
-            scores=scores,
-            snapshot=snapshot,
-            artefacts={
-                f"episodes/{spec.id}/{name}": "a" * 64 for spec in specs for name in ("answers.jsonl.zst", "transcript.jsonl.zst")
-            },
-        )
+        scoring_inputs(specs=specs, answers=answers, scores=scores, snapshot=snapshot, artefacts=artefacts)
     ).plain

@@ -8,19 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from board_cards import files_of, framed, typed
+from board_cards import files_of, framed, submission_of, typed
 from ktdeval.jsonio import content_hash
-from ktdeval_board.documents import (
-    Attempts,
-    Envelope,
-    EpisodeSeries,
-    Series,
-    Submission,
-    SubmittedAgent,
-    SubmittedModel,
-    Submitter,
-    Verdict,
-)
+from ktdeval.typed import from_plain
+from ktdeval_board.documents import Envelope, EpisodeSeries, Series, Submission, Verdict
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.daily import Daily
@@ -145,16 +136,10 @@ def make_verdict(tier: str = "re-executed", **changes: Any) -> Verdict:
 
 def make_submission(model: str, agent: str, submitted_on: str, strategy: str | None) -> Submission:
     """Who submitted it."""
-    return Submission(
-        schema_version=1,
-        card="c" * 64,
-        submitter=Submitter(name="a house", contact="house@example.org"),
-        model=SubmittedModel(name=model, cutoff_date="2023-12-31", cutoff_source="model card"),
-        agent=SubmittedAgent(name=agent, strategy=strategy or ""),
-        attempts=Attempts(runs=2),
-        submitted_on=submitted_on,
-        statement=True,
-    )
+    card = {"model": {"name": model}, "agent": {"name": agent, **({"strategy": strategy} if strategy else {})}}
+    told = {"name": model, "cutoff_date": "2023-12-31", "cutoff_source": "model card"}
+    value = submission_of(card, "c" * 64, model=told, agent=card["agent"], attempts={"runs": 2}, submitted_on=submitted_on)
+    return from_plain(value, Submission, "submission")
 
 
 def make_series(

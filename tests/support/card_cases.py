@@ -10,7 +10,7 @@ from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.trading import CardInputs, build_card
-from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.harness.messages import Usage
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.trading.ledger import Ledger
@@ -129,3 +129,14 @@ def open_objects(schema: Any, name: str = "card") -> set[str]:
         found |= open_objects(entry, name)
     is_object = isinstance(schema, dict) and "object" in schema.get("type", ())
     return found | {name} if is_object and schema.get("additionalProperties", True) is True else found
+
+
+def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
+    """Spec of an episode of a card, by its JSON; its hash is the episode's id."""
+    task, model, agent = card["task"], card["model"], card["agent"]
+    return EpisodeSpec(
+        task=task["name"], task_version=task["version"], task_hash=task["hash"],
+        snapshot=card["snapshot"]["id"] if card.get("snapshot") else None, mask=task.get("mask"), mode=task.get("mode"),
+        window=window, model=model["name"], model_args=model["args"], agent=agent["name"], agent_args=agent["args"],
+        call=card["call"], seed=seed, limit=card["limit"], mask_key=card.get("mask_key"), mask_draw=card.get("mask_draw"),
+    )  # fmt: skip

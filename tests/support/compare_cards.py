@@ -11,7 +11,7 @@ import numpy as np
 
 import card_cases
 from ktdeval.cards import derived_fields, validate_card
-from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.contracts.spec import Window
 from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -53,20 +53,15 @@ def _episode(template: Any, card: Any, windows: Any, cell: tuple[str, int], valu
     window, seed = cell
     first, last = windows[window]
     entry = {"value": None, "n": 5, "reason": "no steps"} if value is None else {"value": value, "n": 5}
-    episode |= {"window": window, "seed": seed, "first_day": first, "last_day": last, "id": card_spec(card, windows, cell).id}
+    episode |= {
+        "window": window,
+        "seed": seed,
+        "first_day": first,
+        "last_day": last,
+        "id": card_cases.spec_of(card, Window(window, first, last), seed).id,
+    }
     episode["metrics"]["total_return"] = entry
     return episode
-
-
-def card_spec(card: Any, windows: Any, cell: tuple[str, int]) -> EpisodeSpec:
-    """Spec of an episode of a card, whose hash is the episode's id."""
-    task = card["task"]
-    return EpisodeSpec(
-        task=task["name"], task_version=task["version"], task_hash=task["hash"], snapshot=card["snapshot"]["id"],
-        mask=task["mask"], mode=task["mode"], window=Window(cell[0], *windows[cell[0]]), model=card["model"]["name"],
-        model_args=card["model"]["args"], agent=card["agent"]["name"], agent_args=card["agent"]["args"], call=card["call"],
-        seed=cell[1], limit=card["limit"],
-    )  # fmt: skip
 
 
 def save_card(folder: Path, card: Mapping[str, Any]) -> Path:

@@ -23,12 +23,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from board_cards import changed, files_of, submission_of
+from board_cards import changed, division_of, put_card, put_json, rules_of, submission_of, verdict_of
 from board_forge import forge_board
-from board_ranks import make_verdict
 from ktdeval.errors import CardError, KtdevalError, UsageError
-from ktdeval.jsonio import dumps_pretty, sha256_hex
-from ktdeval.typed import to_plain
 from ktdeval_board.command import leaderboard
 from ktdeval_board.documents import Series
 from ktdeval_board.entries import Board, load_board
@@ -96,30 +93,22 @@ def scoring(tmp_path: Path) -> Path:
     """A board of a scoring task with one card, not checked yet; its model is called as a formula, and so is its submitter."""
     spec = score_spec(model=MODEL, call={"temperature": 0.7})
     card = scoring_card(specs=[spec])
-    task, window = card["task"], {name: card["windows"][0][name] for name in ("name", "first", "last")}
-    division = {"id": "probe", "task": task["name"], "version": task["version"], "hash": task["hash"], "snapshot": "main"}
-    division |= {"windows": [window], "seeds": card["seeds"], "rank_by": "right_name"}
+    facts = {"name": "probes", "title": "Probes", "url": "https://board.example.org/", "baselines": []}
     market = "synthetic" if card["snapshot"]["synthetic"] else "real"
-    rules = {"name": "probes", "title": "Probes", "market": market, "url": "https://board.example.org/", "divisions": [division]}
-    rules["snapshots"] = [{"name": "main", "id": card["snapshot"]["id"]}]
+    rules = rules_of(card, "", market=market, divisions=[division_of(card, "probe", rank_by="right_name")], **facts)
     (tmp_path / "board.yaml").write_text(yaml.safe_dump(rules))
-    text = dumps_pretty(card)
-    files = files_of(BoardFolder(tmp_path), card, sha256_hex(text))
-    files.card.parent.mkdir(parents=True)
-    files.card.write_text(text)
+    files = put_card(tmp_path, card)
     who = {"name": "@SUM(A1)", "contact": "somebody@example.org"}
     what = {"name": MODEL, "cutoff_date": None, "cutoff_source": "not said", "url": "https://huggingface.co/acme/seer"}
     submission = submission_of(card, files.card_id, submitter=who, model=what, agent={"name": "react"}, submitted_on="2026-06-02")
-    files.submission.write_text(dumps_pretty(submission))
+    put_json(files.submission, submission)
     return tmp_path
 
 
 def check(scoring: Path, tier: str = "re-executed") -> str:
     """Give the one card of a scoring board a verdict; its id."""
     (files,) = BoardFolder(scoring).submitted()
-    verdict = BoardFolder(scoring).verdict(files.card_id)
-    verdict.parent.mkdir(exist_ok=True)
-    verdict.write_text(dumps_pretty(to_plain(msgspec.structs.replace(make_verdict(tier), card=files.card_id))))
+    put_json(BoardFolder(scoring).verdict(files.card_id), verdict_of(files.card_id, "probe", tier))
     return files.card_id
 
 
@@ -250,10 +239,7 @@ def test_a_submitter_can_not_add_columns_or_take_those_of_others(path: Path, tmp
     card["metrics"] |= dict.fromkeys(("card", "total_return_low", "=1+1", "mine"), figure) | {"excess": {**figure, "value": 99}}
     for name in ("board.yaml", "errata.yaml"):
         (tmp_path / name).write_bytes((path / name).read_bytes())
-    text = dumps_pretty(card)
-    files = files_of(BoardFolder(tmp_path), card, sha256_hex(text))
-    files.card.parent.mkdir(parents=True)
-    files.card.write_text(text)
+    files = put_card(tmp_path, card)
     files.submission.write_bytes(first.submission.read_bytes())
     check(tmp_path)
     frame = load_frame(tmp_path)

@@ -587,7 +587,7 @@ def test_rows_say_who_submitted_what() -> None:
     expected = {
         "card": one.card_id, "model": "house/one", "agent": "react", "strategy": "momentum", "baseline": None,
         "tier": "re-executed", "labels": ["synthetic", "price claimed"],
-        "attempts": 2, "cutoff": "2023-12-31", "submitter": "a house", "submitted_on": "2026-01-01",
+        "attempts": 2, "cutoff": "2023-12-31", "submitter": "A tester", "submitted_on": "2026-01-01",
         "settings": "reasoning effort high",
     }  # fmt: skip
     assert expected.items() <= row.items()

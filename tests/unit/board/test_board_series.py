@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from board_cards import typed
-from board_checked import card_of, make_run
+from board_cards import card_of, typed
+from board_checked import make_run
 from ktdeval.attribution import attribute
 from ktdeval.errors import DataError, StoreError
 from ktdeval.jsonio import dumps_canonical

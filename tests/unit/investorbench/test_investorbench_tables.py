@@ -17,9 +17,9 @@ from hypothesis import given, strategies as st
 from scipy import stats as scipy_stats
 
 import card_cases
-from compare_cards import card_spec
 from ktdeval.cards import derived_fields, validate_card
 from ktdeval.cli.main import main
+from ktdeval.contracts import Window
 from ktdeval.errors import KtdevalError
 from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256
 from ktdeval.runner.ledger_file import encode_ledger
@@ -51,7 +51,7 @@ def plant(path: Path, model: str, epochs: Mapping[int, Values], task: str = "inv
     card |= {name: value for name, value in changes.items() if name != "snapshot"}
     card["snapshot"] |= changes.get("snapshot", {})
     for episode in card["episodes"]:
-        episode["id"] = card_spec(card, {"long": ("2024-01-03", "2024-01-09")}, ("long", episode["seed"])).id
+        episode["id"] = card_cases.spec_of(card, Window("long", "2024-01-03", "2024-01-09"), episode["seed"]).id
         for name, value in zip(FIGURES, epochs[episode["seed"]], strict=True):
             known = {"value": value, "n": 5} if value is not None else {"value": None, "n": 5, "reason": "the returns do not vary"}
             episode["metrics"][name] = known

@@ -17,10 +17,12 @@ from ktdeval.market import Instrument, MarketSnapshot, MinuteBars, load_snapshot
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.storage import differences, load_manifest, snapshot_id
 from searching import examples
+from tables import on_each_row
 from trading_market import make_market
 
 DAYS = np.array(["2024-03-08", "2024-03-09", "2024-03-11"], "M8[D]")  # a Friday, a Saturday, a Monday after clocks went forward
 COINS_AND_STOCKS = (Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity"))
+COLUMNS = ("code", "ends_at", "open", "high", "low", "close", "volume")
 # By hand: three minutes of each asset on Friday and Monday. New York closes at 21:00 UTC on Friday, at 20:00 UTC on Monday.
 ROWS = [
     ("BTC", "2024-03-08T23:59", 9.9, 10.2, 9.8, 10.1, 1.5),
@@ -36,7 +38,7 @@ ROWS = [
 
 
 def frame(rows: list[Any]) -> pd.DataFrame:
-    table = pd.DataFrame(rows, columns=["code", "ends_at", "open", "high", "low", "close", "volume"])
+    table = pd.DataFrame(rows, columns=COLUMNS)
     return table.assign(ends_at=pd.to_datetime(table["ends_at"]))
 
 
@@ -146,31 +148,10 @@ def test_a_manifest_that_hides_its_minutes_is_refused(tmp_path: Path) -> None:
         load_snapshot(tmp_path / "market")
 
 
-def changed(place: int, **cells: Any) -> list[Any]:
-    names = ["code", "ends_at", "open", "high", "low", "close", "volume"]
-    return [*ROWS[:place], tuple({**dict(zip(names, ROWS[place], strict=True)), **cells}.values()), *ROWS[place + 1 :]]
-
-
-@pytest.mark.parametrize(
-    ("rows", "kind", "example"),
-    [
-        (ROWS, None, ""),
-        (changed(3, ends_at="2024-03-09T14:31"), "minutes_without_bar", "TSLA 2024-03-09T14:31 UTC"),  # its exchange is closed
-        (changed(0, ends_at="2024-03-12T00:01"), "minutes_without_bar", "BTC 2024-03-12T00:01 UTC"),  # after the last day
-        (changed(0, code="ETH"), "minutes_without_bar", "ETH 2024-03-08T23:59 UTC"),
-        (changed(1, ends_at="2024-03-08T23:59"), "minutes_repeated", "BTC 2024-03-08T23:59 UTC"),
-        (changed(3, low=19.9), "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
-        (changed(3, high=19.9), "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
-        (changed(3, open=0.0, low=0.0), "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
-        (changed(3, close=np.nan), "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
-        (changed(3, high=np.inf), "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
-        (changed(3, volume=-1.0), "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
-        (changed(3, high=20.41), "minutes_outside_bar", "TSLA 2024-03-08T14:31 UTC"),
-        (changed(3, low=19.59), "minutes_outside_bar", "TSLA 2024-03-08T14:31 UTC"),
-        (changed(3, high=20.400001, low=19.599999), None, ""),  # rounding
-    ],
-)
-def test_a_fault_is_found_and_named(rows: list[Any], kind: str | None, example: str) -> None:
+@on_each_row
+def test_a_fault_is_found_and_named(place: int, cells: dict[str, Any], kind: str | None, example: str) -> None:
+    rows: list[Any] = [*ROWS]
+    rows[place] = tuple({**dict(zip(COLUMNS, ROWS[place], strict=True)), **cells}.values())
     findings = {finding.kind: finding for finding in check(raw_from_snapshot(market(rows))) if finding.kind.startswith("minutes")}
     assert findings.pop("minutes").count == 9
     if kind != "minutes_outside_bar":  # a price of 0 is outside, too

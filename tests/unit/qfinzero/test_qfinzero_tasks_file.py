@@ -14,24 +14,9 @@ from ktdeval_qfinzero.scoring.paper import score
 from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, task_to_row
 from ktdeval_qfinzero.scoring.types import GoldCall
 from qfinzero_scoring_cases import BARS, EVENTS, ORDER, RUN, load_tasks, perfect_answer, rows_of, task, tasks_of
+from tables import beside, on_each_row
 
-CALLING_ROW: dict[str, Any] = {
-    "id": "c-1",
-    "category": "price_query",
-    "difficulty": "easy",
-    "natural_language_instruction": "Get it.",
-    "expected_tool_calls": [
-        {
-            "tool_name": "UPQ.stock.daily",
-            "endpoint": "/stock/daily",
-            "method": "GET",
-            "required_params": {"tickers": "KO", "start": "2024-03-04"},
-            "optional_params": {"fields": "close"},
-            "time_constraints": {"start": "2024-03-04", "format": "date", "tolerance": "1day"},
-        }
-    ],
-    "grading_notes": "Easy.",
-}
+CALLING_ROW: dict[str, Any] = beside(__file__)["calling_row"]
 FILES = [f"{suite}_tasks{names}_public.jsonl" for suite in ("calling", "planning") for names in ("", "_esp")]
 
 
@@ -74,33 +59,7 @@ def test_tasks_survive_the_way_to_a_file_and_to_a_published_dataset_and_back(tmp
     assert load_tasks(tmp_path / "made") == both
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ([], "expected `object`, got `array`"),
-        ({**CALLING_ROW, "expected_steps": CALLING_ROW["expected_tool_calls"]}, "either expected_tool_calls .calling. or"),
-        ({**CALLING_ROW, "expected_tool_calls": None}, "either expected_tool_calls"),
-        ({**CALLING_ROW, "expected_tool_calls": []}, "expected_tool_calls: expected `array` of length >= 1"),
-        ({**CALLING_ROW, "expected_tool_calls": CALLING_ROW["expected_tool_calls"] * 201}, "of length <= 200"),
-        ({**CALLING_ROW, "expected_tool_calls": {}}, "expected_tool_calls: expected `array"),
-        ({**CALLING_ROW, "expected_tool_calls": [None]}, r"expected_tool_calls\[0\]: expected `object`, got `null`"),
-        ({**CALLING_ROW, "id": " "}, "id: expected a text that is not empty"),
-        ({**CALLING_ROW, "dificulty": "easy"}, "unknown field `dificulty`; did you mean 'difficulty'"),
-        ({**CALLING_ROW, "x" * 10_000: 1}, f"unknown field `{'x' * 60}"),
-        (with_call(tool_name=None), r"\[0\]: object missing required field `tool_name`"),
-        (with_call(required_param={}), "did you mean 'required_params'"),
-        (with_call(required_params=[]), "required_params: expected `object`, got `array`"),
-        (with_call(method="PUT"), "method: invalid enum value 'PUT'; give GET or POST"),
-        (with_call(endpoint=5), "endpoint: expected `str . null`, got `int`"),
-        (with_call(time_constraints={"tolerance": "15min"}), "unknown tolerance '15min'; give one of exact, 5min"),
-        (with_call(time_constraints={"tolerance": 5}), "unknown tolerance 5"),
-        (with_call(time_constraints={"start": "March"}), "time_constraints.start is 'March'; give an ISO 8601"),
-        (with_call(time_constraints={"start": 20240304}), "number of minutes for a name that ends in _minutes"),
-        (with_call(time_constraints={"horizon_minutes": True}), "time_constraints.horizon_minutes is True"),
-        (with_call(time_constraints={"start": "2024-02-30"}), "time_constraints.start is '2024-02-30'"),
-    ],
-)
-def test_a_wrong_row_says_what_is_wrong_and_where(row: Any, message: str, tmp_path: Path) -> None:
+def refused(row: Any, message: str, tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     path.write_text("\n" + json.dumps(row) + "\n")
     with pytest.raises(DataError, match=message) as caught:
@@ -108,6 +67,19 @@ def test_a_wrong_row_says_what_is_wrong_and_where(row: Any, message: str, tmp_pa
     assert str(caught.value).startswith(f"{path}:2: ")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
+
+
+@on_each_row
+def test_a_wrong_row_says_what_is_wrong_and_where(row: Any, call: Any, message: str, tmp_path: Path) -> None:
+    refused({**with_call(**call), **row}, message, tmp_path)
+
+
+def test_a_row_that_is_none_of_two_kinds_or_too_long_is_refused(tmp_path: Path) -> None:
+    calls = CALLING_ROW["expected_tool_calls"]
+    refused([], "expected `object`, got `array`", tmp_path)
+    refused({**CALLING_ROW, "expected_steps": calls}, "either expected_tool_calls .calling. or", tmp_path)
+    refused({**CALLING_ROW, "expected_tool_calls": calls * 201}, "of length <= 200", tmp_path)
+    refused({**CALLING_ROW, "x" * 10_000: 1}, f"unknown field `{'x' * 60}", tmp_path)
 
 
 def test_ids_are_unique_in_a_file(tmp_path: Path) -> None:

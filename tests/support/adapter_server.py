@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -58,8 +58,8 @@ class PreparedServer:
 
 
 @contextmanager
-def prepared(*answers: Prepared) -> Iterator[PreparedServer]:
-    """A running server that gives the answers in turn, the last one for ever."""
+def prepared(*answers: Prepared | Callable[[Any], Prepared]) -> Iterator[PreparedServer]:
+    """A running server that gives the answers, or what they make of the body, in turn, the last one for ever."""
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -72,6 +72,7 @@ def prepared(*answers: Prepared) -> Iterator[PreparedServer]:
                 asked.paths.append(self.path)
                 asked.headers.append({name.lower(): value for name, value in self.headers.items()})
                 asked.bodies.append(body)
+                answer = answer(body) if callable(answer) else answer
             payload = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
             self.send_response(answer.status)
             for name, value in {"Content-Type": "application/json", "Content-Length": str(len(payload)), **answer.headers}.items():

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import math
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from adapter_server import Prepared, prepared
-from embedding_server import EmbeddingServer, embedding_server
+from adapter_server import Prepared, PreparedServer, prepared
 from ktdeval import evaluate
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.jsonio import sha256_hex
 from ktdeval.runner import pack_lines
 from ktdeval.runner.journal import unpack_lines
+from ktdeval_investorbench.embedding import HashingEmbedder
 from ktdeval_investorbench.finmem import make_embedder
 from ktdeval_investorbench.params import FinmemParams
 from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbedder, unit_vector
@@ -129,7 +130,25 @@ def test_known_vectors_are_not_asked_for_and_lengths_must_agree() -> None:
 # ---- whole runs
 
 
-def words(server: EmbeddingServer, out: Path) -> tuple[Any, ...]:
+def vectors(first: int = 0, failures: int = 0) -> Callable[[Any], Prepared]:
+    """Vectors of hashed words; after the first `first` calls, `failures` get a 503."""
+    embed, calls = HashingEmbedder(), itertools.count()
+
+    def answer(body: Any) -> Prepared:
+        if first <= next(calls) < first + failures:
+            return Prepared({}, 503)
+        rows = [{"index": place, "embedding": vector.tolist()} for place, vector in enumerate(embed(body["input"]))]
+        return Prepared({"object": "list", "data": rows[::-1]})
+
+    return answer
+
+
+def texts(server: PreparedServer) -> list[str]:
+    """What it was sent."""
+    return [text for body in server.bodies for text in body["input"]]
+
+
+def words(server: PreparedServer, out: Path) -> tuple[Any, ...]:
     args = f"parameters=investorbench,embedding=openai:small,embedding_url={server.address}"
     return (
         "--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", "--agent-args", args, *SAME_MASK, "--limit", "8",
@@ -142,25 +161,25 @@ def verify(run: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, EmbeddingServer]]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, PreparedServer]]:
     """A run, and its server."""
     folder = tmp_path_factory.mktemp("finmem")
-    with embedding_server() as server:
+    with prepared(vectors()) as server:
         done = ktdeval(*words(server, folder / "run"), cwd=folder, environment={"OPENAI_COMPATIBLE_API_KEY": KEY})
         assert done.code == 0, done
-        assert server.keys == {f"Bearer {KEY}"}
+        assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
         yield folder / "run", server
 
 
-def test_a_run_resumes_and_verifies_by_the_vectors_on_record(whole: tuple[Path, EmbeddingServer], tmp_path: Path) -> None:
+def test_a_run_resumes_and_verifies_by_the_vectors_on_record(whole: tuple[Path, PreparedServer], tmp_path: Path) -> None:
     environment, server = {"OPENAI_COMPATIBLE_API_KEY": KEY}, whole[1]
-    once = list(server.texts)
+    once = texts(server)
     dying = {**environment, "RUN_PLUGIN_DIE_AFTER_STEP": "4"}
     assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=dying).code == -signal.SIGKILL
     assert ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=environment).code == 0
     assert records(tmp_path / "run") == records(whole[0])
     assert verify(tmp_path / "run").code == 0
-    assert server.texts == once * 2  # nothing is asked again after the resume, or to verify
+    assert texts(server) == once * 2  # nothing is asked again after the resume, or to verify
     assert once
     assert len(set(once)) == len(once)
     for told in ("MSFT", "Microsoft", "2020-", "2021-"):
@@ -170,10 +189,9 @@ def test_a_run_resumes_and_verifies_by_the_vectors_on_record(whole: tuple[Path, 
 
 
 def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_kept(tmp_path: Path) -> None:
-    with embedding_server() as server:
+    with prepared(vectors(first=40, failures=7)) as server:
         planned = ktdeval("plan", *words(server, tmp_path / "run")[:-1], cwd=tmp_path)
-        assert (planned.code, server.texts) == (0, [])
-        server.first, server.failures = 40, 7
+        assert (planned.code, server.bodies) == (0, [])
         args = {"embedding": "openai:small", "embedding_url": server.address}
         evaluate(
             "builtin/recall", "investorbench_msft", agent="finmem", agent_args=args, data="synthetic_investorbench",
@@ -186,7 +204,7 @@ def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_kept(tmp_path: P
     assert verify(tmp_path / "run").code == 0
 
 
-def test_other_vectors_than_those_of_the_run_are_found(whole: tuple[Path, EmbeddingServer], tmp_path: Path) -> None:
+def test_other_vectors_than_those_of_the_run_are_found(whole: tuple[Path, PreparedServer], tmp_path: Path) -> None:
     shutil.copytree(whole[0], tmp_path / "run")
     (episode,) = episodes(tmp_path / "run")
     path = episode / "transcript.jsonl.zst"

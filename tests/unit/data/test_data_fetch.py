@@ -415,12 +415,15 @@ def test_bad_requests_are_one_line(
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("vendor", ["baostock", "akshare"])
+@pytest.mark.parametrize(
+    ("vendor", "market"), [("baostock", "csi300"), ("akshare", "csi300"), ("yfinance", "us"), ("ccxt", "crypto")]
+)
 def test_a_missing_library_is_named_with_its_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], vendor: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], vendor: str, market: str
 ) -> None:
     monkeypatch.setitem(sys.modules, vendor, None)
-    assert main(fetch(tmp_path / "m", vendor, *more_of(vendor, tmp_path))) == 2
+    more = more_of(vendor, tmp_path) if market == "csi300" else ("--symbols", "A")
+    assert main(["data", "fetch", market, "--from", vendor, *RANGE[:4], "--out", str(tmp_path / "m"), *more]) == 2
     assert capsys.readouterr().err == f'ktdeval: error: {vendor} is not installed; pip install "ktdeval[{vendor}]"\n'
 
 

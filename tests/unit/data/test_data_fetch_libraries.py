@@ -171,16 +171,6 @@ def test_what_a_library_can_not_do_is_one_line(
         assert len(server.asked) == 1 + 9
 
 
-@pytest.mark.parametrize(("vendor_name", "market"), [("yfinance", "us"), ("ccxt", "crypto")])
-def test_a_missing_library_is_named_with_its_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], vendor_name: str, market: str
-) -> None:
-    monkeypatch.setitem(sys.modules, vendor_name, None)
-    command = ["data", "fetch", market, "--from", vendor_name, "--symbols", "A", "--first", FIRST, "--last", LAST]
-    assert main([*command, "--out", str(tmp_path / "m")]) == 2
-    assert capsys.readouterr().err == f'ktdeval: error: {vendor_name} is not installed; pip install "ktdeval[{vendor_name}]"\n'
-
-
 def test_pages_of_an_exchange_are_spans_of_a_hundred_days() -> None:
     ccxt = vendors()["ccxt"]
     pages = [

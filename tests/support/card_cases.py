@@ -91,13 +91,12 @@ def typed(made: dict[str, Any]) -> Any:
     return from_plain(made, {"trading": TradingCard, "scoring": ScoringCard}[made["kind"]], "card")
 
 
-def changed(made: dict[str, Any], path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
-    """A card with one value replaced; the value `...` removes it."""
-    made = copy.deepcopy(made)
-    parent: Any = made
+def changed(made: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    """A card, or records, with one value replaced; the value `(removed)` removes it."""
+    parent = made = copy.deepcopy(made)
     for part in path[:-1]:
         parent = parent[part]
-    if value is ...:
+    if value == "(removed)":
         del parent[path[-1]]
     else:
         parent[path[-1]] = value

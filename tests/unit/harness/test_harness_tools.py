@@ -11,6 +11,7 @@ from ktdeval.harness.tools import Refusal, Tool, call, json_tool, tool
 from ktdeval.masking.payload import AssetRef, DayRef
 from masking_market import BASE_ROW, CODES, MARKET, lens_of
 from searching import examples
+from tables import on_each_row
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -142,49 +143,19 @@ def test_what_is_no_json_object_comes_back_as_feedback(text, said):
     assert call(json_tool("place_order", "Place an order.", JSON_TOOL, refuse), None, text, BRIGHT).failure == said[0]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "failure", "argument", "expected"),
-    [
-        ({}, "bad_arguments", "stock_ids", "a value: this argument is required"),
-        ({"stock_ids": [ONE], "lookbak": 3}, "bad_arguments", "(unknown)", "only these arguments: stock_ids, dim,"),
-        ({"stock_ids": ONE}, "bad_arguments", "stock_ids", "a list"),
-        ({"stock_ids": []}, "bad_arguments", "stock_ids", "1 to 3 items"),
-        ({"stock_ids": [ONE] * 4}, "bad_arguments", "stock_ids", "1 to 3 items"),
-        ({"stock_ids": [ONE, "asset_9999"]}, "unknown_asset", "stock_ids[1]", "a stock_id exactly as it was shown to you"),
-        ({"stock_ids": [7]}, "unknown_asset", "stock_ids[0]", "a stock_id exactly as it was shown to you"),
-        ({"stock_ids": [None]}, "unknown_asset", "stock_ids[0]", "a stock_id exactly as it was shown to you"),
-        ({"stock_ids": [ONE], "dim": "value"}, "bad_arguments", "dim", "one of momentum, volatility"),
-        ({"stock_ids": [ONE], "dim": ["momentum"]}, "bad_arguments", "dim", "one of momentum, volatility"),
-        ({"stock_ids": [ONE], "lookback": 0}, "bad_arguments", "lookback", "a value from 1 to 250"),
-        ({"stock_ids": [ONE], "lookback": 10**400}, "bad_arguments", "lookback", "a value from 1 to 250"),
-        ({"stock_ids": [ONE], "lookback": 1.5}, "bad_arguments", "lookback", "an integer"),
-        ({"stock_ids": [ONE], "lookback": True}, "bad_arguments", "lookback", "an integer"),
-        ({"stock_ids": [ONE], "lookback": "20"}, "bad_arguments", "lookback", "an integer"),
-        ({"stock_ids": [ONE], "lookback": None}, "bad_arguments", "lookback", "an integer"),
-        ({"stock_ids": [ONE], "scale": 10**400}, "bad_arguments", "scale", "a number of ordinary size"),
-        ({"stock_ids": [ONE], "strict": 1}, "bad_arguments", "strict", "true or false"),
-        ({"stock_ids": [ONE], "note": 5}, "bad_arguments", "note", "a string"),
-        ({"stock_ids": [ONE], "weights": [0.5]}, "bad_arguments", "weights", "an object"),
-        (
-            {"stock_ids": [ONE], "weights": {"x": 0.5}},
-            "unknown_asset",
-            "weights (key 1)",
-            "a stock_id exactly as it was shown to you",
-        ),
-        ({"stock_ids": [ONE], "weights": {ONE: 1.5}}, "bad_arguments", "weights (value 1)", "a value from 0 to 1"),
-        ({"stock_ids": [ONE], "weights": {ONE: 0.5, ONE.upper(): 1}}, "bad_arguments", "weights (key 2)", "each key once"),
-        ({"stock_ids": [ONE], "since": "day_+9999"}, "unknown_day", "since", "a trading day exactly as it was shown to you"),
-        ({"stock_ids": [ONE], "since": "2024-01-02"}, "unknown_day", "since", "a trading day exactly as it was shown to you"),
-    ],
-)
+@on_each_row
 def test_a_bad_argument_comes_back_as_feedback(arguments, failure, argument, expected):
-    found = problem(arguments)
+    found = problem(json.dumps(arguments).replace("ONE", ONE))
     assert found[:2] == (failure, argument)
     assert found[2].startswith(expected)
 
 
-def test_a_number_too_large_for_a_float_is_feedback_and_known_names_are_suggested():
-    assert problem(f'{{"stock_ids": ["{ONE}"], "scale": 1e999}}') == ("bad_arguments", "scale", "a number of ordinary size")
+def test_numbers_too_large_and_a_key_in_two_styles_are_feedback_and_known_names_are_suggested():
+    for scale in ("1e999", 10**400):
+        assert problem(f'{{"stock_ids": ["{ONE}"], "scale": {scale}}}') == ("bad_arguments", "scale", "a number of ordinary size")
+    assert problem({"stock_ids": [ONE], "lookback": 10**400}) == ("bad_arguments", "lookback", "a value from 1 to 250")
+    twice = {"stock_ids": [ONE], "weights": {ONE: 0.5, ONE.upper(): 1}}
+    assert problem(twice) == ("bad_arguments", "weights (key 2)", "each key once")
     assert problem({"stock_ids": [ONE], "lookbak": 3})[2].endswith("; did you mean 'lookback'?")
     assert problem({"stock_ids": [ONE], "dim": "volatilty"})[2].endswith("; did you mean 'volatility'?")
 

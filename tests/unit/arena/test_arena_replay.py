@@ -131,26 +131,7 @@ def test_a_default_is_told_by_its_whole_text(tmp_path: Path) -> None:
     assert "Just hold due to error" in notes()[0]
 
 
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        ({"signal": None}, "no table signal; give a database of DeepFund"),
-        (
-            {"signal": [("p", "AAA", "news", "Rising", "")]},
-            "signal, row 1: signal: expected one of Bullish, Bearish, Neutral, was 'Rising'",
-        ),
-        ({"decision": [("p", "2025-04-01", "AAA", "Short", 0, "")]}, "decision, row 1: action: expected one of Buy, Sell, Hold"),
-        (
-            {"decision": [("x", "2025-04-01", "AAA", "Hold", 0, "")]},
-            "decision, row 1: portfolio_id: expected an id of the database",
-        ),
-        ({"decision": [("p", "2025-04-01", "AAA", "Hold", "no", "")]}, "decision, row 1: shares: expected a whole number, was str"),
-        ({"portfolio": [("p", "x", "{}")]}, "portfolio, row 1: config_id: expected an id of the database, was 'x'"),
-        ({"portfolio": [("p", "c", '{"AAA": 3}')]}, "portfolio, row 1: positions: expected an object of tickers"),
-        ({"portfolio": [("p", "c", '{"AAA": {"shares": "inf"}}')]}, "portfolio, row 1: positions: shares are a number"),
-        ({"portfolio": [("p", "c", b"\xff")]}, "portfolio, row 1: positions: expected an object of tickers"),
-    ],
-)
+@on_each_row
 def test_what_is_no_database_of_deepfund_is_one_line(rows: dict[str, Any], told: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         read_database(database(tmp_path / "a.db", **rows))
@@ -168,6 +149,9 @@ def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) 
         base.execute("CREATE TABLE config (id)")
         base.commit()
     cases = {text: "not a readable SQLite database", missing: "no such file", viewed: "no table signal", bare: "no column exp_name"}
+    cases[database(tmp_path / "bytes.db", portfolio=[("p", "c", b"\xff")])] = (
+        "portfolio, row 1: positions: expected an object of tickers"
+    )
     for path, told in cases.items():
         with pytest.raises(DataError, match=told):
             read_database(path)

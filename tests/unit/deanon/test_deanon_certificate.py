@@ -6,7 +6,7 @@ import copy
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,14 +16,16 @@ import pytest
 from click.testing import CliRunner
 from statsmodels.stats.proportion import proportion_confint
 
+from card_cases import changed
 from forging import change_transcript, edit_json
+from ktdeval import errors
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.check import NOTHING_HIDDEN, attached_block, load_card, load_evaluation, validate_card
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.cards.trading import NOT_GIVEN
 from ktdeval.config import RunConfig
 from ktdeval.contracts.task import describe_task
-from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError, VerificationError
+from ktdeval.errors import CardError, KtdevalError, UsageError, VerificationError
 from ktdeval.jsonio import dumps_pretty, file_sha256, sha256_hex
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
@@ -54,6 +56,11 @@ SUPPORT = Path(__file__).parents[2] / "support"
 Card = dict[str, Any]
 
 
+def tupled(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with lists of a table made tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
 class Environment:
     """A stored market, the plugins of an attack, and folders for what is made."""
 
@@ -68,7 +75,7 @@ class Environment:
         return replace(CertifyConfig(TASK, data=str(self.data), windows=(MARCH,), probes=PROBES, mask_key=KEY), **changes)
 
     def certify(self, **changes: Any) -> Card:
-        return certify(self.config(**changes), self.plugins, lambda *_: None).certificate.plain
+        return certify(self.config(**tupled(changes)), self.plugins, lambda *_: None).certificate.plain
 
     def block(self, certificate: Card | None, task: Card | None = None, snapshot: str = "") -> Card:
         """What a trading card says of a certificate."""
@@ -249,29 +256,11 @@ def test_seed_and_limit_decide_what_is_asked_and_provenance_alone_differs_otherw
     assert rebuilt(bare, probes=bare["probes"] | {"limit": None}).labels == ["synthetic", "no model attacked"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"probes": 41}, UsageError, "has 40 probes, 41 were asked for"),
-        ({"probes": 3, "windows": ("W1", MARCH)}, UsageError, "2 windows share them evenly; ask for 2"),
-        ({"task": "blinded_memory_only"}, UsageError, "no task asks about blinded_memory_only"),
-        ({"task": EXAM}, UsageError, "scores answers and has no mask of its own"),
-        ({"exam": "deanon_probe_bright"}, UsageError, "asks nothing about blinded_open_research"),
-        ({"exam": "deanon_prob"}, UsageError, "did you mean"),
-        ({"task": STOCK_BLIND}, UsageError, f"several tasks ask about {STOCK_BLIND} (deanon_probe_stock_blind, "),
-        # Exams that cannot be certified.
-        ({"task": STOCK_BLIND, "exam": "no_json"}, ConfigError, "probe_0000: its question holds no single fenced JSON object to a"),
-        ({"task": STOCK_BLIND, "exam": "two_json"}, ConfigError, "its question holds no single fenced JSON object"),
-        ({"task": STOCK_BLIND, "exam": "no_code"}, ConfigError, "its facts have no 'code'"),
-        ({"task": STOCK_BLIND, "exam": "other_form"}, ConfigError,
-         "tool guess: is not answered with tickers, date, sector, board, confidence and reasoning"),
-        ({"task": STOCK_BLIND, "exam": "other_mask"}, ConfigError, "masked with noise_pct 1.0, its config says 0.0"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_what_cannot_be_asked_or_certified_is_refused(
-    environment: Environment, changes: dict[str, Any], error: type[Exception], message: str
+    environment: Environment, changes: dict[str, Any], error: str, message: str
 ) -> None:
-    with pytest.raises(error, match=re.escape(message)):
+    with pytest.raises(getattr(errors, error), match=re.escape(message)):
         environment.certify(**changes)
 
 
@@ -282,9 +271,8 @@ def test_what_cannot_be_asked_or_certified_is_refused(
 def test_a_run_that_asked_something_else_is_refused_with_what_differs(
     environment: Environment, made: dict[str, Any], message: str
 ) -> None:
-    made = made | {name: tuple(made[name]) for name in {"windows"} & made.keys()}
     with pytest.raises(KtdevalError, match=re.escape(message)):
-        environment.certify(runs=(environment.attack(**made),))
+        environment.certify(runs=(environment.attack(**tupled(made)),))
 
 
 def test_a_run_counts_once_and_on_its_own_market(environment: Environment, reader: Path, tmp_path: Path) -> None:
@@ -295,27 +283,14 @@ def test_a_run_counts_once_and_on_its_own_market(environment: Environment, reade
         environment.certify(data=str(tmp_path / "other"), runs=(reader,))
 
 
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        (ANSWERS, lambda records: records[0]["scores"].update(joint=True), "its scores are not those of its answer"),
-        (ANSWERS, lambda records: records[0]["facts"].update(code="600000.SH"), "asked about another stock or day"),
-        (ANSWERS, lambda records: records[0]["answer"].pop("date"), "does not have the form"),
-        (ANSWERS, lambda records: records[0].update(sample="probe_0099"), "not that of an answer to this probe"),
-        (ANSWERS, lambda records: records[0].update(answer=None), "has scores without an answer"),
-        (
-            TRANSCRIPT, lambda records: records[1]["exchanges"][0]["sent"][1].update(content="Which stock is it?"),
-            "probe_0001: the transcript does not show that it was asked this",
-        ),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_records_that_were_tampered_with_are_refused_though_their_marks_agree(
-    environment: Environment, reader: Path, tmp_path: Path, file: str, change: Callable[[list[Card]], None], message: str
+    environment: Environment, reader: Path, tmp_path: Path, file: str, path: list[str | int], value: Any, message: str
 ) -> None:
     folder = RunFolder.load(shutil.copytree(reader, tmp_path / "run"))
     spec = folder.manifest.specs[0]
     records = to_plain(folder.load_answers(spec) if file == ANSWERS else folder.load_transcript(spec))
-    change(records)
+    records = changed(records, tuple(path), value)
     (folder.episode_path(spec) / file).write_bytes(pack_lines(records))
     mark = folder.episode_path(spec) / "episode.json"
     done = json.loads(mark.read_text())
@@ -389,12 +364,7 @@ def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare
 def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field(
     attacked: Card, tmp_path: Path, path: str, value: Any, message: str
 ) -> None:
-    changed: Any = copy.deepcopy(attacked)
-    place, (*parents, last) = changed, path.split(".")
-    for part in parents:
-        place = place[int(part) if part.isdigit() else part]
-    place[last] = value
-    file = written(tmp_path, changed)
+    file = written(tmp_path, changed(attacked, tuple(int(part) if part.isdigit() else part for part in path.split(".")), value))
     with pytest.raises(CardError, match=f"^{re.escape(str(file))}: line .*{re.escape(message)}"):
         load_card(file)
 

@@ -12,24 +12,14 @@ from ktdeval.masking.payload import AssetRef
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of
 from searching import examples
 from spellings import CODE_STYLES, HARMLESS, spell
+from tables import beside, on_each_row
 
 GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
 DIGITS = [code[:6] for code in CODES]
 EXCHANGE = {"SH": ("SH", "SS", "XSHG"), "SZ": ("SZ", "XSHE"), "BJ": ("BJ",)}
 
 
-DATES = [
-    "2024-01-02", "2024/1/2", "2024.01.02", "2024_01_02", "20240102", "202401", "2024-01", "2024-01-02T15:00", "202401021500",
-    "01/02/2024", "2-1-2024", "5.1.2024", "24-01-02", "01/02/24", '"01-02"', "2024", "1998", "2039", "(2024)", "2024,", "2024.",
-    "year:2024", "FY2024", "2024Q1", "Q1 2024", "H1-2024", "1Q24", "FY24", "2023/24", "2023-2024", "in 2000", "since '24",
-    "2024-W05", "1704153600", "1704153600000", "２０２４", "2\u200b024", "２０２４／０１／０２", "2024\u201101\u201102",
-    "January", "january", "APRIL", "December", "Jan 5", "5 Jan", "Jan-24", "JAN 5", "jan 2024", "Jan. 5th", "in March",
-    "March 2024", "MARCH 5", "mid-May", "May 5", "5 May", "5th of may", "early May", "Oct", "the Oct- move", "Sept",
-    "Monday", "tuesdays", "SUNDAY", "Mon", "Fri", "Sat 5", "Sat/Sun", "Sun, 12", "Ｍｏｎｄａｙ",
-    "spring festival", "National Day", "Chinese New Year", "golden week", "Mid-Autumn", "Christmas",
-    "2024年", "2024年1月2日", "二〇二四年", "24年3月", "3月", "12月5日", "十二月", "周一", "星期五", "礼拜天", "春节", "国庆",
-    r"\u0032\u0030\u0032\u0034", r"\nMonday\n", r"\t2024-01-02",
-]  # fmt: skip
+DATES, SPELLED_NAMES = (beside(__file__)[name] for name in ("dates", "spelled_names"))
 
 
 def finds(kind: str, text: str) -> bool:
@@ -52,15 +42,6 @@ def test_a_code_is_found_in_any_style(style):
 def test_a_foreign_code_is_found_by_its_exchange():
     for code in ("SH601318", "601318.SS", "sz.300059", "830001.BJ", "SZ399001", "000905.XSHG", "BJ-430047"):
         assert (finds("blinded", f"like {code}."), finds("date_blind", f"like {code}.")) == (True, False), code
-
-
-SPELLED_NAMES = [
-    "平安银行", "平安\u200b银行", "平 安 银 行", "买入平安银行。", "万科Ａ", "万科A", "万科", "ＴＣＬ科技", "tcl科技", "TCL 科技",
-    "五粮甲", "五 粮 甲", "五·粮·甲", "*ST海甲", "海甲", r"\u5e73\u5b89\u94f6\u884c", "银行", "白酒板块", "半导体", "全国地产",
-    "Ocean Blue Brewery", "OCEAN BLUE BREWERY", "ocean-blue_brewery", "OceanBlueBrewery", "Ocean\u00a0Blue\u2002Brewery",
-    "Ｏｃｅａｎ Blue Brewery", "Lunthra Veskol 12", "lunthra veskol", "LunthraVeskol12", "Quillmark", "QUILLMARK's",
-    "(quillmark)", r"\nQuillmark\n", "Quill\u00admark", "Quіllmark", "White Spirits", "white-spirits", "grevix works",
-]  # fmt: skip
 
 
 def test_a_name_is_found_in_any_case_and_width_and_no_part_of_it_or_longer_word():
@@ -189,26 +170,8 @@ def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):
 
 # --- redaction
 
-REDACTED = [  # mask, written, sent
-    ("blinded", "Sell 600519.SH, it fell on 2024-01-02!", "Sell [withheld], it fell on [withheld]!"),
-    ("blinded", "平安银行 and Quillmark (6０0-519)", "[withheld] and [withheld] ([withheld])"),
-    # A model may not be shown its guess at another stock either.
-    ("blinded", "This looks like 601318 or ６00036.", "This looks like [withheld] or [withheld]."),
-    ("date_blind", "like 601318", "like 601318"),
-    ("bright", "600519.SH Quillmark 2024-01-02", "600519.SH Quillmark 2024-01-02"),
-    ("blinded", '{"k": 5,\n "x": 1}', '{"k": 5,\n "x": 1}'),
-    ("blinded", '{"stock_id":"300059"}', '{"stock_id":"[withheld]"}'),
-    ("blinded", '{"stock_id": "600519"}', '{"stock_id":"[withheld]"}'),
-    ("blinded", '{"stock_id": 600519, "k": 5}', '{"stock_id":"[withheld]","k":5}'),
-    ("blinded", '{"stock_id": "SH601318", "k": 5.5}', '{"stock_id":"[withheld]","k":5.5}'),
-    ("blinded", '{"a": ["\\u0036\\u00300519"]}', '{"a":["[withheld]"]}'),
-    ("blinded", '{"reason": "on 2024-01-02 it fell", "shares": 2010}', '{"reason":"on [withheld] it fell","shares":2010.0}'),
-    ("blinded", '{"600519": 1}', '{"[withheld]":1}'),
-    ("blinded", "not json 600519", "not json [withheld]"),
-]
 
-
-@pytest.mark.parametrize(("kind", "written", "sent"), REDACTED)
+@on_each_row
 def test_only_the_identity_is_withheld_also_inside_json(kind, written, sent):
     assert GUARDS[kind].redact_json(written) == sent
     if not written.startswith("{"):

@@ -16,6 +16,7 @@ from ktdeval.errors import DataError
 from ktdeval_models.rl import policy as module
 from ktdeval_models.rl.policy import features, overlap, read_policy
 from rl_policies import write_policy
+from tables import on_each_row
 
 ONE = [[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]
 
@@ -40,29 +41,8 @@ def test_features_are_the_last_scaled_log_returns_within_bounds_and_the_side() -
         features(closes[2:], 0, 3, 0.01)
 
 
-HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
-    "unknown field": ({"run": "rm"}, "unknown field `run`"),
-    "another version": ({"format": "ktdeval-rl-policy/2"}, "format: invalid enum value"),
-    "no algorithm of ours": ({"algorithm": "os.system"}, "algorithm: invalid enum value"),
-    "lookback of nothing": ({"lookback": 0}, "lookback: expected `int` >= 1"),
-    "scale of nothing": ({"scale": 0}, "scale: expected `float` >= 1e-09"),
-    "no day": ({"last": "2020-09-30\n"}, "last: expected `str` matching"),
-    "other features": ({"lookback": 3}, "don't fit together, 4 features and 3 decisions"),
-    "two decisions": ({"weights": [ONE[0][:2]], "biases": [[0, 0]]}, "don't fit"),
-    "a ragged matrix": ({"weights": [[[1, 0, 0], [0, 1], [0, 0, 1]]]}, "don't fit"),
-    "a bias too few": ({"biases": [[0, 0]]}, "don't fit"),
-    "no biases": ({"biases": []}, "don't fit"),
-    "a layer of nothing": ({"weights": [[], *ONE], "biases": [[], [0, 0, 0]]}, "don't fit"),
-    "no layers": ({"weights": []}, "weights: expected `array` of length >= 1"),
-    "many layers": ({"weights": ONE * 9}, "weights: expected `array` of length <= 8"),
-    "text for a number": ({"biases": [["0", 0, 0]]}, "biases[0][0]: expected `float`, got `str`"),
-    "beyond float32": ({"biases": [[1e300, 0, 0]]}, "not within ±1e+06"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_no_policy_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    changes, told = HOSTILE[name]
+@on_each_row
+def test_what_is_no_policy_is_refused_in_one_line(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
     path = write_policy(tmp_path / "p.json", **{"weights": ONE, "biases": [[0, 0, 0]], **changes})
     with pytest.raises(DataError) as caught:
         read_policy(path)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal as D
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
+from tables import on_each_row
 
 CENT = D("0.01")
 STOCK, COIN = {"ticks": 10**4, "steps": 10**4}, {"ticks": 10**8, "steps": 10**8}
@@ -137,35 +139,10 @@ def markets(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict
     return {name: (str(folder / name), vendor) for name, vendor in vendors.items()}
 
 
-RUNS = {
-    "momentum, long and short": (
-        "nasdaq",
-        "builtin/momentum",
-        {"by": "return_5d_pct", "positions": 10, "keep_rank": 20, "shorts": 10},
-        "2025-06-09:2025-10-30",
-    ),
-    "random, long and short": (
-        "nasdaq",
-        "builtin/random",
-        {"short_probability": 0.5, "sell_probability": 0.2},
-        "2025-06-04:2025-10-30",
-    ),
-    "momentum of coins": (
-        "coins",
-        "builtin/momentum",
-        {"by": "return_20d_pct", "positions": 4, "keep_rank": 5},
-        "2024-12-20:2025-11-15",
-    ),
-    "random coins": ("coins", "builtin/random", {"sell_probability": 0.2}, "2024-11-23:2025-11-15"),
-    "a stock and a coin": ("both", "builtin/random", {"sell_probability": 0.3, "short_probability": 0.3}, "2025-06-04:2025-10-30"),
-}
-
-
-@pytest.mark.parametrize("name", RUNS)
+@on_each_row
 def test_every_fill_cost_charge_and_nav_of_a_run_follows_from_the_vendors_file(
-    name: str, markets: dict[str, tuple[str, Vendor]], tmp_path: Path
+    market: str, model: str, arguments: dict[str, Any], window: str, markets: dict[str, tuple[str, Vendor]], tmp_path: Path
 ) -> None:
-    market, model, arguments, window = RUNS[name]
     folder, vendor = markets[market]
     run = ktdeval.evaluate(
         model, "market_blinded", data=folder, windows=window, model_args=arguments, out=str(tmp_path / "run"), quiet=True

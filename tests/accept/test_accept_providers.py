@@ -108,29 +108,12 @@ def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_
         assert stub.answers == answers
 
 
-OPTIONS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
-    "responses": (
-        ("--reasoning-effort", "high", "--max-output-tokens", 999),
-        {"reasoning.effort": "high", "max_output_tokens": 999},
-    ),
-    "anthropic": (
-        ("--reasoning-tokens", 2048, "--max-output-tokens", 9999),
-        {"thinking.type": "enabled", "thinking.budget_tokens": 2048, "max_tokens": 9999},
-    ),
-    "google": (
-        ("--reasoning-tokens", 2048, "--temperature", 0.25),
-        {"generationConfig.thinkingConfig.thinkingBudget": 2048, "generationConfig.temperature": 0.25},
-    ),
-}
-
-
-@pytest.mark.parametrize("wire", OPTIONS)
+@on_each_row
 def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the_wire(
-    market: Path, chat: Path, tmp_path: Path, wire: str
+    market: Path, chat: Path, tmp_path: Path, wire: str, words: str, fields: dict[str, object]
 ) -> None:
-    words, fields = OPTIONS[wire]
     with running_stub(reasoning=True) as stub:
-        run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, *words)
+        run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, *words.split())
         assert {seen.outcome for seen in stub.requests} == {"answered"}
         for path, expected in fields.items():
             assert {str(reduce(lambda value, name: value[name], path.split("."), seen.body)) for seen in stub.requests} == {

@@ -12,6 +12,7 @@ import pytest
 from ktdeval.market.storage import save_snapshot
 from ktdfin_market import small_market
 from paths import REPOSITORY
+from tables import on_each_row
 
 WINDOW = "2024-03-01:2024-03-29"
 
@@ -24,47 +25,6 @@ def run(script: str, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-CALLS = ("--calls", "8", "--concurrency", "4", "--repeats", "1", "--peer-calls", "4", "--skip-growth")
-PRINTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "bench_simulator.py": (("--repeats", "1"), (r"^ktdeval +[\d,]+ days/s .* orders, .* rejected, final NAV ",)),
-    "bench_startup.py": (
-        ("--rounds", "1"),
-        tuple(
-            rf"^{re.escape(command)} .* ms +\d+\.\d\d x +CPU .* ms +\d+\.\d\d x$"
-            for command in ("ktdeval --help", "ktdeval tasks", 'python -c "import ktdeval"')
-        ),
-    ),
-    "bench_attribution.py": (
-        ("--days", "810", "--repeats", "1"),
-        (r"^  statsmodels loop, one trajectory .*\n(  ktdeval, .* x\n)+",),
-    ),
-    "bench_qfinzero_broker.py": (
-        ("--symbols", "3", "--days", "2", "--orders", "20"),
-        ("first run, invariants at each tick .* ticks/s", "logs identical: True; folded state identical: True"),
-    ),
-    "bench_memory.py": (
-        ("--memories", "300", "--floats", "8", "--texts", "20", "--repeats", "1"),
-        (r"^retrieval over 300 memories of 8 floats: [\d.]+ ms, by one score [\d.]+ ms\nmemory of 20 texts: ",),
-    ),
-    "bench_documents.py": (("--sizes", "300,600"), (r"^ +600 items: import .* peak MiB \d+", "^exponents: import ")),
-    "bench_growth.py": (
-        ("--sizes", "30,40", "--days", "3"),
-        tuple(
-            rf"^ +1,600 bars: {step} .* s, peak .* MiB; exponents: time .*, memory "
-            for step in ("import", "run builtin/momentum", "run builtin/random")
-        ),
-    ),
-    "coverage_intervals.py": (("--samples", "2", "--days", "20"), (r"\A.*\nmean .*\nratio .*\ndrawdown ",)),
-    "bench_calls.py": (
-        CALLS,
-        tuple(
-            rf"^  {caller}.* s +\d+\.\d\d x ideal"
-            for caller in ("bare SDK on threads", "ktdeval calls, durable", "ktdeval whole episodes, durable")
-        ),
-    ),
-}
-
-
 def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3", reason="needs stable-baselines3 and gymnasium: pip install 'ktdeval[rl]'")
     printed = run("planted_signal.py", "1", "100", cwd=tmp_path)
@@ -73,10 +33,9 @@ def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path
     ]
 
 
-@pytest.mark.parametrize("script", PRINTED)
-def test_a_benchmark_prints_its_figures(script: str, tmp_path: Path) -> None:
-    arguments, patterns = PRINTED[script]
-    printed = run(script, *arguments, cwd=tmp_path)
+@on_each_row
+def test_a_benchmark_prints_its_figures(script: str, words: str, patterns: list[str], tmp_path: Path) -> None:
+    printed = run(script, *words.split(), cwd=tmp_path)
     for pattern in patterns:
         assert re.search(pattern, printed, re.MULTILINE)
 

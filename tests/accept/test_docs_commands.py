@@ -12,36 +12,12 @@ import pytest
 
 from ktdeval.cli.main import main
 from paths import REPOSITORY
+from tables import beside
 
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 COMMAND = re.compile(r"(?:    |\$ )?(ktdeval .*)")
-PLACEHOLDERS = (
-    (r"qlib/\*", "builtin/momentum"),
-    (r"openai/\*,anthropic/\*", "builtin/reversal"),
-    (r"effects RUN …", "effects run-a run-c"),
-    (r"(RUN|PATH) ?…|RUN_A RUN_B …|runs/a runs/b", "run-a run-b"),
-    (r"\bRUN\b|\bPATH\b|runs/qf\b", "run-a"),
-    (r"openai/[\w.-]+", "builtin/chaos"),
-    (r" --(seeds|concurrency|max-cost) [\d.]+(?=.*builtin/chaos)|(?<=builtin/chaos)( --tasks \S+)( --seeds \d+)", r"\2"),
-    (r" --open\b", ""),
-    (r'--episode "W4 seed-1" --day 213', "--episode W1 --day 1"),
-)
-REASONS = {
-    r"^serve|connect|leaderboard serve": "does not end, or sets a client up: tests/unit/qfinzero/test_qfinzero_serve.py",
-    r"^leaderboard": "needs a board and its submissions: tests/accept/test_board_path.py",
-    r"^(qfinzero data|qfinzero replay)|--data mine|--plugin mine|runs/my|calling.jsonl|planning.jsonl|--publish|my_calling":
-        "needs files that the page makes before: tests/accept/test_qfinzero_commands.py",
-    r"^data (import|check long|fetch)": "needs a vendor, or files of one: tests/unit/data",
-    r"certify|certificate|deanon": "needs attacks with a model: tests/accept/test_accept_deanon.py",
-    r"placebo": "needs a snapshot of the CSI300: tests/unit/data",
-    r"trading_action/": "needs an agent of the reader's: tests/accept/test_accept_trading_agent.py",
-    r"^train |--model qlib/": "takes minutes, or needs the extra qlib: tests/accept/test_qlib_training.py",
-    r"^rl train|rl/policy": "needs the extra rl, or a policy: tests/accept/test_rl_training.py",
-    r"--embeddings|--model …|--model X| DIR\b": "names what only the reader has",
-    r"like qfinzero-2|--prove|--tasks qfinzero( |$)": "takes minutes, or 500 items: tests/accept/test_qfinzero_commands.py",
-    r"draw-|^rationale": "needs two whole windows, or a model that writes: tests/accept/test_invariance.py, tests/unit/rationale",
-    r"'\{[^']*$": "is shown on two lines: tests/unit/qfinzero/test_qfinzero_catalogue.py",
-}  # fmt: skip
+PLACEHOLDERS = beside(__file__)["placeholders"]
+REASONS = dict(beside(__file__)["reasons"])
 
 
 def commands(page: Path) -> list[str]:

@@ -14,43 +14,24 @@ from ktdeval.jsonio import sha256_hex
 from ktdeval.typed import from_plain
 from ktdeval_qlib.recipes import Recipe, make_estimator, recipes
 from ktdeval_qlib.stored import load
-from tables import on_each_row
+from tables import beside, on_each_row
 
-# name: (layout, most rounds, patience, batch, learning rate), read by hand from the official configurations and class defaults
-PUBLISHED = {
-    "linear": ("flat", None, None, None, None),
-    "lightgbm": ("flat", 1000, 50, None, 0.2),
-    "xgboost": ("flat", 1000, 50, None, 0.0421),
-    "catboost": ("flat", 1000, 50, None, 0.0421),
-    "doubleensemble": ("flat", 28, None, None, 0.2),
-    "mlp": ("flat", 8000, 50, 8192, 0.002),
-    "lstm": ("window", 200, 10, 800, 1e-3),
-    "gru": ("window", 200, 10, 800, 2e-4),
-    "alstm": ("window", 200, 10, 800, 1e-3),
-    "tcn": ("window", 200, 20, 2000, 1e-4),
-    "transformer": ("window", 100, 5, 8192, 1e-4),
-    "localformer": ("window", 100, 5, 8192, 1e-4),
-    "tabnet": ("flat", 100, 20, 4096, 0.01),
-    "sfm": ("unrolled", 20, 20, 1600, 1e-3),
-    "adarnn": ("unrolled", 200, 20, 800, 1e-3),
-    "add": ("unrolled", 200, 20, 5000, 1e-3),
-    "krnn": ("unrolled", 200, 20, 2000, 1e-3),
-    "sandwich": ("unrolled", 200, 20, 2000, 1e-3),
-}
 TREES = {"lightgbm", "xgboost", "catboost", "doubleensemble"}
 
 
 def test_the_eighteen_of_the_paper_are_there():
-    assert list(recipes()) == list(PUBLISHED)
+    _, *published = beside(__file__)["rounds_patience_batch_and_learning_rate_are_the_published_ones"]
+    assert list(recipes()) == [name for name, *_ in published]
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_rounds_patience_batch_and_learning_rate_are_the_published_ones(name):
+@on_each_row
+def test_rounds_patience_batch_and_learning_rate_are_the_published_ones(name, layout, rounds, patience, batch, rate):
     recipe = recipes()[name]
     known = {**recipe.parameters, **recipe.fit}
-    rate = next((known[key] for key in ("lr", "learning_rate", "eta") if key in known), None)
-    patience = next((known[key] for key in ("early_stop", "early_stopping_rounds", "early_stop_rounds") if key in known), None)
-    assert (recipe.layout, recipe.most_rounds, patience, known.get("batch_size"), rate) == PUBLISHED[name]
+    rates, stops = ("lr", "learning_rate", "eta"), ("early_stop", "early_stopping_rounds", "early_stop_rounds")
+    assert (recipe.layout, recipe.most_rounds, known.get("batch_size")) == (layout, rounds, batch)
+    assert next((known[key] for key in stops if key in known), None) == patience
+    assert next((known[key] for key in rates if key in known), None) == rate
 
 
 def test_samples_have_nine_factors_in_each_layout():

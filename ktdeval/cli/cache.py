@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.cli.options import json_option, warn
+from ktdeval.cli.options import Number, json_option, warn
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.fields import near_matches
@@ -21,19 +21,6 @@ _MEGABYTE = 1_000_000
 _MOST_DAYS, _MOST_MEGABYTES = 36_500, 1_000_000_000
 _SHOWN_FINDINGS = 100
 _HEADER = ("MODEL", " REPLIES", "    BYTES", " INPUT TOKENS", "OUTPUT TOKENS", "FIRST DAY", "LAST DAY")
-
-
-class _Amount(click.FloatRange):
-    """A number from 0 to `most`; unlike click's own range this leaves out `nan`, which is outside of every range."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(0, most)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(super().convert(value, param, ctx))
-        if number != number:
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return number
 
 
 _file_option = click.option(
@@ -77,9 +64,9 @@ def ls(file: Path | None, as_json: bool) -> None:
 
 @cache.command("prune", short_help="Remove replies.")
 @_file_option
-@click.option("--older-than", type=_Amount(_MOST_DAYS), metavar="DAYS", help="those that came in more than DAYS days ago")
+@click.option("--older-than", type=Number(0, _MOST_DAYS), metavar="DAYS", help="those that came in more than DAYS days ago")
 @click.option("--model", metavar="GLOB", help="only those of models that fit, such as 'openai/*'; alone: all of these")
-@click.option("--max-size", type=_Amount(_MOST_MEGABYTES), metavar="MB", help="the oldest, until at most MB megabytes are left")
+@click.option("--max-size", type=Number(0, _MOST_MEGABYTES), metavar="MB", help="the oldest, until at most MB megabytes are left")
 @click.option("--all", "everything", is_flag=True, help="all of them")
 @click.option("--dry-run", is_flag=True, help="only say what would be removed")
 @json_option

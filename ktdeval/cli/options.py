@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -18,6 +19,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _METAVARS = {"out": "DIR", "limit": "STEPS", "items": "SOURCE", "base_url": "URL", "price_table": "FILE", "certificate": "FILE"}
 _METAVARS |= {"cache": "shared|run|FILE", "max_cost": "USD", "knowledge_cutoff": "DATE", "int": "N", "float": "X"}
+
+
+class Number(click.FloatRange):
+    """A finite number in a range. Unlike click's own this leaves out `nan`, which is outside of every range, and infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")

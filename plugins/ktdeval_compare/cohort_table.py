@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ktdeval.cli import Number
 from ktdeval_compare.cohort import TEXTS, Options, cohort as find_cohorts
 from ktdeval_compare.entrants import Row
 from ktdeval_compare.grid import COUNT, UNDEFINED, VERDICT, Column, both, figure, figure_of, grid, interval, p_of, show, text
@@ -23,7 +24,7 @@ _UNITS = {metric: unit for _, metric, unit, *_ in TEXTS["baseline"]}
 @click.option(
     "--task", metavar="NAME", help="task of exposures and figures, where cards are of several [default: that of most models]"
 )
-@click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True,
+@click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True,
               help="level of verdicts; intervals hold with 1 - alpha")  # fmt: skip
 @click.option("--common", is_flag=True, help="where models or seeds differ in windows, use those that all have")
 @click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")

@@ -10,6 +10,7 @@ from typing import Literal
 
 import click
 
+from ktdeval.cli import Number
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import JsonValue
 from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
@@ -40,11 +41,12 @@ from ktdeval_compare.scores import compare_scores, score_lines
 from ktdeval_compare.variance import Options as VarianceOptions, study
 
 _PATH = click.Path(path_type=Path)
+_spread = Number(0, 1000)
 _cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
 _metrics = click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", help="metric, may be repeated [default: total_return]"
 )
-_alpha = click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True,
+_alpha = click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True,
                       help="level of verdicts; intervals hold with 1 - alpha")  # fmt: skip
 _common = click.option("--common", is_flag=True, help="where cards differ in windows or seeds, use those that all have")
 _seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N",
@@ -285,18 +287,20 @@ def invariance_lines(report: Row) -> Iterator[str]:
 @click.option("--windows", type=click.IntRange(1, 300), metavar="N",
               help="windows of the plan [default: those of the cards, or 10]")  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 1000), metavar="N", help="seeds of each window [default: those of the cards, or 1]")
-@click.option("--effect", type=float, metavar="X", help="difference in a window's figure that must be found, as a fraction")
-@click.option("--window-sd", type=click.FloatRange(0), metavar="X",
+@click.option(
+    "--effect", type=Number(-1e6, 1e6), metavar="X", help="difference in a window's figure that must be found, as a fraction"
+)
+@click.option("--window-sd", type=_spread, metavar="X",
               help="standard deviation over windows of the true difference of two agents, as a fraction (0.05 is 5 %)")  # fmt: skip
-@click.option("--seed-sd", type=click.FloatRange(0), metavar="X", help="the same over seeds of one agent's figure in one window")
-@click.option("--tracking-error", type=click.FloatRange(0), metavar="X",
+@click.option("--seed-sd", type=_spread, metavar="X", help="the same over seeds of one agent's figure in one window")
+@click.option("--tracking-error", type=_spread, metavar="X",
               help="in place of --window-sd: annual, of the difference in return")  # fmt: skip
 @click.option("--window-days", type=click.IntRange(1), default=43, show_default=True, metavar="N", help="trading days of a window")
-@click.option("--days-per-year", type=click.FloatRange(1), default=252, show_default=True, metavar="N",
+@click.option("--days-per-year", type=Number(1, 1000), default=252, show_default=True, metavar="N",
               help="trading days of a year")  # fmt: skip
-@click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True,
+@click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True,
               help="two-sided level of the comparison")  # fmt: skip
-@click.option("--power", "wanted", type=click.FloatRange(0.01, 0.999), default=0.8, show_default=True,
+@click.option("--power", "wanted", type=Number(0.01, 0.999), default=0.8, show_default=True,
               help="wanted probability of finding it")  # fmt: skip
 @click.option("--comparisons", type=click.IntRange(1), default=1, show_default=True, metavar="N",
               help="tests that share alpha (Bonferroni)")  # fmt: skip

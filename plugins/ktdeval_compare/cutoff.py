@@ -10,6 +10,7 @@ import numpy as np
 
 from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
 from ktdeval.cards import SIDES, Cutoff, card_cutoff, parse_cutoff, sides
+from ktdeval.cli import Number
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import MarketSnapshot
@@ -146,7 +147,7 @@ def cutoff_lines(found: Row) -> Iterator[str]:
 @click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
 @click.option("--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
               help="end of a model's training data, a day or a month; before the list that ships")  # fmt: skip
-@click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True, help="intervals hold with 1 - alpha")
+@click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True, help="intervals hold with 1 - alpha")
 @click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
 def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_json: bool) -> None:
     """Set a model's results in its training time against those after it.

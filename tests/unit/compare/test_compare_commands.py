@@ -342,6 +342,9 @@ def test_power_estimates_the_noise_from_cards(terminal: Terminal) -> None:
 
 def test_power_refuses_contradicting_options(terminal: Terminal) -> None:
     assert "give the spread once" in terminal.refusal("power", "--window-sd", "0.1", "--tracking-error", "0.1")
+    for option in ("--window-sd", "--seed-sd", "--tracking-error", "--effect", "--days-per-year", "--alpha", "--power"):
+        for value in ("nan", "inf", "1e308"):
+            assert f"Invalid value for '{option}': " in terminal.refusal("power", option, value)
     assert "--seed-sd needs" in terminal.refusal("power", "--seed-sd", "0.1")
     assert "needs two cards" in terminal.refusal("power", *terminal.cards(make_card(figures(6))))
     assert terminal.call("power", "--windows", "0")[0] == 2

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import click
 
+from ktdeval.cli import Number
 from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
@@ -40,7 +41,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 )
 @click.option(
     "--idle-minutes",
-    type=click.FloatRange(0.1, 100_000),
+    type=Number(0.1, 100_000),
     default=Limits.idle_s / 60,
     show_default=True,
     help="minutes without a call after which a workspace is forgotten",

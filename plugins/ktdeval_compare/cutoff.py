@@ -155,6 +155,8 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     CARD is a card file inside its run folder, or a run folder. A model may remember days before its training data end; what it
     earns after them is what it can do.
     """
+    if bare := [each for each in cutoffs if not each.rpartition("=")[0]]:
+        raise UsageError(f"--cutoff {bare[0]!r}: expected MODEL=DATE")
     given = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
     found = report(load_entrants(cards), given, alpha)
     show(found, cutoff_lines(found), as_json)

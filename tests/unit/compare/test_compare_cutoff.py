@@ -127,7 +127,7 @@ def test_refusals_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ((path,), "is not the ledger that the card was made from"),
         ((path, "--cutoff", "openai/gpt-4=2024"), "no card is of this model; did you mean 'openai/gpt-4o'"),
         ((path, "--cutoff", "openai/gpt-4o=soon"), "'soon' is no day"),
-        ((path, "--cutoff", "2024-01"), "no card is of this model"),
+        ((path, "--cutoff", "2024-01"), "--cutoff '2024-01': expected MODEL=DATE"),
         ((tmp_path / "none",), "none"),
     ):
         code, out, err = run(capsys, *words)

@@ -13,7 +13,7 @@ from ktdeval.runner import RunFolder
 from ktdeval.typed import Value, from_plain
 from ktdeval_board.checking.cards import SubmissionInputs
 from ktdeval_board.checking.rules import Stage, findings_of
-from ktdeval_board.documents import Submission
+from ktdeval_board.documents import Submission, in_words
 from ktdeval_board.entries import Board, Card, names_of
 from ktdeval_board.rules import Division
 
@@ -86,7 +86,7 @@ def claim_problems(board: Board, card: Card, claims: Claims, today: str) -> Iter
     try:
         submission = make_submission(card, _NO_CARD, msgspec.structs.replace(claims, **_stand_ins(claims)), today)
     except CardError as error:
-        yield str(error)
+        yield in_words(str(error))
         return
     inputs = SubmissionInputs("submission", board.rules, _NO_CARD, card, submission, today)
     yield from (f"{finding.rule}: {finding.message}" for finding in findings_of(Stage.SUBMISSION, inputs))

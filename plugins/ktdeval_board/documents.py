@@ -12,6 +12,23 @@ from msgspec import UNSET, Meta, UnsetType
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import Value
 
+_PATTERNS = {
+    "[a-z0-9-]": "lower-case letters, digits and dashes",
+    "{64}": "64 hexadecimal digits",
+    "[0-9]{4}": "a day as YYYY-MM-DD",
+    "@[": "an e-mail address, or an https address",
+    "^https": "an address that begins with https://",
+    "^[^<>": "one line of plain text without < and >",
+}
+
+
+def in_words(message: str) -> str:
+    """Return what is wrong with a document, with what a text must be in words instead of as a pattern."""
+    head, regex, pattern = message.partition(" matching regex ")
+    words = (words for part, words in _PATTERNS.items() if part in pattern)
+    return f"{head} of {next(words, pattern)}" if regex else message
+
+
 # `$` alone would let a line break stand at the end.
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 EpisodeId = Annotated[str, Meta(pattern=r"^[0-9a-f]{20}$(?!\n)")]

@@ -15,7 +15,7 @@ from ktdeval.fields import near_matches
 from ktdeval.stats import left_out_windows
 from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_board.documents import Day, Sha256
+from ktdeval_board.documents import Day, Sha256, in_words
 
 RULES_FILE, ERRATA_FILE = "board.yaml", "errata.yaml"
 
@@ -26,11 +26,6 @@ T = TypeVar("T")
 
 _MEGABYTE = 1_000_000
 _UNKNOWN = re.compile(r"unknown field `(.+?)`")
-_PATTERNS = {
-    "[a-z0-9-]": "lower-case letters, digits and dashes",
-    "{64}": "64 hexadecimal digits",
-    "[0-9]{4}": "a day as YYYY-MM-DD",
-}
 
 
 class WindowRule(Value, frozen=True, kw_only=False):
@@ -185,8 +180,7 @@ def _explained(message: str) -> str:
     if unknown := _UNKNOWN.search(message):
         known = {name for type_ in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum) for name in type_.__struct_fields__}
         return message + near_matches(unknown[1], known)
-    head, regex, pattern = message.partition(" matching regex ")
-    return f"{head} of {next(words for part, words in _PATTERNS.items() if part in pattern)}" if regex else message
+    return in_words(message)
 
 
 def _mixed_windows(where: str, division: Division) -> Iterator[str]:

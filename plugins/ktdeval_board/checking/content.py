@@ -16,7 +16,7 @@ from ktdeval_board.checking.files import Tree, listed_cards, listed_imports, rec
 from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.rules import Faults, Inputs, Stage, findings_of
 from ktdeval_board.checking.texts import Read
-from ktdeval_board.documents import Imported, Records, Submission, Verdict
+from ktdeval_board.documents import Imported, Records, Submission, Verdict, in_words
 from ktdeval_board.entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.reading import parse_untrusted, read_own, read_text
@@ -133,7 +133,7 @@ class _Documents:
         try:
             return None if value is None else from_plain(value, type_, "", CardError)
         except CardError as error:
-            self._refuse(path, "schema", str(error).removeprefix(": "))
+            self._refuse(path, "schema", in_words(str(error).removeprefix(": ")))
             return None
 
     def _card(self, files: CardFiles, card: dict[str, JsonValue] | None, is_new: bool) -> Card | None:

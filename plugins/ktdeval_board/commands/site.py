@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tempfile
 import webbrowser
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli import warn
 from ktdeval_board.options import say
 from ktdeval_board.serve import LiveSite, SiteServer
@@ -40,7 +42,8 @@ def show_report(report: BuildReport) -> None:
     """Print what was built, and what is amiss."""
     for note in report.notes:
         warn(note)
-    facts = f"{report.cards:,} cards, {report.divisions} divisions, {report.files:,} files, {report.size / 1e6:.1f} MB"
+    counts = ((report.cards, "card"), (report.divisions, "division"), (report.files, "file"))
+    facts = f"{', '.join(itertools.starmap(count, counts))}, {report.size / 1e6:.1f} MB"
     click.echo(f"site    {report.out / 'index.html'} ({facts})")
 
 

@@ -394,7 +394,7 @@ def test_jobs_give_their_results_in_order_and_their_errors() -> None:
 def test_the_command_builds_beside_the_board_and_says_what(small: Path, tmp_path: Path) -> None:
     done = ktdeval("leaderboard", "build", cwd=small)
     assert done.code == 0, done.err
-    assert re.fullmatch(r"site    site/index.html \(7 cards, 1 divisions, \d+ files, \d+\.\d MB\)\n", done.out)
+    assert re.fullmatch(r"site    site/index.html \(7 cards, 1 division, \d+ files, \d+\.\d MB\)\n", done.out)
     assert (small / "site/index.html").is_file()
     assert "no board here" in error_line(ktdeval("leaderboard", "build", small / "site", cwd=small))
     told: list[str] = []

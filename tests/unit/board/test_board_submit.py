@@ -202,12 +202,12 @@ def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> Non
     [
         ({"cutoff": "2026-03-03"}, "cutoff: model.cutoff_date: 2026-03-03 is after the submission (2026-03-02)"),
         ({"cutoff": "soon"}, "submission: model.cutoff_date"),
-        ({"cutoff": "2023-13-01"}, "submission: model.cutoff_date"),
+        ({"cutoff": "2023-13-01"}, "submission: model.cutoff_date: expected `str` of a day as YYYY-MM-DD"),
         ({"cutoff_source": ""}, "say with --cutoff-source where it is from"),
-        ({"contact": "at home"}, "submission: submitter.contact"),
-        ({"submitter": "<b>bold</b>"}, "submission: submitter.name"),
+        ({"contact": "at home"}, "submission: submitter.contact: expected `str` of an e-mail address, or an https address"),
+        ({"submitter": "<b>bold</b>"}, "submission: submitter.name: expected `str` of one line of plain text without < and >"),
         ({"strategy": "a\nb"}, "submission: agent.strategy"),
-        ({"model_url": "http://plain.example"}, "submission: model.url"),
+        ({"model_url": "http://plain.example"}, "submission: model.url: expected `str` of an address that begins with https://"),
         ({"attempts": 0}, "attempts: 0 declared"),
     ],
 )

@@ -22,8 +22,6 @@ _COMMANDS = {
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
 _ELSEWHERE = {
-    "cohort": "cohort_table:cohort",
-    "cutoff": "cutoff:cutoff",
     "table": "paper_tables:table_command",
     "demo": "demo:demo",
 }

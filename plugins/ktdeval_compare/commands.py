@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from ktdeval.cli import Number
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import JsonValue
-from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
-from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
-from ktdeval_compare.entrants import Row, load_cards, load_entrants
-from ktdeval_compare.grid import (
-    COUNT,
-    UNDEFINED,
-    UNIT,
-    VERDICT,
-    Column,
-    figure,
-    figure_of,
-    grid,
-    interval,
-    p_of,
-    p_value,
-    plain,
-    show,
-    text,
-    unit_name,
-    unless_alone,
-)
-from ktdeval_compare.invariance import FIGURES, WORDS, Options as InvarianceOptions, invariance as find_invariance
-from ktdeval_compare.luck import luck as find_luck
+from ktdeval.jsonio import JsonValue, dumps_pretty
+from ktdeval_compare import functions
+from ktdeval_compare.cutoff import cutoff as find_decays
+from ktdeval_compare.entrants import load_entrants
 from ktdeval_compare.plan import Plan, plan_report, spreads_of_cards
-from ktdeval_compare.scores import compare_scores, score_lines
-from ktdeval_compare.variance import Options as VarianceOptions, study
+from ktdeval_compare.texts import cutoff_lines, power_lines
+from ktdeval_compare.variance import NO_FACTOR
 
 _PATH = click.Path(path_type=Path)
 _spread = Number(0, 1000)
@@ -57,6 +35,11 @@ _json = click.option("--json", "as_json", is_flag=True, help="print the whole re
 def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
     """Names given one by one or separated by commas."""
     return tuple(name for text in texts for name in text.split(",") if name)
+
+
+def _show(report: JsonValue, text: str, as_json: bool) -> None:
+    """Print a report as JSON, or its text."""
+    click.echo(dumps_pretty(report) if as_json else text, nl=not as_json)
 
 
 # --- compare
@@ -88,58 +71,16 @@ def compare(
     A verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
     With --factor agent,model: how much of the metric's variance is the agent's and how much the model's.
     """
-    named = _names_of(metrics)
+    named = _names_of([factors or ""])
     if factors is None:
         if not cards or table is not None:
             raise UsageError("compare needs two cards or run folders" if table is None else "--table goes with --factor")
-        report, lines = compared(cards, CompareOptions(metrics=named, **options))
-    else:
-        if options.pop("against_first") or options.pop("side") or options.pop("unit") != "window":
-            raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
-        report, lines = study(cards, table, VarianceOptions(_names_of([factors]), named, **options))
-    show(report, lines, as_json)
-
-
-def compared(paths: Sequence[Path], options: CompareOptions) -> tuple[Row, Iterator[str]]:
-    """Report of the cards of trading tasks, or, where there are none, of scoring tasks, with its lines."""
-    trading, scored = load_cards(paths)
-    if scored and not trading:
-        if options.side:
-            raise UsageError("--side is of trading tasks; these cards are of scoring tasks")
-        report = compare_scores(scored, options)
-        return report, score_lines(report)
-    report = find_differences(load_entrants(paths), options)
-    return report, compare_lines(report)
-
-
-def compare_lines(report: Row) -> Iterator[str]:
-    """Lines of the report of `compare`."""
-    pair = "windows, each the median over its seeds" if report["unit"] == "window" else "(window, seed) pairs"
-    sides = (text("task"), text("first"), text("second"))
-    effect = Column("effect", lambda row: UNDEFINED if row["rank_biserial"] is None else f"{row['rank_biserial']:+.2f}")
-    flips = Column("flip p", lambda row: p_value(row["sign_flip"]["p"]))
-    tests = [{**row["shift"], **row} for row in unless_alone(report["tests"], "task")]
-    yield f"Paired differences, first - second, over {pair}"
-    yield from grid(tests, sides[0], text("metric"), *sides[1:], COUNT, figure_of("shift"), UNIT, interval(report), effect,
-                     p_of("p"), flips, p_of("Holm p", "p_holm"), p_of("BH p", "p_benjamini_hochberg"), VERDICT)  # fmt: skip
-    yield "  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips; verdict: by Holm p"
-    yield from ("", "Daily returns (mean over seeds): difference of annualised Sharpe ratios")
-    daily = [{"unit": "ratio", **row} for row in unless_alone(report["daily"], "task")]
-    if tested := [row for row in daily if row["value"] is not None]:
-        yield from grid(tested, *sides, text("days", "n", is_left=False), figure_of("difference"), interval(report), p_of("p"),
-                         p_of("Holm p", "p_holm"), VERDICT)  # fmt: skip
-    for row in daily:
-        if row["value"] is None:
-            yield f"  {_where(row)}{row['first']}, {row['second']}: not tested: {row['reason']}"
-    yield from ("", f"Tied with the best by mean daily return (model confidence set, {100 * (1 - report['alpha']):g} %)")
-    for row in unless_alone(report["best"], "task"):
-        yield f"  {_where(row)}{', '.join(row['tied_with_best']) if row['tied_with_best'] else 'not tested: ' + row['reason']}"
-    if report["notes"]:
-        yield from ("", "Notes", *(f"  {note}" for note in report["notes"]))
-
-
-def _where(row: Row) -> str:
-    return f"{row['task']}: " if row["task"] else ""
+    elif options.pop("against_first") or options.pop("side") or options.pop("unit") != "window":
+        raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
+    elif not named:
+        raise UsageError(NO_FACTOR)
+    found = functions.compare(*cards, factors=named, table=table, metrics=_names_of(metrics), **options)
+    _show(found.report, str(found), as_json)
 
 
 # --- effects
@@ -152,39 +93,14 @@ def _where(row: Row) -> str:
 @_common
 @_seed
 @_json
-def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], alpha: float, common: bool, seed: int, as_json: bool) -> None:
+def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **options: JsonValue) -> None:
     """Report the value of stock, date, data and tools, from an agent's cards under several masks and modes.
 
     CARD is a card file or a run folder. Bright and blinded give the memory premium; all four masks also the stock effect, the date
     effect and their interaction; several modes give the information ladder, whose contributions add up exactly.
     """
-    report = find_effects(load_entrants(cards), EffectsOptions(_names_of(metrics), alpha, common, seed))
-    show(report, effects_lines(report), as_json)
-
-
-def effects_lines(report: Row) -> Iterator[str]:
-    """Lines of the report of `effects`."""
-    mean = (figure_of("mean"), UNIT, interval(report))
-    if report["effects"]:
-        yield "Effects of the mask: mean over windows, paired within window and seed"
-        rows = unless_alone(report["effects"], "agent", report["ladder"])
-        effect = Column("effect", lambda row: WORDS["effects"][row["effect"]], is_left=True)
-        yield from grid(rows, text("agent"), text("metric"), text("mode"), effect, COUNT, *mean, p_of("p"),
-                         p_of("Holm p", "p_holm"), VERDICT)  # fmt: skip
-        yield ""
-    if report["ladder"]:
-        yield "Information ladder: contributions averaged over the orders in which information can be given; they add up"
-        ladder = unless_alone(report["ladder"], "agent", report["effects"])
-        for (agent, over), rungs in itertools.groupby(ladder, key=lambda row: (row["agent"], row["over"])):
-            found = list(rungs)
-            yield f"  {f'{agent}, ' if agent else ''}{over}: from {found[0]['from']} to {found[0]['to']}"
-            lines = grid(found, text("metric"), text("contribution of", "piece"), COUNT, *mean)
-            yield from (f"  {line}" for line in lines)
-        yield ""
-    yield "Notes"
-    yield "  interaction: how much more the stock is worth when the date is in sight too; stock + date = memory premium"
-    yield "  data: the table of prices and factors of fixed_candidate; tools: the research tools of open_research"
-    yield from (f"  {note}" for note in report["notes"])
+    found = functions.effects(*cards, metrics=_names_of(metrics), **options)
+    _show(found.report, str(found), as_json)
 
 
 # --- luck
@@ -201,36 +117,8 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
     CARD is a card file inside its run folder, or a run folder. Every episode that the runs planned counts as a trial, limited and
     unfinished ones too: the deflated Sharpe ratio asks for more than the best that so many worthless trials would have shown.
     """
-    report = find_luck(load_entrants(cards), stores)
-    show(report, luck_lines(report), as_json)
-
-
-def luck_lines(report: Row) -> Iterator[str]:
-    """Lines of the report of `luck`."""
-
-    def rank(head: str, name: str) -> Column:
-        return Column(head, lambda row: UNDEFINED if row[name] is None else f"{row[name]:g}")
-
-    yield "Luck and selection: medians over episodes; psr, dsr: probability that the true Sharpe ratio is above 0, above luck"
-    rows = [{"unit": "fraction", **row} for row in report["cards"]]
-    trials = Column("trials a window", lambda row: " … ".join(dict.fromkeys(map(str, row["trials"]))))
-    note = Column("note", lambda row: row["reason"] or "", is_left=True)
-    yield from grid(rows, text("card"), figure_of("return %", "return"), rank("rank", "return_rank"),
-                     figure_of("selection %", "selection"), rank("rank ", "selection_rank"),
-                     figure_of("as paper %", "paper_selection"), p_of("psr"), p_of("dsr"), trials, note)  # fmt: skip
-    ranks = report["ranks"]
-    spelled = f"Spearman {ranks['spearman']:+.2f}, Kendall {ranks['kendall']:+.2f}" if ranks["reason"] is None else ranks["reason"]
-    yield f"  rank by return against rank by selection: {spelled}"
-    yield from (f"  {note}" for note in report["notes"])
-    if report["exposures"]:
-        yield from ("", "Style exposures: of the NAV, mean over the days on which something was held")
-        exposures = [{"unit": "ratio", **row["cards"], **row} for row in report["exposures"]]
-        names = list(report["exposures"][0]["cards"])
-        is_wide = sum(len(name) + 2 for name in names) > 50  # then columns are numbered, so that the table fits 80 columns
-        yield from (f"  {place}: {name}" for place, name in enumerate(names, 1) if is_wide)
-        cards = [figure_of(str(place) if is_wide else name, name) for place, name in enumerate(names, 1)]
-        same = Column("same sign", lambda row: f"{row['same_sign']} of {row['members']}")
-        yield from grid(exposures, text("factor"), *cards, figure_of("mean", "mean"), same)
+    found = functions.luck(*cards, stores=stores)
+    _show(found.report, str(found), as_json)
 
 
 # --- invariance
@@ -244,39 +132,60 @@ def luck_lines(report: Row) -> Iterator[str]:
               "seeds")  # fmt: skip
 @_common
 @_json
-def invariance(cards: tuple[Path, ...], alpha: float, over: Literal["episode", "window"], common: bool, as_json: bool) -> None:
+def invariance(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None:
     """Report how much changes when only the labels do: runs of one plan under several mask keys.
 
     RUN is a run folder, or a card in one. Each run shows the same market under other aliases and in another order of rows;
     whatever then changes is noise that every comparison of masked runs carries. A key given twice shows the model's own chance
     beside it, and several seeds what another call seed does.
     """
-    report = find_invariance(load_entrants(cards), InvarianceOptions(alpha, over, common))
-    show(report, invariance_lines(report), as_json)
+    found = functions.invariance(*cards, **options)
+    _show(found.report, str(found), as_json)
 
 
-def invariance_lines(report: Row) -> Iterator[str]:
-    """Lines of the report of `invariance`."""
-    keys = sorted({card["mask_key"][:8] for card in report["cards"]})
-    yield f"Episodes of one window and seed, set against each other over mask keys {', '.join(keys)}; all in per cent"
-    figures = unless_alone(report["figures"], "task")
-    what = (text("task"), Column("what differs", lambda row: WORDS["between"][row["between"]], is_left=True))
-    pairs = Column("pairs", lambda row: "" if row["pairs"] is None else str(row["pairs"]))
-    count = Column("n", lambda row: str(row["cells"] if row["over"] == "episode" else row["windows"]))
-    spread = interval(report)
-    unsigned = spread._replace(cell=lambda row: spread.cell(row).replace("+", ""))
-    name = Column("figure", lambda row: FIGURES[row["figure"]].label, is_left=True)
-    yield from grid(figures, *what, name, pairs, count, plain("mean", "value"), unsigned)
-    for reason in dict.fromkeys(row["reason"] for row in figures if row["reason"]):
-        yield f"  {UNDEFINED}: {reason}"
-    less = f"two runs of one model differ by less than this in {100 * (1 - report['alpha']):g} of 100"
-    yield from ("", f"What that makes of a total return: {less}")
-    noise = report["noise"] if any(row["task"] for row in figures) else [{**row, "task": ""} for row in report["noise"]]
-    yield from grid(noise, *what, plain("SD of an episode", "sd"), plain("one episode", "difference_of_one"),
-                     plain("mean of all", "difference_of_means"), text("episodes", is_left=False))  # fmt: skip
-    yield from ("", "Notes")
-    yield "  decisions: sets of (asset, side, weight or shares) in true identities; turnover: 0 the same trades, 100 none in common"
-    yield from (f"  {note}" for note in report["notes"])
+# --- cohort
+
+
+@click.command()
+@click.argument("cards", nargs=-1, type=_PATH, metavar="[RUN…]")
+@click.option("--cohort", "cohorts", multiple=True, metavar="NAME=ITEM,…",
+              help="a cohort: globs of model names, run folders or cards; repeat it for each [default: all models]")  # fmt: skip
+@click.option(
+    "--task", metavar="NAME", help="task of exposures and figures, where cards are of several [default: that of most models]"
+)
+@_alpha
+@click.option("--common", is_flag=True, help="where models or seeds differ in windows, use those that all have")
+@_json
+def cohort(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None:
+    """Report how cohorts of models differ: style exposures, returns over seeds, trades declined behind the mask.
+
+    RUN is a run folder, or a card. Models are what varies: runs of one model under other seeds, its own or those of its training,
+    are one model. Cards of bright and blinded tasks add in how many windows and seeds a model placed no order under each mask.
+    """
+    found = functions.cohort(*cards, **options)
+    _show(found.report, str(found), as_json)
+
+
+# --- cutoff
+
+
+@click.command()
+@_cards
+@click.option("--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
+              help="end of a model's training data, a day or a month; before the list that ships")  # fmt: skip
+@click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True, help="intervals hold with 1 - alpha")
+@_json
+def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_json: bool) -> None:
+    """Set a model's results in its training time against those after it.
+
+    CARD is a card file inside its run folder, or a run folder. A model may remember days before its training data end; what it
+    earns after them is what it can do.
+    """
+    if bare := [each for each in cutoffs if not each.rpartition("=")[0]]:
+        raise UsageError(f"--cutoff {bare[0]!r}: expected MODEL=DATE")
+    given = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
+    report = find_decays(load_entrants(cards), given, alpha)
+    _show(report, "\n".join(cutoff_lines(report)), as_json)
 
 
 # --- power
@@ -322,36 +231,4 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **given: float | 
     for name, unit, fields in spreads_of_cards(cards, metric) if cards else [("", "fraction", {})]:
         merged = {field: value for field, value in fields.items() if given.get(field) is None}
         reports.append({"pair": name, "unit": unit, **plan_report(dataclasses.replace(plan, **merged))})
-    show(reports if cards else reports[0], _power_lines(reports), as_json)
-
-
-def _power_lines(reports: Sequence[Row]) -> Iterator[str]:
-    first = reports[0]
-    yield f"What an exact two-sided test over windows can show at {first['alpha']:g}"
-    tests = Column("tests it can carry", lambda row: "over 1000" if row["tests"] > 1000 else str(row["tests"]))
-    found = Column("found in SD", lambda row: "nothing" if row["effect_sd"] is None else f"{row['effect_sd']:.3f}")
-    yield from grid(first["reach"], text("windows", is_left=False), p_of("smallest p", "smallest_p"), tests, found)
-    yield f"  found: effect in standard deviations of a window's difference, with probability {first['power']:g}"
-    for report in reports:
-        yield from ("", *_plan_lines(report))
-
-
-def _plan_lines(report: Row) -> Iterator[str]:
-    level = f"{report['alpha']:g}" + (f" / {report['comparisons']}" if report["comparisons"] > 1 else "")
-    title = f"The plan: {report['windows']} window(s), {report['seeds']} seed(s), level {level}"
-    yield f"{report['pair']}: {title}" if report["pair"] else title
-    yield from (f"  {line}" for line in report["sentences"])
-    if report["by_seeds"]:
-        unit, wanted = report["unit"], report["effect"]
-        head = "" if wanted is None else f"windows to find {figure(wanted, unit)} {unit_name(unit)}".rstrip()
-        known = {"windows_needed": ""} if wanted is None else {}
-        rows = [{"unit": unit, **row, **known} for row in report["by_seeds"]]
-        seeds = Column("seeds", lambda row: "unlimited" if row["seeds"] is None else str(row["seeds"]))
-        needed = Column(head, lambda row: "over 300" if row["windows_needed"] is None else str(row["windows_needed"]))
-        yield from grid(rows, seeds, plain("SD of a window's difference", "pair_sd"),
-                         plain(f"{report['windows']} windows find", "effect", "nothing"), UNIT,
-                         plain("a year", "effect_per_year", ""),
-                         plain("z test a year", "effect_normal_per_year", ""), needed)  # fmt: skip
-        yield "  z test: the same by the normal approximation, which few windows do not justify"
-    if report["reason"]:
-        yield f"  {report['reason']}"
+    _show(reports if cards else reports[0], "\n".join(power_lines(reports)), as_json)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-import click
 import numpy as np
 
 from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
 from ktdeval.cards import SIDES, Cutoff, card_cutoff, parse_cutoff, sides
-from ktdeval.cli import Number
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import MarketSnapshot
@@ -18,8 +15,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import Bootstrap, Resampling, benchmark_levels, beta_to, ends_of_difference
 from ktdeval.trading import Ledger
-from ktdeval_compare.entrants import Entrant, Row, Values, label, load_entrants, recorded_ledger
-from ktdeval_compare.grid import figure_of, grid, interval, show, text
+from ktdeval_compare.entrants import Entrant, Row, Values, label, recorded_ledger
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {
@@ -46,7 +42,7 @@ def decay(before: Values, after: Values, level: float = 0.95) -> Row:
     return row | {"reason": f"{side} the cutoff: {end.reason}"}
 
 
-def report(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) -> Row:
+def cutoff(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) -> Row:
     """Rows `cards`: one for each card and figure (return; excess over the benchmark, alpha and selection, where there is a market),
     with the days before, across and after the model's cutoff and the decay, annualised. Raises UsageError: a cutoff is no date, or
     of a model that is on no card.
@@ -125,38 +121,3 @@ def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, i
         fits.setdefault(key, fits.get(key) or fit_factors(market, *key))
         found["selection"] = attribute(ledger, market, fits[key]).selection
     return found
-
-
-def cutoff_lines(found: Row) -> Iterator[str]:
-    """Lines of `report`."""
-    yield "Means a year, in %, before and after the end of the model's training data; decay: before less after"
-    rows = [row for row in found["cards"] if row["figure"]]
-    counts = (text(side, f"days_{side}", is_left=False) for side in (BEFORE, ACROSS, AFTER))
-    if rows:
-        yield from grid(rows, text("card"), text("cutoff"), text("of", "confidence"), text("figure"), *counts,
-                    figure_of("mean before", "mean_before"), figure_of("mean after", "mean_after"), figure_of("decay"),
-                    interval(found))  # fmt: skip
-    yield "  before, across, after: days; a day across the cutoff stands in neither mean"
-    notes = [f"{row['card']}: {row['figure'] or 'cutoff'}: {row['reason']}" for row in found["cards"] if row["reason"]]
-    sources = [f"{row['model']}: {row['source']}" for row in rows if row["source"]]
-    if shown := list(dict.fromkeys([*notes, *sources, *found["notes"]])):
-        yield from ("", "Notes", *(f"  {note}" for note in shown))
-
-
-@click.command()
-@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
-@click.option("--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
-              help="end of a model's training data, a day or a month; before the list that ships")  # fmt: skip
-@click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True, help="intervals hold with 1 - alpha")
-@click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
-def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_json: bool) -> None:
-    """Set a model's results in its training time against those after it.
-
-    CARD is a card file inside its run folder, or a run folder. A model may remember days before its training data end; what it
-    earns after them is what it can do.
-    """
-    if bare := [each for each in cutoffs if not each.rpartition("=")[0]]:
-        raise UsageError(f"--cutoff {bare[0]!r}: expected MODEL=DATE")
-    given = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
-    found = report(load_entrants(cards), given, alpha)
-    show(found, cutoff_lines(found), as_json)

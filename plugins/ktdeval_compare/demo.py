@@ -9,10 +9,10 @@ import click
 from ktdeval.cli import check_finished, run_shown
 from ktdeval.config import RunConfig
 from ktdeval.registry import load_plugins
-from ktdeval_compare.commands import luck_lines
 from ktdeval_compare.entrants import load_entrants
 from ktdeval_compare.luck import luck
 from ktdeval_compare.paper_tables import paper_frame, table_of, write_table
+from ktdeval_compare.texts import luck_lines
 
 MASKED, RANKED = "ktdfin", "blinded_open_research"
 MEMORY_WINDOWS = ("W3", "W4")

@@ -10,15 +10,23 @@ import pandas as pd
 
 from ktdeval.errors import UsageError
 from ktdeval.fields import build
-from ktdeval_compare import commands
 from ktdeval_compare.cohort import Options as CohortOptions, cohort as find_cohorts
-from ktdeval_compare.cohort_table import cohort_lines
-from ktdeval_compare.compare import Options as CompareOptions
+from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
-from ktdeval_compare.entrants import Row, load_entrants
+from ktdeval_compare.entrants import Row, load_cards, load_entrants
 from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.paper_tables import paper_frame
+from ktdeval_compare.scores import compare_scores
+from ktdeval_compare.texts import (
+    cohort_lines,
+    compare_lines,
+    effects_lines,
+    invariance_lines,
+    luck_lines,
+    score_lines,
+    variance_lines,
+)
 from ktdeval_compare.variance import Options as VarianceOptions, study
 
 
@@ -52,22 +60,31 @@ def compare(*runs: Any, factors: str | Iterable[str] = (), table: str | Path | N
     if factors:
         named = tuple(factors.split(",") if isinstance(factors, str) else factors)
         settings = build(VarianceOptions, {**_listed(options), "factors": named}, "compare")
-        return Tables(*study(_paths(runs) if runs else (), None if table is None else str(table), settings))
+        report = study(_paths(runs) if runs else (), None if table is None else str(table), settings)
+        return Tables(report, variance_lines(report))
     if table is not None:
         raise UsageError("table goes with factors")
-    return Tables(*commands.compared(_paths(runs), build(CompareOptions, _listed(options), "compare")))
+    paths, chosen = _paths(runs), build(CompareOptions, _listed(options), "compare")
+    trading, scored = load_cards(paths)
+    if scored and not trading:
+        if chosen.side:
+            raise UsageError("--side is of trading tasks; these cards are of scoring tasks")
+        report = compare_scores(scored, chosen)
+        return Tables(report, score_lines(report))
+    report = find_differences(load_entrants(paths), chosen)
+    return Tables(report, compare_lines(report))
 
 
 def effects(*runs: Any, **options: Any) -> Tables:
     """The value of stock, date, data and tools; `runs` as of `compare`; `options`: `metrics`, `alpha`, `common`, `seed`."""
     report = find_effects(load_entrants(_paths(runs)), build(EffectsOptions, _listed(options), "effects"))
-    return Tables(report, commands.effects_lines(report))
+    return Tables(report, effects_lines(report))
 
 
 def luck(*runs: Any, stores: Iterable[str | Path] = ()) -> Tables:
     """How much of each result is luck; `runs` as of `compare`; `stores`: folders of runs to count further trials in."""
     report = find_luck(load_entrants(_paths(runs)), [Path(store) for store in stores])
-    return Tables(report, commands.luck_lines(report))
+    return Tables(report, luck_lines(report))
 
 
 def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tables:
@@ -82,7 +99,7 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
 def invariance(*runs: Any, **options: Any) -> Tables:
     """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`, `over`, `common`."""
     report = find_invariance(load_entrants(_paths(runs)), build(InvarianceOptions, options, "invariance"))
-    return Tables(report, commands.invariance_lines(report))
+    return Tables(report, invariance_lines(report))
 
 
 def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import click
-
 from ktdeval.cli import grid_lines
-from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval_compare.entrants import Row
 
 UNDEFINED = "-"
-
-
-def show(report: JsonValue, lines: Iterable[str], as_json: bool) -> None:
-    """Print a report as JSON, or its lines."""
-    click.echo(dumps_pretty(report) if as_json else "\n".join(lines), nl=not as_json)
 
 
 class Column(NamedTuple):
@@ -59,9 +51,10 @@ UNIT = Column("", lambda row: unit_name(row["unit"]))
 VERDICT = Column("verdict", lambda row: row["verdict"] or f"not tested: {row['reason']}", is_left=True)
 
 
-def interval(report: Row) -> Column:
+def interval(alpha: float, is_signed: bool = True) -> Column:
     """A column of both ends of an interval, with its level."""
-    return Column(f"{100 * (1 - report['alpha']):g} % interval", lambda row: both(row["low"], row["high"], row["unit"]))
+    plus = "+" if is_signed else ""
+    return Column(f"{100 * (1 - alpha):g} % interval", lambda row: both(row["low"], row["high"], row["unit"]).replace("+", plus))
 
 
 def unless_alone(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ktdeval.jsonio import file_sha256
 from ktdeval.runner import RunFolder
 from ktdeval_compare.compare import Options, correct
 from ktdeval_compare.entrants import Row, Scored, by_task, check_same, facets, flag_notes, label
-from ktdeval_compare.grid import COUNT, UNIT, VERDICT, figure_of, grid, interval, p_of, plain, text
 
 _FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps")
 Points = Mapping[str, float]  #: Mean figure of each sample, by its id
@@ -116,22 +115,3 @@ def _test(
     row: Row = {"task": task, "score": name, "unit": line.unit, "better": line.better, "first": members[0].label}
     row |= {"second": members[1].label, "n": len(shared), "differing": int((differences != 0).sum()), "value": shift.value}
     return {**row, **detail, "p": flips.p, "reason": flips.reason}
-
-
-def score_lines(report: Row) -> Iterator[str]:
-    """Lines of the report of `compare` on cards of scoring tasks."""
-    yield "Scores of each card"
-    both = interval({"alpha": 0.05})
-    both = both._replace(cell=lambda row, cell=both.cell: cell(row).replace("+", ""))  # type: ignore[misc]
-    for task, rows in itertools.groupby(report["scores"], key=lambda row: row["task"]):
-        yield f"  {task}"
-        yield from (f"  {line}" for line in grid(list(rows), text("score"), text("card"), plain("value", "value"),
-                    UNIT, both, plain("baseline", "baseline"), COUNT))  # fmt: skip
-    yield from ("", "Differences, first - second, paired by sample")
-    if report["tests"]:
-        yield from grid(report["tests"], text("task"), text("score"), text("first"), text("second"),
-                              COUNT, text("differing", is_left=False), figure_of("difference"), UNIT,
-                              interval(report), p_of("p"), p_of("Holm p", "p_holm"), VERDICT)  # fmt: skip
-    yield "  interval: t over samples; p: sign flips of the samples' differences; verdict: by Holm p"
-    if report["notes"]:
-        yield from ("", "Notes", *(f"  {note}" for note in report["notes"]))

@@ -12,7 +12,6 @@ import numpy as np
 from ktdeval import stats
 from ktdeval.errors import CardError, UsageError
 from ktdeval_compare.entrants import Row, load_entrants
-from ktdeval_compare.grid import grid, interval, p_of, plain, text, unless_alone
 from ktdeval_compare.observations import FACTORS, Observations, Run, read_cards, read_table
 from ktdeval_compare.shares import (
     RESIDUAL,
@@ -24,6 +23,8 @@ from ktdeval_compare.shares import (
     shares,
     sums_of_squares,
 )
+
+NO_FACTOR = "name each factor once, such as --factor agent,model"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Options:
         if unknown := [factor for factor in self.factors if factor not in FACTORS]:
             raise UsageError(f"no factor {unknown[0]!r}; there are {', '.join(FACTORS)}")
         if len(set(self.factors)) != len(self.factors) or not self.factors:
-            raise UsageError("name each factor once, such as --factor agent,model")
+            raise UsageError(NO_FACTOR)
         if len(self.metrics) > 1:
             raise UsageError("--factor splits one metric at a time")
 
@@ -59,16 +60,15 @@ class Design:
         return Design(self.asset, [kept, *self.levels[1:]], np.delete(self.values, place, axis=0))
 
 
-def study(paths: Sequence[Path], table: str | None, options: Options) -> tuple[Row, Iterator[str]]:
-    """Report of `variance_shares` on cards or on a table, and its lines. Raises UsageError: both or neither are given; or as it."""
+def study(paths: Sequence[Path], table: str | None, options: Options) -> Row:
+    """Report of `variance_shares` on cards or on a table. Raises UsageError: both or neither are given; or as it."""
     if bool(paths) == (table is not None):
         raise UsageError("--factor needs either cards of runs or --table")
     if table is None:
         found = read_cards(load_entrants(paths), options.metrics, options.common)
     else:
         found = read_table(table, options.metrics[0] if options.metrics else None)
-    report = variance_shares(found, options)
-    return report, variance_lines(report)
+    return variance_shares(found, options)
 
 
 def variance_shares(observations: Observations, options: Options) -> Row:
@@ -182,35 +182,3 @@ def identical_runs(runs: Sequence[Run]) -> Iterator[Row]:
                 found.setdefault(key, []).append(" ".join(place))
     for (who, is_flat), places in found.items():
         yield {"runs": [list(each) for each in who], "places": places, "is_flat": is_flat}
-
-
-def variance_lines(report: Row) -> Iterator[str]:
-    """Lines of the report of `variance_shares`."""
-    sizes = " × ".join(f"{count} {factor}s" for count, factor in zip(report["levels"], report["factors"], strict=True))
-    each = "one run each" if report["replicates"] == 1 else f"{report['replicates']} runs each"
-    yield f"Shares of the variance of {report['metric']}: {sizes}, {each}"
-    spread = interval(report)
-    spread = spread._replace(cell=lambda row, cell=spread.cell: cell(row).replace("+", ""))  # type: ignore[misc]
-    fitted = [plain("REML", "reml")] if report["replicates"] > 1 else []
-    columns = (text("asset"), text("source"), text("df", is_left=False), plain("share", "share"), plain("component", "component"),
-               spread, *fitted, p_of("p"), p_of("Holm p", "p_holm"), p_of("F p", "p_f"),
-               text("verdict"))  # fmt: skip
-    yield from grid(unless_alone(report["shares"], "asset"), *columns)
-    yield "  share: of the sum of squares of these runs; component: of the variance among other such levels, with its interval"
-    yield "  p: permutations within each combination of the other factors (interactions: F); Holm p: over assets; verdict: by it"
-    if report["without"]:
-        yield from ("", f"Share of the {report['factors'][0]} without each {report['factors'][0]}")
-        first = [row for row in report["without"] if row["source"] == report["factors"][0]]
-        yield from grid(unless_alone(first, "asset"), text("without"), *columns)
-    yield from ("", f"Identical runs ({report['compared']})")
-    for row in report["identical"]:
-        agents = dict.fromkeys(run[0] for run in row["runs"])
-        whose = next(iter(agents)) if len(agents) == 1 else "across agents"
-        runs = ", ".join(" × ".join(run if len(agents) > 1 else run[1:]) for run in row["runs"])
-        places = ", ".join(filter(None, row["places"]))
-        flat = "; never moved" if row["is_flat"] else ""
-        yield f"  {whose}: {len(row['runs'])} runs ({runs}){f' on {places}' if places else ''}{flat}"
-    if not report["identical"]:
-        yield "  none"
-    if report["source"] or report["notes"]:
-        yield from ("", "Notes", *(f"  {note}" for note in (*report["source"], *report["notes"])))

@@ -23,20 +23,18 @@ from forging import (
     COLUMNS,
     LEDGER,
     TRANSCRIPT,
-    Place,
     change_column,
     change_ledger,
     change_transcript,
     edit_json,
     forged,
-    leaves,
     place_of,
     read_transcript,
     rehash,
     relabel,
     renewed,
-    with_value,
 )
+from json_places import Place, leaves, with_value
 from ktdeval.cards.compare import path_text
 from ktdeval.config import RunConfig
 from ktdeval.contracts.spec import EpisodeSpec, Window

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from forging import Place, change_transcript, edit_json, read_transcript, rehash, with_value
+from forging import change_transcript, edit_json, read_transcript, rehash
+from json_places import Place, with_value
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
 from ktdeval.contracts.spec import EpisodeSpec

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ktdeval.calls.prices import FREE, Price
@@ -89,27 +88,6 @@ def remote_card(seeds: Sequence[int] = (0,), **changes: Any) -> dict[str, Any]:
 def typed(made: dict[str, Any]) -> Any:
     """The typed card of a JSON object, which need not be valid."""
     return from_plain(made, {"trading": TradingCard, "scoring": ScoringCard}[made["kind"]], "card")
-
-
-def changed(made: Any, path: tuple[str | int, ...], value: Any) -> Any:
-    """A card, or records, with one value replaced; the value `(removed)` removes it."""
-    parent = made = copy.deepcopy(made)
-    for part in path[:-1]:
-        parent = parent[part]
-    if value == "(removed)":
-        del parent[path[-1]]
-    else:
-        parent[path[-1]] = value
-    return made
-
-
-def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Paths and values of all that is no object or list in a JSON value."""
-    if isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(item, (*path, key))
-    else:
-        yield path, value
 
 
 def section(text: str, title: str) -> list[str]:

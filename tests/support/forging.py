@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from ktdeval.typed import from_plain, to_plain
 
 LEDGER, TRANSCRIPT = "ledger.parquet", "transcript.jsonl.zst"
 Steps = list[dict[str, Any]]
-Place = tuple[str | int, ...]
 
 
 def edit_json(path: Path, change: Callable[[Any], Any]) -> None:
@@ -107,28 +106,6 @@ def relabel(run: Path, change: Callable[[EpisodeSpec], EpisodeSpec], card: Calla
 
 
 # -- values, one at a time
-
-
-def leaves(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Every scalar of a JSON value with its path, in the order of a file with sorted keys."""
-    if isinstance(value, dict):
-        for key in sorted(value):
-            yield from leaves(value[key], (*path, key))
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from leaves(item, (*path, place))
-    else:
-        yield path, value
-
-
-def with_value(value: Any, path: Place, new: Any) -> Any:
-    """A copy with one value replaced."""
-    changed = copy.deepcopy(value)
-    inside = changed
-    for part in path[:-1]:
-        inside = inside[part]
-    inside[path[-1]] = new
-    return changed
 
 
 def forged(old: Any) -> Any:

@@ -8,7 +8,6 @@ any reply), the kind of a ModelError, or `stop` (a ProviderError, which names th
 
 from __future__ import annotations
 
-import copy
 import functools
 import gzip
 import json
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from json_places import Place, with_value
 from tables import beside
 
 DEEP = "[" * 1_500 + "]" * 1_500
@@ -294,10 +294,12 @@ VALUES: Mapping[str, Any] = {
     "object": {},
     "nested": [[{}]],
     "many": [{}] * 300,
+    "absent": "(removed)",
+    "deep": "(deep)",
 }
 
 
-def fields(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def fields(value: Any, place: Place = ()) -> Iterator[Place]:
     """Every place in a JSON value, from the outside in."""
     if place:
         yield place
@@ -306,17 +308,6 @@ def fields(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
         yield from fields(part, (*place, key))
 
 
-def with_value(answer: Any, place: tuple[str | int, ...], name: str) -> bytes:
+def with_odd(answer: Any, place: Place, name: str) -> bytes:
     """The answer with another value at a place."""
-    spoilt = copy.deepcopy(answer)
-    target = spoilt
-    for key in place[:-1]:
-        target = target[key]
-    if name == "absent":
-        del target[place[-1]]
-    elif name == "deep":
-        target[place[-1]] = "(deep)"
-        return json.dumps(spoilt).replace('"(deep)"', DEEP).encode()
-    else:
-        target[place[-1]] = VALUES[name]
-    return json.dumps(spoilt).encode()
+    return json.dumps(with_value(answer, place, VALUES[name])).replace('"(deep)"', DEEP).encode()

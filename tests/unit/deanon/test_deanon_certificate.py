@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 from statsmodels.stats.proportion import proportion_confint
 
-from card_cases import changed
 from forging import change_transcript, edit_json
+from json_places import with_value
 from ktdeval import errors
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.check import NOTHING_HIDDEN, attached_block, load_card, load_evaluation, validate_card
@@ -290,7 +290,7 @@ def test_records_that_were_tampered_with_are_refused_though_their_marks_agree(
     folder = RunFolder.load(shutil.copytree(reader, tmp_path / "run"))
     spec = folder.manifest.specs[0]
     records = to_plain(folder.load_answers(spec) if file == ANSWERS else folder.load_transcript(spec))
-    records = changed(records, tuple(path), value)
+    records = with_value(records, tuple(path), value)
     (folder.episode_path(spec) / file).write_bytes(pack_lines(records))
     mark = folder.episode_path(spec) / "episode.json"
     done = json.loads(mark.read_text())
@@ -364,7 +364,7 @@ def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare
 def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field(
     attacked: Card, tmp_path: Path, path: str, value: Any, message: str
 ) -> None:
-    file = written(tmp_path, changed(attacked, tuple(int(part) if part.isdigit() else part for part in path.split(".")), value))
+    file = written(tmp_path, with_value(attacked, tuple(int(part) if part.isdigit() else part for part in path.split(".")), value))
     with pytest.raises(CardError, match=f"^{re.escape(str(file))}: line .*{re.escape(message)}"):
         load_card(file)
 

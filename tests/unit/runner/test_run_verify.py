@@ -14,19 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-from forging import (
-    COLUMNS,
-    change_column,
-    change_ledger,
-    change_transcript,
-    execute_again,
-    forged,
-    instead,
-    leaves,
-    more,
-    place_of,
-    with_value,
-)
+from forging import COLUMNS, change_column, change_ledger, change_transcript, execute_again, forged, instead, more, place_of
+from json_places import leaves, with_value
 from ktdeval.cards.check import validate_card
 from ktdeval.cards.compare import card_difference, path_text
 from ktdeval.errors import CardError

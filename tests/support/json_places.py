@@ -1,0 +1,30 @@
+"""Values of JSON by their place: all that there are, and a copy with another one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+Place = tuple[str | int, ...]
+
+
+def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Every scalar of a JSON value with its place, in the order of a file with sorted keys."""
+    if isinstance(value, dict | list):
+        for key, item in sorted(value.items()) if isinstance(value, dict) else enumerate(value):
+            yield from leaves(item, (*place, key))
+    else:
+        yield place, value
+
+
+def with_value(value: Any, place: Place, new: Any) -> Any:
+    """A copy with one value replaced; `(removed)` takes it away."""
+    inside = changed = copy.deepcopy(value)
+    for part in place[:-1]:
+        inside = inside[part]
+    if new == "(removed)":
+        del inside[place[-1]]
+    else:
+        inside[place[-1]] = new
+    return changed

@@ -19,21 +19,9 @@ from run_support import PLUGIN, SAME_MASK, card_of, ktdeval as ktdeval_process, 
 from tables import on_each_row
 
 PERL = shutil.which("perl")
-FAULTS = (
-    *(
-        "server",
-        "bad_response",
-        "bad_response",
-        "bad_response",
-        "connection",
-        "bad_response",
-        "timeout",
-        "bad_response",
-        "bad_response",
-    ),
-    *("server", *["bad_response"] * 12, "connection", "overloaded", "bad_request", "timeout", "timeout"),
-)  # in the order of trading_agent.pl
-
+# In the order of trading_agent.pl.
+FAULTS = ["server", *["bad_response"] * 3, "connection", "bad_response", "timeout", "bad_response", "bad_response"]
+FAULTS += ["server", *["bad_response"] * 12, "connection", "overloaded", "bad_request", "timeout", "timeout"]
 needs_perl = pytest.mark.skipif(
     PERL is None or subprocess.run([PERL, "-MJSON::PP", "-e", "1"], capture_output=True).returncode != 0,
     reason="needs perl with its core modules",

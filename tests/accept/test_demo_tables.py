@@ -12,6 +12,7 @@ import pytest
 
 import ktdeval
 from run_support import Done, ktdeval as command
+from tables import on_each_row
 
 STRATEGIES = ("equal_weight", "low_volatility", "momentum", "reversal", "random")
 
@@ -93,15 +94,8 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(de
     assert float(quiet[1]) < -0.5, "low volatility is what it holds"
 
 
-def test_what_makes_no_table_is_said_in_one_line(demo: tuple[Path, Done]) -> None:
-    for words, said in (
-        (["memory", "--like", "ktdfin-6"], "there is no table 'ktdfin-6'; known are ktdfin-3"),
-        (["memory", "--like", "ktdfin-4"], "a table of models is of one task"),
-        (["memory", "--like", "ktdfin-11"], "a table of masks is of one mode"),
-        (["memory", "--like", "ktdfin-12"], "no card of a de-anonymization probe here"),
-        (["random", "--like", "ktdfin-8", "--cohort", "a=openai/*"], "no model is called so; there are builtin/random"),
-        (["random", "--like", "ktdfin-9", "--cohort", "a=*"], "ktdfin-9 has no cohorts"),
-    ):
-        done = command("table", *words, cwd=demo[0])
-        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-        assert said in done.err
+@on_each_row
+def test_what_makes_no_table_is_said_in_one_line(demo: tuple[Path, Done], words: str, said: str) -> None:
+    done = command("table", *words.split(), cwd=demo[0])
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert said in done.err

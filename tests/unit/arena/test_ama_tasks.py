@@ -26,12 +26,6 @@ from market_scene import market_scene
 from tables import on_each_row
 
 PLUGINS = load_plugins()
-SELL = {
-    "short": "hold it short; a holding is sold before",
-    "close": "SELL means to close a holding",
-    "out": "SELL means to hold nothing",
-    "parts": "each closes a part of what it was before the first of them: 1/6, 2/6, and at last all that is left",
-}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +46,7 @@ def test_a_masked_prompt_says_the_rules_and_no_name_or_day(
     scene, row = scene_of(name, market[1]), market[1].day_index("2025-08-01")
     seen = scene.observe(0, market[1].as_of(row), type("Account", (), {"positions": {}})(), None)
     assert f"HOLD {hold}" in seen.system
-    assert SELL[sell] in seen.system
+    assert sell in seen.system
     assert "5 basis points of a buy and 5 of a sell" in seen.system
     assert "execute at the close that you are shown" in seen.system
     state = shown_state(seen.user)

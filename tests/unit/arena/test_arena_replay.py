@@ -27,23 +27,9 @@ from ktdeval_arena.consistency import (
 )
 from ktdeval_arena.replay import notes, read_database
 from searching import examples
-from tables import on_each_row
+from tables import beside, on_each_row
 
-COLUMNS = {
-    "config": "id, exp_name, llm_model",
-    "portfolio": "id, config_id, positions",
-    "decision": "portfolio_id, trading_date, ticker, action, shares, justification",
-    "signal": "portfolio_id, ticker, analyst, signal, justification",
-}
-ROWS: dict[str, list[tuple[Any, ...]]] = {
-    "config": [("c", "mine", "a model")],
-    "portfolio": [("p", "c", '{"AAA": {"value": 5.0, "shares": 2}}')],
-    "signal": [
-        ("p", "AAA", "news", "Bearish", "it falls"),
-        ("p", "AAA", "insider", "Neutral", "No justification provided due to error"),
-    ],
-    "decision": [("p", "2025-04-01T00:00:00", "AAA", "Hold", 0, "Just hold due to error")],
-}
+COLUMNS, ROWS = (beside(__file__)[name] for name in ("columns", "rows"))
 
 
 def database(path: Path, **rows: list[tuple[Any, ...]]) -> Path:

@@ -31,6 +31,7 @@ from ktdeval.errors import StoreError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.jsonio import dumps_canonical, sha256_hex
 from searching import examples
+from tables import on_each_row
 
 AT = "2026-01-31T23:59:59.123Z"
 NOW = datetime(2026, 2, 10, tzinfo=UTC)
@@ -482,22 +483,9 @@ def test_models_are_summed_up_with_their_first_and_last_day(stocked):
     assert second.bytes == stored + 10 * 16
 
 
-RULES = {
-    "all": (PruneRule(), 20),
-    "one model": (PruneRule("openai/gpt-*"), 10),
-    "no model": (PruneRule("anthropic/*"), 0),
-    "old": (PruneRule(older_than_days=7), 6),
-    "older than all": (PruneRule(older_than_days=9.6), 0),
-    "old of one model": (PruneRule("*/o-4", older_than_days=7), 3),
-    "nothing may stay": (PruneRule(max_bytes=0), 20),
-    "all may stay": (PruneRule(max_bytes=10**9), 0),
-    "old, then too much": (PruneRule(older_than_days=7, max_bytes=10 * 1350), 10),
-}
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_pruning_removes_the_oldest_of_what_the_rule_names_and_a_dry_run_nothing(stocked, name):
-    rule, count = RULES[name]
+@on_each_row
+def test_pruning_removes_the_oldest_of_what_the_rule_names_and_a_dry_run_nothing(stocked, rule, count):
+    rule = PruneRule(**rule)
     before = stocked.stat().st_size
     with CacheAdmin(stocked) as cache_admin:
         entries = list(cache_admin.entries())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from json_places import with_value
 from ktdeval.errors import BudgetError, ModelError, StoreError
 from ktdeval.harness.messages import CallParams, ModelRequest, Reply
 from ktdeval.jsonio import dumps_canonical
@@ -251,24 +252,11 @@ def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(start: list[
     assert drift(read_record(dumps_canonical(record)))["served_by_changed"] is changed
 
 
-DAMAGE: dict[str, Callable[[Any], Any]] = {
-    "no start": lambda record: record.pop("start"),
-    "version": lambda record: record.update(version=2),
-    "unknown question": lambda record: record["start"].update(prompts=["pick", "nonsense"]),
-    "an answer less": lambda record: record["end"].update(answers=[["7", "7"]]),
-    "a number": lambda record: record["end"]["answers"][0].__setitem__(0, 7),
-    "an odd outcome": lambda record: record["end"]["answers"][0].__setitem__(0, {"why": "x"}),
-    "a text": lambda record: record["start"].update(answers="7"),
-    "a further field": lambda record: record.update(further=1),
-}
-
-
-@pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_record_is_named(how: str) -> None:
+@on_each_row
+def test_a_damaged_record_is_named(path: list[str | int], value: Any) -> None:
     record = json.loads(encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS)))
-    DAMAGE[how](record)
     with pytest.raises(StoreError, match=r"canary\.json.*delete it to go without"):
-        read_record(dumps_canonical(record))
+        read_record(dumps_canonical(with_value(record, tuple(path), value)))
 
 
 # ---- distances

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from adapter_server import Prepared, PreparedServer, prepared
-from ktdeval import evaluate
-from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
+from ktdeval import errors, evaluate
+from ktdeval.errors import ConfigError, ModelError, ProviderError, UsageError
 from ktdeval.jsonio import sha256_hex
 from ktdeval.runner import pack_lines
 from ktdeval.runner.journal import unpack_lines
@@ -60,25 +60,13 @@ def test_what_is_sent_and_in_what_order_vectors_come_back() -> None:
     assert unit_vector(packed(3, 4)) == pytest.approx([0.6, 0.8])
 
 
-@pytest.mark.parametrize(
-    ("prepared_answer", "kind", "told"),
-    [
-        (answer((0, [1])), "bad_response", "not a vector for each text"),
-        (answer((0, [1]), (0, [2])), "bad_response", "not a vector for each text"),
-        (answer((0, [1]), (1, ["x"])), "bad_response", "not a vector for each text"),
-        (answer((0, [1]), (1, [])), "bad_response", "not of finite numbers"),
-        (Prepared(b'{"data": [{"index": 0, "embedding": [NaN]}]}'), "bad_response", "no JSON object"),
-        (Prepared({"data": 3}), "bad_response", "not a vector for each text"),
-        (Prepared(b"<html>"), "bad_response", "an HTML page"),
-        (Prepared({"error": {"message": f"no key {KEY}"}}, 401), None, "key"),
-        (Prepared({}, 302, {"Location": "http://127.0.0.1:9/"}), None, "302"),
-        (Prepared({}, 500), "server", "500"),
-    ],
-)  # fmt: skip
-def test_answers_that_are_none_are_typed_errors_without_the_key(prepared_answer: Prepared, kind: str | None, told: str) -> None:
-    with prepared(prepared_answer) as server, pytest.raises(KtdevalError, match=told) as caught:
+@on_each_row
+def test_answers_that_are_none_are_typed_errors_without_the_key(
+    body: Any, status: int, error: str, kind: str | None, told: str
+) -> None:
+    sent = Prepared(body.encode() if isinstance(body, str) else body, status, {"Location": "http://127.0.0.1:9/"})
+    with prepared(sent) as server, pytest.raises(getattr(errors, error), match=told) as caught:
         remote(server.address).ask(["a", "b"])
-    assert isinstance(caught.value, ModelError if kind else ProviderError)
     assert getattr(caught.value, "kind", None) == kind
     assert "\n" not in str(caught.value)
     assert KEY not in str(caught.value)

@@ -21,6 +21,7 @@ from ktdeval.trading.types import Account, Order, Position
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Step
 from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
 from ktdfin_market import poisoned, rows, small_market, spec_of
+from tables import on_each_row
 
 MARKET = small_market()
 TOOLS = {name: research_tool(name) for name in load_plugins().specs("tools")}
@@ -255,30 +256,20 @@ def test_risk_check_agrees_with_the_executor_when_the_open_repeats_the_close() -
         assert (line["shares"], line["cost_cny"]) == (outcome.shares, pytest.approx(outcome.fee_minor / 100, rel=1e-4))
 
 
-def test_bad_arguments_come_back_as_feedback() -> None:
+@on_each_row
+def test_bad_arguments_come_back_as_feedback(name: str, arguments: dict[str, Any], failure: str) -> None:
     context, lens = context_of("blinded")
-    handle = lens.asset_handle(0)
-    for name, arguments, failure in (
-        ("screen_candidates", '{"factors": ["ALPHA"]}', "bad_arguments"),
-        ("screen_candidates", '{"factors": []}', "bad_arguments"),
-        ("get_stock_snapshot", f'{{"stock_id": "{handle}", "lookback": 500}}', "bad_arguments"),
-        ("get_stock_snapshot", '{"stock_id": "600519"}', "unknown_asset"),
-        ("risk_check", f'{{"target_weights": {{"{handle}": 1.5}}}}', "bad_arguments"),
-    ):
-        assert call(TOOLS[name], context, arguments, lens).failure == failure
+    assert call(TOOLS[name], context, json.dumps(arguments).replace("HANDLE", lens.asset_handle(0)), lens).failure == failure
 
 
-def test_a_handle_that_was_never_shown_is_as_unknown_as_one_that_does_not_exist() -> None:
-    scene, teller = scene_of("blinded"), scene_of("blinded").lens
+@on_each_row
+def test_a_handle_that_was_never_shown_is_as_unknown_as_one_that_does_not_exist(name: str, arguments: dict[str, Any]) -> None:
+    scene, text = scene_of("blinded"), json.dumps(arguments)
     context = scene.tool_context(STEP, MARKET.as_of(scene.lens.base_row + STEP), ACCOUNT)
-    for name, arguments in (
-        ("get_stock_snapshot", '{"stock_id": "%s"}'),
-        ("compare_candidates", '{"stock_ids": ["%s"], "dims": ["RV_60"]}'),
-        ("risk_check", '{"target_weights": {"%s": 0.05}}'),
-    ):
-        hidden, nobody = (call(TOOLS[name], context, arguments % text, scene.lens) for text in (teller.asset_handle(7), "asset_x"))
-        assert hidden == nobody
-        assert hidden.failure == "unknown_asset"
+    handles = (scene_of("blinded").lens.asset_handle(7), "asset_x")
+    hidden, nobody = (call(TOOLS[name], context, text.replace("HANDLE", handle), scene.lens) for handle in handles)
+    assert hidden == nobody
+    assert hidden.failure == "unknown_asset"
 
 
 def test_what_is_numbered_or_listed_does_not_follow_codes() -> None:

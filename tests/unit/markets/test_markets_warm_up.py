@@ -17,6 +17,7 @@ from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval_markets.task import MarketConfig, MarketTask
 from market_scene import market_scene
+from tables import on_each_row
 from trading_market import make_market
 
 PLUGINS = load_plugins()
@@ -113,16 +114,10 @@ def test_a_split_is_no_move_and_the_mask_holds() -> None:
     assert [outcomes for _, outcomes, _ in rebased] == [outcomes for _, outcomes, _ in lessons(market())]
 
 
-def test_what_agrees_with_no_window_is_refused() -> None:
-    for changes, problem in (
-        ({"warm_up": {"v": "2024-01-01"}}, "t: warm_up: no window 'v'"),
-        ({"warm_up": {"w": "2024-01-08"}}, "t: warm_up.w: 2024-01-08 is not before the window, which begins 2024-01-08"),
-        ({"warm_up": {"w": "soon"}}, "t: warm_up.w: "),
-        ({"warm_up": {}, "labels": "inverted"}, "t: labels: inverted is said of a warm-up, and there is none; set warm_up"),
-        ({"labels": "wrong"}, "t: labels: "),
-    ):
-        with pytest.raises(ConfigError, match=f"^{re.escape(problem)}"):
-            task_of(**changes)
+@on_each_row
+def test_what_agrees_with_no_window_is_refused(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(problem)}"):
+        task_of(**changes)
 
 
 def test_a_task_without_a_warm_up_says_nothing_of_one_in_its_config() -> None:

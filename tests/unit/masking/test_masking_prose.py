@@ -15,17 +15,9 @@ from ktdeval.masking.payload import DocumentRef
 from ktdeval.masking.prose import TextMask
 from masking_market import BASE_ROW, CODES, MARKET, N_DAYS
 from searching import examples
-from tables import on_each_row
+from tables import beside, on_each_row
 
-ENTITIES = (
-    Entity("002304.SZ", "ticker", "OBB"), Entity("002304.SZ", "name", "Ocean Blue Brewery Corp."),
-    Entity("002304.SZ", "former", "Teal & Sons"), Entity("002304.SZ", "product", "Blue Label"),
-    Entity("002304.SZ", "product", "Blue Label Gold"), Entity("002304.SZ", "product", "Brewery Gold"),
-    Entity("002304.SZ", "person", "Ada Quill"),
-    Entity("600519.SH", "name", "五粮"), Entity("600519.SH", "ticker", "V"), Entity("600519.SH", "ticker", "NOW"),
-    Entity("688981.SH", "name", "dogecoins"), Entity("688981.SH", "ticker", "XBT"), Entity("000002.SZ", "name", "Twinned"),
-    Entity("300750.SZ", "name", "Twinned"), Entity("RIVAL", "name", "Other Rival"),
-)  # fmt: skip
+ENTITIES = tuple(Entity(*one) for one in beside(__file__)["entities"])
 JOINED = ~((np.array(CODES) == "830799.BJ")[None, :] & (np.arange(N_DAYS) < 30)[:, None])  # one asset joins on row 30
 SNAPSHOT = replace(MARKET, documents=Documents.of((), None, ENTITIES), member=JOINED)
 

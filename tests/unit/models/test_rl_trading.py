@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval import errors
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
 from ktdeval.contracts import Window
-from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
@@ -100,21 +100,12 @@ def test_the_simulation_rewards_what_was_held_and_begins_again(market: tuple[Pat
     np.testing.assert_array_equal(simulation.reset(), first)
 
 
-@pytest.mark.parametrize(
-    ("task", "span", "error", "told"),
-    [
-        ("investorbench_portfolio", ("2020-04-01", "2020-09-30"), UsageError, "does not ask for BUY, SELL or HOLD of one asset"),
-        ("blinded_memory_only", ("2020-04-01", "2020-09-30"), UsageError, "does not ask for BUY, SELL or HOLD of one asset"),
-        (TASK, ("2020-03-16", "2020-09-30"), DataError, "closes are known, and 10 returns need 11"),
-        (TASK, ("2019-03-16", "2020-09-30"), DataError, "2019-03-16"),
-        (TASK, ("2022-11-30", "2022-12-30"), DataError, "the price does not move from 2022-11-30 to 2022-12-30"),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_what_can_t_be_trained_on_is_refused(
-    task: str, span: tuple[str, str], error: type[KtdevalError], told: str, market: tuple[Path, MarketSnapshot]
+    task: str, first: str, last: str, error: str, told: str, market: tuple[Path, MarketSnapshot]
 ) -> None:
-    with pytest.raises(error, match=told):
-        TradingSimulation(load_plugins().make_task(task), market[1], Window("train", *span), 10)
+    with pytest.raises(getattr(errors, error), match=told):
+        TradingSimulation(load_plugins().make_task(task), market[1], Window("train", first, last), 10)
 
 
 @on_each_row

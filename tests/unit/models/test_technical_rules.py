@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.errors import ModelError, ProviderError, UsageError
+from ktdeval import errors
+from ktdeval.errors import UsageError
 from ktdeval.harness.messages import Message, ModelRequest, ToolSpec
 from ktdeval.registry import load_plugins
 from ktdeval.testing.conformance import check_model
@@ -18,6 +19,7 @@ from ktdeval_models import technical
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.rules import RuleModel
 from ktdeval_models.technical import RULES, Bars, rsi, smoothed, turn_of_month
+from tables import on_each_row
 
 NAN = float("nan")
 ON_PRICES = tuple(name for name in RULES if name != "turn_of_month")
@@ -252,19 +254,11 @@ def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_said(
     assert (bought, why) == ("BUY", "turn_of_month: BUY, session 17, sessions_left 4")
 
 
-@pytest.mark.parametrize(
-    ("name", "more", "kind", "words"),
-    [
-        ("macd", {"history": None}, ProviderError, "builtin/macd needs bars, and the task shows none; set its history"),
-        ("macd", {"constraints": {}}, ProviderError, "asks for orders; set its answers: stances"),
-        ("turn_of_month", {"day": "day_+3"}, ProviderError, "needs days, and the task's mask hides them"),
-        ("atr", {"account": None}, ModelError, "shows no account"),
-    ],
-)
+@on_each_row
 def test_a_task_that_a_rule_cannot_answer_is_refused_and_no_decision_made_up(
-    name: str, more: dict[str, Any], kind: type[Exception], words: str
+    name: str, more: dict[str, Any], error: str, words: str
 ) -> None:
-    with pytest.raises(kind, match=words):
+    with pytest.raises(getattr(errors, error), match=words):
         RuleModel(name).reply(request({"a": [1.0] * 25}, **more))
 
 

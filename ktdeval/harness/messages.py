@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
-from ktdeval.errors import ModelError
+from ktdeval.errors import ModelError, PluginError
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import FloatArray
 
@@ -167,11 +167,16 @@ class Reply:
 
 def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     """Return a reply with `change` made to each text of it. Raises ModelError `bad_response`: over 1,048,576 characters or 256
-    calls, or counts of tokens that no call has. Without bounds, one reply could hold up or end an episode.
+    calls, or counts of tokens that no call has. Without bounds, one reply could hold up or end an episode. Raises PluginError: a
+    model of a plugin gave something else than a Reply of texts.
     """
+    if not isinstance(reply, Reply) or not all(isinstance(call, ToolCall) for call in reply.tool_calls):
+        raise PluginError(f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply, or has tool calls that are no ToolCall")
     texts = [reply.content, reply.reasoning, reply.served_by]
     texts += [text for call in reply.tool_calls for text in (call.id, call.name, call.arguments)]
     texts += [call.opaque.data for call in reply.tool_calls if call.opaque is not None]
+    if odd := [text for text in texts if not isinstance(text, str)]:
+        raise PluginError(f"the model's reply has {odd[0]!r:.80} as a text; arguments of a ToolCall are JSON text")
     counts = reply.usage.to_json()
     odd = [name for name, count in counts.items() if not 0 <= count <= MAX_TOKEN_COUNT]
     if sum(map(len, texts)) > MAX_REPLY_CHARS or len(reply.tool_calls) > MAX_REPLY_CALLS or odd:

@@ -77,7 +77,11 @@ class FunctionMetric:
         if isinstance(found, MetricValue):
             return found
         n = len(ledger.steps)
-        return MetricValue(None, n, found) if isinstance(found, str) else MetricValue(float(found) + 0.0, n)
+        if isinstance(found, str):
+            return MetricValue(None, n, found)
+        if not hasattr(found, "__float__"):
+            raise TypeError(f"it gave {type(found).__name__}; return a number, a text that says why there is none, or MetricValue")
+        return MetricValue(float(found) + 0.0, n)
 
 
 def metric(

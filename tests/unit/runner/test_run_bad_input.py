@@ -391,3 +391,19 @@ def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes
     assert done.code == 0
     assert done.err == "ktdeval: warning: plugin watch sees no further events: ktdeval_event: RuntimeError: blind\n"
     assert records(tmp_path / "run") == records(whole)
+
+
+def test_a_model_that_gives_no_reply_is_told_what_one_is(tmp_path: Path) -> None:
+    for number, (reply, problem) in enumerate((
+        ("None", "the model gave None, which is no ktdeval.api.Reply"),
+        ("Reply(tool_calls=({'name': 'x'},))", "has tool calls that are no ToolCall"),
+        ("Reply(tool_calls=(ToolCall('1', 'x', {}),))", "has {} as a text; arguments of a ToolCall are JSON text"),
+    )):  # fmt: skip
+        (tmp_path / f"gives{number}.py").write_text(
+            f"{HEAD}from ktdeval.api import QATask, Reply, ToolCall\nclass Gives:\n    is_free, name = True, 'gives/x'\n"
+            f"    def reply(self, request):\n        return {reply}\n"
+            "@hookimpl\ndef ktdeval_models():\n    return [Spec('gives', lambda name: Gives(), 'gives')]\n"
+            "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}], len, name='asked').spec()]\n"
+        )
+        words = ("--model", "gives/x", "--tasks", "asked", "--plugin", f"./gives{number}.py", "--out", f"run{number}", "--quiet")
+        assert problem in error_line(ktdeval(*words, cwd=tmp_path))

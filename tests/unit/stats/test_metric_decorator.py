@@ -35,6 +35,8 @@ def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_va
     for function, expected in cases:
         found = metric("x", **DEFINITION)(function).compute(of, on, "paper")
         assert repr(found) == repr(expected)
+    with pytest.raises(TypeError, match="it gave NoneType; return a number, a text that says why there is none, or MetricValue"):
+        metric("x", **DEFINITION)(lambda ledger: None).compute(of, on, "paper")
 
 
 @on_each_row

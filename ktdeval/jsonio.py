@@ -115,19 +115,27 @@ def _finite(token: str) -> float:
 
 def loads_strict(text: str | bytes) -> JsonValue:
     """Parse JSON; `NaN`, `Infinity`, `-Infinity` and too deep a nesting raise ValueError as any other malformed text does."""
-    return _parse(text)
+    return _parse(text, _STRICT)
 
 
 def loads_untrusted(text: str | bytes) -> JsonValue:
     """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers. Raises
     ValueError where it is not strict JSON.
     """
-    return _parse(text, object_pairs_hook=unique_fields, parse_float=_finite, parse_int=bounded_int)
+    return _parse(text, _UNTRUSTED)
 
 
-def _parse(text: str | bytes, **hooks: Any) -> JsonValue:
+_STRICT = json.JSONDecoder(parse_constant=reject_constant)
+_UNTRUSTED = json.JSONDecoder(
+    parse_constant=reject_constant, object_pairs_hook=unique_fields, parse_float=_finite, parse_int=bounded_int
+)
+
+
+def _parse(text: str | bytes, decoder: json.JSONDecoder) -> JsonValue:
+    if not isinstance(text, str):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")  # as `json.loads`
     try:
-        return json.loads(text, parse_constant=reject_constant, **hooks)
+        return decoder.decode(text)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
 

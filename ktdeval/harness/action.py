@@ -26,6 +26,7 @@ from ktdeval.trading.types import Order, Scale
 
 SUBMIT_TOOL = "submit_action"
 MAX_PROBLEMS = 5
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_fields, parse_constant=reject_constant)
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
 _DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders keeps the portfolio as it is."
@@ -144,7 +145,7 @@ def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submiss
     gives one field two values, or breaks the schema.
     """
     try:
-        value = json.loads(text, object_pairs_hook=unique_fields, parse_constant=reject_constant)
+        value = _DECODER.decode(text)
     except DoubledFieldError:
         rule = "must have each field once in an object"
     except (ValueError, RecursionError):

@@ -182,6 +182,8 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     if sum(map(len, texts)) > MAX_REPLY_CHARS or len(reply.tool_calls) > MAX_REPLY_CALLS or odd:
         problem = f"counts {odd[0]} that no call has" if odd else "is larger than 1,048,576 characters or 256 tool calls"
         raise ModelError("bad_response", f"the reply {problem}")
+    if all(change(text) == text for text in texts):
+        return reply
     calls = tuple(
         ToolCall(
             change(call.id),

@@ -44,11 +44,12 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
     tool = session.submit_tool
     for attempt in range(session.submission_attempts):
         reply = session.ask(ModelRequest(tuple(messages), tools=(tool,), tool_choice=tool.name))
-        call = next((call for call in reply.tool_calls if call.name == tool.name), None)
+        calls = [call for call in reply.tool_calls if call.name == tool.name]
+        call = next(iter(calls), None)
         if call is None:
             _answer_without_submission(messages, reply, session)
             continue
-        if len({_meaning(other.arguments) for other in reply.tool_calls if other.name == tool.name}) > 1:
+        if len(calls) > 1 and len({_meaning(other.arguments) for other in calls}) > 1:
             session.count_failure("contradictory")
             _answer_invalid_submission(messages, reply, call, CONTRADICTORY.format(tool=tool.name))
             continue

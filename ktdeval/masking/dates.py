@@ -25,6 +25,7 @@ _MONTH_2 = r"(?:0[1-9]|1[0-2])"
 _DAY_2 = r"(?:0[1-9]|[12][0-9]|3[01])"
 _SHORT_YEAR = r"(?:9[0-9]|[0-3][0-9])"
 # --- with a four-digit year
+_YEAR_HERE = re.compile(_YEAR)
 _COMPACT = re.compile(rf"{_YEAR}{_MONTH_2}{_DAY_2}(?:[0-9]{{4}}|[0-9]{{6}})?(?![0-9])")
 _YEAR_MONTH = re.compile(rf"{_YEAR}{_MONTH_2}(?![0-9A-Za-z]|\.[0-9A-Za-z])")
 _YEAR_FIRST = re.compile(rf"{_YEAR}[-/._]{_MONTH}[-/._]{_DAY}(?![0-9])")
@@ -125,6 +126,8 @@ def _years(text: str, shape: Shape) -> Iterator[Span]:
 
 def _year_at(text: str, start: int) -> Span | None:
     """Date around a year that may begin at `start`."""
+    if _YEAR_HERE.match(text, start) is None:
+        return None
     back = max(0, start - _NEAR)
     whole = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
     if whole is None and (whole := _YEAR_MONTH.match(text, start)) is not None and _STICKS_TO_YEAR.search(text, back, start):

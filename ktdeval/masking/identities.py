@@ -205,16 +205,17 @@ class IdentityIndex:
             yield from (Hit("calendar date", *span) for span in find_dates(text, shape, WORD_HINTS.intersection(matched)))
 
     def _codes_in(self, text: str, shape: Shape, exchanges: Iterable[str]) -> Iterator[Span]:
+        has_six = b"000000" in shape.runs
         for start in _six_digits(shape):
             if text[start : start + 6] in self._digits and _stands_alone(text, start, start + 6):
                 yield start, start + 6
-        for place in places_of(shape.runs, b"x0.000000x"):
+        for place in places_of(shape.runs, b"x0.000000x") if has_six else ():
             if (match := _MARKET_ID.match(text, place)) is not None and match[1] in self._digits:
                 yield match.span()
         if b"x000000x" in shape.joined or b"x000000x" in shape.joined_over_spaces:
             for run in _SPLIT_CODE.finditer(text):
                 yield from self._known_in_run(text, run.start(), run.end())
-        if exchanges and b"000000" in shape.runs:
+        if exchanges and has_six:
             yield from _vendor_codes_in(text, exchanges)
 
     def _known_in_run(self, text: str, start: int, end: int) -> Iterator[Span]:

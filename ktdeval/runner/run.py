@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import re
 import secrets
 import threading
@@ -124,7 +125,11 @@ def execute_run(run: PreparedRun) -> RunResult:
     if work:
         run.access.begin()
     runner = run.plugins.make_runner(run.config.runner)
-    outcomes = runner.run(work, _executor(run), run.config.concurrency)
+    gc.freeze()  # market and modules outlive the run: Python's collector need not look through them again and again
+    try:
+        outcomes = runner.run(work, _executor(run), run.config.concurrency)
+    finally:
+        gc.unfreeze()
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
     if not failed:
         run.access.finish()

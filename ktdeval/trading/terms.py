@@ -7,6 +7,7 @@ pays is rounded up and what it gets is rounded down: no order, however small, is
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -61,6 +62,7 @@ class Limits(NamedTuple):
     max_weight_ppb: int
 
 
+@lru_cache(maxsize=1024)
 def scaled_int(value: float, scale: int) -> int:
     """`value * scale` to the nearest integer, halves up, from the decimal form that a person wrote (0.1 is one tenth)."""
     return int((Decimal(str(value)) * scale).to_integral_value(ROUND_HALF_UP))

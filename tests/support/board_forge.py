@@ -19,16 +19,20 @@ import numpy as np
 import yaml
 
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
-from board_forge_days import Days, Episode, Market, forge_decisions, forge_market, forge_series, play_episode
+from board_forge_days import Days, Episode, days_of, forge_decisions, forge_series, play_episode
 from board_forge_scoring import DIVISION as SCORING, scoring_card, scoring_division, scoring_snapshot
 from card_cases import spec_of
 from ktdeval.cards import derived_fields, load_card
 from ktdeval.config import RunConfig
 from ktdeval.contracts import Window
 from ktdeval.jsonio import sha256_hex
+from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate, open_snapshot
+from ktdeval.typed import to_plain
 from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.rules import load_rules
+from ktdeval_board.series import make_market
 
 TASKS = ("blinded_open_research", "bright_open_research", "blinded_fixed_candidate", "bright_fixed_candidate")
 """Tasks of the first, second … division of a forged board."""
@@ -104,13 +108,10 @@ class Template:
     windows: Mapping[str, Mapping[str, str]]
 
 
-def forge_board(
-    path: Path, entrants: int, divisions: int = 1, windows: int = 2, seed: int = 0, market: str = "synthetic", **more: Any
-) -> Path:
-    """Write a whole board into a new folder."""
-    forge = Forge(path, entrants, divisions, windows, seed=seed, market=market, **more)
+def forge_board(path: Path, entrants: int, divisions: int = 1, windows: int = 2, **more: Any) -> Path:
+    """Write a whole board into a new folder; `more` are fields of `Forge`."""
+    forge = Forge(path, entrants, divisions, windows, **more)
     path.mkdir(parents=True)
-    facts = market_facts()
     rules = _rules(forge)
     for number, division in enumerate(rules["divisions"]):
         for place, entrant in enumerate(_entrants(forge)):
@@ -120,15 +121,17 @@ def forge_board(
         _forge_scoring(forge, entrant, np.random.default_rng([forge.seed, 99, place]))
     (path / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False, allow_unicode=True), encoding="utf-8")
     (path / "errata.yaml").write_text(yaml.safe_dump({"errata": forge.errata}, sort_keys=False))
-    put_json(path / "markets" / "main.json", forge_market(facts, forge.task_windows(), _snapshot(forge)))
+    read = load_rules(path)
+    market = to_plain(make_market(read, read.snapshots[0], embedded_market()))
+    own = {name: value for name, value in _snapshot(forge).items() if name in market["snapshot"] and name != "name"}
+    put_json(path / "markets" / "main.json", {**market, "snapshot": {**market["snapshot"], **own}})
     return path
 
 
 @functools.cache
-def market_facts() -> Market:
-    """Days, benchmark and codes of the embedded market."""
-    snapshot = open_snapshot(load_plugins(()), "synthetic", {})
-    return Market([str(day) for day in snapshot.days], np.asarray(snapshot.benchmark), list(snapshot.codes))
+def embedded_market() -> MarketSnapshot:
+    """The market of all forged boards."""
+    return open_snapshot(load_plugins(()), "synthetic", {})
 
 
 @functools.cache
@@ -228,7 +231,7 @@ def _forge_entry(forge: Forge, division: Mapping[str, Any], entrant: Entrant, rn
     put_json(folder.series(card_id), forge_series(card_id, played, entrant.special != "noted", rng))
     if forge.decisions:
         hostile = HOSTILE if entrant.special == "hostile" else ()
-        put_json(folder.decisions(card_id), forge_decisions(card_id, played, market_facts(), hostile, rng))
+        put_json(folder.decisions(card_id), forge_decisions(card_id, played, embedded_market().codes, hostile, rng))
 
 
 def _put_submission(
@@ -258,8 +261,7 @@ def _card(
         card["cost"] = {"value": None, "reason": "not counted yet"}
         if entrant.special != "unpriced":
             card["cost"]["price"] = _price(rng)
-    facts = market_facts()
-    days = {name: facts.window(first, last) for name, first, last in forge.task_windows()}
+    days = {name: days_of(embedded_market(), first, last) for name, first, last in forge.task_windows()}
     card["windows"] = [
         {"name": name, "first": first, "last": last, "days": len(days[name].days)} for name, first, last in forge.task_windows()
     ]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.market import MarketSnapshot, window_rows
+
 Array = npt.NDArray[np.float64]
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -25,18 +27,11 @@ class Days:
     benchmark: Array  #: [n + 1] closes of the benchmark, that of the base day first
 
 
-@dataclass(frozen=True)
-class Market:
-    """What forged episodes need of a market."""
-
-    days: list[str]
-    benchmark: Array
-    codes: list[str]
-
-    def window(self, first: str, last: str) -> Days:
-        """The days of a window, both ends included."""
-        rows = [row for row, day in enumerate(self.days) if first <= day <= last]
-        return Days(self.days[rows[0] - 1], self.days[rows[0] : rows[-1] + 1], self.benchmark[rows[0] - 1 : rows[-1] + 1])
+def days_of(market: MarketSnapshot, first: str, last: str) -> Days:
+    """The days of a window, both ends included."""
+    start, stop = window_rows(market.days, first, last)
+    base, *days = (str(day) for day in market.days[start - 1 : stop])
+    return Days(base, days, np.asarray(market.benchmark[start - 1 : stop]))
 
 
 @dataclass(frozen=True)
@@ -125,14 +120,14 @@ def _envelope(episode: Episode, rng: np.random.Generator) -> dict[str, Any]:
 def forge_decisions(
     card_id: str,
     played: Sequence[tuple[Mapping[str, Any], Episode]],
-    market: Market,
+    codes: Sequence[str],
     hostile: Sequence[str],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """A decisions document of a card; `hostile` texts are mixed into the reasons."""
     episodes = []
     for entry, episode in played:
-        book = _Book([market.codes[place] for place in rng.choice(len(market.codes), 12, replace=False)], hostile, rng)
+        book = _Book([codes[place] for place in rng.choice(len(codes), 12, replace=False)], hostile, rng)
         days = episode.days
         before = [days.base_day, *days.days]
         steps = [book.step(before[place], day, float(episode.invested[place])) for place, day in enumerate(days.days)]
@@ -176,37 +171,6 @@ class _Book:
             "rule": None if is_filled else _RULES[int(rng.integers(3))],
             "reason": reason,
         }
-
-
-def forge_market(market: Market, spans: Sequence[tuple[str, str, str]], snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """A market document over the span of the windows."""
-    first, last = min(span[1] for span in spans), max(span[2] for span in spans)
-    whole = market.window(first, last)
-    named = ("id", "benchmark", "benchmark_name", "synthetic", "source", "assets", "first_day", "last_day")
-    return {
-        "schema_version": 1,
-        "snapshot": {"name": "main", **{name: snapshot[name] for name in named}},
-        "days": [whole.base_day, *whole.days],
-        "benchmark": six(whole.benchmark),
-        "regime_rule": "bull above a total return of 5 %, bear below -5 %, else flat",
-        "windows": [_window(market, name, start, end) for name, start, end in spans],
-    }
-
-
-def _window(market: Market, name: str, first: str, last: str) -> dict[str, Any]:
-    days = market.window(first, last)
-    levels = days.benchmark
-    returns = levels[1:] / levels[:-1] - 1
-    total = float(levels[-1] / levels[0] - 1)
-    figures = {
-        "total_return": total,
-        "volatility": float(returns.std(ddof=1) * np.sqrt(252)),
-        "sharpe": float(np.sqrt(252) * returns.mean() / returns.std(ddof=1)),
-        "max_drawdown": float(np.max(1 - levels / np.maximum.accumulate(levels))),
-    }
-    regime = "bull" if total > 0.05 else "bear" if total < -0.05 else "flat"
-    rounded = {key: float(f"{value:.6g}") for key, value in figures.items()}
-    return {"name": name, "first": first, "last": last, "days": len(days.days), **rounded, "regime": regime}
 
 
 def six(values: Array | Sequence[float]) -> list[float]:

@@ -25,6 +25,7 @@ from ktdeval_qlib.stored import load
 from ktdeval_qlib.training import Settings, rank_ics, train
 from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted, reduced
 from run_support import SAME_MASK, ktdeval
+from tables import beside
 
 pytest.importorskip("qlib", reason="needs the extra qlib: pip install 'ktdeval[qlib]'")
 pytest.importorskip("torch", reason="needs the extra qlib: pip install 'ktdeval[qlib]'")
@@ -40,26 +41,7 @@ class Learning(NamedTuple):
     changed: dict[str, float] = {}  # noqa: RUF012 - read only
 
 
-LEARNING = {
-    "linear": Learning(None),
-    "lightgbm": Learning(30),
-    "xgboost": Learning(10),
-    "catboost": Learning(10),
-    "doubleensemble": Learning(10),
-    "mlp": Learning(200),
-    "tabnet": Learning(5),
-    "lstm": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
-    "gru": Learning(5, lag=3, changed={"lr": 5e-3, "batch_size": 200}),
-    "alstm": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
-    "tcn": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
-    "transformer": Learning(5, lag=1, changed={"lr": 1e-3, "batch_size": 32}),
-    "localformer": Learning(3, lag=1, changed={"lr": 1e-3, "batch_size": 50}),
-    "sfm": Learning(3, lag=1, changed={"lr": 1e-2, "batch_size": 50}),
-    "adarnn": Learning(2, lag=3),
-    "add": Learning(2, lag=1),
-    "krnn": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
-    "sandwich": Learning(4, lag=3, changed={"lr": 3e-3, "batch_size": 200}),
-}
+LEARNING = {name: Learning(**given) for name, given in beside(__file__)["learning"].items()}
 FEW_IN_A_MILLION = 4.5  # standard errors: eighteen models are looked at
 SLOW = ("transformer", "localformer", "sfm", "add", "tcn")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,3 +39,8 @@ def changed(text: str, change: Any) -> Any:
             text = text.replace(old, new)
         return text
     return text + "".join(f"{line}\n" for line in change) if isinstance(change, list) else change
+
+
+def number(written: float | str) -> float:
+    """A number of a table; a fraction stands there as it was worked out: 1/6."""
+    return float(Fraction(written)) if isinstance(written, str) else float(written)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from ktdeval.runner.canary import (
     start_record,
 )
 from ktdeval.typed import encode_canonical, to_plain
-from tables import on_each_row
+from tables import number, on_each_row
 
 PARAMS = CallParams(temperature=0.4, max_output_tokens=500, reasoning_effort="low", seed=3)
 BY_ID = {canary.id: canary for canary in CANARIES}
@@ -264,7 +263,7 @@ def test_a_damaged_record_is_named(path: list[str | int], value: Any) -> None:
 
 @on_each_row
 def test_distances_are_those_of_the_definition(name: str, one: Any, other: Any, expected: int | str) -> None:
-    assert distance(BY_ID[name], one, other) == pytest.approx(float(Fraction(expected)))
+    assert distance(BY_ID[name], one, other) == pytest.approx(number(expected))
     assert distance(BY_ID[name], other, one) == distance(BY_ID[name], one, other)
     assert distance(BY_ID[name], one, one) == 0
 

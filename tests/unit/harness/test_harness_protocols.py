@@ -29,7 +29,7 @@ from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from protocol_speaker import Speaker, spoken, understood, written
 from searching import examples
-from tables import on_each_row
+from tables import beside, on_each_row
 
 MARKET = small_market()
 PLUGINS = load_plugins()
@@ -259,50 +259,21 @@ def test_tools_are_described_as_they_are_now_in_a_system_message() -> None:
 
 # ---- what comes back
 
-BLOCK = '```json\n{"tool": "look", "arguments": {"z": 1.0}}\n```'
+CALL = '{"tool": "look", "arguments": {"z": 1.0}}'
 ENVELOPE = '{"content": "hm", "calls": [{"name": "look", "arguments": {"z": 1.0}}]}'
 
 
-@pytest.mark.parametrize(
-    ("content", "said", "calls"),
-    [
-        (f"First this.\n\n{BLOCK}\n\nand then\n{BLOCK}\n", "First this.\n\nand then", 2),
-        (BLOCK.replace("json", "JSON"), "", 1),
-        (BLOCK.replace("```json", "``` json"), "", 1),
-        (BLOCK.replace("json", ""), "", 1),
-        (BLOCK.replace("\n", ""), "", 1),
-        (BLOCK.removesuffix("\n```"), "", 1),
-        (BLOCK.removesuffix("```") + BLOCK, "", 2),
-        ('```json\n{"tool": "look", "arguments": {"z": 1.0}}\n{"tool": "look", "arguments": {"z": 1.0}}\n```', "", 2),
-        ('{"tool": "look", "arguments": {"z": 1.0}}', "", 1),
-        ('{"tool": "look", "arguments": {"z": 1.0}}\n\nNow I wait.', "Now I wait.", 1),
-        (f"```python\nprint('x')\n```\n{BLOCK}", "```python\nprint('x')\n```", 1),
-        (f'```json\n{{"seen": 1}}\n```\n\n{BLOCK}', '```json\n{"seen": 1}\n```', 1),
-        ('```json\n{"arguments": {"z": 1.0}, "tool": "look", "why": "to see"}\n```', "", 1),
-        ('```json\n{"tool": "look", "arguments": {"z": 1.0}}}\n```', "}", 1),
-    ],
-)  # fmt: skip
+@on_each_row
 def test_calls_are_cut_out_of_the_text(content: str, said: str, calls: int) -> None:
-    reply = read("text", content)
+    reply = read("text", content.replace("CALL", CALL))
     assert reply.content == said
     assert reply.tool_calls == tuple(ToolCall(f"call_{number}", "look", '{"z": 1.0}') for number in range(1, calls + 1))
     assert reply.finish_reason == "tool_calls"
 
 
-NO_CALLS: dict[ToolProtocol, list[str]] = {
-    "text": [
-        "I would look.", "", " \n", "{", "{}", "```", "```json", "```json\n```", "```json\n{\n```", '{"orders": []}',
-        '```json\n{"orders": [], "overall_reason": "none"}\n```', '```json\n{"tool": 7, "arguments": {}}\n```',
-        '```python\n{"tool": "look", "arguments": {}}\n```', 'Say {"tool": "look", "arguments": {}} to look.',
-        '```json\n[{"tool": "look"}]\n```',
-    ],
-    "json_schema": ["Prose.", "", "[]", "7", '"x"', "{}", "{", '{"calls": null}', '{"content": "x"}', "{'calls': []}"],
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_reply_without_a_call_stays_what_it_is_and_outcomes_keep_their_name(protocol: ToolProtocol) -> None:
-    for content in NO_CALLS[protocol]:
+    for content in beside(__file__)["no_calls"][protocol]:
         assert read(protocol, content) == Reply(content), content
     for finish in ("refusal", "content_filter", "length"):
         assert read(protocol, "I can't.", finish) == Reply("I can't.", finish_reason=finish)
@@ -337,25 +308,11 @@ def test_arguments_are_kept_character_by_character(protocol: ToolProtocol, argum
     assert decode(spoken(native, protocol), asked(protocol)) == native
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "arguments"),
-    [
-        ('{"tool": "look", "arguments": {"z": 1,}}', "look", '{"z": 1,}'),
-        ('{"tool": "look", "arguments": {"z": 1}', "look", '{"z": 1'),
-        ('{"tool": "look", "arguments": {"z": ', "look", '{"z": '),
-        ('{"tool": "look", "arguments": {"z": 1}, }', "look", '{"z": 1},'),
-        ('{"tool": "look", "arguments": 1 2}', "look", "1 2"),
-        ('{"tool": "look", arguments: 1, "why": x}', "look", '1, "why": x'),
-        ('{"tool": "look", "arguments": {"a": "line\nbreak"}}', "look", '{"a": "line\nbreak"}'),
-        ("{'tool': 'look', 'arguments': {'z': 1}}", "look", "{'z': 1}"),
-        ('{tool: "look", "z": 1}', "look", '{tool: "look", "z": 1}'),
-        ('{"tool": "look"', "look", '{"tool": "look"'),
-        ('{"tool": "look", "arguments": ' + "[" * 60_000 + "]" * 60_000 + "}", "look", "[" * 60_000 + "]" * 60_000),
-    ],
-)  # fmt: skip
-def test_a_call_that_is_no_sound_json_comes_through_as_malformed(content: str, name: str, arguments: str) -> None:
+@on_each_row
+def test_a_call_that_is_no_sound_json_comes_through_as_malformed(content: str, arguments: str) -> None:
+    content, arguments = (text.replace("DEEP", "[" * 60_000 + "]" * 60_000) for text in (content, arguments))
     (call,) = read("text", f"Well.\n\n```json\n{content}\n```\n\nSo.").tool_calls
-    assert (call.name, call.arguments) == (name, arguments)
+    assert (call.name, call.arguments) == ("look", arguments)
     assert read("text", f"Well.\n\n```json\n{content}\n```\n\nSo.").content == "Well.\n\nSo."
     assert is_malformed(call.arguments)
 

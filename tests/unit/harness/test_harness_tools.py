@@ -11,7 +11,7 @@ from ktdeval.harness.tools import Refusal, Tool, call, json_tool, tool
 from ktdeval.masking.payload import AssetRef, DayRef
 from masking_market import BASE_ROW, CODES, MARKET, lens_of
 from searching import examples
-from tables import on_each_row
+from tables import beside, on_each_row
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -76,24 +76,7 @@ def test_the_schema_comes_from_the_signature_and_the_docstring():
     jsonschema.Draft202012Validator.check_schema(study.parameters)
     assert study.name == "study"
     assert study.description == "Study some stocks.\n\nSecond paragraph."
-    assert study.parameters == {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["stock_ids"],
-        "properties": {
-            "stock_ids": {
-                "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3,
-                "description": "the stocks, up to three.",
-            },
-            "dim": {"type": "string", "enum": ["momentum", "volatility"], "default": "momentum"},
-            "lookback": {"type": "integer", "minimum": 1, "maximum": 250, "default": 20, "description": "trading days."},
-            "weights": {"type": ["object", "null"], "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}},
-            "since": {"type": ["string", "null"]},
-            "strict": {"type": "boolean", "default": False},
-            "note": {"type": "string", "default": ""},
-            "scale": {"type": "number", "default": 1.0},
-        },
-    }  # fmt: skip
+    assert study.parameters == beside(__file__)["parameters"]
     assert study.spec.parameters is study.parameters
 
 

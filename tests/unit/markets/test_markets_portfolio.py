@@ -23,29 +23,18 @@ from ktdeval.trading.executor import settle
 from ktdeval_markets.portfolio import PortfolioRebuild, WeightRule, box_optimum, moments, scaled, weights
 from ktdeval_markets.task import MarketTask
 from searching import examples
+from tables import number, on_each_row
 from trading_market import make_market
 
 COIN = Instrument("crypto", "USD", "frictionless")
 MEANS, COVARIANCE = np.array([0.03, 0.01]), np.array([[0.02, 0.01], [0.01, 0.03]])
 
 
-@pytest.mark.parametrize(
-    ("sides", "times", "optimum", "weighed"),
-    [
-        ((1, -1), 1, (0.8, -0.1), (0.888889, -0.111111)),  # both inside: half the inverse covariance times the means
-        ((1, 1), 1, (0.75, 0), (1, 0)),  # the second is against its side, and the first alone is m / 2s
-        ((-1, 1), 1, (0, 1 / 6), (0, 1)),
-        ((0, 1), 1, (0, 1 / 6), (0, 1)),
-        ((-1, -1), 1, (0, 0), (0, 0)),  # both are against their sides
-        ((0, 0), 1, (0, 0), (0, 0)),
-        ((1, 1), 10, (1, 1), (0.5, 0.5)),  # (8, -1) without bounds; with the first at 1 the second is 4/3
-        ((1, 1), 4, (1, 1 / 3), (0.75, 0.25)),
-    ],
-)
+@on_each_row
 def test_optima_of_two_assets_worked_by_hand(sides: Any, times: float, optimum: Any, weighed: Any) -> None:
     found = box_optimum(times * MEANS, COVARIANCE, np.array(sides))
-    assert found == pytest.approx(optimum, abs=1e-12)
-    assert scaled(found).tolist() == list(weighed)
+    assert found == pytest.approx(list(map(number, optimum)), abs=1e-12)
+    assert scaled(found).tolist() == weighed
 
 
 def test_moments_are_shrunk_towards_the_mean_of_all_and_their_average_variance() -> None:

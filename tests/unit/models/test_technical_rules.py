@@ -19,7 +19,7 @@ from ktdeval_models import technical
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.rules import RuleModel
 from ktdeval_models.technical import RULES, Bars, rsi, smoothed, turn_of_month
-from tables import on_each_row
+from tables import number, on_each_row
 
 NAN = float("nan")
 ON_PRICES = tuple(name for name in RULES if name != "turn_of_month")
@@ -40,61 +40,12 @@ def same(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=1e-9, atol=1e-9)
 
 
-# (rule, its numbers, closes, highs, lows) -> sides, figures
-LEVELS = {"days": 3, "smooth": 1, "overbought": 80, "oversold": 20}
-BY_HAND: dict[str, Any] = {
-    # Averages of 2 start at (2 + 4) / 2 = 3 and move by 2/3 of the difference; of 3 at 4, by 1/2; the signal at (1 + 1/6) / 2.
-    "macd": (
-        "macd", {"fast": 2, "slow": 3, "signal": 2}, ([2, 4, 6, 3, 9],), [0, 0, 0, -1, 1],
-        {"macd": [NAN, NAN, 1, 1 / 6, 35 / 36], "signal": [NAN, NAN, NAN, 7 / 12, 91 / 108]},
-    ),
-    # RSV (10 - 8) / (12 - 8) = 50 % and (13 - 9) / (14 - 9) = 80 %; gains 2, 0, 3 and losses 0, 1, 0.
-    "kdj without RSI": (
-        "kdj_rsi", {"days": 3, "smooth": 3, "rsi_days": 2, "overbought": 90, "oversold": 30},
-        ([9, 11, 10, 13], [10, 12, 11, 14], [8, 9, 10, 11]), [0, 0, 0, 1],
-        {"k": [NAN, NAN, 50, 60], "d": [NAN, NAN, 50, 160 / 3], "j": [NAN, NAN, 50, 220 / 3], "rsi": [NAN, NAN, 200 / 3, 800 / 9]},
-    ),
-    "kdj held by RSI": (
-        "kdj_rsi", {"days": 3, "smooth": 3, "rsi_days": 2, "overbought": 70, "oversold": 30},
-        ([9, 11, 10, 13], [10, 12, 11, 14], [8, 9, 10, 11]), [0, 0, 0, 0], {},
-    ),
-    # Mean 2, deviation ((4 * 1 + 16) / 5) ** 0.5 = 2.
-    "above the band": (
-        "bollinger", {"days": 5, "sigmas": 1.5, "levels": LEVELS}, ([1, 1, 1, 1, 6],), [0, 0, 0, 0, -1],
-        {"lower": [NAN] * 4 + [-1], "upper": [NAN] * 4 + [5], "stochastic": [NAN, NAN, 50, 50, 100]},
-    ),
-    "below the band": (
-        "bollinger", {"days": 5, "sigmas": 1.5, "levels": LEVELS}, ([6, 6, 6, 6, 1],), [0, 0, 0, 0, 1], {},
-    ),
-    "above the band, in the range": (
-        "bollinger", {"days": 5, "sigmas": 1.5, "levels": LEVELS}, ([1, 1, 1, 1, 6], [1, 1, 1, 1, 9], None),
-        [0, 0, 0, 0, 0], {"stochastic": [NAN, NAN, 50, 50, 62.5]},
-    ),
-    "sma": (
-        "sma_cross", {"fast": 2, "slow": 3}, ([1, 2, 3, 4, 0],), [0, 0, 1, 1, -1],
-        {"sma_2": [NAN, 1.5, 2.5, 3.5, 2], "sma_3": [NAN, NAN, 2, 3, 7 / 3]},
-    ),
-    "mean reversion": ("mean_reversion", {"days": 5, "entry": 1}, ([1, 1, 1, 1, 6],), [0, 0, 0, 0, -1], {"z": [NAN] * 4 + [2]}),
-    # True ranges 3, 2, 3, 6; their means of 2: 2.5, 2.75, 4.375. Known a bar later, times 1.5.
-    "atr": (
-        "atr", {"days": 2, "multiple": 1.5}, ([9, 11, 12, 14, 9], [10, 12, 13, 15, 12], [8, 9, 11, 13, 8]), [0, 0, 0, 0, -1],
-        {"highest": [NAN] * 3 + [14, 14], "lowest": [NAN] * 3 + [14, 9], "distance": [NAN] * 3 + [3.75, 4.125]},
-    ),
-    # 111 / 100 and 111 / 100.5 are above 1.1, 110 / 100.5 is not.
-    "zigzag": (
-        "zigzag", {"reversal_pct": 10}, ([100, 105, 111, 100.5, 110],), [0, 0, 1, -1, -1],
-        {"highest": [100, 105, 111, 111, 111], "lowest": [100, 100, 100, 100.5, 100.5]},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", list(BY_HAND))
-def test_rules_by_hand(case: str) -> None:
-    name, numbers, prices, sides, figures = BY_HAND[case]
+@on_each_row
+def test_rules_by_hand(name: str, numbers: dict[str, Any], prices: Any, sides: list[int], figures: dict[str, Any]) -> None:
     found = RULES[name](bars(*prices), **numbers)
     assert found.sides.tolist() == sides
     for figure, expected in figures.items():
-        same(found.figures[figure], expected)
+        same(found.figures[figure], list(map(number, expected)))
 
 
 def test_averages_and_rsi_by_hand() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from ktdeval import errors
 from ktdeval.attribution import FACTOR_NAMES, factor_history, factor_panel
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import FloatArray, MarketSnapshot
@@ -31,6 +32,7 @@ from ktdeval_qlib.samples import (
 )
 from ktdfin_market import poisoned
 from qlib_market import FROZEN, SEGMENTS, baseline_market
+from tables import on_each_row
 
 MARKET = baseline_market()
 LAST = len(MARKET.days) - 1
@@ -138,20 +140,10 @@ def test_segments_without_test_read_nothing_after_validation() -> None:
     assert used.valid == SPLIT.used.valid
 
 
-@pytest.mark.parametrize(
-    ("change", "kind", "message"),
-    [
-        ({"train": Days("2008-01-01", "2022-12-31")}, DataError, "train days 2008-01-01…2022-12-31: none is left .* 2023-12-22"),
-        ({"test": Days("2025-01-01", "2025-12-31")}, DataError, "test days 2025-01-01…2025-12-31: none is left .* to 2024-04-19"),
-        ({"valid": Days("2024-02-08", "2024-02-08")}, DataError, "valid days .* give other valid days, or data that reach further"),
-        ({"valid": Days("2024-02-07", "2024-03-08")}, ConfigError, "valid days 2024-02-07…2024-03-08: .* share no day"),
-        ({"valid": Days("2024-03-08", "2024-02-19")}, ConfigError, "segments are in order"),
-        ({"train": Days("soon", "2024-02-07")}, ConfigError, "train days: 'soon' is not a date"),
-    ],
-)  # fmt: skip
-def test_segments_that_cannot_be_used_are_refused(change: dict[str, Days], kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make_split(MARKET, structs.replace(SEGMENTS, **change))
+@on_each_row
+def test_segments_that_cannot_be_used_are_refused(segment: str, first: str, last: str, error: str, message: str) -> None:
+    with pytest.raises(getattr(errors, error), match=message):
+        make_split(MARKET, structs.replace(SEGMENTS, **{segment: Days(first, last)}))
 
 
 # ---- samples

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from card_cases import PROVENANCE
+from card_cases import CALLS, PROVENANCE, card, paid, remote_card
 from ktdeval.calls.prices import FREE
 from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
 from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
@@ -110,3 +110,18 @@ def scoring_card(
 ) -> dict[str, Any]:
     """A card over one window."""
     return build_scoring_card(scoring_inputs(seeds, failed, limit, **changes)).plain
+
+
+CARDS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "trading": card,
+    "trading, cut": lambda: card((0, 1), {1}, limit=3),
+    "trading, none finished": lambda: card((0,), {0}),
+    "trading, real": lambda: card(snapshot=market(synthetic=False)),
+    "trading, paid": remote_card,
+    "trading, of unknown price": lambda: remote_card(price=None),
+    "scoring": scoring_card,
+    "scoring, cut": lambda: scoring_card((0, 1), {1}, limit=3),
+    "scoring, none finished": lambda: scoring_card((0,), {0}),
+    "scoring, paid": lambda: scoring_card(**paid(), calls=CALLS),
+}
+"""Cards by what is special of them."""

@@ -31,7 +31,7 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.panel import panel_metric, panel_metrics
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
 from metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
-from scoring_cases import DEFINITIONS, TASK, answers, record, score_spec, scoring_card, scoring_inputs, share
+from scoring_cases import CARDS, DEFINITIONS, TASK, answers, record, score_spec, scoring_card, scoring_inputs, share
 from tables import on_each_row
 
 REAL = market(synthetic=False)
@@ -117,26 +117,6 @@ def test_a_card_without_a_cutoff_says_none_or_unknown() -> None:
         assert cutoff_words(structs.replace(typed(card()), model=Pluggable(name=name, args={}))) == said
 
 
-@pytest.mark.parametrize(
-    ("made", "labels"),
-    [
-        (card(), ["synthetic", "mask not certified"]),
-        (card((0, 1), {1}, limit=3), ["synthetic", "limited", "incomplete", "low coverage", "mask not certified"]),
-        (card(snapshot=REAL), ["mask not certified"]),
-        (card(snapshot=REAL, certificate={"value": {"labels": []}}), ["certificate claimed"]),
-        (card(snapshot=REAL, certificate={"value": {"labels": ["few answers"]}}), ["mask not certified"]),
-        (card(snapshot=BARE), ["mask not certified", "no adjustment factor"]),
-        (card(specs=[spec(mask="bright")], ledgers=[episode(spec(mask="bright"))]), ["synthetic"]),
-        # Probes are what certificates are made of: their cards lack none.
-        (scoring_card(), ["synthetic"]),
-        (scoring_card((0, 1), {1}, limit=3), ["synthetic", "limited", "incomplete", "low coverage"]),
-        (scoring_card(snapshot=BARE), ["no adjustment factor"]),
-    ],
-)
-def test_labels_say_what_a_reader_must_know_first(made: dict[str, Any], labels: list[str]) -> None:
-    assert made["labels"] == labels
-
-
 def decided(steps: int, of: int = 20) -> dict[str, Any]:
     """A card over episodes of five days, of whose steps the model decided the first few."""
     ledgers = []
@@ -146,32 +126,31 @@ def decided(steps: int, of: int = 20) -> dict[str, Any]:
     return card(range(of // 5), ledgers=ledgers)
 
 
-@pytest.mark.parametrize(
-    ("made", "reasons"),
-    [
-        (decided(20), []),
-        (decided(19), []),
-        (decided(18), ["the model decided 90.0 % of 20 steps; 95 % are needed"]),
-        (decided(189, 200), ["the model decided 94.5 % of 200 steps; 95 % are needed"]),
-        (card((0, 1, 2), {1}), ["1 of 3 episodes did not finish", "the model decided 66.6 % of 15 steps; 95 % are needed"]),
-        (card(limit=3), ["every episode was cut after 3 steps"]),
-        (scoring_card(), []),
-        (
-            scoring_card(answers=[(score_spec(), answers(score_spec(), unanswered=2))]),
-            ["the model decided 90.0 % of 20 samples; 95 % are needed"],
-        ),
-        (
-            scoring_card((0, 1), {1}, limit=3),
-            [
-                *("every episode was cut after 3 samples", "1 of 2 episodes did not finish"),
-                "the model decided 33.3 % of 6 samples; 95 % are needed",
-            ],
-        ),
-    ],
-)
-def test_a_card_is_rankable_from_95_percent_of_steps_decided_by_the_model(made: dict[str, Any], reasons: list[str]) -> None:
-    assert made["rankable"] == {"value": not reasons, "reasons": reasons}
-    assert ("low coverage" in made["labels"]) == any("95 % are needed" in reason for reason in reasons)
+MADE = {
+    **CARDS,
+    "certified": lambda: card(snapshot=REAL, certificate={"value": {"labels": []}}),
+    "certified with few answers": lambda: card(snapshot=REAL, certificate={"value": {"labels": ["few answers"]}}),
+    "without factor": lambda: card(snapshot=BARE),
+    "bright": lambda: card(specs=[spec(mask="bright")], ledgers=[episode(spec(mask="bright"))]),
+    "scoring without factor": lambda: scoring_card(snapshot=BARE),
+    "20 of 20 steps decided": lambda: decided(20),
+    "19 of 20 steps decided": lambda: decided(19),
+    "18 of 20 steps decided": lambda: decided(18),
+    "189 of 200 steps decided": lambda: decided(189, 200),
+    "two of three episodes": lambda: card((0, 1, 2), {1}),
+    "cut": lambda: card(limit=3),
+    "18 of 20 samples decided": lambda: scoring_card(answers=[(score_spec(), answers(score_spec(), unanswered=2))]),
+}
+
+
+@on_each_row
+def test_labels_say_what_a_reader_must_know_first_and_a_ranking_needs_95_percent_of_decisions(
+    made: str, labels: list[str], reasons: list[str]
+) -> None:
+    of = MADE[made]()
+    assert of["labels"] == labels
+    assert of["rankable"] == {"value": not reasons, "reasons": reasons}
+    assert ("low coverage" in labels) == any("95 % are needed" in reason for reason in reasons)
 
 
 def test_a_share_just_below_the_limit_is_not_rounded_up_to_it() -> None:

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from card_cases import CALLS, card, paid, remote_card, section, typed
+from card_cases import card, remote_card, section, typed
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
 from ktdeval.cli.main import main
 from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
-from metric_cases import ledger, market, spec, step
+from metric_cases import ledger, spec, step
 from paths import REPOSITORY
-from scoring_cases import TASK, score_spec, scoring_card
+from scoring_cases import CARDS, TASK, score_spec, scoring_card
+from tables import on_each_row
 
 BENCHMARK = "Against the benchmark (return, excess and drawdown in %)"
 
@@ -105,57 +106,19 @@ def test_several_episodes_show_median_spread_and_count() -> None:
     assert first == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
 
 
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        (card(), ["rankable", "0.00 USD"]),
-        (
-            card((0, 1), {1}, limit=3),
-            [
-                "[synthetic] [limited] [incomplete] [low coverage] [mask not certified]",
-                "not rankable: every episode was cut after 3 steps; 1 of 2 episodes did not finish; the model decided 50.0 %",
-                *("the first 3 steps of each", "1 of 2 finished", "missing: window long, seed 1: the model call failed"),
-                *("6 submitted: filled 3, rejected 3", "price_limit 3", "schema 1"),
-            ],
-        ),
-        (card((0,), {0}), ["0 of 1 finished"]),
-        (card(snapshot=market(synthetic=False)), ["[mask not certified]"]),
-        (remote_card(), ["temperature 0.7, tool_protocol json_schema", "no drift: no fixed questions were asked"]),
-        (remote_card(price=None), ["not known: no price of the model is known"]),
-        (
-            scoring_card(),
-            [
-                "name_probe · builtin/momentum\n[synthetic]\nrankable\n",
-                *("  subject ", "19 of 20 samples decided by the model = 95.0 %"),
-            ],
-        ),
-        (
-            scoring_card((0, 1), {1}, limit=3),
-            [
-                "[synthetic] [limited] [incomplete] [low coverage]",
-                "not rankable: every episode was cut after 3 samples; 1 of 2 episodes did not finish;",
-                *("the first 3 samples of each", "missing: window long, seed 1: the model call failed"),
-                "the scores are of the finished episodes alone",
-            ],
-        ),
-        (scoring_card((0,), {0}), ["right_name is not defined: no probe has a valid answer"]),
-        (
-            scoring_card(**paid(), calls=CALLS),
-            ["0.00072 USD", "3: 1 answered by the provider", "no drift: no fixed questions were asked"],
-        ),
-    ],
-)
-def test_a_card_says_its_labels_its_ranking_and_what_is_missing(made: dict[str, Any], said: list[str]) -> None:
-    text = text_of(made)
+@on_each_row
+def test_a_card_says_its_labels_its_ranking_and_what_is_missing(made: str, said: list[str]) -> None:
+    of = CARDS[made]()
+    text = text_of(of)
     for part in said:
         assert part in text
     labels, ranking = text.splitlines()[1:3]
-    assert labels == " ".join(f"[{label}]" for label in made["labels"]), "before any figure"
-    assert ranking.startswith("rankable" if made["rankable"]["value"] else "not rankable: ")
+    assert labels == " ".join(f"[{label}]" for label in of["labels"]), "before any figure"
+    assert ranking.startswith("rankable" if of["rankable"]["value"] else "not rankable: ")
     assert "None" not in text
-    assert ("Against the benchmark" in text) == (made["kind"] == "trading" and bool(made["episodes"]))
-    assert ("USD a million" in text) == bool(made["cost"]["value"])
-    assert ("drift" in text) == (made["provenance"]["calls"] is not None), "of a model of this machine nobody asks"
+    assert ("Against the benchmark" in text) == (of["kind"] == "trading" and bool(of["episodes"]))
+    assert ("USD a million" in text) == bool(of["cost"]["value"])
+    assert ("drift" in text) == (of["provenance"]["calls"] is not None), "of a model of this machine nobody asks"
 
 
 def test_a_task_without_a_target_task_shows_none() -> None:

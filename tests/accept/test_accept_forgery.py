@@ -34,7 +34,7 @@ from forging import (
     relabel,
     renewed,
 )
-from json_places import Place, leaves, with_value
+from json_places import Place, leaves, put, with_value
 from ktdeval.cards.compare import path_text
 from ktdeval.config import RunConfig
 from ktdeval.contracts.spec import EpisodeSpec, Window
@@ -47,6 +47,7 @@ from ktdeval.runner.score import rescore
 from ktdeval.typed import to_plain
 from run_support import PLUGIN, WINDOW, episodes
 from searching import is_searching
+from tables import beside
 
 TASK, HASH = "bright_open_research", "0" * 64
 CARD = f"cards/{TASK}.json"
@@ -230,20 +231,9 @@ def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
     other_days = Window(WINDOW, first, "2024-03-28")
     specs: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], Any], str]] = {
         **{
-            f"mask {mask}": ({"mask": mask}, lambda card, mask=mask: card["task"].update(mask=mask), "task.mask: is ")
-            for mask in ("blinded", "stock_blind", "date_blind")
+            name: (fields, lambda card, place=tuple(place), value=value: put(card, place, value), named)
+            for name, fields, place, value, named in beside(__file__)["plans"]
         },
-        **{
-            f"mode {mode}": ({"mode": mode}, lambda card, mode=mode: card["task"].update(mode=mode), "task.mode: is ")
-            for mode in ("fixed_candidate", "memory_only")
-        },
-        "version": ({"task_version": "9"}, lambda card: card["task"].update(version="9"), "task.version: is "),
-        "task": (
-            {"task": "blinded_open_research"},
-            lambda card: card["task"].update(name="blinded_open_research"),
-            "task.name: is ",
-        ),
-        "config": ({"task_hash": HASH}, lambda card: card["task"].update(hash=HASH), "task.hash: is "),
         "window": (
             {"window": Window("W1", first, last)},
             lambda card: [
@@ -259,11 +249,6 @@ def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
             r"windows\[0\].last: is 2024-03-28",
         ),
         "seeds": ({}, lambda card: [card.update(seeds=[7, 8]), *(e.update(seed=e["seed"] + 7) for e in card["episodes"])], "seed"),
-        "limit": ({"limit": 3}, lambda card: card.update(limit=3), "limit"),
-        "no limit": ({"limit": None}, lambda card: card.update(limit=None), "limit|coverage|steps"),
-        "agent": ({"agent": "oracle"}, lambda card: card["agent"].update(name="oracle"), "oracle"),
-        "agent's arguments": ({"agent_args": {"depth": 9}}, lambda card: card["agent"].update(args={"depth": 9}), "depth"),
-        "market": ({"snapshot": HASH}, lambda card: card["snapshot"].update(id=HASH), "snapshot"),
     }
     for name, (fields, card, named) in specs.items():
 
@@ -280,22 +265,12 @@ def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
             lambda run, path=path, false=false: edit_json(run / "manifest.json", lambda old: with_value(old, path, false)),
             "manifest.json: episode .* has been changed",
         )
-    for name, false in {
-        "snapshot": HASH,
-        "rules": "paper",
-        "metrics": ["days_up"],
-        "version": 3,
-        "price": FREE_PRICE,
-        "knowledge_cutoff": {"date": "2024-02", "confidence": "given", "source": "x"},
-    }.items():
+    for name, false in beside(__file__)["manifest"].items():
         yield Forgery(
             f"manifest: {name}",
             lambda run, name=name, false=false: edit_json(run / "manifest.json", lambda old: {**old, name: false}),
             f"{name}|snapshot|{PLACED}",
         )
-
-
-FREE_PRICE = {"input": 1e-9, "output": 1e-9, "cache_read": None, "cache_write": None, "as_of": "2026-01-01", "source": "the list"}
 
 
 def _only(mapping: dict[str, Any]) -> Any:

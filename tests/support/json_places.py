@@ -18,13 +18,18 @@ def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
         yield place, value
 
 
-def with_value(value: Any, place: Place, new: Any) -> Any:
-    """A copy with one value replaced; `(removed)` takes it away."""
-    inside = changed = copy.deepcopy(value)
+def put(inside: Any, place: Place, new: Any) -> None:
+    """Replace a value where it stands; `(removed)` takes it away."""
     for part in place[:-1]:
         inside = inside[part]
     if new == "(removed)":
         del inside[place[-1]]
     else:
         inside[place[-1]] = new
+
+
+def with_value(value: Any, place: Place, new: Any) -> Any:
+    """A copy with one value replaced or taken away."""
+    changed = copy.deepcopy(value)
+    put(changed, place, new)
     return changed

@@ -17,7 +17,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
-from compare_cards import make_card, save_card, save_run
+from compare_cards import Terminal, make_card, save_card, save_run
 from ktdeval.attribution import FACTOR_NAMES, factor_panel, held_days
 from ktdeval.cards import derived_fields
 from ktdeval.cli.main import main
@@ -32,28 +32,8 @@ from ktdeval_compare.cohort import difference
 from ktdeval_compare.functions import cohort
 from metric_cases import CODES, step
 
-Call = Callable[..., tuple[int, str, str]]
 _DEFINITION = {"better": "higher", "formula": "selection_alpha/2: here", "headline": True, "range": [None, None], "source": "here",
                "unit": "fraction", "value": None, "n": 0, "undefined": {}, "reason": "to be derived"}  # fmt: skip
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    def run(*words: Any) -> tuple[int, str, str]:
-        code = main(["cohort", *map(str, words)])
-        return code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def report(call: Call) -> Callable[..., Any]:
-    def run(*words: Any) -> Any:
-        code, out, err = call(*words, "--json")
-        assert (code, err) == (0, "")
-        return json.loads(out)
-
-    return run
 
 
 def tilted(model: str, exposures: Mapping[str, float | None], figures: Any = None, **changes: Any) -> dict[str, Any]:
@@ -83,12 +63,12 @@ def saved(folder: Path, *cards: dict[str, Any]) -> list[Path]:
 # ---- exposures
 
 
-def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: Terminal) -> None:
     """Means 2 and -3 of (1, 3) and (-2, -4): t(2 degrees) 4.3027 times sqrt(2/2 + 2/2) reaches 6.0849 to either side of 5."""
     tables = {"ml/a": (1, -1), "ml/b": (3, -1), "llm/c": (-2, -2), "llm/d": (-4, 1)}
     paths = saved(tmp_path, *(tilted(name, {"MOM_12_1": one, "SKEW": other}) for name, (one, other) in tables.items()))
     words = (*paths, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/c,llm/d")
-    found = report(*words)
+    found = terminal.report("cohort", *words)
     momentum, skew = found["exposures"]
     assert momentum["cohorts"]["ML"] == {"mean": 2, "members": 2, "same_sign": 2, "low": pytest.approx(2 - 12.7062),
                                          "high": pytest.approx(2 + 12.7062)}  # fmt: skip
@@ -105,7 +85,7 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, report: Callable[..., 
     assert second["value"] == -0.5
     assert found["agreement"] == {"factors": 2, "agree": ["SKEW"], "agreement_shown": []}
     assert [(row["cohort"], row["members"], row["same_sign"]) for row in found["cohorts"]] == [("ML", 2, 2), ("LLM", 2, 1)]
-    text = call(*words)[1]
+    text = terminal.text("cohort", *words)
     assert "ML: 2 of 2 models have the signs of its mean in all factors" in text
     assert "agree in sign on 1 of 2 factors: SKEW" in text
     assert "+5.000  -1.085 … +11.08" in text
@@ -153,15 +133,15 @@ def with_holdings(card: dict[str, Any], folder: Path, held: Sequence[int]) -> Pa
     return run
 
 
-def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, report: Callable[..., Any]) -> None:
+def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, terminal: Terminal) -> None:
     card = tilted("house/one", {"SKEW": 1.0}, {("A1", 0): 0.0, ("A2", 0): 0.0, ("A3", 0): 0.0})
     exposures_of(card["episodes"][1], {"SKEW": 5.0})
     exposures_of(card["episodes"][2], {"SKEW": None})  # never invested
     card |= derived_fields(card)
     run = with_holdings(card, tmp_path / "run", [4, 1, 0])
-    assert report(run)["exposures"][0]["models"] == {"house/one": (4 * 1 + 1 * 5) / 5}
+    assert terminal.report("cohort", run)["exposures"][0]["models"] == {"house/one": (4 * 1 + 1 * 5) / 5}
     (tmp_path / "alone.json").write_text(dumps_pretty(card))
-    alone = report(tmp_path / "alone.json")
+    alone = terminal.report("cohort", tmp_path / "alone.json")
     assert alone["exposures"][0]["models"] == {"house/one": 3.0}
     assert any("count equally: no ledgers beside the card" in note for note in alone["notes"])
 
@@ -170,14 +150,14 @@ def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, report: Cal
 
 
 @pytest.mark.parametrize("name", ["seed", "training_seed"])
-def test_the_baseline_table_by_hand(name: str, tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: Terminal) -> None:
     """Returns 1, 2 and 6 % of three training seeds: median 2, mean 3, standard error sqrt(7/3), t(2 degrees) 4.3027."""
     repeats = [tilted("ml/a", {"SKEW": 1}, {("A1", 0): value}, args={"depth": 3, name: seed})
                for seed, value in enumerate((0.06, 0.01, 0.02))]  # fmt: skip
     other = tilted("ml/b", {"SKEW": 1}, {("A1", 0): -0.05})
     seeds = tilted("llm/c", {"SKEW": 1}, {("A1", 0): 0.01, ("A1", 1): 0.01})
     paths = saved(tmp_path, *repeats, other, seeds)
-    found = report(*paths)
+    found = terminal.report("cohort", *paths)
     index = other["reference"]["benchmark_buy_and_hold"]["A1"]["metrics"]
     rows = {row["model"]: row for row in found["baseline"]}
     returns = [row["figures"]["total_return"]["value"] for row in found["baseline"]]
@@ -196,23 +176,25 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, report: Callable[
     ]
     held = next(row for model, row in rows.items() if model.endswith("buy-and-hold"))
     assert (held["seeds"], held["figures"]["total_return"]["value"]) == (None, index["total_return"]["value"])
-    text = call(*paths)[1].splitlines()
+    text = terminal.text("cohort", *paths).splitlines()
     at = next(place for place, line in enumerate(text) if line.startswith("  ml/a"))
     assert "95 % interval" in text[at + 1]
     assert "95 % interval" not in text[next(place for place, line in enumerate(text) if line.startswith("  ml/b")) + 1]
 
 
-def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(tmp_path: Path, call: Call, report: Any) -> None:
+def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(tmp_path: Path, terminal: Terminal) -> None:
     whole = tilted("ml/a", {"SKEW": 1}, {(window, seed): 0.01 * place for place, (window, seed) in
                                          enumerate(itertools.product(("A1", "A2", "A3"), (0, 1)))})  # fmt: skip
     lacking = tilted("ml/b", {"SKEW": 1}, {("A1", 0): 0.1, ("A2", 0): 0.2})
     one, other = saved(tmp_path, whole, lacking)
-    figure = next(row for row in report(one)["baseline"] if row["model"] == "ml/a")["figures"]["total_return"]
+    figure = next(row for row in terminal.report("cohort", one)["baseline"] if row["model"] == "ml/a")["figures"]["total_return"]
     assert (figure["value"], figure["n"]) == (pytest.approx(0.025), 2)  # medians 0.02 of (0, 0.02, 0.04), 0.03 of the other
-    code, _, err = call(one, other)
-    assert code == 2
-    assert "ml/b has not finished window A3 seed 0, which another card has; run it, or use the 2 that all have with --common" in err
-    common = {row["model"]: row["figures"]["total_return"]["value"] for row in report(one, other, "--common")["baseline"]}
+    expected = "ml/b has not finished window A3 seed 0, which another card has; run it, or use the 2 that all have with --common"
+    assert expected in terminal.refusal("cohort", one, other)
+    common = {
+        row["model"]: row["figures"]["total_return"]["value"]
+        for row in terminal.report("cohort", one, other, "--common")["baseline"]
+    }
     assert (common["ml/a"], common["ml/b"]) == pytest.approx((0.015, 0.15))
 
 
@@ -234,10 +216,10 @@ def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str,
     return derived(make_card(figures, "llm/c", mask=mask, mode="memory_only", **changes), change)
 
 
-def test_declines_by_hand_and_as_statsmodels_counts_them(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+def test_declines_by_hand_and_as_statsmodels_counts_them(tmp_path: Path, terminal: Terminal) -> None:
     bright, blinded = "tttttttdtft", "ddddddtdpdd"
     paths = saved(tmp_path, memory_only("bright", bright), memory_only("blinded", blinded))
-    (row,) = report(*paths)["declines"]
+    (row,) = terminal.report("cohort", *paths)["declines"]
     # Cells 9 and 10 are not known: no valid submission when blinded, a failed call when bright.
     assert (row["n"], row["not_known"], row["unmatched"]) == (9, 2, 0)
     assert (row["bright"]["declined"], row["blinded"]["declined"]) == (1, 8)
@@ -250,15 +232,17 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(tmp_path: Path, report:
         "declined",
         "not known",
     ]
-    cells = [cell.strip() for cell in call(*paths)[1].partition("No order")[2].splitlines()[2].split("  ") if cell]
+    cells = [cell.strip() for cell in terminal.text("cohort", *paths).partition("No order")[2].splitlines()[2].split("  ") if cell]
     assert cells == ["llm/c", "memory_only", "9", "1 of 9 [0.02, 0.43]", "8 of 9 [0.57, 0.98]", "0.0156", "2"]
 
 
-def test_what_is_not_matched_or_differs_in_more_than_the_mask(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+def test_what_is_not_matched_or_differs_in_more_than_the_mask(tmp_path: Path, terminal: Terminal) -> None:
     bright, short = memory_only("bright", "ttt"), memory_only("blinded", "dd")
-    (row,) = report(*saved(tmp_path / "short", bright, short))["declines"]
+    (row,) = terminal.report("cohort", *saved(tmp_path / "short", bright, short))["declines"]
     assert (row["n"], row["unmatched"], row["p"]) == (2, 1, pytest.approx(0.5))
-    (row,) = report(*saved(tmp_path / "none", memory_only("bright", "f"), memory_only("blinded", "d")))["declines"]
+    (row,) = terminal.report("cohort", *saved(tmp_path / "none", memory_only("bright", "f"), memory_only("blinded", "d")))[
+        "declines"
+    ]
     assert (row["n"], row["p"], row["bright"]["share"]) == (0, None, None)
     assert row["reason"] == "no window and seed whose outcome is known under both masks"
     for place, (card, expected) in enumerate((
@@ -267,17 +251,15 @@ def test_what_is_not_matched_or_differs_in_more_than_the_mask(tmp_path: Path, re
         (memory_only("blinded", "ddd", call={"temperature": 1.5}), "different call parameters"),
         (memory_only("blinded", "ddd", config={"version": "7"}), "different task versions"),
     )):  # fmt: skip
-        code, _, err = call(*saved(tmp_path / str(place), bright, card))
-        assert (code, err.count("\n")) == (2, 1)
-        assert expected in err, (expected, err)
-    alone = report(*saved(tmp_path / "alone", bright))
+        assert expected in terminal.refusal("cohort", *saved(tmp_path / str(place), bright, card))
+    alone = terminal.report("cohort", *saved(tmp_path / "alone", bright))
     assert alone["declines"] == []
 
 
 # ---- refusals
 
 
-def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, call: Call) -> None:
+def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, terminal: Terminal) -> None:
     base = tilted("ml/a", {"SKEW": 1})
     one, other = saved(tmp_path / "two", base, tilted("llm/c", {"SKEW": 2}))
     both = (one, other, "--cohort", "ML=ml/*", "--cohort")
@@ -306,23 +288,21 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, cal
     again = saved(tmp_path / "again", base, tilted("ml/a", {"SKEW": 1}, call={"temperature": 0.1}, args={"seed": 3}))
     cases += [((one, again[0]), "both have window A1 seed 0 of ml/a"), ((one, again[1]), "different call parameters")]
     for words, expected in cases:
-        code, out, err = call(*words)
-        assert (code, out, err.count("\n")) == (2, "", 1), (words, err)
-        assert expected in err, (words, err)
+        assert expected in terminal.refusal("cohort", *words), words
 
 
-def test_models_without_a_cohort_or_exposures_are_named(tmp_path: Path, report: Callable[..., Any], call: Call) -> None:
+def test_models_without_a_cohort_or_exposures_are_named(tmp_path: Path, terminal: Terminal) -> None:
     cash = tilted("ml/cash", {"SKEW": None})
     paths = saved(tmp_path, tilted("ml/a", {"SKEW": 1.0}), cash, tilted("house/x", {"SKEW": 9.0}))
-    found = report(*paths, "--cohort", "ML=ml/*")
+    found = terminal.report("cohort", *paths, "--cohort", "ML=ml/*")
     assert found["exposures"][0]["cohorts"]["ML"]["mean"] == 1.0
     assert found["cohorts"] == [{"cohort": "ML", "models": ["ml/a"], "members": 1, "same_sign": 1}]
     assert {row["model"] for row in found["baseline"]} > {"ml/a", "ml/cash", "house/x"}
     assert any(note.startswith("ml/cash: no exposures: it never held anything") for note in found["notes"])
     assert "house/x: is in no cohort" in found["notes"]
     bare = saved(tmp_path / "bare", make_card({("A1", 0): 0.1}, "house/y"))
-    assert report(*bare)["exposures"] == []
-    assert "same sign" not in call(*bare)[1]
+    assert terminal.report("cohort", *bare)["exposures"] == []
+    assert "same sign" not in terminal.text("cohort", *bare)
 
 
 # ---- real runs
@@ -352,9 +332,9 @@ def of(folder: Path, names: Sequence[str]) -> str:
     return ",".join(str(folder / name) for name in names)
 
 
-def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(runs: Path, report: Callable[..., Any]) -> None:
+def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(runs: Path, terminal: Terminal) -> None:
     names = list(RULES)
-    found = report("--cohort", f"wild={of(runs, names[:3])}", "--cohort", f"quiet={of(runs, names[3:])}")
+    found = terminal.report("cohort", "--cohort", f"wild={of(runs, names[:3])}", "--cohort", f"quiet={of(runs, names[3:])}")
     rows = {row["factor"]: row for row in found["differences"]}
     assert set(rows) == set(FACTOR_NAMES)
     assert rows["RV_60"]["low"] > 1
@@ -365,7 +345,7 @@ def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(runs: Pat
         "quiet": 3,
     }
     names = list(RANDOM)
-    equal = report("--cohort", f"even={of(runs, names[::2])}", "--cohort", f"odd={of(runs, names[1::2])}")
+    equal = terminal.report("cohort", "--cohort", f"even={of(runs, names[::2])}", "--cohort", f"odd={of(runs, names[1::2])}")
     assert {row["verdict"] for row in equal["differences"]} == {"not shown"}
     assert sum(row["low"] <= 0 <= row["high"] for row in equal["differences"]) >= 8
 
@@ -390,7 +370,7 @@ def z_scores(run: Path) -> tuple[pd.DataFrame, Any]:
     return raw.groupby("day", group_keys=False).apply(scored), market
 
 
-def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, report: Callable[..., Any]) -> None:
+def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, terminal: Terminal) -> None:
     scores, _ = z_scores(runs / "ml-15")
     expected = {}
     for name in ("ml-15", "random-4"):
@@ -403,7 +383,7 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, re
                     today = scores.loc[np.datetime64(before.filled_on)].reindex(held.index).fillna(0.0)
                     days.append(today.mul(held, axis=0).sum())
         expected[name] = pd.DataFrame(days).mean()
-    found = report("--cohort", f"a={runs / 'ml-15'}", "--cohort", f"b={runs / 'random-4'}")
+    found = terminal.report("cohort", "--cohort", f"a={runs / 'ml-15'}", "--cohort", f"b={runs / 'random-4'}")
     table = pd.DataFrame({row["factor"]: row["models"] for row in found["exposures"]})
     for label, name in (("linear_factor", "ml-15"), ("random", "random-4")):
         (row,) = (table.loc[model] for model in table.index if label in model)
@@ -414,16 +394,16 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, re
     assert row["figures"]["sharpe"]["value"] == pytest.approx(frame.groupby("seed")["sharpe"].median().median())
 
 
-def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(runs: Path, call: Call) -> None:
+def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(runs: Path, terminal: Terminal) -> None:
     names = [str(runs / name) for name in (*list(RULES)[:2], *list(RANDOM)[:3], "memory")]
     cohorts = ["rules=builtin/linear_factor", "random=builtin/random"]
     words = [word for text in cohorts for word in ("--cohort", text)]
-    outputs = {call(*given, *words, "--json")[1] for given in (names, names[::-1], names[2:] + names[:2])}
+    outputs = {terminal.text("cohort", *given, *words, "--json") for given in (names, names[::-1], names[2:] + names[:2])}
     assert len(outputs) == 1
     found = cohort(*names, cohorts=cohorts)
     assert found.report == json.loads(next(iter(outputs)))
     assert list(found["differences"]["factor"]) == list(FACTOR_NAMES)
-    assert str(found) == call(*names, *words)[1].rstrip("\n")
+    assert str(found) == terminal.text("cohort", *names, *words).rstrip("\n")
     (row,) = found.report["declines"]
     assert (row["n"], row["bright"]["declined"], row["blinded"]["declined"]) == (1, 0, 1)
     assert any("figures are of blinded_open_research; also given" in note for note in found["notes"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compare_cards import APART, make_card, save_card, save_run
-from ktdeval.cli.main import main
+from compare_cards import APART, Terminal, make_card, save_card, save_run
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")
@@ -28,40 +26,6 @@ def figures(windows: int, seeds: int = 1, seed: int = 0) -> dict[tuple[str, int]
 
 def raised(base: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float]:
     return {cell: value + 0.05 + 0.001 * place for place, (cell, value) in enumerate(base.items())}
-
-
-class Terminal:
-    """Commands on cards that are written for them."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self._capsys = folder, capsys
-
-    def cards(self, *made: dict[str, Any]) -> list[Path]:
-        count = len(list(self.folder.iterdir()))
-        return [save_card(self.folder / str(count + place), card) for place, card in enumerate(made)]
-
-    def pair(self, one: Figures, other: Figures, shared: Any = APART, **changes: Any) -> list[Path]:
-        """Cards of two models; `changes` are of the second."""
-        return self.cards(make_card(one, windows=shared), make_card(other, "house/two", **{"windows": shared, **changes}))
-
-    def call(self, *arguments: str | Path) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        return code, *self._capsys.readouterr()
-
-    def report(self, *arguments: str | Path) -> Any:
-        code, out, err = self.call(*arguments, "--json")
-        assert (code, err) == (0, "")
-        return json.loads(out)
-
-    def refusal(self, *arguments: str | Path) -> str:
-        code, out, err = self.call(*arguments)
-        assert (code, out, err.count("\n")) == (2, "", 1), err
-        return err
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(tmp_path, capsys)
 
 
 # ---- compare

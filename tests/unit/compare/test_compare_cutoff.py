@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from statsmodels.regression.linear_model import OLS
 from statsmodels.tools import add_constant
 
-from compare_cards import make_card, save_card, save_run
+from compare_cards import Terminal, make_card, save_card, save_run
 from ktdeval.attribution import attribute, fit_factors
 from ktdeval.cards import Cutoff, cutoff as module, listed_cutoff, parse_cutoff, sides
 from ktdeval.cli.main import main
@@ -94,33 +93,26 @@ def saved(folder: Path, model: str, daily: Any) -> Path:
     return save_run(folder, card, {("A1", seed): daily for seed in (0, 1)}).parent.parent
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str, str]:
-    code = main(["cutoff", *map(str, words)])
-    return code, *capsys.readouterr()
-
-
-def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Path, terminal: Terminal) -> None:
     daily = np.r_[np.full(61, 0.01), np.full(59, -0.01)] + np.random.default_rng(2).normal(0, 0.001, 120)
     known, unknown = saved(tmp_path / "a", "openai/gpt-4o", daily), saved(tmp_path / "b", "house/one", daily)
     words = (known, unknown, "--cutoff", "openai/gpt-4o=2024-07-31")
-    code, out, err = run(capsys, *words, "--json")
-    assert (code, err) == (0, "")
-    found, other = json.loads(out)["cards"]
+    found, other = terminal.report("cutoff", *words)["cards"]
     assert [found[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
     assert found["low"] < 252 * 0.02 < found["high"]
     assert (found["figure"], found["confidence"], found["reason"]) == ("return", "given", None)
     assert found["value"] == pytest.approx(found["mean_before"] - found["mean_after"])
     assert (other["cutoff"], other["figure"]) == ("unknown", None)
-    text = run(capsys, *words)[1]
+    text = terminal.text("cutoff", *words)
     assert "house/one: cutoff: unknown" in text
     assert "no excess return, no alpha and no selection" in text
-    assert "mean before" not in run(capsys, unknown)[1].partition("\n")[2]
-    shipped = json.loads(run(capsys, known, "--json")[1])["cards"][0]
+    assert "mean before" not in terminal.text("cutoff", unknown).partition("\n")[2]
+    shipped = terminal.report("cutoff", known)["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
     assert shipped["reason"] == "no days before the cutoff"
 
 
-def test_refusals_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_are_one_line(tmp_path: Path, terminal: Terminal) -> None:
     path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
     next((path / "episodes").rglob("ledger.parquet")).write_bytes(b"other")
     for words, expected in (
@@ -130,12 +122,10 @@ def test_refusals_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ((path, "--cutoff", "2024-01"), "--cutoff '2024-01': expected MODEL=DATE"),
         ((tmp_path / "none",), "none"),
     ):
-        code, out, err = run(capsys, *words)
-        assert (code, out, err.count("\n")) == (2, "", 1), (words, err)
-        assert expected in err
+        assert expected in terminal.refusal("cutoff", *words), words
 
 
-def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, terminal: Terminal) -> None:
     def cards(name: str, **changes: Any) -> list[Path]:
         return [
             save_card(tmp_path / name / model, make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, model, **changes))
@@ -151,18 +141,15 @@ def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, capsys: py
         ),
         ((*cards("unknown"), "--side", "before"), "no card of its task records a cutoff"),
     ):
-        assert main(["compare", *map(str, words)]) == 2
-        assert expected in capsys.readouterr().err
+        assert expected in terminal.refusal("compare", *words)
 
 
 @pytest.mark.slow
-def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, terminal: Terminal) -> None:
     words = ["--model", "builtin/momentum", "--tasks", "blinded_open_research", "--windows", "W1", "--limit", "25", "--quiet"]
     assert main([*words, "--out", str(tmp_path / "run")]) == 0
-    capsys.readouterr()
-    code, out, err = run(capsys, tmp_path / "run", "--cutoff", "builtin/momentum=2030-01", "--json")
-    assert (code, err) == (0, "")
-    rows = {row["figure"]: row for row in json.loads(out)["cards"]}
+    cards = terminal.report("cutoff", tmp_path / "run", "--cutoff", "builtin/momentum=2030-01")["cards"]
+    rows = {row["figure"]: row for row in cards}
     assert {row["days_before"] for row in rows.values()} == {25}
     folder = RunFolder.load(tmp_path / "run")
     market = recorded_market(folder, load_plugins(), None, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as formulas
 
-from compare_cards import make_card, save_card, save_run
-from ktdeval.cli.main import main
+from compare_cards import Terminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare
 from ktdeval_compare.observations import TABLES
@@ -28,17 +26,6 @@ from ktdeval_compare.shares import (
     sums_of_squares,
     variance_components,
 )
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    def run(*words: Any) -> tuple[int, str, str]:
-        code = main(["compare", *map(str, words)])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def planted(rng: np.random.Generator, shape: tuple[int, int, int], sds: tuple[float, float, float, float]) -> Any:
@@ -140,10 +127,8 @@ def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
     assert ((sharpe - frame["sr"][moved]).abs() < 0.12 + 0.03 * frame["sr"][moved].abs()).all()
 
 
-def test_one_command_shows_the_agents_share_in_ama(call: Call) -> None:
-    code, out, err = call("--factor", "agent,model", "--table", "ama-1", "--json")
-    assert (code, err) == (0, "")
-    report = json.loads(out)
+def test_one_command_shows_the_agents_share_in_ama(terminal: Terminal) -> None:
+    report = terminal.report("compare", "--factor", "agent,model", "--table", "ama-1")
     assets = ["TSLA", "BMRN", "BTC", "ETH"]
     agent = {row["asset"]: row for row in report["shares"] if row["source"] == "agent"}
     assert [round(agent[asset]["share"], 2) for asset in assets] == [0.71, 0.83, 0.34, 0.86]
@@ -154,7 +139,7 @@ def test_one_command_shows_the_agents_share_in_ama(call: Call) -> None:
     (same,) = report["identical"]
     assert {run[0] for run in same["runs"]} == {"HedgeFundAgent"}
     assert (len(same["runs"]), same["places"], same["is_flat"]) == (6, assets, False)
-    text = call("--factor", "agent,model", "--table", "ama-1")[1]
+    text = terminal.text("compare", "--factor", "agent,model", "--table", "ama-1")
     assert "HedgeFundAgent: 6 runs (GPT-4o, GPT-4.1" in text
     assert "0.708" in text
     assert "0.505" in text
@@ -179,11 +164,9 @@ def saved(folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2,
     return [path.parent.parent for path in paths]
 
 
-def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path: Path, call: Call) -> None:
+def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path: Path, terminal: Terminal) -> None:
     runs = saved(tmp_path)
-    code, out, err = call("--factor", "agent,model", *runs, "--json")
-    assert (code, err) == (0, "")
-    report = json.loads(out)
+    report = terminal.report("compare", "--factor", "agent,model", *runs)
     assert [row["source"] for row in report["shares"]] == ["agent", "model", "agent x model", "residual"]
     assert (report["replicates"], report["levels"], report["compared"]) == (2, [3, 2], "daily NAV")
     assert math.fsum(row["share"] for row in report["shares"]) == pytest.approx(1)
@@ -191,18 +174,17 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path:
     assert report["identical"][0]["runs"] == [["echo", "house/one", "0"], ["echo", "house/two", "0"]]
     assert report["identical"][0]["is_flat"] is True  # of seed 0 in A1, which never moved
     assert {row["without"] for row in report["without"]} == set(AGENTS)
-    wide = json.loads(call("--factor", "agent,model,window,seed", *runs, "--json")[1])
+    wide = terminal.report("compare", "--factor", "agent,model,window,seed", *runs)
     assert wide["levels"] == [3, 2, 2, 2]
-    assert call("--factor", "agent,model", *runs)[0] == 0
+    assert terminal.text("compare", "--factor", "agent,model", *runs)
 
 
-def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_path: Path, call: Call) -> None:
+def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_path: Path, terminal: Terminal) -> None:
     runs = [run for asset in ("tsla", "btc") for run in saved(tmp_path / asset, ("A1",), config={"name": asset})]
     words = ("agent,model,asset,seed", "total_return")
-    code, out, err = call("--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1", "--json")
-    assert (code, err) == (0, "")
+    report = terminal.report("compare", "--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1")
     found = compare(runs, factors=words[0].split(","), metrics=words[1], alpha=0.1)
-    assert found.report == json.loads(out)
+    assert found.report == report
     assert (found["levels"], found["replicates"]) == ([3, 2, 2, 2], 1)
     assert {"asset", "seed", "agent x seed", "residual"} <= set(found["shares"]["source"])
     assert found["shares"]["share"].sum() == pytest.approx(1)
@@ -212,7 +194,9 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_p
                        for episodes in cards for seed in (0, 1)]).reshape(2, -1)  # fmt: skip
     by_hand = 12 * ((values.mean(axis=1) - values.mean()) ** 2).sum() / ((values - values.mean()) ** 2).sum()
     assert found["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
-    assert str(compare(table="ama-1", factors="agent,asset")) == call("--factor", "agent,asset", "--table", "ama-1")[1].rstrip("\n")
+    assert str(compare(table="ama-1", factors="agent,asset")) == terminal.text(
+        "compare", "--factor", "agent,asset", "--table", "ama-1"
+    ).rstrip("\n")
     one_seed = saved(tmp_path / "eth", ("A1",), seeds=1, config={"name": "eth"})
     for given, options, expected in (
         ((*runs, *one_seed), {"factors": words[0]}, "no run of direct × house/one × eth × 1; a split needs every combination"),
@@ -231,7 +215,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_p
         assert "\n" not in str(refused.value)
 
 
-def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, call: Call) -> None:
+def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, terminal: Terminal) -> None:
     runs = saved(tmp_path / "runs")
     twice = save_card(tmp_path / "again", make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, agent={"name": "echo", "args": {}}))
     table = tmp_path / "t.csv"
@@ -268,15 +252,11 @@ def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, call: Call) 
     for content, words, expected in cases:
         if content or words == shown:
             table.write_bytes(content if isinstance(content, bytes) else content.encode())
-        code, out, err = call(*words)
-        assert (code, out, err.count("\n")) == (2, "", 1), (words, out, err)
-        assert expected in err, (words, err)
+        assert expected in terminal.refusal("compare", *words), words
 
 
-def test_equal_values_have_no_share(tmp_path: Path, call: Call) -> None:
+def test_equal_values_have_no_share(tmp_path: Path, terminal: Terminal) -> None:
     (tmp_path / "t.csv").write_text("agent,model,cr\na,m,1\na,n,1\nb,m,1\nb,n,1\n")
-    code, out, _ = call("--factor", "agent,model", "--table", tmp_path / "t.csv", "--json")
-    report = json.loads(out)
-    assert code == 0
+    report = terminal.report("compare", "--factor", "agent,model", "--table", tmp_path / "t.csv")
     assert {(row["share"], row["p"], row["reason"]) for row in report["shares"]} == {(None, None, "all values are equal")}
-    assert call("--factor", "agent,model", "--table", tmp_path / "t.csv")[0] == 0
+    assert terminal.text("compare", "--factor", "agent,model", "--table", tmp_path / "t.csv")

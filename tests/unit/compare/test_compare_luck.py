@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scipy import stats
 
+from compare_cards import Terminal
 from ktdeval.cli.main import main
 from ktdeval.runner.store import RunFolder
 from ktdeval.stats.luck import deflated_sharpe_ratio, sharpe_shape
@@ -29,26 +28,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def report(*words: str) -> Any:
-        capsys.readouterr()
-        assert main(["luck", *words, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
+def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: Path, terminal: Terminal) -> None:
     cards = [str(runs / model) for model in MODELS]
-    assert [row["trials"] for row in report(cards[0])["cards"]] == [[1, 1]]
-    among = report(*cards, "--runs", str(runs))
+    assert [row["trials"] for row in terminal.report("luck", cards[0])["cards"]] == [[1, 1]]
+    among = terminal.report("luck", *cards, "--runs", str(runs))
     assert {tuple(row["trials"]) for row in among["cards"]} == {(3, 4)}  # the cut run of W5 was a chance too
-    found = report(*cards)
-    apart = report(cards[0], str(runs / "cut"))
+    found = terminal.report("luck", *cards)
+    apart = terminal.report("luck", cards[0], str(runs / "cut"))
     assert apart["ranks"]["reason"] == "the cards' figures are of different windows"
     assert {row["mean"] for row in apart["exposures"]} == {None}
     for name in ("ktdfin-3", "ktdfin-4", "ktdfin-8"):
-        assert main(["table", cards[0], str(runs / "cut"), "--like", name]) == 2
-        assert "figures are of different windows" in capsys.readouterr().err
+        assert "figures are of different windows" in terminal.refusal("table", cards[0], runs / "cut", "--like", name)
     for card, spread in ((cards[0], True), (str(runs / "cut"), False)):  # of one episode there are no quartiles
-        assert main(["table", card, "--like", "ktdfin-3"]) == 0
-        assert ("[" in capsys.readouterr().out) == spread
+        assert ("[" in terminal.text("table", card, "--like", "ktdfin-3")) == spread
     # The deflated Sharpe ratio is that of the library on the ledgers.
     folders = [RunFolder.load(runs / model) for model in MODELS]
     expected = []
@@ -63,10 +55,8 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: 
         assert sorted(rows, key=lambda name: -rows[name][key]) == sorted(rows, key=lambda name: rows[name][f"{key}_rank"])
     momentum = next(row for row in found["exposures"] if row["factor"] == "MOM_12_1")["cards"]
     assert momentum["builtin/momentum"] > 1.0 > momentum["builtin/random"]
-    assert main(["luck", cards[1]]) == 0
-    assert "fewer than two models" in capsys.readouterr().out
-    assert main(["luck", cards[1], "--runs", str(tmp_path)]) == 2
-    assert "no run here" in capsys.readouterr().err
+    assert "fewer than two models" in terminal.text("luck", cards[1])
+    assert "no run here" in terminal.refusal("luck", cards[1], "--runs", tmp_path)
 
 
 def test_cohort_exposures_average_members_and_count_signs() -> None:

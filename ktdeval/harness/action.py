@@ -15,6 +15,7 @@ from jsonschema.exceptions import ValidationError
 
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
+from ktdeval.harness.plain_schema import plainly_follows
 from ktdeval.harness.wording import in_words
 from ktdeval.jsonio import DoubledFieldError, JsonValue, reject_constant, unique_fields
 from ktdeval.masking.identities import WITHHELD
@@ -151,6 +152,8 @@ def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submiss
     except (ValueError, RecursionError):
         rule = "must be one JSON object, without NaN or Infinity"
     else:
+        if plainly_follows(value, validator.schema):
+            return value, None
         errors = list(islice(validator.iter_errors(value), MAX_PROBLEMS))
         return value, _invalid("schema", _problems(errors)) if errors else None
     return None, problem("bad_json", "(whole)", rule)

@@ -6,6 +6,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema
 from ktdeval.harness.agent import HarnessConfig
+from ktdeval.harness.plain_schema import plainly_follows
 from ktdeval.trading.types import Order
 from masking_market import BASE_ROW, MARKET, guard_of, lens_of
 from searching import examples
@@ -26,6 +27,53 @@ def order(**changes):
 
 def text_of(*orders, overall_reason="fine"):
     return json.dumps({"orders": orders, "overall_reason": overall_reason})
+
+
+NEARLY = {
+    "stock_id": st.sampled_from([ONE, "", "x" * 65, 5]),
+    "side": st.sampled_from(["BUY", "SELL", "buy", True]),
+    "confidence": st.sampled_from([0, 0.5, 1, 1.5, -0.1, True, "1"]),
+    "reason": st.sampled_from([REASON, "short", None]),
+    "target_weight": st.sampled_from([0, 0.05, 2, "0"]),
+    "shares": st.sampled_from([1, 100, 0, 100.0, 0.5, 10**9, True]),
+    "price": st.just(1),
+}
+ORDERS = st.sets(st.sampled_from(sorted(NEARLY))).flatmap(
+    lambda names: st.fixed_dictionaries({name: NEARLY[name] for name in names})
+)
+ACTIONS = st.fixed_dictionaries(
+    {"orders": st.lists(ORDERS, max_size=2) | ORDERS}, optional={"overall_reason": st.sampled_from(["ok", 1])}
+)
+SCHEMAS = [action_schema(CONFIG, whole_shares=whole, shorts=shorts) for whole in (True, False) for shorts in (True, False)]
+
+
+@given(ACTIONS, st.sampled_from(SCHEMAS))
+def test_what_follows_a_schema_at_a_glance_follows_it(value, schema):
+    assert not plainly_follows(value, schema) or jsonschema.Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_plain_action_is_known_at_a_glance(schema):
+    assert plainly_follows(json.loads(text_of(order(), order(side="SELL", target_weight=None, shares=200))), schema)
+    assert plainly_follows({"orders": [], "overall_reason": ""}, schema)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (1, {"type": ["integer", "null"]}),
+        (1, {"multipleOf": 1}),
+        ("a", {"pattern": "a"}),
+        ({"a": 1}, {"additionalProperties": {"type": "integer"}}),
+        ({"a": 1}, {"oneOf": [{"required": ["a"]}, {"minProperties": 2}]}),
+        ({"a": 1, "b": 1}, {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+        ([1], {"items": False}),
+        (True, {"type": "integer"}),
+        (1, {"enum": [1]}),
+    ],
+)
+def test_a_rule_that_is_not_plain_is_left_to_the_validator(value, schema):
+    assert not plainly_follows(value, schema)
 
 
 def problems(text, form=FORM):

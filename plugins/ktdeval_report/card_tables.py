@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ktdeval.cards import MetricLine, TradingCard, count
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval, MetricValue, mean_with_interval, overlap_correlation
 from ktdeval_report.inputs import Evaluation, known_values
-from ktdeval_report.render import UNDEFINED, WORDS, Cell, Table, figure, interval_text, p_value, span, unit_name
+from ktdeval_report.render import UNDEFINED, WORDS, Table, figure, interval_text, span, unbroken, unit_name
 from ktdeval_report.study import CardStudy, WindowStudy, median, quartiles
 
 _PARTS = {
@@ -130,50 +131,16 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
             yield f"{name} is not defined{where}: {reason}"
 
 
-def definitions(card: TradingCard) -> Table:
-    """Formula and source of each metric."""
-    metrics = card.metrics
-    rows = [[name, metrics[name].formula, metrics[name].source] for _, names in families(card) for name in names]
-    return Table("Formula and source of each metric", ("metric", "formula", "source"), rows, words=3)
-
-
-def windows_table(evaluation: Evaluation) -> Table:
-    """Each window against the benchmark."""
-    heads = ("window", "days", "steps", "seeds", "return, %", "over seeds, %", "benchmark, %", "excess, %")
-    rows = []
+def window_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    """Figures of each window beside the benchmark's: `own`, its median return over seeds, and the least and greatest of these."""
     for name in evaluation.windows:
         episodes = evaluation.episodes_of(name)
         returns = known_values(episodes, "total_return")
-        held = evaluation.card.reference.benchmark_buy_and_hold[name].metrics.total_return.value
-        own = median(returns)
-        rows.append(
-            [
-                name,
-                Cell(f"{episodes[0].first_day} … {episodes[0].last_day}"),
-                str(episodes[0].steps),
-                str(len(episodes)),
-                figure(own, "fraction", signed=True),
-                span(min(returns), max(returns), "fraction", signed=True) if len(returns) > 1 else UNDEFINED,
-                figure(held, "fraction", signed=True),
-                figure(None if own is None or held is None else own - held, "fraction", signed=True),
-            ]
-        )
-    return Table("By window, median over seeds", heads, rows, words=2)
-
-
-def sure_table(study: CardStudy) -> Table:
-    """How sure the figures of each window are."""
-    heads = ("window", "seed", "return, 95 % interval", "Sharpe, 95 % interval", "t of selection", "random traders beaten, %", "p")
-    return Table("How sure: over the days of one seed", heads, [_sure_row(window) for window in study.windows])
-
-
-def _sure_row(window: WindowStudy) -> list[str]:
-    rank, p = (window.envelope.rank, window.envelope.p_value) if window.envelope else (None, None)
-    ends = [
-        UNDEFINED if interval is None or interval.low is None else span(interval.low, interval.high, unit, signed=True)
-        for interval, unit in ((window.intervals.get("total_return"), "fraction"), (window.intervals.get("sharpe"), "ratio"))
-    ]
-    return [window.name, str(window.seed), *ends, figure(window.selection_t, signed=True), figure(rank, "fraction"), p_value(p)]
+        own, held = median(returns), evaluation.card.reference.benchmark_buy_and_hold[name].metrics.total_return.value
+        least, greatest = (min(returns), max(returns)) if len(returns) > 1 else (None, None)
+        excess = None if own is None or held is None else own - held
+        row = {"name": name, "episodes": episodes, "own": own, "least": least, "greatest": greatest}
+        yield {**row, "benchmark": held, "excess": excess}
 
 
 def windows_notes(study: CardStudy) -> list[str]:
@@ -238,7 +205,7 @@ def attribution_notes(study: CardStudy) -> list[str]:
 
 def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list[object]:
     values, exposures = study.lines[name], study.exposures.get(name, ())
-    row: list[object] = [Cell(_LINE_NAMES.get(name, name))]
+    row: list[object] = [unbroken(_LINE_NAMES.get(name, name))]
     if len(values) > 1:
         row += [figure(median(values), "fraction", signed=True), span(*quartiles(values), "fraction", signed=True)]
     row.append(figure(math.fsum(exposures) / len(exposures) if exposures else None, signed=True) if name not in _LINE_NAMES else "")

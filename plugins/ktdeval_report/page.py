@@ -28,7 +28,7 @@ from ktdeval_report.plots import (
     reliability_plot,
     weights_plot,
 )
-from ktdeval_report.render import UNDEFINED, Cell, Table, figure, render, span, unit_name
+from ktdeval_report.render import render, unit_name
 from ktdeval_report.scores import score_views
 from ktdeval_report.sections import card_view
 from ktdeval_report.study import CardStudy, Settings, Workbench, choose_windows, median
@@ -38,10 +38,6 @@ MOST_CARDS = 24  #: Cards whose windows are drawn; those after them have tables 
 _ALL_WINDOWS = 12  #: About how many windows a page draws over all its cards, unless the user names them; at least one of each card
 
 _MOST_WINDOWS = 3
-
-_HEADS = (
-    "card", "return, %", "excess, %", "95 % interval", "Sharpe", "drawdown, %", "selection, %", "ECE", "decided, %", "finished",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ def make_report(evaluations: Sequence[Evaluation], options: Options, scored: Seq
         overview=_overview(studies, gallery) if several else None,
         scores=score_views(scored),
         effects=[
-            _effects_view(found, gallery.add(f"effects-{_file_word(found.metric)}", _effect_plots(found), evaluations))
+            (found, gallery.add(f"effects-{_file_word(found.metric)}", _effect_plots(found), evaluations))
             for found in effects
             if found.masks or found.modes or found.notes
         ],
@@ -178,13 +174,14 @@ def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]
     rows, points, plots = [], [], []
     for study, value in zip(studies, excesses, strict=True):
         low, high = ((value.detail or {}).get(end) for end in ("low", "high"))
-        rows.append(_card_row(study, [figure(value.value, "fraction", signed=True), span(low, high, "fraction", signed=True)]))
+        selection = median(study.lines.get("selection", ()))
+        rows.append({"of": study.evaluation, "excess": value.value, "low": low, "high": high, "selection": selection})
         points.append(Point(study.evaluation.label, value.value, low, high))
     if any(value.value is not None for value in excesses):
         title = "Excess return over the benchmark, with 95 % interval over windows"
         plots = [forest_plot("excess", title, "mean excess, %", points)]
     return {
-        "table": Table("All cards: medians over episodes", _HEADS, rows),
+        "rows": rows,
         "plots": gallery.add("overview", plots, evaluations),
         "price_index": next(filter(None, (price_index(one.card.pooled) for one in evaluations)), ""),
         "mixed": len({frozenset((one.first_day, one.last_day) for one in study.evaluation.card.pooled) for study in studies}) > 1,
@@ -204,47 +201,7 @@ def _excess(evaluation: Evaluation) -> MetricValue:
     return over_windows(evaluation, "total_return", lambda window: held[window].metrics.total_return.value)
 
 
-def _card_row(study: CardStudy, excess: Sequence[str]) -> list[object]:
-    """One row of the table of cards, linked to the card's section."""
-    one, coverage = study.evaluation, study.evaluation.card.coverage
-    standing = [] if one.card.rankable.value else ["not rankable"]
-    return [
-        Cell(one.label, "link", one.anchor, ", ".join(standing)),
-        _median(one, "total_return", signed=True),
-        *excess,
-        _median(one, "sharpe"),
-        _median(one, "max_drawdown"),
-        figure(median(study.lines.get("selection", ())), "fraction", signed=True),
-        _median(one, "ece"),
-        figure(coverage.steps_decided / coverage.steps if coverage.steps else None, "fraction"),
-        f"{coverage.episodes_finished} of {coverage.episodes_planned}",
-    ]
-
-
-def _median(evaluation: Evaluation, name: str, signed: bool = False) -> str:
-    metric = evaluation.card.metrics.get(name)
-    return UNDEFINED if metric is None or metric.value is None else figure(metric.value, metric.unit, signed)
-
-
 # ---- effects of masks and modes
-
-
-def _effects_view(effects: Effects, plots: Sequence[Figure]) -> dict[str, Any]:
-    """Tables of effects with their plots; no table when no agent has cards on both sides of one."""
-    unit = unit_name(effects.unit)
-    of_masks = f"Mask effects on {effects.metric}: mean over windows, paired within window and seed"
-    of_modes = f"What data and tools add to {effects.metric}: averaged over the orders in which they can be given"
-    tables = []
-    for rows, where, caption in ((effects.masks, "mode", of_masks), (effects.modes, "mask", of_modes)):
-        heads = ("agent", where, "effect", "windows", f"mean{f', {unit}' if unit else ''}", "95 % interval")
-        if rows:
-            tables.append(Table(caption, heads, [_effect_row(row, effects.unit) for row in rows], words=3))
-    return {"tables": tables, "plots": plots, "notes": effects.notes}
-
-
-def _effect_row(effect: Effect, unit: str) -> list[object]:
-    ends = f"none: {effect.reason}" if effect.reason else span(effect.low, effect.high, unit, signed=True)
-    return [effect.agent, effect.where, effect.name, str(effect.n), figure(effect.value, unit, signed=True), ends]
 
 
 def _effect_plots(effects: Effects) -> list[Plot | None]:

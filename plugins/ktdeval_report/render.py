@@ -9,7 +9,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -26,20 +26,10 @@ _NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell of a table that is more than text: words that stay on one line, or a link with a note below it."""
-
-    text: str
-    kind: Literal["unbroken", "link"] = "unbroken"
-    href: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Table:
     """A table to show.
 
-    Rows hold texts or `Cell`s; the first of each row names it. A row of one cell is a heading of those below it.
+    The first text of each row names it. A row of one cell is a heading of those below it.
     """
 
     caption: str  # what it shows, in a sentence
@@ -58,6 +48,11 @@ def clean(text: object) -> str:
     return text if isinstance(text, Markup) else one_line(text)
 
 
+def unbroken(text: str) -> Markup:
+    """Words that stay on one line."""
+    return Markup('<span class="nb">{}</span>').format(one_line(text))
+
+
 @functools.cache
 def templates() -> Environment:
     """Templates of this package; a name that a template uses and was not given is an error."""
@@ -65,9 +60,9 @@ def templates() -> Environment:
         loader=PackageLoader("ktdeval_report"), autoescape=True, finalize=clean, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    shown = (cutoff_words, dollars, figure, percent, price_index, tally, with_args)
+    shown = (cutoff_words, dollars, ends, figure, p_value, percent, price_index, tally, unbroken, unit_name, with_args)
     made.filters |= {function.__name__: function for function in shown} | {"counted": count, "thousands": "{:,}".format}
-    made.globals["words"] = WORDS
+    made.globals |= {"words": WORDS, "span": span}
     return made
 
 
@@ -97,6 +92,11 @@ def percent(value: float | None, signed: bool = True) -> str:
 def span(low: float | None, high: float | None, unit: str = "ratio", signed: bool = False) -> str:
     """Two ends, or a dash."""
     return UNDEFINED if low is None or high is None else f"{figure(low, unit, signed)} … {figure(high, unit, signed)}"
+
+
+def ends(interval: Interval | None, unit: str = "ratio", signed: bool = False) -> str:
+    """Both ends of an interval, or a dash."""
+    return UNDEFINED if interval is None else span(interval.low, interval.high, unit, signed)
 
 
 def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool = False) -> str:

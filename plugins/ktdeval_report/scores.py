@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ktdeval.cards import ScoreLine, ScoringCard, tally
-from ktdeval_report.render import UNDEFINED, Cell, Table, figure, span, unit_name
+from ktdeval_report.render import UNDEFINED, Table, figure, span, unbroken, unit_name
 
 
 def score_views(cards: Sequence[ScoringCard]) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ def _cell(line: ScoreLine | None) -> object:
     if line is None or line.value is None:
         return UNDEFINED
     interval = "" if line.interval is None else f" [{span(line.interval.low, line.interval.high, line.unit)}]"
-    return Cell(f"{figure(line.value, line.unit)}{interval}")
+    return unbroken(f"{figure(line.value, line.unit)}{interval}")
 
 
 def _group(name: str, card: ScoringCard, key: str, group: str) -> str:

@@ -24,7 +24,7 @@ from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
 from ktdeval_report.plots import Point, forest_plot, held_to, places_of
-from ktdeval_report.render import Cell, Table, figure, p_value, percent, span, templates
+from ktdeval_report.render import Table, figure, p_value, percent, span, templates, unbroken
 from ktdeval_report.study import choose_windows, representative
 from metric_cases import nav_ledger
 from report_page import Page, check_page, contrast
@@ -57,9 +57,9 @@ def test_any_text_comes_out_as_text(text: str) -> None:
 
 def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
     table = templates().get_template("macros.html").module.table  # type: ignore[attr-defined]
-    rows = [["group"], ["a<b", "1"], [Cell("n", "link", "m", "s"), Cell("c<d")]]
+    rows = [["group"], ["a<b", "1"], [unbroken("n\u202e"), unbroken("c<d")]]
     page = Page(table(Table("Of <things>", ("name", "size"), rows)))
-    assert [row.text for row in page.all("tr")][2:] == ["a<b 1", "n s c<d"]
+    assert [row.text for row in page.all("tr")][2:] == ["a<b 1", "n  c<d"]
     assert [cell.attributes.get("scope") for cell in page.all("th")] == ["col", "col", "colgroup", "row", "row"]
     assert page.all("caption")[0].text == "Of <things>"
     assert page.all("div")[0].attributes["aria-label"] == "Table: Of <things>"

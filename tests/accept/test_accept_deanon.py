@@ -24,20 +24,8 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def attack(market: Path, out: Path, *more: str, task: str = "deanon_probe", model: str = "reader") -> Any:
     """The card of a run."""
-    words = [
-        "--plugin",
-        PLUGIN,
-        "--model",
-        f"attacker/{model}",
-        "--tasks",
-        task,
-        "--data",
-        str(market),
-        "--out",
-        str(out),
-        *SAME_MASK,
-    ]
-    assert main([*words, "--windows", "2024-03-01:2024-03-29", "--quiet", *more]) == 0
+    words = f"--plugin {PLUGIN} --model attacker/{model} --tasks {task} --data {market} --out {out} --quiet".split()
+    assert main([*words, *SAME_MASK, "--windows", "2024-03-01:2024-03-29", *more]) == 0
     return card_of(out, task)
 
 

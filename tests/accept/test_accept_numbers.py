@@ -327,8 +327,10 @@ def test_the_market_context_is_that_of_the_prices(small: Prices, step: int) -> N
     ranked = month.sort_values(ascending=False)
     assert [row["sector"] for row in rows(context["sectors"]["strongest_20d"])] == list(ranked.index[:4])
     assert [row["sector"] for row in rows(context["sectors"]["weakest_20d"])] == list(ranked.index[:3:-1])
-    for row in rows(context["sectors"]["strongest_20d"]):
+    assert context["sectors"]["total"] == len(ranked)
+    for row in (*rows(context["sectors"]["strongest_20d"]), *rows(context["sectors"]["weakest_20d"])):
         assert row["return_20d_pct"] == as_shown(100 * ranked[row["sector"]])
+        assert row["members"] == (small.sectors[members] == row["sector"]).sum()
 
 
 def test_a_sector_without_returns_is_neither_strong_nor_weak() -> None:

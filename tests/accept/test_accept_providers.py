@@ -142,19 +142,7 @@ def test_the_same_run_again_is_answered_from_the_cache_of_another_run(market: Pa
 
 
 def test_a_recorded_run_replays_without_key_or_network(market: Path, chat: Path, tmp_path: Path) -> None:
-    words = (
-        "--model",
-        f"replay/{chat}",
-        "--tasks",
-        TASK,
-        "--windows",
-        WINDOW,
-        "--data",
-        market,
-        "--out",
-        tmp_path / "run",
-        "--quiet",
-    )
+    words = f"--model replay/{chat} --tasks {TASK} --windows {WINDOW} --data {market} --out {tmp_path / 'run'} --quiet".split()
     done = ktdeval(*words, *SHORT, cwd=tmp_path, environment=environment_of(WIRES["chat"], ""))
     assert done.code == 0, done
     assert steps(tmp_path / "run") == steps(chat)

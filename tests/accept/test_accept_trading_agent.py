@@ -86,19 +86,8 @@ def test_its_card_verifies_when_it_is_gone(tmp_path: Path, capsys: pytest.Captur
 @on_each_row
 def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(task: str, data: str, address: str, tmp_path: Path) -> None:
     def words(out: Path) -> list[str]:
-        told = [
-            "--plugin",
-            str(PLUGIN),
-            "--model",
-            "trading_action/any",
-            "--base-url",
-            address,
-            *SAME_MASK,
-            "--canary",
-            "0",
-            "--quiet",
-        ]
-        return [*told, "--tasks", task, "--data", data, "--limit", "4", "--max-retries", "0", "--out", str(out)]
+        told = f"--plugin {PLUGIN} --model trading_action/any --base-url {address} --tasks {task} --data {data} --out {out}"
+        return [*f"{told} --canary 0 --quiet --limit 4 --max-retries 0".split(), *SAME_MASK]
 
     run, whole = tmp_path / "run", tmp_path / "whole"
     died = ktdeval_process(*words(run), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})

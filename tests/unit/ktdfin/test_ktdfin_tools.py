@@ -15,9 +15,7 @@ from ktdeval.market.snapshot import NameSpell
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.payload import AssetRef
 from ktdeval.registry import load_plugins
-from ktdeval.trading.executor import execute
-from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.types import Account, Order, Position
+from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Step
 from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
 from ktdfin_market import poisoned, rows, small_market, spec_of
@@ -197,16 +195,6 @@ def test_market_context_hides_dates_index_levels_and_names_where_the_mask_does()
     assert breadth["advancing"] + breadth["declining"] <= breadth["members"] - breadth["suspended"]
 
 
-def test_sector_tone_is_the_mean_return_of_the_members() -> None:
-    context, _ = context_of()
-    shown = ask("get_market_context", {})["sectors"]
-    assert shown["total"] == 7
-    for row in (*rows(shown["strongest_20d"]), *rows(shown["weakest_20d"])):
-        members = context.member & (np.array(MARKET.industries) == row["sector"])
-        assert row["members"] == members.sum()
-        assert row["return_20d_pct"] == pytest.approx(np.nanmean(context.dims["return_20d_pct"][members]), rel=1e-3)
-
-
 def test_risk_check_names_the_rule_that_an_order_would_break() -> None:
     def plan(weights: dict[int, float], **where: Any) -> Any:
         return ask("risk_check", {"target_weights": {MARKET.codes[asset]: weight for asset, weight in weights.items()}}, **where)
@@ -233,27 +221,6 @@ def test_risk_check_names_the_rule_that_an_order_would_break() -> None:
     crowd = plan(dict.fromkeys(names[:25], 0.02))
     assert [row["violation"] for row in rows(crowd["plan"])][17:] == ["position_limit"] * len(names[17:25])
     assert crowd["projected"]["positions_held"] == 20
-
-
-def test_risk_check_agrees_with_the_executor_when_the_open_repeats_the_close() -> None:
-    scene = scene_of("bright")
-    row = scene.lens.base_row + STEP
-    stilled = {name: getattr(MARKET, name).copy() for name in ("open", "high", "low", "close", "member", "factor", "volume")}
-    for name, values in stilled.items():
-        values[row + 1] = (MARKET.close if name in ("open", "high", "low") else values)[row]
-    market = replace(MARKET, **stilled)
-    context = scene.tool_context(STEP, market.as_of(row), ACCOUNT)
-    weights = {0: 0.0, 4: 0.03, 9: 0.05, 10: 0.2, 12: 0.04, 20: 0.09}
-    plan = rows(json.loads(scene.lens.render_text(TOOLS["risk_check"].function(context, weights)))["plan"])
-    config = TASKS["bright"].trading
-    account = Account(ACCOUNT.cash_minor, {asset: Position(position.shares) for asset, position in ACCOUNT.positions.items()})
-    orders = tuple(
-        Order(scene.lens.parse_asset(line["stock_id"]), line["side"], 0.5, "", target_weight=line["weight_target"]) for line in plan
-    )
-    _, outcomes = execute(account, MarketTape.from_snapshot(market, config).day(row + 1), orders)
-    for line, outcome in zip(plan, outcomes, strict=True):
-        assert line["violation"] == outcome.rule
-        assert (line["shares"], line["cost_cny"]) == (outcome.shares, pytest.approx(outcome.fee_minor / 100, rel=1e-4))
 
 
 @on_each_row

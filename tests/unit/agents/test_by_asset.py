@@ -11,6 +11,7 @@ import pytest
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import Decision, ModelRequest, Observation, Reply, Submission, ToolCall, ToolSpec, shown_state, table_rows
 from ktdeval_agents.by_asset import ByAssetAgent
+from tables import on_each_row
 
 LIMITS = {"max_positions": 4, "max_weight": 0.3, "lot_shares": 100, "star_min_shares": 200, "min_reason_chars": 5}
 
@@ -108,19 +109,9 @@ def test_where_decisions_are_asked_for_they_are_submitted_one_for_each_candidate
     assert [(one["stock_id"], one["decision"]) for one in session.submitted["decisions"]] == [("A", "SELL"), ("N", "HOLD")]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "kind"),
-    [
-        ("words", "no_submission"),
-        ("{}", "schema"),
-        (answer("B", "BUY"), "schema"),  # of another asset
-        (answer("A", "BUY, later"), "schema"),
-        (answer("A", "BUY", confidence=2), "schema"),
-        (answer("A", "BUY", reason="no"), "schema"),  # shorter than the task wants
-        (answer("A", "BUY").replace('"decision"', '"decision": "SELL", "decision"'), "schema"),  # two decisions in one
-    ],
-)
-def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(wrong: str, kind: str) -> None:
+@on_each_row
+def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(wrong: Any, kind: str) -> None:
+    wrong = wrong if isinstance(wrong, str) else answer("A", "BUY", **wrong)
     made, session = decided(lambda asset, attempt: wrong if asset == "A" and attempt == 1 else answer(asset, "HOLD"))
     assert (made.provenance, session.failures) == ("model", [kind])
     made, session = decided(lambda asset, _: wrong if asset == "A" else answer(asset, "BUY"))

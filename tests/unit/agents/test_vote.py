@@ -11,6 +11,7 @@ from test_team import Session, observation, orders
 from ktdeval.errors import ConfigError, ModelError
 from ktdeval_agents import VoteParams
 from ktdeval_agents.vote import VoteAgent, elected
+from tables import on_each_row
 
 REASON = "no majority among the voters"
 
@@ -24,18 +25,9 @@ def decision(asset: str, side: str, confidence: float = 0.5) -> dict[str, Any]:
     return {"stock_id": asset, "decision": side, "confidence": confidence, "reason": f"why {side}"}
 
 
-@pytest.mark.parametrize(
-    ("given", "voters", "expected"),
-    [
-        ([[order("BUY", 0.1, 0.6)], [order("BUY", 0.3, 0.8)], [order("SELL", 0.0)]], 3, [order("BUY", 0.2, 0.7)]),
-        ([[order("BUY", 0.1)], [order("BUY", 0.3)], [order("BUY", 0.9)]], 3, [order("BUY", 0.3)]),
-        ([[order("BUY", 0.1)], [order("SELL", 0.0)]], 2, []),
-        ([[order("BUY", 0.1)], [], []], 3, []),
-        ([[order("BUY", 0.1)]], 2, []),  # the other voter submitted nothing valid
-        ([[order("SELL", None)], [order("SELL", 0.0)]], 2, [order("SELL", None)]),  # of two kinds of size the first
-    ],
-)
+@on_each_row
 def test_orders_need_more_than_half_of_all_voters(given: Any, voters: int, expected: Any) -> None:
+    given, (expected,) = ([[order(*one) for one in items] for items in each] for each in (given, [expected]))
     found = elected([{"orders": items, "overall_reason": "x"} for items in given], voters)
     assert found["orders"] == [{**item, "confidence": pytest.approx(item["confidence"])} for item in expected]
     assert found["overall_reason"] == f"Elected by {len(given)} ballots of {voters} voters."

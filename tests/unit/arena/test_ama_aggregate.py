@@ -44,22 +44,11 @@ CLOSE = FRIDAY.replace(hour=16)
 MIDNIGHT = datetime(2025, 8, 2, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("known", "venue", "day"),
-    [
-        (CLOSE, "us_equity", "2025-08-01"),
-        (CLOSE + MICROSECOND, "us_equity", "2025-08-04"),
-        (FRIDAY + timedelta(days=1), "us_equity", "2025-08-04"),
-        (CLOSE + timedelta(days=3), "us_equity", "2025-08-04"),
-        (MIDNIGHT, "crypto_spot", "2025-08-01"),
-        (MIDNIGHT + MICROSECOND, "crypto_spot", "2025-08-02"),
-        (CLOSE, "crypto_spot", "2025-08-01"),
-        (datetime(2025, 10, 5, 12, tzinfo=UTC), "a_share", "2025-10-09"),
-    ],
-)
-def test_a_day_ends_with_its_close_equality_included(known: datetime, venue: str, day: str) -> None:
-    (found,) = stream(article(known=known), venue=venue).days
-    assert (found.day, found.begins < known <= found.cutoff) == (day, True)
+@on_each_row
+def test_a_day_ends_with_its_close_equality_included(known: str, venue: str, day: str) -> None:
+    moment = datetime.fromisoformat(known)
+    (found,) = stream(article(known=moment), venue=venue).days
+    assert (found.day, found.begins < moment <= found.cutoff) == (day, True)
     line = json.loads(document_line(found, extract(found)))
     assert datetime.fromisoformat(line["known_at"]) == found.cutoff == datetime.fromisoformat(line["published_at"])
 
@@ -91,20 +80,9 @@ def test_what_becomes_known_later_changes_no_summary(before: list[Document], aft
     assert left == both.articles == len(known) + len(later)  # each is filed under one asset: none is lost, none counted twice
 
 
-@pytest.mark.parametrize(
-    ("rule", "more"),
-    [
-        ("known_early", {"published_at": FRIDAY + MICROSECOND}),
-        ("no_asset", {"assets": ()}),
-        ("other_asset", {"assets": ("BTC",)}),
-        ("no_source", {"source": " "}),
-        ("too_short", {"title": "One two", "text": "three four."}),
-        ("late", {"published_at": FRIDAY - timedelta(hours=24, microseconds=1)}),
-        ("duplicate", {"title": "DELIVERIES RISE,", "source": "Finnhub", "known": FRIDAY + MICROSECOND}),
-        ("repeated", {"title": "Deliveries rise", "known": FRIDAY + timedelta(days=5)}),
-    ],
-)
+@on_each_row
 def test_each_rule_leaves_out_one(rule: str, more: dict[str, Any]) -> None:
+    more = more | {name: datetime.fromisoformat(more[name]) for name in ("published_at", "known") if name in more}
     other = {"title": "Another story of the day", **more}
     found = stream(article(), article(**other), assets=("TSLA",))
     assert {name: count for name, count in found.dropped.items() if count} == {rule: 1}

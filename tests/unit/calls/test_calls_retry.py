@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from ktdeval.calls.retry import RETRYABLE, RetryPolicy
 from ktdeval.errors import BudgetError, ModelError
 from searching import examples
+from tables import on_each_row
 
 
 class Attempts:
@@ -46,17 +47,9 @@ def test_failures_that_may_pass_are_tried_again_and_each_wait_is_announced():
     assert [wait for _, wait, _, _ in attempts.notes] == attempts.waits
 
 
-@pytest.mark.parametrize(
-    ("planned", "max_retries", "last", "made"),
-    [
-        (failures(1, "bad_request"), 12, "failure 0", 1),
-        (failures(1, "a_kind_of_a_plugin"), 12, "failure 0", 1),
-        (failures(9), 3, "failure 3", 4),
-        (failures(1), 0, "failure 0", 1),
-        (failures(5, "rate_limited", 86_400.0), 12, "failure 0", 1),  # more than may be waited
-    ],
-)
+@on_each_row
 def test_the_last_failure_rises_when_there_is_no_point_in_another_attempt(planned, max_retries, last, made):
+    planned = failures(*planned)
     attempts = Attempts(*planned)
     with pytest.raises(ModelError, match=last) as caught:
         attempts.run(max_retries)

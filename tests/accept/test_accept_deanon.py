@@ -11,15 +11,10 @@ from ktdeval.cli.main import main
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.store import ANSWERS, RunFolder
 from paths import SUPPORT
-from run_support import SAME_MASK, card_of, store_market
+from run_support import SAME_MASK, card_of
 
 PLUGIN = str(SUPPORT / "deanon_plugin.py")
 RATES = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_market(tmp_path_factory.mktemp("market") / "small")
 
 
 def attack(market: Path, out: Path, *more: str, task: str = "deanon_probe", model: str = "reader") -> Any:

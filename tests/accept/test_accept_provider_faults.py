@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from run_support import Done, card_of, cards, error_line, finished_steps
+from run_support import card_of, cards, error_line, finished_steps
 from stub_faults import KINDS, MISDEEDS, NOT_ON_WIRE
 from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, answered, apart, book, failed_attempts, finished, run, steps, untold
@@ -174,7 +174,9 @@ def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_r
     folder, whole = tmp_path / "run", sum(record.cost_usd or 0 for record in book(calm))
     budgets = [f"{whole * share:.4f}" for share in (0.5, 0.9)]
     for budget in budgets:
-        line = error_line(_stopped(run(WIRES["chat"], failing, folder, market, *SHORT, "--max-cost", budget)))
+        done = run(WIRES["chat"], failing, folder, market, *SHORT, "--max-cost", budget)
+        assert done.code in (1, 2), done
+        line = error_line(done)
         assert f"{float(budget):g} USD" in line
         assert "same command again" in line
         spent = sum((record.cost_usd or 0) + record.held_usd for record in book(folder))
@@ -183,8 +185,3 @@ def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_r
     assert steps(folder) == steps(calm)
     assert cards(folder) == cards(calm)
     assert not failing.answered_twice
-
-
-def _stopped(done: Done) -> Done:
-    assert done.code in (1, 2), done
-    return done

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.runner.store import MARK
-from run_support import Running, cards, episodes, finished_steps, records, store_market
+from run_support import Running, cards, episodes, finished_steps, records
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, finished, start_run, steps
 
@@ -20,12 +20,6 @@ skip_without_sdks()
 
 STEPS, EPISODES = 4, 20
 WORDS = (*apart(EPISODES, STEPS), "--canary", 0)
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored."""
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture(scope="module")

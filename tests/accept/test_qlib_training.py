@@ -47,14 +47,10 @@ SLOW = ("transformer", "localformer", "sfm", "add", "tcn")
 
 
 def quick(name: str) -> Recipe:
-    changed = {
-        field: Change(value=type_of(name, field)(value), why="few samples") for field, value in LEARNING[name].changed.items()
-    }
-    return replace(recipes()[name], changed={**recipes()[name].changed, **changed})
-
-
-def type_of(name: str, field: str) -> type:
-    return type(recipes()[name].parameters[field])
+    recipe = recipes()[name]
+    given = {field: type(recipe.parameters[field])(value) for field, value in LEARNING[name].changed.items()}
+    changed = {field: Change(value=value, why="few samples") for field, value in given.items()}
+    return replace(recipe, changed={**recipe.changed, **changed})
 
 
 @pytest.mark.parametrize("name", LEARNING)

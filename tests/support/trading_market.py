@@ -25,10 +25,11 @@ def make_market(
     factor: Sequence[Sequence[float]] | None = None,
     volume: Sequence[Sequence[float | None]] | None = None,
     member: Sequence[Sequence[bool]] | None = None,
+    first: str = "1970-01-01",
     **more: Any,
 ) -> MarketSnapshot:
-    """A snapshot from rows of days; by default closes are the opens, the factor is 1, all trade and all are members. `more`:
-    further fields of the snapshot.
+    """A snapshot from rows of days, from 1970 on; closes are the opens, the factor is 1, all trade and all are members unless
+    given otherwise. `more`: further fields of the snapshot.
     """
     open_ = grid(opens)
     close = open_.copy() if closes is None else grid(closes)
@@ -38,7 +39,7 @@ def make_market(
     n_days = len(open_)
     return MarketSnapshot(
         meta=SnapshotMeta("tiny", "literals of a test", True, True, "000300.SH"),
-        days=np.arange(n_days).astype("datetime64[D]"),
+        days=np.datetime64(first) + np.arange(n_days),
         codes=tuple(codes),
         names=tuple(codes),
         industries=("unknown",) * len(codes),

@@ -21,6 +21,7 @@ from ktdeval.trading import AccountConfig, Ledger, MarketTape
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
 from ktdeval_arena.ama_figures import FIGURES, figure
+from metric_cases import order
 from searching import examples
 from trading_market import make_market
 
@@ -31,8 +32,7 @@ SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}
 
 def market(*prices: float | None, instrument: Instrument = COIN, others: bool = False) -> MarketSnapshot:
     rows = [[price, 5.0] if others else [price] for price in prices]
-    made = make_market(("AAA", "BBB")[: 1 + others], rows, instruments=(instrument,) * (1 + others))
-    return dataclasses.replace(made, days=np.datetime64("2025-08-01") + np.arange(len(prices)))
+    return make_market(("AAA", "BBB")[: 1 + others], rows, first="2025-08-01", instruments=(instrument,) * (1 + others))
 
 
 def ledger(snapshot: MarketSnapshot, *steps: tuple[float, ...]) -> Ledger:
@@ -43,15 +43,11 @@ def ledger(snapshot: MarketSnapshot, *steps: tuple[float, ...]) -> Ledger:
     for row, (side, before, fee, after, *worth) in enumerate(steps):
         value = round((worth[0] if worth else after) * 100) * int(side)
         held = [{"code": code, "shares": int(side), "locked": 0, "price_ticks": 1, "value_minor": value}] if side else []
-        order = {
-            "code": code, "stock_id": None, "side": "BUY", "confidence": 0.5, "reason": "", "target_weight": 1.0, "shares": None,
-            "status": "filled", "rule": None, "message": "", "filled_shares": 1, "price_ticks": 1,
-            "notional_minor": round(fee * 200_000), "fee_minor": round(fee * 100),
-        }  # fmt: skip
+        trade = order(code, filled=1, notional_minor=round(fee * 200_000), fee_minor=round(fee * 100))
         money = {"open_nav_minor": round(before * 100), "nav_minor": round(after * 100)}
         made.append(
             step_record(
-                snapshot, row, row + 1, positions=held, orders=[order] if fee else [], cash_minor=money["nav_minor"] - value,
+                snapshot, row, row + 1, positions=held, orders=[trade] if fee else [], cash_minor=money["nav_minor"] - value,
                 holdings_minor=value, **money,
             )
         )  # fmt: skip

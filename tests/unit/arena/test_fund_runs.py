@@ -17,6 +17,7 @@ from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval_arena.consistency import analyst_rows, decision_rows, summary_rows
 from ktdeval_arena.fund_runs import Group, read_groups, read_record, result_rows, weekly_rows
+from metric_cases import order
 from trading_market import make_market
 
 SPEC: Any = SimpleNamespace(id="e", window_name="live", seed=1)
@@ -36,12 +37,6 @@ def exchange(role: str, answer: str | None, held: float, system: str = SIGNAL_FO
 def talk(step: int, held: float, news: str | None, macro: str | None, submission: Any) -> TranscriptEntry:
     calls = (exchange("planner", "", held, "Choose."), exchange("news", news, held), exchange("macro", macro, held))
     return TranscriptEntry(step=step, exchanges=calls, submission=submission if submission is None else json.dumps(submission))
-
-
-def order(code: str | None, side: str, filled: int) -> dict[str, Any]:
-    told = {"code": code, "stock_id": None, "side": side, "confidence": 0.5, "reason": "", "target_weight": 0.1, "shares": None}
-    done = {"status": "filled", "rule": None, "message": "", "filled_shares": filled, "price_ticks": 1}
-    return {**told, **done, "notional_minor": 0, "fee_minor": 0}
 
 
 def says(**signals: str) -> str:
@@ -64,9 +59,9 @@ TALKS = [
     talk(3, 5, says(OTHERS="Bullish"), says(OTHERS="Bullish"), None),
 ]  # fmt: skip
 STEPS = [
-    step_record(MARKET, 0, 1, orders=[order("AAA", "BUY", 5), order("BBB", "SELL", 2)]),
+    step_record(MARKET, 0, 1, orders=[order("AAA", "BUY", filled=5), order("BBB", "SELL", filled=2)]),
     step_record(MARKET, 1, 2),
-    step_record(MARKET, 2, 3, orders=[order("AAA", "SELL", 0)]),
+    step_record(MARKET, 2, 3, orders=[order("AAA", "SELL", filled=0)]),
     step_record(MARKET, 3, 4, provenance="fallback"),
 ]
 
@@ -117,8 +112,14 @@ def test_a_submission_of_nobody_is_no_decision_and_stances_are() -> None:
 
 def test_effective_decisions_by_side() -> None:
     # From day 1 to day 2 AAA goes from 12 to 11 and BBB from 5 to 6; from day 2 to day 3 AAA stays.
-    first = [order("AAA", "BUY", 5), order("AAA", "SELL", 1), order("BBB", "BUY", 2), order("BBB", "BUY", 0), order(None, "BUY", 0)]
-    steps = [step_record(MARKET, 0, 1, orders=first), step_record(MARKET, 1, 2, orders=[order("AAA", "SELL", 4)])]
+    first = [
+        order("AAA", "BUY", filled=5),
+        order("AAA", "SELL", filled=1),
+        order("BBB", "BUY", filled=2),
+        order("BBB", "BUY", filled=0),
+        order(None, "BUY", filled=0),
+    ]
+    steps = [step_record(MARKET, 0, 1, orders=first), step_record(MARKET, 1, 2, orders=[order("AAA", "SELL", filled=4)])]
     (row,) = result_rows([group(steps=steps)], {Path("run"): MARKET})
     assert [row[name] for name in ("buys", "effective_buys", "sells", "effective_sells")] == [2, 1, 2, 1]
     assert row["return_per_usd"] is None

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from statsmodels.regression.linear_model import WLS
 from statsmodels.tools import add_constant
 
-from ktdeval.attribution.decompose import Attribution, attribute, attribution_problem, linking_coefficients
+from ktdeval.attribution.decompose import attribute, attribution_problem, linking_coefficients
 from ktdeval.attribution.exposures import NOTE_MEANINGS
 from ktdeval.attribution.fit import Fit, close_to_close, fit_factors
 from ktdeval.attribution.industries import Scheme
@@ -22,10 +22,12 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger
+from metric_cases import order
 from portfolios import decompose
 from stats_play import play, rotation
 
 FIRST, LAST = 270, 310
+CODE = "609001.SH"
 SCHEMES = get_args(Scheme)
 
 
@@ -42,10 +44,6 @@ def fitted(snapshot: MarketSnapshot) -> Fit:
 @pytest.fixture(scope="module")
 def ledger(snapshot: MarketSnapshot) -> Ledger:
     return play(snapshot, rotation(snapshot, 3), range(FIRST - 1, LAST))
-
-
-def parts(attribution: Attribution) -> np.ndarray:
-    return attribution.common + attribution.style.sum(axis=1) + attribution.industry.sum(axis=1) + attribution.selection
 
 
 # ---- the fit
@@ -177,7 +175,8 @@ def test_many_portfolios_at_once_are_each_its_own() -> None:
 
 def test_a_ledger_is_split_exactly(snapshot: MarketSnapshot, ledger: Ledger, fitted: Fit) -> None:
     attribution = attribute(ledger, snapshot, fitted)
-    np.testing.assert_allclose(parts(attribution), attribution.held_return, rtol=0, atol=1e-12)
+    added = attribution.common + attribution.style.sum(axis=1) + attribution.industry.sum(axis=1) + attribution.selection
+    np.testing.assert_allclose(added, attribution.held_return, rtol=0, atol=1e-12)
     np.testing.assert_allclose(attribution.lines.sum(axis=1), ledger.returns, rtol=0, atol=1e-12)
     np.testing.assert_allclose(attribution.trading, attribution.timing + attribution.fees + attribution.rounding, atol=1e-15)
     assert attribution.linked.lines is not None
@@ -209,29 +208,21 @@ def test_a_shared_fit_of_a_longer_window_gives_the_same_attribution(snapshot: Ma
     assert own.fees.sum() < -1e-3
 
 
-def bought(row: int, **changes: Any) -> dict[str, Any]:
-    """1000 shares at 10.00 with a fee of 5.00."""
-    return {
-        "code": "609001.SH", "stock_id": None, "side": "BUY", "confidence": 0.5, "reason": "", "target_weight": None,
-        "shares": 1000, "status": "filled", "rule": None, "message": "", "filled_shares": 1000, "price_ticks": 100_000,
-        "notional_minor": 1_000_000, "fee_minor": 500,
-    } | changes  # fmt: skip
-
-
 def holding(shares: int, ticks: int) -> list[dict[str, Any]]:
-    return [{"code": "609001.SH", "shares": shares, "locked": 0, "price_ticks": ticks, "value_minor": shares * ticks // 100}]
+    return [{"code": CODE, "shares": shares, "locked": 0, "price_ticks": ticks, "value_minor": shares * ticks // 100}]
 
 
 def test_a_purchase_and_a_sale_worked_by_hand() -> None:
     """Buy 1000 at 10.00, close 10.20: timing +200.00, fee 5.00; held to 10.30; sell at 10.50, close 10.00: timing +500.00."""
     snapshot = tiny_snapshot({"609001.SH": [10.0, 10.2, 10.3, 10.0], "609002.SH": [20.0, 20.0, 20.0, 20.0]})
     cash = 100_000_000 - 1_000_000 - 500
-    sale = bought(3, side="SELL", price_ticks=105_000, notional_minor=1_050_000, fee_minor=1575)
+    bought = order(CODE, filled=1000)  # at 10.00, with a fee of 5.00
+    sale = order(CODE, "SELL", filled=1000, price_ticks=105_000, notional_minor=1_050_000, fee_minor=1575)
     end = cash + 1_050_000 - 1575
     ledger = ledger_of(
         [
             step_record(
-                snapshot, 0, 1, orders=[bought(1)], positions=holding(1000, 102_000), cash_minor=cash, nav_minor=cash + 1_020_000
+                snapshot, 0, 1, orders=[bought], positions=holding(1000, 102_000), cash_minor=cash, nav_minor=cash + 1_020_000
             ),
             step_record(snapshot, 1, 2, positions=holding(1000, 103_000), cash_minor=cash, nav_minor=cash + 1_030_000),
             step_record(snapshot, 2, 3, orders=[sale], positions=[], cash_minor=end, nav_minor=end),

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import random
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,15 +88,10 @@ def test_equal_inputs_in_any_order_give_the_same_bytes_apart_from_provenance(giv
     assert dumps_pretty(one | {"provenance": 0}) == dumps_pretty(other | {"provenance": 0})
 
 
-def given_cutoff(date: str) -> dict[str, Any]:
-    return {"knowledge_cutoff": {"date": date, "confidence": "given", "source": "--knowledge-cutoff"}}
-
-
 @on_each_row
 def test_days_before_across_and_after_the_cutoff_stand_on_the_card(date: str, limit: Any, days: Any, label: str | None) -> None:
-    made, whole, scored = (
-        make(**given_cutoff(date), **how) for make, how in ((card, {"limit": limit}), (card, {}), (scoring_card, {}))
-    )
+    known = {"date": date, "confidence": "given", "source": "--knowledge-cutoff"}
+    made, whole, scored = (make(knowledge_cutoff=known) for make in (partial(card, limit=limit), card, scoring_card))
     validate_card(made)
     assert [made["knowledge_cutoff"]["windows"]["long"][side] for side in ("before", "across", "after")] == list(days)
     assert [one for one in made["labels"] if "cutoff" in one] == ([label] if label else [])

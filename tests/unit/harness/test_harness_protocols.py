@@ -47,10 +47,6 @@ def read(protocol: ToolProtocol, content: str, finish: FinishReason = "stop", **
     return decode(Reply(content, finish_reason=finish), asked(protocol, **fields))
 
 
-def calls_in(protocol: ToolProtocol, content: str, **fields: Any) -> list[tuple[str, str]]:
-    return [(call.name, call.arguments) for call in read(protocol, content, **fields).tool_calls]
-
-
 # ---- round trips
 
 json_values = st.recursive(
@@ -319,7 +315,7 @@ def test_a_call_that_is_no_sound_json_comes_through_as_malformed(content: str, a
 
 @on_each_row
 def test_an_envelope_that_goes_wrong_shows_where(content: str, calls: list[list[str]]) -> None:
-    assert list(map(list, calls_in("json_schema", content))) == calls
+    assert [[call.name, call.arguments] for call in read("json_schema", content).tool_calls] == calls
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -23,8 +23,7 @@ COIN, STOCK = Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "U
 
 
 def market(*prices: float | None, instrument: Instrument = COIN) -> MarketSnapshot:
-    made = make_market(("AAA", "BBB"), [[price, 5.0] for price in prices], instruments=(instrument, instrument))
-    return dataclasses.replace(made, days=np.datetime64("2023-04-03") + np.arange(len(prices)))
+    return make_market(("AAA", "BBB"), [[price, 5.0] for price in prices], first="2023-04-03", instruments=(instrument,) * 2)
 
 
 def ledger(snapshot: MarketSnapshot, sides: tuple[int, ...], navs: tuple[int, ...] | None = None, code: str = "AAA") -> Ledger:

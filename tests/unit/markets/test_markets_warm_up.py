@@ -7,7 +7,6 @@ import json
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ktdeval.contracts import HasLessons, Window
@@ -21,7 +20,7 @@ from tables import on_each_row
 from trading_market import make_market
 
 PLUGINS = load_plugins()
-CODES, FIRST = ("ADA", "BTC"), np.datetime64("2024-01-01")
+CODES = ("ADA", "BTC")
 #: Of the second asset: up, down, none, from 99 to 108.9 over it, as it was; then the base day and days that nobody may see.
 PRICES = [[10, 100], [11, 110], [11, 99], [11, None], [12, 108.9], [6, 108.9], [7, 100], [70, 1000], [1, 5]]
 WINDOW = Window("w", "2024-01-08", "2024-01-09")  # decided on from 2024-01-07
@@ -29,9 +28,8 @@ WINDOW = Window("w", "2024-01-08", "2024-01-09")  # decided on from 2024-01-07
 
 def market(prices: Any = PRICES, **changes: Any) -> MarketSnapshot:
     coins = (Instrument("crypto", "USD", "crypto_spot"),) * 2
-    made = make_market(CODES, prices, instruments=coins, volume=[[1.0, 1.0]] * len(prices), **changes)
-    days = FIRST + np.arange(len(prices))
-    return dataclasses.replace(made, meta=dataclasses.replace(made.meta, benchmark=""), indices={}, index_names={}, days=days)
+    made = make_market(CODES, prices, instruments=coins, volume=[[1.0, 1.0]] * len(prices), first="2024-01-01", **changes)
+    return dataclasses.replace(made, meta=dataclasses.replace(made.meta, benchmark=""), indices={}, index_names={})
 
 
 def task_of(**changes: Any) -> MarketTask:

@@ -226,6 +226,9 @@ class _Given:
         """Names of tasks or metrics; objects are offered under theirs."""
         for value in (found := _texts(values)):
             if not isinstance(value, str):
+                if not hasattr(value, "spec" if kind == "tasks" else "compute"):
+                    like = "a name or a task with spec(), as a QATask" if kind == "tasks" else "a name or a decorated metric"
+                    raise UsageError(f"evaluate: {kind}: each is {like}, not {type(value).__name__}")
                 self._specs[kind].append(value.spec() if kind == "tasks" else value)
         return tuple(value if isinstance(value, str) else value.name for value in found)
 

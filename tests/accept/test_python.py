@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,12 @@ def test_a_model_may_be_a_function_or_an_object_and_its_errors_are_counted(tmp_p
     assert len(asked) == 10, "research and four forced submissions, twice"
 
 
+def test_importing_ktdeval_is_enough_for_names_of_its_modules() -> None:
+    words = "import ktdeval; print(ktdeval.api.metric.__name__, ktdeval.errors.UsageError.__name__)"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout == "metric UsageError\n"
+
+
 def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
     questions = QATask([{"question": "2 + 2?", "gold": "4"}], lambda answer, sample: answer == sample["gold"], name="sums")
 
@@ -104,6 +112,12 @@ def test_what_can_not_be_done_is_said_in_one_line(run: ktdeval.Evaluation) -> No
         ),
         (lambda: ktdeval.evaluate(3, TASK), UsageError, "a model is a name, an object with reply(request) or a function, not int"),
         (lambda: ktdeval.evaluate("builtin/hold", ()), UsageError, "no task named"),
+        (
+            lambda: ktdeval.evaluate("builtin/hold", [TASK, 3]),
+            UsageError,
+            "tasks: each is a name or a task with spec(), as a QATask",
+        ),
+        (lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=len), UsageError, "metrics: each is a name or a decorated metric"),
         (lambda: run.ledger(window="W9"), UsageError, "no finished episode with window='W9'"),
         (lambda: run.ledger(day="W9"), UsageError, "chosen by task, window, seed, not by 'day'"),
         (lambda: ktdeval.compare(run, metric="x"), ConfigError, "did you mean 'metrics'"),

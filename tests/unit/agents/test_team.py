@@ -29,7 +29,7 @@ from ktdeval_agents import TEAMS, TeamParams
 from ktdeval_agents.graph import load_team
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
 from paths import REPOSITORY
-from tables import on_each_row
+from tables import beside, on_each_row
 
 Words = str | None | Callable[[ModelRequest], str]
 LOOK = ToolSpec("look", "Look.", {})
@@ -131,16 +131,7 @@ def test_trade_asks_in_order_and_shows_each_role_what_it_reads() -> None:
     assert session.failures == []
 
 
-TALK = """
-roles:
-  bull: {says: Buy., reads: []}
-  bear: {says: Sell., reads: []}
-  judge: {says: Judge., reads: [reports]}
-flow:
-  - debate: [bull, bear]
-    rounds: 2
-  - role: judge
-"""
+TALK = beside(__file__)["talk"]
 
 
 def test_documents_are_dealt_out_by_source_to_the_roles_that_are_shown_the_day() -> None:

@@ -13,19 +13,11 @@ from ktdeval.calls.prices import Price, choose_price, load_price_table
 from ktdeval.errors import ConfigError
 from ktdeval.harness.messages import Usage
 from searching import examples
-from tables import on_each_row
+from tables import beside, on_each_row
 
 BUILT_IN = Path(ktdeval_models.__file__).with_name("prices.yaml")
 
-TABLE = """
-as_of: "2026-10-01"
-source: https://example.com/pricing
-models:
-  - {match: acme/*, input: 1, output: 2}
-  - {match: acme/big-*, input: 10, output: 20, cache_read: 1, cache_write: 12.5}
-  - {match: acme/big-old, input: 5, output: 6, as_of: "2025-01-01", source: https://example.com/old}
-  - {match: [acme/small, "other/small-20??"], input: 0.1, output: 0.2}
-"""
+TABLE = beside(__file__)["table"]
 
 
 @pytest.fixture
@@ -144,21 +136,14 @@ def test_prices_of_the_built_in_table_are_dated_have_a_source_and_the_size_that_
         assert price.cache_write is None or 1 <= price.cache_write / price.input <= 2, pattern
 
 
-LISTED = {
-    "openai/gpt-4.1": (2.0, 8.0, 0.5),
-    "openai/gpt-4.1-2025-04-14": (2.0, 8.0, 0.5),
-    "openai/gpt-4.1-mini": (0.4, 1.6, 0.1),
-    "anthropic/claude-sonnet-4-5-20250929": (3.0, 15.0, 0.3),
-    "google/gemini-2.5-pro": (1.25, 10.0, 0.125),
-}
 NOT_LISTED = ["openai/gpt-4.1-nano", "openai/gpt-6-sol-pro", "openai_compatible/gpt-4.1", "anthropic/claude-opus-5-6"]
 
 
 def test_a_model_has_one_price_under_its_name_and_its_dated_names_and_none_from_another():
     table = load_price_table(BUILT_IN)
-    for name, prices in LISTED.items():
+    for name, prices in beside(__file__)["listed"].items():
         found = table.find(name)
         assert found is not None, name
-        assert (found.input, found.output, found.cache_read) == prices, name
+        assert [found.input, found.output, found.cache_read] == prices, name
     for name in (*NOT_LISTED, "ollama/llama3", "builtin/momentum"):
         assert table.find(name) is None, name

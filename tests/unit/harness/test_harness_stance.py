@@ -40,24 +40,15 @@ def said(*decisions: tuple[str, str], **more: Any) -> str:
 
 @on_each_row
 def test_a_decision_trades_only_where_it_changes_the_side(
-    decision: str, hold: str, shorts: bool, held: int, order: tuple[str, float] | None
+    decision: str, hold: str, shorts: bool, closes: bool, held: int, order: tuple[str, float] | None
 ) -> None:
-    made, lens = form(hold, shorts, held=held)
+    made, lens = form(hold, shorts, held=held, closes=closes)
     done = made.read(said((lens.asset_handle(0), decision))).submission
     assert done.action is not None
     assert [(one.asset, one.side, one.target_weight, one.confidence) for one in done.action] == (
         [(0, order[0], pytest.approx(order[1], abs=2e-6), 0.6)] if order else []
     )
     assert done.overall_reason == "so"
-
-
-@pytest.mark.parametrize(
-    ("decision", "held", "order"), [("SELL", 5, ("SELL", 0.0)), ("SELL", 0, ("SELL", -1.0)), ("BUY", -5, ("BUY", 1.0))]
-)
-def test_where_a_sell_closes_a_holding_only_a_second_one_goes_short(decision: str, held: int, order: tuple[str, float]) -> None:
-    made, lens = form("keep", held=held, closes=True)
-    (done,) = made.read(said((lens.asset_handle(0), decision))).submission.action or ()
-    assert (done.side, done.target_weight) == (order[0], pytest.approx(order[1], abs=2e-6))
 
 
 def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import Reply, ToolCall
 from ktdeval.harness.phases import NO_SUBMISSION, SUBMIT_NOW
 from ktdeval.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
+from tables import on_each_row
 
 MARKET = small_market()
 PLUGINS = load_plugins()
@@ -84,23 +83,14 @@ def test_bad_calls_come_back_as_feedback_and_an_empty_reply_does_not() -> None:
     assert [message.role for message in model.requests[3].messages][-2:] == ["tool", "user"]
 
 
-@pytest.mark.parametrize(
-    ("bad", "failure"),
-    [
-        (submit("{"), "bad_json"),
-        (submit('{"orders": []}'), "schema"),
-        (tool("get_market_context", number=91), "wrong_tool"),
-        (Reply("I would rather talk."), "no_submission"),
-        (Reply(""), "empty_reply"),
-    ],
-)
-def test_an_invalid_submission_gets_feedback_and_another_try(bad: Reply, failure: str) -> None:
-    record, model = play(Reply("Done."), bad, submit(number=92))
+@on_each_row
+def test_an_invalid_submission_gets_feedback_and_another_try(bad: str | list[str], failure: str) -> None:
+    record, model = play(Reply("Done."), Reply(bad) if isinstance(bad, str) else tool(*bad, 91), submit(number=92))
     assert record.provenance == "model_after_retry"
     assert record.failures == {failure: 1}
     assert record.submissions == 2
     last = model.requests[-1].messages[-1]
-    assert last.role == ("tool" if bad.tool_calls else "user")
+    assert last.role == ("user" if isinstance(bad, str) else "tool")
     assert last.content
     if failure == "no_submission":
         said = [message.content for message in model.requests[-1].messages[-2:]]

@@ -17,6 +17,7 @@ from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISD
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
 from tables import on_each_row
 
+PLUGINS = load_plugins()
 NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatility", "chaos")
 SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
 TOOLS = tuple(
@@ -65,14 +66,13 @@ FOUR = candidates(
 
 
 def test_every_model_speaks_the_protocol_and_is_made_by_name_with_parameters() -> None:
-    plugins = load_plugins()
-    assert {f"builtin/{name}" for name in NAMES} <= set(plugins.specs("models"))
+    assert {f"builtin/{name}" for name in NAMES} <= set(PLUGINS.specs("models"))
     for name in NAMES:
         check_model(make_builtin(name))
     check_model(make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:1 RV_60:-0.25")))
     for module in ("ktdeval_models", "ktdeval_builtin", "ktdeval_ktdfin"):
         check_plugin(module)
-    assert plugins.make_model("builtin/momentum", {"positions": 5}).params == RankParams(positions=5)
+    assert PLUGINS.make_model("builtin/momentum", {"positions": 5}).params == RankParams(positions=5)
     assert (RankParams().positions, RankParams().keep_rank, EqualWeightParams().band) == (20, 30, 0.25)
     with pytest.raises(UsageError, match="momentum"):
         make_builtin("momentun")
@@ -82,48 +82,21 @@ def held(*positions: Any, cash: float, shown: Any = FOUR) -> dict[str, Any]:
     return state(positions, cash, candidates=shown, holdings=table(FIGURES, ()))
 
 
-def linear(coefficients: str, **params: Any) -> LinearFactorParams:
-    return LinearFactorParams(coefficients=coefficients, **params)
+@on_each_row
+def test_orders_follow_from_the_figures_shown(name: str, params: Any, positions: Any, cash: float, orders: Any) -> None:
+    model = PLUGINS.make_model(f"builtin/{name}", params)
+    found = stocks(model.reply(request(held(*positions, cash=cash))))
+    assert list(found.items()) == [(stock, tuple(order)) for stock, order in orders.items()]
 
 
-DEAR = candidates(
-    ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0), ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0), *FOUR["rows"]
-)
-GONE = ("x", 0.3, False, "trading"), ("y", 0.3, False, "suspended"), ("z", 0.3, True, "limit_down")
-TWO = ("a", 0.32, True, "trading"), ("d", 0.32, True, "trading")
-THREE = ("a", 0.45, True, "trading"), ("b", 0.30, True, "trading"), ("c", 0.10, True, "trading")
-ONLY_LABELS = state([("a", 0.3, True, "trading")], 0.7, universe=["a", "b", "c"])
-
-
-def bought(names: str, weight: float = 0.3267) -> dict[str, Any]:
-    return dict.fromkeys(names, ("BUY", weight))
-
-
-@pytest.mark.parametrize(
-    ("name", "params", "shown", "orders"),
-    [
-        *((name, None, ONLY_LABELS, {}) for name in NAMES if name not in ("random", "chaos")),  # without data they hold
-        # The best of the table, in order.
-        ("momentum", None, held(cash=1.0), bought("bca")),
-        ("reversal", None, held(cash=1.0), bought("bcd")),
-        ("low_volatility", None, held(cash=1.0), bought("dcb")),
-        ("equal_weight", None, held(cash=1.0), bought("dba")),
-        # a: 5 - 40 / 4 = -5, b: 9 - 7.5 = 1.5, c: 7 - 5 = 2, d: 1 - 2.5 = -1.5
-        ("linear_factor", linear("MOM_12_1:1 RV_60:-0.25"), held(cash=1.0), bought("cbd")),
-        ("linear_factor", linear("MOM_12_1:0 RV_60:-0.2", positions=1), held(cash=1.0), bought("d", 0.38)),
-        # A holding is kept while it ranks high enough, and sold after.
-        ("momentum", RankParams(positions=2, keep_rank=3), held(*TWO, cash=0.36), {"d": ("SELL", 0.0), **bought("b", 0.38)}),
-        ("momentum", RankParams(positions=2, keep_rank=4), held(*TWO, cash=0.36), {}),
-        # One that left the index is sold, one that can't trade is not.
-        ("momentum", None, held(*GONE, cash=0.1), {"x": ("SELL", 0.0), **bought("b")}),
-        # Buys share the cash; names too dear for a lot are passed over.
-        ("momentum", None, held(("q", 0.9, True, "suspended"), cash=0.1, shown=DEAR), bought("bc", 0.0475)),
-        # Weights outside the band are corrected, those inside are kept.
-        ("equal_weight", None, held(*THREE, cash=0.15), {"a": ("SELL", 0.3267), **bought("c")}),
-    ],
-)
-def test_orders_follow_from_the_figures_shown(name: str, params: Any, shown: dict[str, Any], orders: dict[str, Any]) -> None:
-    assert list(stocks(make_builtin(name, params).reply(request(shown))).items()) == list(orders.items())
+def test_without_data_they_hold_and_names_too_dear_for_a_lot_are_passed_over_by_buys_that_share_the_cash() -> None:
+    only_labels = state([("a", 0.3, True, "trading")], 0.7, universe=["a", "b", "c"])
+    for name in {*NAMES} - {"random", "chaos"}:
+        assert stocks(make_builtin(name).reply(request(only_labels))) == {}, name
+    dear = ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0), ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0)
+    shown = held(("q", 0.9, True, "suspended"), cash=0.1, shown=candidates(*dear, *FOUR["rows"]))
+    found = stocks(make_builtin("momentum").reply(request(shown)))
+    assert list(found.items()) == [("b", ("BUY", 0.0475)), ("c", ("BUY", 0.0475))]
 
 
 def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficient() -> None:

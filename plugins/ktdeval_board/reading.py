@@ -5,7 +5,6 @@ Whatever a stranger wrote may be hostile: it is read within a limit, strictly, a
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +33,7 @@ DOCUMENTS: Mapping[str, type[Value]] = {
     "board": Rules,
     "errata": Errata,
 }
-"""Documents with a schema of this package, `schema/<name>-v1.json`. Cards have those of the suite."""
+"""Documents with a schema of this package. Cards have those of the suite."""
 
 
 def schema_of(name: str) -> dict[str, JsonValue]:
@@ -47,18 +46,16 @@ def schema_of(name: str) -> dict[str, JsonValue]:
     return schema
 
 
-def write_schemas(folder: Path) -> None:
-    """Write the schemas of all documents, as they are committed."""
-    for name in DOCUMENTS:
-        (folder / f"{name}-v1.json").write_text(dumps_pretty(schema_of(name)), encoding="utf-8")
-
-
 def schema_texts() -> dict[str, str]:
-    """Return the committed schemas by the names of their files: those of this package, then those of cards."""
-    own = importlib.resources.files("ktdeval_board").joinpath("schema")
-    names = {f"{name}-v1.json": own.joinpath(f"{name}-v1.json") for name in sorted(DOCUMENTS)}
-    names |= {kind.schema.name: kind.schema for kind in card_kinds().values()}
-    return {name: file.read_text(encoding="utf-8") for name, file in names.items()}
+    """Return the schemas that a board has by the names of their files: those of this package, then those of cards."""
+    own = {f"{name}-v1.json": dumps_pretty(schema_of(name)) for name in sorted(DOCUMENTS)}
+    return own | {kind.schema.name: kind.schema.read_text(encoding="utf-8") for kind in card_kinds().values()}
+
+
+def write_schemas(folder: Path) -> None:
+    """Write the schemas to a board's folder of them."""
+    for name, text in schema_texts().items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:

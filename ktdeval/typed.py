@@ -19,6 +19,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, plain
 T = TypeVar("T")
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$")
+_CAPITAL = re.compile(r"^[A-Z](?![A-Z])")  # of a sentence, not of JSON
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 _LOOKING = threading.Lock()
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -99,6 +100,6 @@ def _message(problem: Exception) -> str:
     text = str(problem) or type(problem).__name__
     found = _PLACE.search(text)
     if found is None:
-        return text[:1].lower() + text[1:]
+        return _CAPITAL.sub(lambda letter: letter[0].lower(), text)
     place, text = found.group(1).lstrip(".") or "top level", text[: found.start()]
-    return f"{place}: {text[:1].lower() + text[1:]}"
+    return f"{place}: {_CAPITAL.sub(lambda letter: letter[0].lower(), text)}"

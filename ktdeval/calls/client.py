@@ -266,9 +266,8 @@ class ModelClient:
         if error.kind not in ("connection", "timeout"):
             self._is_reached = True
         elif error.kind == "connection" and is_last and not self._is_reached:
-            raise ProviderError(
-                f"can't reach {self._model.endpoint}: {error}; check the address (--base-url) and the network, then run it again"
-            ) from error
+            where = "" if self._model.endpoint in str(error) else f"can't reach {self._model.endpoint}: "
+            raise ProviderError(f"{where}{error}; check the address (--base-url) and the network, then run it again") from error
 
     def _keep(self, call: _Call, reservation: Reservation, reply: Reply) -> None:
         cost_usd, held_usd = None, 0.0

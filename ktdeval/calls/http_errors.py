@@ -105,7 +105,7 @@ def network_error(caller: Caller, words: str, is_timeout: bool = False) -> Model
         return ModelError("timeout", f"{who}: no whole reply from {caller.endpoint} within --timeout-s")
     words = one_line(words, caller.secrets)
     hint = " (is the address right?)" if any(word in words for word in _DNS_WORDS) else ""
-    return ModelError("connection", f"{who}: {caller.endpoint} can't be reached: {words}{hint}; see --base-url")
+    return ModelError("connection", f"{who}: {caller.endpoint} can't be reached: {words}{hint}")
 
 
 def bad_response(caller: Caller, problem: str) -> ModelError:

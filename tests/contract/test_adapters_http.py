@@ -213,7 +213,7 @@ def test_a_redirect_is_not_followed() -> None:
 def test_nobody_there_is_a_connection_failure_that_names_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    failure(url, "connection", f"{url} can't be reached", "refused", "see --base-url")
+    failure(url, "connection", f"{url} can't be reached", "refused")
     failure("http://no-such-host.invalid/v1", "connection", "is the address right")
 
 

@@ -436,6 +436,9 @@ def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_wai
     with pytest.raises(ProviderError, match=r"can't reach .*v1: connection refused; check the address \(--base-url\)"):
         place.client(model, max_retries=50).for_episode("e").reply(ask("a"))
     assert model.asked == {"a": 3}
+    named = failing(ModelError("connection", f"p/m: {model.endpoint} can't be reached: refused"))
+    with pytest.raises(ProviderError, match=rf"^p/m: {model.endpoint} can't be reached: refused; check the address"):
+        place.client(named).for_episode("f").reply(ask("a"))
     model = ScriptedModel(lambda text, attempt: ModelError("connection", "x") if text == "b" and attempt < 9 else reply_to(text))
     asker = place.client(model, max_retries=50).for_episode("e")
     asker.reply(ask("first"))

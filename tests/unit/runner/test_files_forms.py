@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.errors import StoreError
 from ktdeval.jsonio import dumps_canonical, dumps_compact, dumps_pretty, plain
+from ktdeval.typed import decode_json
 from ktdeval.yamlio import parse_yaml
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -48,3 +50,9 @@ def test_each_reader_of_a_yaml_text_may_change_what_it_gets() -> None:
     first = parse_yaml(text, "one")
     first["a"]["b"].append(3)
     assert parse_yaml(text, "two") == {"a": {"b": [1, 2]}}
+
+
+def test_what_is_wrong_with_a_file_begins_as_the_word_is_written() -> None:
+    for text, problem in (("{x", "file: JSON is malformed"), ('"x"', "file: expected `int`")):
+        with pytest.raises(StoreError, match=problem):
+            decode_json(text, int, "file")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import re
@@ -19,6 +18,7 @@ from hypothesis import example, given, strategies as st
 from judging import Chances, Gold, Hits, chances_of, judge
 
 from accept_runs import import_real
+from json_places import with_value
 from ktdeval.errors import DataError
 from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.draws import round_significant
@@ -292,10 +292,8 @@ def test_a_stock_without_a_bar_yet_or_in_the_look_back_and_a_stranger_are_no_tro
 
 @on_each_row
 def test_what_is_no_payload_is_refused_with_its_place(path: tuple[str, ...], value: Any, message: str) -> None:
-    spoiled: Any = copy.deepcopy(payload_of(MaskConfig(), PROBES[0]))
-    (spoiled[path[0]] if len(path) > 1 else spoiled)[path[-1]] = value
     with pytest.raises(DataError, match=f"^payload: {message}"):
-        attack(spoiled, HISTORY)
+        attack(with_value(payload_of(MaskConfig(), PROBES[0]), tuple(path), value), HISTORY)
 
 
 def test_a_field_that_does_not_exist_is_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from ktdeval_qlib.training import rank_ics
 from ktdfin_market import small_market
 from qlib_play import TEST, TRAIN, VALID, WINDOW
 from run_support import SAME_MASK, episodes, ktdeval, records
-from tables import on_each_row
+from tables import changed, on_each_row
 
 DAYS = ("--train", TRAIN, "--valid", VALID, "--test", TEST)
 TASK = "blinded_open_research"
@@ -122,29 +121,16 @@ def test_days_of_training_can_not_be_evaluated(place: Path, tmp_path: Path, caps
     assert "does not lie after the days of training and validation, which end on 2023-12-29" in refusal(capsys, *words)
 
 
-def _spoil(name: str, change: Callable[[str], str]) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_text(change((folder / name).read_text())) and None
-
-
-@pytest.mark.parametrize(
-    ("harm", "told"),
-    [
-        (lambda folder: shutil.rmtree(folder), "holds no trained model; make it: ktdeval train qlib/linear"),
-        (lambda folder: (folder / "linear.json").unlink(), "linear.json: can't be read"),
-        (_spoil("linear.json", lambda text: text.replace("0", "1")), "linear.json: SHA-256 is"),
-        (_spoil("trained.json", lambda text: text[:100]), "trained.json"),
-        (
-            _spoil("trained.json", lambda text: text.replace('"model":"linear"', '"model":"quadratic"')),
-            "is no baseline of this version",
-        ),
-        (_spoil("trained.json", lambda text: text.replace('"linear.json"', '"../linear.json"')), "trained.json"),
-    ],
-)
+@on_each_row
 def test_a_missing_or_changed_training_is_one_line(
-    harm: Callable[[Path], Any], told: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file: str, change: Any, told: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(place / "models", tmp_path / "models")
-    harm(tmp_path / "models/linear/seed-0")
+    path = tmp_path / "models/linear/seed-0" / file
+    if change is not None:
+        path.write_text(changed(path.read_text(), change))
+    else:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert told in refusal(capsys, *command(place, tmp_path / "run", models=tmp_path / "models"))
 
 

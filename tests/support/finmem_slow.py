@@ -17,39 +17,12 @@ import numpy as np
 
 from ktdeval.seeds import derive_seed
 from ktdeval_investorbench.embedding import HashingEmbedder
+from tables import beside
 
 DEEP = {"short": "mid", "mid": "long"}
 BACK = {"mid": "short", "long": "mid"}
-DRAWN = {
-    "short": ((40, 0.8), (60, 0.15), (80, 0.05)),
-    "mid": ((40, 0.05), (60, 0.8), (80, 0.15)),
-    "long": ((40, 0.05), (60, 0.15), (80, 0.8)),
-}
-
-# layer -> Q, decay, initial importances; promote and demote: layer -> threshold
-TABLE: dict[str, dict[str, Any]] = {
-    "paper": {
-        "layers": {"short": (14, 0.9, DRAWN["short"]), "mid": (90, 0.967, DRAWN["mid"]), "long": (365, 0.988, DRAWN["long"])},
-        "promote": {"short": 60, "mid": 80}, "demote": {"mid": 60, "long": 80}, "look_back": 1, "top": 5,
-    },
-    "finmem": {
-        "layers": {
-            "short": (3, 0.92, ((50, 0.5), (70, 0.45), (90, 0.05))), "mid": (90, 0.967, DRAWN["mid"]),
-            "long": (365, 0.988, DRAWN["long"]), "reflection": (365, 0.988, DRAWN["long"]),
-        },
-        "promote": {"short": 60, "mid": 80}, "demote": {"mid": 60, "long": 80}, "look_back": 7, "top": 3,
-    },
-    "investorbench": {
-        "layers": {
-            "short": (3, 0.92, ((50, 1),)), "mid": (90, 0.96, ((60, 1),)), "long": (365, 0.96, ((90, 1),)),
-            "reflection": (365, 0.98, ((80, 1),)),
-        },
-        "promote": {"short": 55, "mid": 85}, "demote": {"mid": 55, "long": 85}, "look_back": 3, "top": 5,
-    },
-    "generative_agents": {
-        "layers": {"stream": (-1 / math.log(0.995), 1.0, ())}, "promote": {}, "demote": {}, "look_back": 1, "top": 15,
-    },
-}  # fmt: skip
+DRAWN, TABLE = (beside(__file__)[name] for name in ("drawn", "sets"))
+TABLE["generative_agents"]["layers"]["stream"][0] = -1 / math.log(0.995)
 
 _EMBED = HashingEmbedder()
 

@@ -53,6 +53,6 @@ def test_each_reader_of_a_yaml_text_may_change_what_it_gets() -> None:
 
 
 def test_what_is_wrong_with_a_file_begins_as_the_word_is_written() -> None:
-    for text, problem in (("{x", "file: JSON is malformed"), ('"x"', "file: expected `int`")):
+    for text, problem in (("{x", "file: JSON is malformed"), ('"x"', "file: expected `object`")):
         with pytest.raises(StoreError, match=problem):
-            decode_json(text, int, "file")
+            decode_json(text, dict, "file")

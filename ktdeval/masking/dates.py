@@ -117,10 +117,10 @@ def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
 
 
 def _years(text: str, shape: Shape) -> Iterator[Span]:
-    dotted = (b".20", b".199") if b".0.0000" in shape.runs or b".00.0000" in shape.runs else ()
-    for hint in (b"x20", b"x199", b"e20", b"e199", *dotted):
-        for start in places_of(shape.digits, hint):
-            if (span := _year_at(text, start)) is not None:
+    digits, before = shape.digits, b"xe." if b".0.0000" in shape.runs or b".00.0000" in shape.runs else b"xe"
+    for hint in (b"20", b"199"):
+        for place in places_of(digits, hint):
+            if digits[place - 1] in before and (span := _year_at(text, place - 1)) is not None:
                 yield span
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import groupby
 from typing import Any
 
@@ -45,6 +45,7 @@ _BY_DIGITS = (
 """First digits of a code, the board that it belongs to, and its exchange; the first row that fits counts."""
 
 
+@lru_cache(maxsize=1 << 14)
 def board_of(code: str) -> Board:
     """Return the board of a normalised code. Raises DataError: the digits belong to no board of the A-share market."""
     for digits, board, _ in _BY_DIGITS:

@@ -268,10 +268,12 @@ def _marks(closes: IntArray, factor: FloatArray) -> tuple[IntArray, IntArray, di
     """Marks and reference prices, both [T, N] ticks, and the factor events by row."""
     marks, references = closes.copy(), np.zeros_like(closes)
     events: dict[int, dict[int, FactorEvent]] = {}
-    changed = factor[1:] != factor[:-1]
+    changed: dict[int, list[int]] = {}
+    for row, asset in np.argwhere(factor[1:] != factor[:-1]).tolist():
+        changed.setdefault(row + 1, []).append(asset)
     for row in range(1, len(closes)):
         references[row] = marks[row - 1]
-        for asset in np.flatnonzero(changed[row - 1]).tolist():
+        for asset in changed.get(row, ()):
             previous = int(marks[row - 1, asset])
             if previous > 0:
                 # Rare enough for Python integers, which can't overflow on high adjusted prices.

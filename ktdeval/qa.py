@@ -135,6 +135,8 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
         choices = sample.get("choices") or ()
         if not isinstance(choices, list | tuple) or not all(isinstance(choice, str) for choice in choices):
             raise ConfigError(f"{where}: choices: expected a list of texts")
+        if len(set(choices)) < len(choices):  # providers refuse such a schema, each call of it
+            raise ConfigError(f"{where}: choices: one stands there twice")
         identity = str(sample.get("id", number))
         if identity in known:
             raise ConfigError(f"{where}: id {identity!r} is that of another sample")

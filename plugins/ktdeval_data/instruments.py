@@ -49,7 +49,8 @@ def _code(text: str, venue: Venue) -> str:
 
 def read_listing(path: str | None, mapping: Mapping[str, str], venue: str, kind: str | None) -> Listing:
     """Read the file of assets: code, and optionally name, industry, venue, kind, currency, one row a code; `venue` and `kind` are
-    those of codes without. Raises UsageError: the venue is unknown; DataError: a venue, kind or currency in the file is.
+    those of codes without. Raises UsageError: the venue is unknown; DataError: a venue, kind or currency in the file is,
+    or rows of one code differ.
     """
     venues = load_plugins().venues()
     default = _instrument(find_venue(venue, venues), kind or "", "", "--kind")
@@ -69,7 +70,11 @@ def read_listing(path: str | None, mapping: Mapping[str, str], venue: str, kind:
         codes.append(_code(str(text), venues[one.venue]))
         own.setdefault(codes[-1], one)
     table["code"] = codes
-    return Listing(table[["code", "name", "industry"]].drop_duplicates("code").reset_index(drop=True), own, default, venues)
+    rows = table[["code", *_ASSET_FIELDS]].drop_duplicates()
+    twice = rows["code"][rows["code"].duplicated()]
+    if len(twice):
+        raise DataError(f"{path}: the rows of {twice.iloc[0]} differ in {', '.join(_ASSET_FIELDS)}; keep the one that is meant")
+    return Listing(rows[["code", "name", "industry"]].reset_index(drop=True), own, default, venues)
 
 
 def _instrument(venue: Venue, kind: str, currency: str, where: str) -> Instrument:

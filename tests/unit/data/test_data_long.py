@@ -248,7 +248,7 @@ def test_marked_suspensions_are_read(tmp_path: Path, flags: tuple[str, str]) -> 
 @on_each_row
 def test_cells_and_columns_that_can_not_be_read_are_named(tmp_path: Path, file: str, change: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        read(tmp_path, {file: changed({"bars": BARS, "members": MEMBERS}[file], change)})
+        read(tmp_path, {file: changed({"bars": BARS, "members": MEMBERS, "industry": INDUSTRY}[file], change)})
 
 
 def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> None:

@@ -7,69 +7,41 @@ import math
 import random
 import statistics
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from board_cards import changed, typed
-from board_forge import forge_board
-from board_ranks import BASELINES, make_board, make_entry, make_series, make_verdict, metric, ranked_tables
-from compare_cards import make_card
+from board_cards import changed
+from board_ranks import (
+    EMPTY,
+    LOW,
+    by_label,
+    entry,
+    figure,
+    make_board,
+    make_entry,
+    make_series,
+    metric,
+    ranked_tables,
+    shown,
+    tables_of,
+    two,
+)
 from ktdeval.errors import CardError, ConfigError
-from ktdeval.jsonio import content_hash
 from ktdeval.typed import to_plain
-from ktdeval_board.documents import Rerun, Series
-from ktdeval_board.entries import load_board
+from ktdeval_board.documents import Series
 from ktdeval_board.ranking.daily import NO_SERIES
 from ktdeval_board.ranking.describe import (
     competition_ranks,
-    default_columns,
-    describe_metrics,
     division_columns,
     division_scopes,
-    system_labels,
 )
-from ktdeval_board.ranking.figures import benchmark_of, collect, medians, score_figures, six_digits
-from ktdeval_board.ranking.models import history, mask_effects, model_pages
-from ktdeval_board.ranking.pairing import FIELDS, MOST_PAIRED, pair_tests, paired_cards, pairs_index, windows_of
-from ktdeval_board.ranking.table import missing_baselines, rank_division, require_baselines
+from ktdeval_board.ranking.figures import benchmark_of, collect, medians, six_digits
+from ktdeval_board.ranking.table import missing_baselines, require_baselines
 from ktdeval_board.reading import read_own
-from ktdeval_board.rules import Erratum, WindowRule
-from ktdeval_compare.compare import Options, compare
-from ktdeval_compare.effects import Options as EffectOptions, effects
-from ktdeval_compare.entrants import Entrant
-from scoring_cases import DEFINITIONS, scoring_card
-
-EMPTY = make_board([])
-
-
-def two(first: float | None, second: float | None) -> dict:
-    """Figures of one seed in both windows."""
-    return {("W1", 0): first, ("W2", 0): second}
-
-
-def entry(model: str, first: float | None, second: float | None, **changes):
-    """An entry with these total returns."""
-    return make_entry(EMPTY, model, two(first, second), **changes)
-
-
-def figure(table, row, column: str, part: str = "values"):
-    """One figure of a row."""
-    return row[part][table["columns"].index(column)]
-
-
-def by_label(table) -> dict:
-    """Label -> row."""
-    return {row["label"]: row for row in table["rows"]}
-
-
-def shown(table, label: str, column: str) -> tuple:
-    """Value, ends of the interval, its kind and n of a figure."""
-    return tuple(figure(table, by_label(table)[label], column, part) for part in ("values", "low", "high", "interval", "n"))
-
+from ktdeval_board.rules import Erratum
 
 # -- figures
 
@@ -104,31 +76,6 @@ def test_rounding_is_to_six_significant_digits_in_the_shortest_decimals(values) 
         assert len(f"{abs(rounded):.12e}".split("e")[0].rstrip("0").replace(".", "")) <= 7 or abs(value) < 1e-17
     exact = np.array([1 / 3, -2 / 3, 123456789.0, 1e-9 / 7, 0.0, 0.1, 2.5e-7, 999999.5])
     assert json.dumps(six_digits(exact).tolist()) == json.dumps([float(f"{value:.6g}") for value in exact])
-
-
-@pytest.fixture(scope="module")
-def forged(tmp_path_factory):
-    """A board of valid cards with series."""
-    path = forge_board(
-        tmp_path_factory.mktemp("forged") / "board", 11, divisions=2, windows=3, seed=3, specials=True, decisions=False
-    )
-    return load_board(path)
-
-
-def tables_of(board):
-    """Tables of a board's divisions."""
-
-    def load(card_id: str):
-        path = board.folder.series(card_id)
-        return read_own(path, Series) if path.is_file() else None
-
-    return {division.id: rank_division(board, division, load) for division in board.rules.divisions}
-
-
-@pytest.fixture(scope="module")
-def forged_tables(forged):
-    """Tables of the forged board."""
-    return tables_of(forged)
 
 
 def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
@@ -291,7 +238,6 @@ def test_less_is_better_where_the_metric_says_so() -> None:
 
 UNCERTIFIED = "the division asks for a certificate of the mask that the board has verified"
 REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
-LOW = {"value": False, "reasons": ["the model decided 93.1 % of 548 steps; 95 % are needed"]}
 
 
 @pytest.mark.parametrize(
@@ -490,369 +436,3 @@ def test_a_nav_that_is_gone_takes_no_part_in_ties() -> None:
     series[entries[1].card_id].episodes[0].nav[7] = 0.0
     table = ranked_tables(make_board(entries), series)["all"]
     assert set(table["ties"]["return"]["p"]) == {entries[0].card_id, entries[2].card_id}
-
-
-# -- scoring tasks
-
-
-def scoring_board(better: str = "lower"):
-    """Two cards of a scoring task, which share their window and seeds."""
-    entries = []
-    for place, model in enumerate(("house/leaky", "house/blind")):
-        card = scoring_card(seeds=(0, 1)) | {"model": {"name": model, "args": {}}}
-        card["scores"]["right_name"] |= {"better": better} | {
-            "value": 0.2 - 0.1 * place,
-            "interval": {"kind": "wilson", "low": 0.05, "high": 0.4},
-        }
-        submitted = entry(model, 0.0, 0.0).submission
-        verdict = make_verdict(steps=4)
-        entries.append(
-            replace(entry(model, 0.0, 0.0), card_id=content_hash(card), card=typed(card), submission=submitted, verdict=verdict)
-        )
-    (window,) = entries[0].card.windows
-    return make_board(entries, rank_by="right_name", windows=(WindowRule(window.name, window.first, window.last),), seeds=(0, 1))
-
-
-def test_scores_are_ranked_over_all_answers_beside_chance() -> None:
-    board = scoring_board()
-    tables = ranked_tables(board)
-    assert list(tables) == division_scopes(board, board.rules.divisions[0]) == ["all"]
-    table = tables["all"]
-    assert table["columns"] == ["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"]
-    # lower is better, and nobody is as low as chance
-    stands = [("chance", None, None), ("house/blind", 1, None), ("house/leaky", 2, None)]
-    assert [(row["label"], row["rank"], row["alpha_rank"]) for row in table["rows"]] == stands
-    assert shown(table, "house/blind", "right_name")[:4] == (0.1, 0.05, 0.4, "wilson")
-    assert shown(table, "house/blind", "distance")[3] is None
-    assert shown(table, "house/blind", "decided")[0] == pytest.approx(38 / 40)
-    assert shown(table, "house/blind", "tokens")[0] == 240
-    assert table["ties"]["return"]["reason"] == "scores of a scoring task have no daily returns"
-    assert table["missing_baselines"] == []
-    row = by_label(table)["chance"]
-    assert (row["baseline"], row["card"], figure(table, row, "right_name")) == ("benchmark", None, 0.05)
-    assert row["reasons"]["distance"] == "not defined for chance"
-    with pytest.raises(ConfigError, match="neither more nor less is better"):
-        ranked_tables(scoring_board("neither"))
-
-
-def test_a_score_without_a_value_says_why() -> None:
-    board = scoring_board()
-    none = {"value": None, "interval": None, "n": 0, "reason": "no probe has a valid answer"}
-    first = changed(board.entries[0], lambda card: card["scores"]["right_name"].update(none))
-    board = replace(board, entries=(first, *board.entries[1:]))
-    found = score_figures(board.entries[:1], ["right_name", "unknown"])
-    assert found.reasons == [{"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}]
-    row = by_label(ranked_tables(board)["all"])["house/leaky"]
-    assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
-
-
-def test_scores_pair_no_windows() -> None:
-    board = scoring_board()
-    found = pairs_index(windows_of(board, board.rules.divisions[0]), ["a" * 64])
-    assert (found["windows"], found["cards"]) == ([], [])
-
-
-# -- labels and columns
-
-
-def test_labels_say_as_much_as_tells_systems_apart() -> None:
-    entries = [
-        entry("a/one", 0, 0),
-        entry("a/two", 0, 0),
-        entry("a/two", 0, 0, agent="planner"),
-        entry("b/three", 0, 0),
-        entry("b/three", 0, 0, call={"reasoning_effort": "high"}),
-    ]
-    assert list(system_labels(make_board(entries)).values()) == [
-        "a/one",
-        "a/two · react",
-        "a/two · planner",
-        "b/three · default settings",
-        "b/three · reasoning effort high",
-    ]
-
-
-def test_labels_of_different_systems_are_never_equal_and_a_withdrawn_card_gives_way() -> None:
-    entries = [entry("a", 0, 0, agent="b"), entry("a", 0, 0, agent="c"), entry("a · b", 0, 0), entry("a · b", 0, 0.1)]
-    labels = list(system_labels(make_board(entries)).values())
-    assert (len(set(labels)), labels[1]) == (4, "a · c")
-    gone = entry("a/one", 0, 0, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")])
-    again = entry("a/one", 0, 0.1)
-    assert system_labels(make_board([gone, again])) == {gone.card_id: f"a/one #{gone.card_id[:8]}", again.card_id: "a/one"}
-
-
-def test_rows_say_who_submitted_what() -> None:
-    one = entry("house/one", 0.0, 0.0, strategy="momentum", call={"reasoning_effort": "high", "reasoning_budget": None})
-    row = by_label(ranked_tables(make_board([one]))["all"])["house/one"]
-    expected = {
-        "card": one.card_id, "model": "house/one", "agent": "react", "strategy": "momentum", "baseline": None,
-        "tier": "re-executed", "labels": ["synthetic", "price claimed"],
-        "attempts": 2, "cutoff": "2023-12-31", "submitter": "A tester", "submitted_on": "2026-01-01",
-        "settings": "reasoning effort high",
-    }  # fmt: skip
-    assert expected.items() <= row.items()
-
-
-def test_every_column_is_described(forged, forged_tables) -> None:
-    words = describe_metrics(forged)
-    for tables in forged_tables.values():
-        assert set(tables["all"]["columns"]) <= set(words)
-    for name, each in words.items():
-        assert set(each) == {"title", "unit", "better", "group", "headline", "formula", "source", "description"}, name
-        assert each["better"] in {"higher", "lower", "neither"}
-        assert all(each[field] for field in ("title", "unit", "group", "formula", "source", "description"))
-    assert len({each["title"] for each in words.values()}) == len(words)
-    shown = default_columns(forged_tables[forged.rules.divisions[0].id]["all"]["columns"], "total_return")
-    assert shown[:3] == ["total_return", "excess", "selection_alpha"]
-    assert len(shown) < 10
-
-
-def test_scores_are_described_by_their_task() -> None:
-    words = describe_metrics(scoring_board())
-    assert words["right_name"]["group"] == "scores"
-    assert words["distance"] == {
-        "title": "Distance", "unit": "days", "better": "neither", "group": "scores", "headline": True,
-        "formula": "mean distance of the day", "source": DEFINITIONS["distance"].source, "description": "mean distance of the day",
-    }  # fmt: skip
-    assert default_columns([], "right_name") == []
-    assert default_columns(["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"], "right_name") == [
-        "right_name", "distance", "unparsable_rate", "decided", "cost_usd",
-    ]  # fmt: skip
-
-
-# -- pairs of windows
-
-OVERLAPPING = {
-    "W1": ("2024-04-01", "2024-06-05"),
-    "W2": ("2024-05-27", "2024-07-25"),
-    "W3": ("2024-07-25", "2024-09-25"),
-    "W4": ("2024-09-09", "2024-11-15"),
-    "W5": ("2024-10-21", "2024-12-13"),
-    "W6": ("2024-12-06", "2025-02-14"),
-}
-
-
-def full_entry(card):
-    """An entry of a valid card."""
-    return replace(entry(card["model"]["name"], 0.0, 0.0), card_id=content_hash(card), card=typed(card), baseline=None)
-
-
-def rules_of(spans):
-    """Rules of windows."""
-    return tuple(WindowRule(name, *span) for name, span in spans.items())
-
-
-def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
-    """The board's test of two cards, and what `ktdeval compare` says of them."""
-    cards = [make_card({(name, seed): value for name, values in figures.items() for seed, value in enumerate(values)},
-                       f"house/{place}", windows) for place, figures in enumerate((first, second))]  # fmt: skip
-    test = compare([Entrant(Path(f"{place}"), typed(card), f"{place}") for place, card in enumerate(cards)], Options())["tests"][0]
-    entries = [full_entry(card) for card in cards]
-    board = make_board(entries, windows=rules_of(windows))
-    tests = pair_tests(entries, windows_of(board, board.rules.divisions[0]))
-    one, other = (entry.card_id for entry in entries)
-    there, here = (dict(zip(FIELDS, tests[a][b]["total_return"], strict=True)) for a, b in ((one, other), (other, one)))
-    turned = [None if here[name] is None else -here[name] for name in ("value", "high", "low", "effect")]
-    assert [there[name] for name in ("value", "low", "high", "effect")] == turned
-    assert all(there[name] == here[name] for name in ("n", "nonzero", "p", "smallest", "confidence", "flip_p", "blocks", "method"))
-    return there, test
-
-
-APART = {name: OVERLAPPING[name] for name in ("W1", "W3")} | {
-    "W7": ("2025-03-03", "2025-05-09"),
-    "W8": ("2025-07-14", "2025-09-19"),
-}
-
-
-@pytest.mark.parametrize("windows", [OVERLAPPING, APART])
-@pytest.mark.parametrize("kind", ["plain", "ties", "seeds"])
-def test_tests_of_pairs_are_those_of_compare(windows, kind) -> None:
-    rng = np.random.default_rng(len(kind))
-    draws = {name: rng.normal(0.02, 0.05, 3 if kind == "seeds" else 1) for name in windows}
-    if kind == "ties":
-        draws = {name: np.array([0.01 if place < 2 else 0.02 * place]) for place, name in enumerate(windows)}
-    ours, theirs = pair(
-        {name: values.tolist() for name, values in draws.items()},
-        {name: [0.0] * len(values) for name, values in draws.items()},
-        windows,
-    )
-    wilcoxon, shift = theirs["wilcoxon"], theirs["shift"]
-    assert (ours["n"], ours["method"]) == (len(windows), wilcoxon["method"])
-    for mine, other in (
-        ("p", theirs["p"]), ("effect", wilcoxon["rank_biserial"]), ("value", shift["value"]), ("low", shift["low"]),
-        ("high", shift["high"]), ("flip_p", theirs["sign_flip"]["p"]), ("blocks", theirs["sign_flip"]["blocks"]),
-    ):  # fmt: skip
-        assert ours[mine] == (None if other is None else pytest.approx(other, rel=1e-5)), mine
-
-
-def test_a_pair_without_a_distribution_for_its_windows_says_so() -> None:
-    values = {name: [0.01 * place] for place, name in enumerate(OVERLAPPING)}  # the first does not differ
-    ours, _ = pair(values, {name: [0.0] for name in OVERLAPPING})
-    assert (ours["p"], ours["smallest"]) == (None, None)
-    assert "share days" in ours["reason"]
-    assert ours["shift_reason"].startswith("6 pairs give an interval of at most")  # it is of all pairs, zeros included
-    lacking, _ = pair({**values, "W2": [None]}, {name: [0.0] for name in OVERLAPPING})
-    assert (lacking["p"], lacking["low"], lacking["n"]) == (None, None, 5)
-
-
-def test_cards_without_a_common_seed_are_no_pair() -> None:
-    one = make_entry(EMPTY, "house/one", two(0.1, 0.2))
-    other = make_entry(EMPTY, "house/other", {("W1", 7): 0.1, ("W2", 7): 0.2})
-    board = make_board([one, other])
-    row = pair_tests([one, other], windows_of(board, board.rules.divisions[0]))[one.card_id][other.card_id]["total_return"]
-    assert (row[FIELDS.index("n")], row[FIELDS.index("reason")]) == (0, "no pair")
-
-
-def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
-    rows = [{"card": f"{place}", "baseline": "rule" if place > 44 else None} for place in range(50)] + [
-        {"card": None, "baseline": "x"}
-    ]
-    chosen = paired_cards(rows)
-    assert chosen == [*map(str, range(35)), *map(str, range(45, 50))]
-    assert len(chosen) == MOST_PAIRED
-
-
-def test_windows_that_stand_apart_are_worth_as_many() -> None:
-    board = make_board([entry("house/one", 0.0, 0.0)])
-    found = pairs_index(windows_of(board, board.rules.divisions[0]), ["a"])
-    assert (found["overlap"], found["effective_windows"], found["cards"]) == (False, 2.0, ["a"])
-    assert found["windows"][1] == {"name": "W2", "first": "2024-03-01", "last": "2024-04-25"}
-    empty = make_board([], windows=rules_of(OVERLAPPING))
-    windows = windows_of(empty, empty.rules.divisions[0])
-    assert windows.correlation[0, 1] == pytest.approx(8 / math.sqrt(48 * 44), abs=1e-6)  # weekdays from May 27 to June 5
-    assert pairs_index(windows, [])["overlap"]
-
-
-# -- models
-
-
-def masked(mask: str, figures, **changes):
-    """An entry of one mask."""
-    return full_entry(make_card(figures, windows=OVERLAPPING, mask=mask, **changes))
-
-
-def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **changes):
-    """Cards of one agent under several masks, two seeds each."""
-    rng = np.random.default_rng(4)
-    return [
-        masked(
-            mask, {(window, seed): float(rng.normal(0.02 * place, 0.03)) for window in OVERLAPPING for seed in (0, 1)}, **changes
-        )
-        for place, mask in enumerate(masks)
-    ]
-
-
-def test_mask_effects_are_those_of_the_effects_command() -> None:
-    entries = mask_cards()
-    theirs = effects([Entrant(Path(each.card_id), each.card) for each in entries], EffectOptions())["effects"]
-    ours = [row for row in mask_effects(entries) if row["metric"] == "total_return"]
-    assert [row["effect"] for row in ours] == [row["effect"] for row in theirs]
-    assert [row["effect"] for row in ours] == ["memory_premium", "stock_effect", "date_effect", "interaction"]
-    for mine, other in zip(ours, theirs, strict=True):
-        for field in ("value", "low", "high"):
-            assert mine[field] == pytest.approx(other[field], rel=1e-5)
-        assert (mine["n"], mine["mode"], mine["left_out"]) == (6, "open_research", 0)
-
-
-def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
-    bright, blinded = mask_cards(("bright", "blinded"))
-    assert {row["effect"] for row in mask_effects([bright, blinded])} == {"memory_premium"}
-    assert mask_effects([blinded]) == []
-    other = masked("bright", {(window, seed): 0.0 for window in OVERLAPPING for seed in (0, 1)}, call={"temperature": 0.0})
-    assert mask_effects([other, blinded]) == []
-    assert mask_effects([bright, changed(blinded, lambda card: card["task"]["config"].update(rebase_prices=True))]) == []
-    assert mask_effects([bright, replace(blinded, verdict=None)]) == []
-    assert mask_effects([bright, replace(blinded, errata=(Erratum("c" * 64, "2026-01-01", "withdrawn", "x"),))]) == []
-    assert mask_effects([changed(bright, lambda card: card.update(rankable=LOW)), blinded]) == []
-    second = replace(bright, card_id="d" * 64)
-    assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
-
-
-def test_mask_effects_leave_out_what_is_undefined() -> None:
-    figures = {(window, 0): 0.01 for window in OVERLAPPING}
-    bright, blinded = masked("bright", figures), masked("blinded", {**figures, ("W3", 0): None})
-    row = next(row for row in mask_effects([bright, blinded]) if row["metric"] == "total_return")
-    assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, 1)
-
-
-def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:
-    pages = dict(model_pages(forged, forged_tables))
-    assert sorted(pages) == list(pages) == sorted({each.model for each in forged.entries})
-    ranks = {row["card"]: row for tables in forged_tables.values() for row in tables["all"]["rows"]}
-    seen = 0
-    for name, page in pages.items():
-        assert page["name"] == name
-        for card in page["cards"]:
-            row = ranks.get(card["card"])
-            assert card["withdrawn"] == (row is None)
-            if row is not None:
-                assert (card["rank"], card["tie"], card["label"]) == (row["rank"], row["tie"], row["label"])
-            seen += 1
-    assert seen == len(forged.entries)
-    assert len(pages["builtin/momentum"]["cards"]) == 2
-
-
-def test_a_model_s_page_has_attribution_and_exposures_of_its_cards(forged, forged_tables) -> None:
-    cards = {each.card_id: each.card.plain for each in forged.entries}
-    own = next(card for card in dict(model_pages(forged, forged_tables))["builtin/momentum"]["cards"] if card["mask"] == "blinded")
-    card = cards[own["card"]]
-    lines = card["attribution"]["value"]["lines"]
-    assert own["attribution"]["selection"]["value"] == pytest.approx(lines["selection"]["value"], rel=1e-5)
-    assert set(own["attribution"]) == set(lines)
-    given = [episode["metrics"]["selection_alpha"]["detail"]["mean_exposures"]["SKEW"] for episode in card["episodes"]]
-    assert own["exposures"]["SKEW"] == pytest.approx(statistics.median(given), rel=1e-5)
-    assert own["of"] == sum(row["ranked"] for row in forged_tables[own["division"]]["all"]["rows"])
-
-
-# -- history
-
-
-def test_history_tells_what_happened_in_order() -> None:
-    erratum = Erratum("c" * 64, "2026-03-01", "unranked", "a late feed", "the board")
-    lost = Erratum("e" * 64, "2026-02-01", "withdrawn", "asked for it")
-    first = entry("house/first", 0.1, 0.1, submitted_on="2026-01-01")
-    second = entry("house/second", 0.2, 0.2, submitted_on="2026-01-05", errata=[erratum])
-    rerun = Rerun(by="the board", on="2026-01-09", card="c" * 64, figures={})
-    second = replace(second, verdict=make_verdict(checked_on="2026-01-05", rerun=rerun))
-    board = make_board([second, first], errata=[erratum, lost])
-    events = history(
-        replace(board, errata=(Erratum(second.card_id, "2026-03-01", "unranked", "a late feed", "the board"), lost)), {}
-    )["events"]
-    assert [(event["date"], event["kind"], event["model"]) for event in events] == [
-        ("2026-01-01", "submitted", "house/first"),
-        ("2026-01-02", "checked", "house/first"),
-        ("2026-01-05", "submitted", "house/second"),
-        ("2026-01-05", "checked", "house/second"),
-        ("2026-01-09", "rerun", "house/second"),
-        ("2026-02-01", "erratum", None),
-        ("2026-03-01", "erratum", "house/second"),
-    ]
-    assert events[1]["text"] == "house/first was checked: re-executed; 80 steps were executed again"
-    assert events[-1]["text"] == "house/second: unranked: a late feed (the board)"
-    assert events[-1]["division"] == "main"
-
-
-def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
-    days = {
-        "a": (0.1, "2026-01-03"),
-        "b": (0.3, "2026-01-05"),
-        "c": (0.2, "2026-01-07"),
-        "d": (0.4, "2026-01-09"),
-        "e": (0.2, "2026-01-03"),
-        "f": (0.4, "2026-01-10"),
-    }
-    entries = [entry(f"house/{name}", value, value, submitted_on=day) for name, (value, day) in days.items()]
-    entries.append(entry("house/unchecked", 0.9, 0.9, submitted_on="2026-01-01", tier="unchecked"))
-    board = make_board([*entries, entry("builtin/equal_weight", 0.8, 0.8)])
-    best = history(board, {"main": ranked_tables(board)})["best"]
-    assert [(each["date"], each["label"], each["value"]) for each in best] == [
-        ("2026-01-03", "house/e", 0.2),
-        ("2026-01-05", "house/b", 0.3),
-        ("2026-01-09", "house/d", 0.4),
-    ]
-
-
-def test_an_empty_board_has_an_empty_history() -> None:
-    board = make_board([])
-    assert history(board, {"main": ranked_tables(board)}) == {"events": [], "best": []}
-    assert BASELINES[1].seeds == (0, 1, 2)

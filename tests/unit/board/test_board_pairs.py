@@ -1,0 +1,270 @@
+"""Beside a ranking: pairs of cards over windows, pages of models, and the history of a board."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from board_cards import changed, typed
+from board_ranks import (
+    BASELINES,
+    EMPTY,
+    LOW,
+    entry,
+    make_board,
+    make_entry,
+    make_verdict,
+    ranked_tables,
+    two,
+)
+from compare_cards import make_card
+from ktdeval.jsonio import content_hash
+from ktdeval_board.documents import Rerun
+from ktdeval_board.ranking.models import history, mask_effects, model_pages
+from ktdeval_board.ranking.pairing import FIELDS, MOST_PAIRED, pair_tests, paired_cards, pairs_index, windows_of
+from ktdeval_board.rules import Erratum, WindowRule
+from ktdeval_compare.compare import Options, compare
+from ktdeval_compare.effects import Options as EffectOptions, effects
+from ktdeval_compare.entrants import Entrant
+
+# -- pairs of windows
+
+OVERLAPPING = {
+    "W1": ("2024-04-01", "2024-06-05"),
+    "W2": ("2024-05-27", "2024-07-25"),
+    "W3": ("2024-07-25", "2024-09-25"),
+    "W4": ("2024-09-09", "2024-11-15"),
+    "W5": ("2024-10-21", "2024-12-13"),
+    "W6": ("2024-12-06", "2025-02-14"),
+}
+
+
+def full_entry(card):
+    """An entry of a valid card."""
+    return replace(entry(card["model"]["name"], 0.0, 0.0), card_id=content_hash(card), card=typed(card), baseline=None)
+
+
+def rules_of(spans):
+    """Rules of windows."""
+    return tuple(WindowRule(name, *span) for name, span in spans.items())
+
+
+def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
+    """The board's test of two cards, and what `ktdeval compare` says of them."""
+    cards = [make_card({(name, seed): value for name, values in figures.items() for seed, value in enumerate(values)},
+                       f"house/{place}", windows) for place, figures in enumerate((first, second))]  # fmt: skip
+    test = compare([Entrant(Path(f"{place}"), typed(card), f"{place}") for place, card in enumerate(cards)], Options())["tests"][0]
+    entries = [full_entry(card) for card in cards]
+    board = make_board(entries, windows=rules_of(windows))
+    tests = pair_tests(entries, windows_of(board, board.rules.divisions[0]))
+    one, other = (entry.card_id for entry in entries)
+    there, here = (dict(zip(FIELDS, tests[a][b]["total_return"], strict=True)) for a, b in ((one, other), (other, one)))
+    turned = [None if here[name] is None else -here[name] for name in ("value", "high", "low", "effect")]
+    assert [there[name] for name in ("value", "low", "high", "effect")] == turned
+    assert all(there[name] == here[name] for name in ("n", "nonzero", "p", "smallest", "confidence", "flip_p", "blocks", "method"))
+    return there, test
+
+
+APART = {name: OVERLAPPING[name] for name in ("W1", "W3")} | {
+    "W7": ("2025-03-03", "2025-05-09"),
+    "W8": ("2025-07-14", "2025-09-19"),
+}
+
+
+@pytest.mark.parametrize("windows", [OVERLAPPING, APART])
+@pytest.mark.parametrize("kind", ["plain", "ties", "seeds"])
+def test_tests_of_pairs_are_those_of_compare(windows, kind) -> None:
+    rng = np.random.default_rng(len(kind))
+    draws = {name: rng.normal(0.02, 0.05, 3 if kind == "seeds" else 1) for name in windows}
+    if kind == "ties":
+        draws = {name: np.array([0.01 if place < 2 else 0.02 * place]) for place, name in enumerate(windows)}
+    ours, theirs = pair(
+        {name: values.tolist() for name, values in draws.items()},
+        {name: [0.0] * len(values) for name, values in draws.items()},
+        windows,
+    )
+    wilcoxon, shift = theirs["wilcoxon"], theirs["shift"]
+    assert (ours["n"], ours["method"]) == (len(windows), wilcoxon["method"])
+    for mine, other in (
+        ("p", theirs["p"]), ("effect", wilcoxon["rank_biserial"]), ("value", shift["value"]), ("low", shift["low"]),
+        ("high", shift["high"]), ("flip_p", theirs["sign_flip"]["p"]), ("blocks", theirs["sign_flip"]["blocks"]),
+    ):  # fmt: skip
+        assert ours[mine] == (None if other is None else pytest.approx(other, rel=1e-5)), mine
+
+
+def test_a_pair_without_a_distribution_for_its_windows_says_so() -> None:
+    values = {name: [0.01 * place] for place, name in enumerate(OVERLAPPING)}  # the first does not differ
+    ours, _ = pair(values, {name: [0.0] for name in OVERLAPPING})
+    assert (ours["p"], ours["smallest"]) == (None, None)
+    assert "share days" in ours["reason"]
+    assert ours["shift_reason"].startswith("6 pairs give an interval of at most")  # it is of all pairs, zeros included
+    lacking, _ = pair({**values, "W2": [None]}, {name: [0.0] for name in OVERLAPPING})
+    assert (lacking["p"], lacking["low"], lacking["n"]) == (None, None, 5)
+
+
+def test_cards_without_a_common_seed_are_no_pair() -> None:
+    one = make_entry(EMPTY, "house/one", two(0.1, 0.2))
+    other = make_entry(EMPTY, "house/other", {("W1", 7): 0.1, ("W2", 7): 0.2})
+    board = make_board([one, other])
+    row = pair_tests([one, other], windows_of(board, board.rules.divisions[0]))[one.card_id][other.card_id]["total_return"]
+    assert (row[FIELDS.index("n")], row[FIELDS.index("reason")]) == (0, "no pair")
+
+
+def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
+    rows = [{"card": f"{place}", "baseline": "rule" if place > 44 else None} for place in range(50)] + [
+        {"card": None, "baseline": "x"}
+    ]
+    chosen = paired_cards(rows)
+    assert chosen == [*map(str, range(35)), *map(str, range(45, 50))]
+    assert len(chosen) == MOST_PAIRED
+
+
+def test_windows_that_stand_apart_are_worth_as_many() -> None:
+    board = make_board([entry("house/one", 0.0, 0.0)])
+    found = pairs_index(windows_of(board, board.rules.divisions[0]), ["a"])
+    assert (found["overlap"], found["effective_windows"], found["cards"]) == (False, 2.0, ["a"])
+    assert found["windows"][1] == {"name": "W2", "first": "2024-03-01", "last": "2024-04-25"}
+    empty = make_board([], windows=rules_of(OVERLAPPING))
+    windows = windows_of(empty, empty.rules.divisions[0])
+    assert windows.correlation[0, 1] == pytest.approx(8 / math.sqrt(48 * 44), abs=1e-6)  # weekdays from May 27 to June 5
+    assert pairs_index(windows, [])["overlap"]
+
+
+# -- models
+
+
+def masked(mask: str, figures, **changes):
+    """An entry of one mask."""
+    return full_entry(make_card(figures, windows=OVERLAPPING, mask=mask, **changes))
+
+
+def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **changes):
+    """Cards of one agent under several masks, two seeds each."""
+    rng = np.random.default_rng(4)
+    return [
+        masked(
+            mask, {(window, seed): float(rng.normal(0.02 * place, 0.03)) for window in OVERLAPPING for seed in (0, 1)}, **changes
+        )
+        for place, mask in enumerate(masks)
+    ]
+
+
+def test_mask_effects_are_those_of_the_effects_command() -> None:
+    entries = mask_cards()
+    theirs = effects([Entrant(Path(each.card_id), each.card) for each in entries], EffectOptions())["effects"]
+    ours = [row for row in mask_effects(entries) if row["metric"] == "total_return"]
+    assert [row["effect"] for row in ours] == [row["effect"] for row in theirs]
+    assert [row["effect"] for row in ours] == ["memory_premium", "stock_effect", "date_effect", "interaction"]
+    for mine, other in zip(ours, theirs, strict=True):
+        for field in ("value", "low", "high"):
+            assert mine[field] == pytest.approx(other[field], rel=1e-5)
+        assert (mine["n"], mine["mode"], mine["left_out"]) == (6, "open_research", 0)
+
+
+def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
+    bright, blinded = mask_cards(("bright", "blinded"))
+    assert {row["effect"] for row in mask_effects([bright, blinded])} == {"memory_premium"}
+    assert mask_effects([blinded]) == []
+    other = masked("bright", {(window, seed): 0.0 for window in OVERLAPPING for seed in (0, 1)}, call={"temperature": 0.0})
+    assert mask_effects([other, blinded]) == []
+    assert mask_effects([bright, changed(blinded, lambda card: card["task"]["config"].update(rebase_prices=True))]) == []
+    assert mask_effects([bright, replace(blinded, verdict=None)]) == []
+    assert mask_effects([bright, replace(blinded, errata=(Erratum("c" * 64, "2026-01-01", "withdrawn", "x"),))]) == []
+    assert mask_effects([changed(bright, lambda card: card.update(rankable=LOW)), blinded]) == []
+    second = replace(bright, card_id="d" * 64)
+    assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
+
+
+def test_mask_effects_leave_out_what_is_undefined() -> None:
+    figures = {(window, 0): 0.01 for window in OVERLAPPING}
+    bright, blinded = masked("bright", figures), masked("blinded", {**figures, ("W3", 0): None})
+    row = next(row for row in mask_effects([bright, blinded]) if row["metric"] == "total_return")
+    assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, 1)
+
+
+def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:
+    pages = dict(model_pages(forged, forged_tables))
+    assert sorted(pages) == list(pages) == sorted({each.model for each in forged.entries})
+    ranks = {row["card"]: row for tables in forged_tables.values() for row in tables["all"]["rows"]}
+    seen = 0
+    for name, page in pages.items():
+        assert page["name"] == name
+        for card in page["cards"]:
+            row = ranks.get(card["card"])
+            assert card["withdrawn"] == (row is None)
+            if row is not None:
+                assert (card["rank"], card["tie"], card["label"]) == (row["rank"], row["tie"], row["label"])
+            seen += 1
+    assert seen == len(forged.entries)
+    assert len(pages["builtin/momentum"]["cards"]) == 2
+
+
+def test_a_model_s_page_has_attribution_and_exposures_of_its_cards(forged, forged_tables) -> None:
+    cards = {each.card_id: each.card.plain for each in forged.entries}
+    own = next(card for card in dict(model_pages(forged, forged_tables))["builtin/momentum"]["cards"] if card["mask"] == "blinded")
+    card = cards[own["card"]]
+    lines = card["attribution"]["value"]["lines"]
+    assert own["attribution"]["selection"]["value"] == pytest.approx(lines["selection"]["value"], rel=1e-5)
+    assert set(own["attribution"]) == set(lines)
+    given = [episode["metrics"]["selection_alpha"]["detail"]["mean_exposures"]["SKEW"] for episode in card["episodes"]]
+    assert own["exposures"]["SKEW"] == pytest.approx(statistics.median(given), rel=1e-5)
+    assert own["of"] == sum(row["ranked"] for row in forged_tables[own["division"]]["all"]["rows"])
+
+
+# -- history
+
+
+def test_history_tells_what_happened_in_order() -> None:
+    erratum = Erratum("c" * 64, "2026-03-01", "unranked", "a late feed", "the board")
+    lost = Erratum("e" * 64, "2026-02-01", "withdrawn", "asked for it")
+    first = entry("house/first", 0.1, 0.1, submitted_on="2026-01-01")
+    second = entry("house/second", 0.2, 0.2, submitted_on="2026-01-05", errata=[erratum])
+    rerun = Rerun(by="the board", on="2026-01-09", card="c" * 64, figures={})
+    second = replace(second, verdict=make_verdict(checked_on="2026-01-05", rerun=rerun))
+    board = make_board([second, first], errata=[erratum, lost])
+    events = history(
+        replace(board, errata=(Erratum(second.card_id, "2026-03-01", "unranked", "a late feed", "the board"), lost)), {}
+    )["events"]
+    assert [(event["date"], event["kind"], event["model"]) for event in events] == [
+        ("2026-01-01", "submitted", "house/first"),
+        ("2026-01-02", "checked", "house/first"),
+        ("2026-01-05", "submitted", "house/second"),
+        ("2026-01-05", "checked", "house/second"),
+        ("2026-01-09", "rerun", "house/second"),
+        ("2026-02-01", "erratum", None),
+        ("2026-03-01", "erratum", "house/second"),
+    ]
+    assert events[1]["text"] == "house/first was checked: re-executed; 80 steps were executed again"
+    assert events[-1]["text"] == "house/second: unranked: a late feed (the board)"
+    assert events[-1]["division"] == "main"
+
+
+def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
+    days = {
+        "a": (0.1, "2026-01-03"),
+        "b": (0.3, "2026-01-05"),
+        "c": (0.2, "2026-01-07"),
+        "d": (0.4, "2026-01-09"),
+        "e": (0.2, "2026-01-03"),
+        "f": (0.4, "2026-01-10"),
+    }
+    entries = [entry(f"house/{name}", value, value, submitted_on=day) for name, (value, day) in days.items()]
+    entries.append(entry("house/unchecked", 0.9, 0.9, submitted_on="2026-01-01", tier="unchecked"))
+    board = make_board([*entries, entry("builtin/equal_weight", 0.8, 0.8)])
+    best = history(board, {"main": ranked_tables(board)})["best"]
+    assert [(each["date"], each["label"], each["value"]) for each in best] == [
+        ("2026-01-03", "house/e", 0.2),
+        ("2026-01-05", "house/b", 0.3),
+        ("2026-01-09", "house/d", 0.4),
+    ]
+
+
+def test_an_empty_board_has_an_empty_history() -> None:
+    board = make_board([])
+    assert history(board, {"main": ranked_tables(board)}) == {"events": [], "best": []}
+    assert BASELINES[1].seeds == (0, 1, 2)

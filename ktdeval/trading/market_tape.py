@@ -146,6 +146,8 @@ class MarketTape:
         tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
         up, down = _at_limits(snapshot, rules.venues, config, np.where(tradable, opens, 0), references)
         np.copyto(opens, references, where=~tradable)
+        for prices in (opens, marks):  # days are views of them
+            prices.flags.writeable = False
         return cls(
             rules=rules,
             open_ticks=opens,

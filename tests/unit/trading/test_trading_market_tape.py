@@ -63,6 +63,13 @@ def test_a_name_without_open_or_volume_keeps_its_mark_and_does_not_trade() -> No
     assert idle.day(2).tradable[0] == 0
 
 
+def test_whoever_reads_a_day_can_not_change_the_market() -> None:
+    day = tape(MAIN, [10.0, 10.5]).day(1)
+    for prices in (day.open_ticks, day.close_ticks):
+        with pytest.raises(TypeError, match="read-only"):
+            prices[0] = 1  # type: ignore[index]
+
+
 def test_a_factor_change_during_a_suspension_corrects_the_mark() -> None:
     days = tape(MAIN, [10.0, None, None, 5.4], factor=[1.0, 1.0, 2.0, 2.0])
     assert [days.day(row).close_ticks[0] for row in range(4)] == [100_000, 100_000, 50_000, 54_000]

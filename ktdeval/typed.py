@@ -99,7 +99,5 @@ def _message(problem: Exception) -> str:
     """One line: the place first, then what was expected there."""
     text = str(problem) or type(problem).__name__
     found = _PLACE.search(text)
-    if found is None:
-        return _CAPITAL.sub(lambda letter: letter[0].lower(), text)
-    place, text = found.group(1).lstrip(".") or "top level", text[: found.start()]
-    return f"{place}: {_CAPITAL.sub(lambda letter: letter[0].lower(), text)}"
+    said = _CAPITAL.sub(lambda letter: letter[0].lower(), text[: found.start()] if found else text)
+    return f"{found[1].lstrip('.') or 'top level'}: {said}" if found else said

@@ -20,11 +20,12 @@ from ktdeval_compare.variance import NO_FACTOR
 
 _PATH = click.Path(path_type=Path)
 _spread = Number(0, 1000)
+_level = Number(0.0001, 0.5)
 _cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
 _metrics = click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", help="metric, may be repeated [default: total_return]"
 )
-_alpha = click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True,
+_alpha = click.option("--alpha", type=_level, default=0.05, show_default=True,
                       help="level of verdicts; intervals hold with 1 - alpha")  # fmt: skip
 _common = click.option("--common", is_flag=True, help="where cards differ in windows or seeds, use those that all have")
 _seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N",
@@ -173,7 +174,7 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None
 @_cards
 @click.option("--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
               help="end of a model's training data, a day or a month; before the list that ships")  # fmt: skip
-@click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True, help="intervals hold with 1 - alpha")
+@click.option("--alpha", type=_level, default=0.05, show_default=True, help="intervals hold with 1 - alpha")
 @_json
 def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_json: bool) -> None:
     """Set a model's results in its training time against those after it.
@@ -207,7 +208,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
 @click.option("--window-days", type=click.IntRange(1), default=43, show_default=True, metavar="N", help="trading days of a window")
 @click.option("--days-per-year", type=Number(1, 1000), default=252, show_default=True, metavar="N",
               help="trading days of a year")  # fmt: skip
-@click.option("--alpha", type=Number(0.0001, 0.5), default=0.05, show_default=True,
+@click.option("--alpha", type=_level, default=0.05, show_default=True,
               help="two-sided level of the comparison")  # fmt: skip
 @click.option("--power", "wanted", type=Number(0.01, 0.999), default=0.8, show_default=True,
               help="wanted probability of finding it")  # fmt: skip

@@ -379,7 +379,7 @@ def test_a_run_stops_before_the_call_that_could_exceed_its_budget_and_goes_on_wh
     assert play(0.04) > made
     assert set(model.asked.values()) == {1}
     client = place.client(model, concurrency=8, max_cost=0.07)  # side by side, too
-    results = in_threads(8, lambda number: [client.for_episode("e").reply(ask(f"{number} {turn}")) for turn in range(30)])
+    results = in_threads(8, lambda number: [client.for_episode("e").reply(ask(f"{number} {turn}")) for turn in itertools.count()])
     assert {type(result) for result in results} == {BudgetError}
     assert 0.07 - 0.0011 <= sum(record.cost_usd or 0.0 for record in place.records()) <= 0.07
 

@@ -54,7 +54,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_finish() -> None:
     """Let the collector of cycles pass over what stays for the whole session, which it would walk over hundreds of times."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 

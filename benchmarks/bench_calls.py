@@ -13,6 +13,7 @@ part asks whether a step costs more late in a long episode than early in it.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -145,6 +146,7 @@ def episodes(port: int, calls: int, concurrency: int) -> tuple[float, float]:
 
 def run_episodes(run: object) -> None:
     """The episodes of a run, without its cards."""
+    gc.freeze()  # as `ktdeval run` does
     with patch("ktdeval.runner.run.write_cards", lambda *_: []):
         result = execute_run(run)  # type: ignore[arg-type]
     assert not result.failed, result.failed[0].error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -66,6 +67,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             prepared = prepare_run(config, plugins, stop)
         for note in prepared.plan.notes:
             console.print(f"note: {clean(note)}", markup=False, highlight=False)
+        gc.freeze()  # market and modules stay to the process's end: Python's collector need not look through them again and again
         try:
             with ProgressObserver(console, len(prepared.plan.specs)) as progress:
                 plugins.register_observer(progress)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import re
 import secrets
 import threading
@@ -125,11 +124,7 @@ def execute_run(run: PreparedRun) -> RunResult:
     if work:
         run.access.begin()
     runner = run.plugins.make_runner(run.config.runner)
-    gc.freeze()  # market and modules outlive the run: Python's collector need not look through them again and again
-    try:
-        outcomes = runner.run(work, _executor(run), run.config.concurrency)
-    finally:
-        gc.unfreeze()
+    outcomes = runner.run(work, _executor(run), run.config.concurrency)
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
     if not failed:
         run.access.finish()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import io
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -165,6 +163,8 @@ def is_shallow(text: str) -> bool:
 
 def sha256_hex(data: bytes | str) -> str:
     """SHA-256 of bytes, or of the UTF-8 form of text, as 64 hexadecimal digits."""
+    import hashlib  # noqa: PLC0415 - with `tempfile` a twelfth of what `ktdeval --help` takes
+
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
@@ -213,6 +213,8 @@ def csv_rows(path: Path) -> list[dict[str, str]]:
 
 def file_sha256(path: Path) -> str:
     """SHA-256 of the bytes of a plain file; errors as of `open_plain`."""
+    import hashlib  # noqa: PLC0415 - as above
+
     with open_plain(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -259,6 +261,8 @@ def make_folder(path: Path, advice: str = "choose another") -> None:
 
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write a file so that a crash leaves either the old content or the new, durably; StoreError where it can't be written."""
+    import tempfile  # noqa: PLC0415 - as above
+
     temporary: Path | None = None
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as stream:

@@ -137,7 +137,7 @@ def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeyp
     words = [str((thread, number)) for thread in range(50) for number in range(10)]
     assert sorted(run.recorded()) == sorted(words)
     assert run.kept() == set(words)
-    assert len(writes) < 100
+    assert len(writes) < 250
 
 
 def test_two_runs_share_one_cache_and_keep_records_of_their_own_and_a_run_without_one_keeps_to_itself(tmp_path):

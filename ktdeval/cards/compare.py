@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 
+import msgspec
+
 from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import to_plain
@@ -18,6 +20,7 @@ UNVERIFIED = frozenset({"provenance"})  #: Fields of a card that two equal runs 
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+_ENCODER = msgspec.msgpack.Encoder(order="sorted")
 _ABSENT = object()
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12  # far above the last bits of a sum, far below what a card is read for
 _Same = Callable[[object, object], bool]
@@ -136,10 +139,12 @@ def _first_path(
 
 
 def _is_written_alike(left: object, right: object) -> bool:
-    """Whether two values are the same JSON: most are, and writing both takes less than walking through them."""
+    """Whether two values are the same JSON: most are, and packing both takes far less than walking through them. MessagePack tells
+    apart what JSON does, 1 from 1.0 and 0.0 from -0.0, and knows NaN.
+    """
     try:
-        return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
-    except (TypeError, ValueError):  # not all of it is JSON
+        return _ENCODER.encode(left) == _ENCODER.encode(right)
+    except (TypeError, ValueError, OverflowError):  # not all of it is plain
         return False
 
 

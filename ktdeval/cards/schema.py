@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -69,7 +71,8 @@ def _simple(schema: Any) -> Any:
     return {**schema, "type": names[0] if len(names) == 1 else names}
 
 
-def field_docs(part: type) -> dict[str, str]:
+@cache  # reading a source takes longer than all else of a schema
+def field_docs(part: type) -> Mapping[str, str]:
     """Field -> what the source of a type says of it, as a sentence."""
     comments = _FIELD_COMMENT.findall(inspect.getsource(part))
     below = (inspect.getdoc(part) or "").partition("\n\n")[2]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,30 +79,31 @@ def _in_fen(field: pa.Field) -> pa.Field:
     return pa.field(_ending(field.name, "_minor", "_fen"), kind, nullable=field.nullable)
 
 
-@lru_cache(maxsize=256)
 def _ending(name: str, old: str, new: str) -> str:
     return name.removesuffix(old) + new if name.endswith(old) else name
 
 
-def _renamed(value: Any, old: str, new: str) -> Any:
-    """Return rows, or one of them, with another ending of their names."""
+def in_minor(value: Any) -> Any:
+    """Return a step record as version 1 names its money, or what is nested in one, under the names of today."""
     if isinstance(value, list):
-        return [_renamed(item, old, new) if isinstance(item, dict) else item for item in value]
+        return [in_minor(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
-        _ending(key, old, new): _renamed(item, old, new) if isinstance(item, (dict, list)) and key != "failures" else item
-        for key, item in value.items()
-    }
+    return {_ending(key, "_fen", "_minor"): item if key == "failures" else in_minor(item) for key, item in value.items()}
 
 
-def in_minor(rows: Any) -> Any:
-    """Return step records as version 1 names their money, or one of them, under the names of today."""
-    return _renamed(rows, "_fen", "_minor")
+def _under(schema: pa.Schema, table: pa.Table) -> pa.Table:
+    """Return a table under the names of a schema that differs in nothing else, without touching its values."""
+    columns = [
+        pa.chunked_array([chunk.view(field.type) for chunk in column.chunks], field.type)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 SCHEMAS = {2: _schema()}
-SCHEMAS[1] = pa.schema([_in_fen(column) for column in SCHEMAS[2] if column.name != _CHARGES])
+_UNCHARGED = pa.schema([column for column in SCHEMAS[2] if column.name != _CHARGES])  # version 1 under the names of today
+SCHEMAS[1] = pa.schema([_in_fen(column) for column in _UNCHARGED])
 """Columns of a ledger file by version."""
 
 
@@ -113,13 +113,13 @@ def encode_ledger(ledger: Ledger) -> bytes:
     rows = [{**to_plain(step), "failures": list(step.failures.items())} for step in ledger.steps]
     if ledger.version == 1:
         metadata[_CASH_KEY] = str(ledger.initial_cash_minor).encode()
-        rows = _renamed(rows, "_minor", "_fen")
+        table = _under(SCHEMAS[1], pa.Table.from_pylist(rows, schema=_UNCHARGED))
     else:
         own = {name: getattr(ledger, name) for name in _Market.__struct_fields__ if name != "scales"}
         metadata[_MARKET_KEY] = encode_canonical(_Market(**own, scales=dict(sorted(ledger.scales.items())))).encode()
-        rows = [{_CHARGES: [], **row} for row in rows]
+        table = pa.Table.from_pylist([{_CHARGES: [], **row} for row in rows], schema=SCHEMAS[2])
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[ledger.version].with_metadata(metadata)), sink, compression="zstd")
+    pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd")
     return sink.getvalue()
 
 
@@ -136,12 +136,12 @@ def load_ledger(path: Path) -> Ledger:
         table = load_table(path)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         market = decode_json(metadata[_MARKET_KEY], _Market, f"{path}: ledger") if _MARKET_KEY in metadata else None
-        rows: list[dict[str, Any]] = table.cast(SCHEMAS[2 if market else 1]).to_pylist()
+        table = table.cast(SCHEMAS[2]) if market else _under(_UNCHARGED, table.cast(SCHEMAS[1]))
+        rows: list[dict[str, Any]] = table.to_pylist()
         spec = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec")
         cash = market.initial_cash_minor if market else int(metadata[_CASH_KEY])
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise StoreError(f"{path}: not a readable ledger: {str(error).splitlines()[0]}") from error
-    rows = rows if market else in_minor(rows)
     records = from_plain(
         [{**row, "failures": dict(row["failures"])} for row in rows], list[StepRecord], f"{path}: not a readable ledger"
     )

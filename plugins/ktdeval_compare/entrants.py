@@ -20,9 +20,11 @@ from ktdeval.cards import (
     TradingCard,
     TradingEpisode,
     load_card,
+    load_evaluation,
     window_side,
     window_words,
 )
+from ktdeval.cli import warn
 from ktdeval.errors import CardError, StoreError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, file_sha256
@@ -75,11 +77,21 @@ _NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
 
 
 def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
-    """Return the trading cards of `load_cards`. Raises UsageError: there are none; or as it."""
-    entrants, _ = load_cards(paths, "trading")
+    """Return the trading cards of `load_cards`, with a warning for each scoring card of a run folder, which is left out.
+    Raises UsageError: there are none; or as it.
+    """
+    entrants, scored = load_cards(paths, "trading")
     if not entrants:
         raise UsageError(f"{paths[0]}: has no card of a trading task")
+    for note in scoring_notes(scored):
+        warn(note)
     return entrants
+
+
+def scoring_notes(scored: Sequence[Scored]) -> Iterator[str]:
+    """A line for each scoring card that is left out beside trading cards."""
+    for one in scored:
+        yield f"{one.path}: is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by themselves"
 
 
 def differ_in_windows(entrants: Sequence[Entrant]) -> bool:
@@ -105,7 +117,7 @@ def load_cards(paths: Sequence[Path], kind: str | None = None) -> tuple[list[Ent
             if file.resolve() in seen:
                 raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
             seen.add(file.resolve())
-            card = load_card(file, None if path.is_dir() else kind)  # a run may have cards of both
+            card = load_card(file, kind) if kind and not path.is_dir() else load_evaluation(file)  # a run may have cards of both
             if isinstance(card, TradingCard):
                 entrants.append(Entrant(file, card))
             elif isinstance(card, ScoringCard):

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from ktdeval.errors import UsageError
+from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import build
 from ktdeval_compare.cohort import Options as CohortOptions, cohort as find_cohorts
 from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
-from ktdeval_compare.entrants import Row, load_cards, load_entrants
+from ktdeval_compare.entrants import Row, load_cards, load_entrants, scoring_notes
 from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.paper_tables import paper_frame
@@ -71,7 +71,11 @@ def compare(*runs: Any, factors: str | Iterable[str] = (), table: str | Path | N
             raise UsageError("--side is of trading tasks; these cards are of scoring tasks")
         report = compare_scores(scored, chosen)
         return Tables(report, score_lines(report))
-    report = find_differences(load_entrants(paths), chosen)
+    if scored and len(trading) < 2:
+        given = ", ".join(f"{one.path} ({one.card.kind})" for one in (*trading, *scored))
+        raise CardError(f"a comparison needs at least two cards of one kind; here are {given}")
+    report = find_differences(trading, chosen)
+    report["notes"] += scoring_notes(scored)
     return Tables(report, compare_lines(report))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
-from ktdeval.cards import EpisodeMetric, ScoringCard, TradingCard, TradingEpisode, derive_card, load_card, with_args
+from ktdeval.cards import EpisodeMetric, ScoringCard, TradingCard, TradingEpisode, derive_card, load_evaluation, with_args
 from ktdeval.errors import CardError, UsageError
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import MarketSnapshot
@@ -82,13 +82,11 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> tuple[list[Eval
     markets: dict[str, MarketSnapshot | str] = {}
     found, scored = [], []
     for path in _files(paths):
-        card = load_card(path)
+        card = load_evaluation(path)
         if isinstance(card, TradingCard):
             found.append(_with_records(Evaluation(path, card, recorded_rules=card.rules), sources, markets))
-        elif isinstance(card, ScoringCard):
+        else:
             scored.append(card)
-    if not found and not scored:
-        raise UsageError(f"{paths[0]}: has no card of a trading or scoring task")
     if sources.rules is not None:
         found = [_under_rules(evaluation, sources.rules, sources.plugins) for evaluation in found]
     return list(_named(found)) if found else [], scored

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from compare_cards import APART, Terminal, make_card, save_card, save_run
+from scoring_cases import scoring_card
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")
@@ -256,6 +257,26 @@ def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: 
     for command in (("compare", *files[:2]), ("effects", files[0], files[2])):
         notes = terminal.report(*command)["notes"]
         assert any("long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note for note in notes), notes
+
+
+def test_scoring_cards_beside_trading_ones_are_left_out_by_name(terminal: Terminal) -> None:
+    scored = scoring_card()
+    one, other, third = (save_card(terminal.folder / name, scored).parents[1] for name in ("one", "other", "third"))
+    for run, mask, model in ((one, "blinded", "house/one"), (other, "blinded", "house/two"), (third, "bright", "house/one")):
+        save_card(run, make_card(figures(6), model, mask=mask))
+    note = "is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by themselves"
+    inside = f"cards/{scored['task']['name']}.json"
+    report = terminal.report("compare", one, other)
+    assert [card["label"] for card in report["cards"]] == ["house/one", "house/two"]
+    assert report["notes"][-2:] == [f"{run / inside}: {note}" for run in (one, other)]
+    assert f"{one / inside}: {note}" in terminal.text("compare", one, other)
+    # Named one by one they are no reason to refuse the others, and too few of a kind are listed.
+    assert terminal.report("compare", one, other)["tests"] == terminal.report("compare", one, *(other / "cards").iterdir())["tests"]
+    trading = next(path for path in (one / "cards").iterdir() if path != one / inside)
+    needs = "a comparison needs at least two cards of one kind; here are"
+    assert f"{needs} {trading} (trading), {one / inside} (scoring)" in terminal.refusal("compare", trading, one / inside)
+    # Commands on trading cards alone say it on stderr.
+    assert f"ktdeval: warning: {one / inside}: {note}" in terminal.call("effects", one, third)[2]
 
 
 # ---- power

@@ -21,7 +21,7 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.errors import ConfigError, ProviderError, redact_secrets
+from ktdeval.errors import ConfigError, ProviderError, UsageError, redact_secrets
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.runner.canary import ask_at_end, ask_at_start
@@ -148,13 +148,17 @@ def cache_path(where: str, folder: Path) -> Path:
 
 
 def run_price(config: RunConfig, model: Model) -> Price | None:
-    """Return the price of the model's tokens; None where it is not known. Raises ConfigError where it is malformed, and for a limit
-    of money or tokens on a model that nobody can keep to it: neither a RemoteModel, nor one that says that it is free.
+    """Return the price of the model's tokens; None where it is not known. Raises UsageError for a price of a model that is free;
+    ConfigError where it is malformed, and for a limit of money or tokens on a model that nobody can keep to it: neither a
+    RemoteModel, nor one that says that it is free.
     """
     remote = as_remote(model)
     if remote is not None:
         return choose_price(config.model, config.price, config.price_table, remote.price_table)
     if getattr(model, "is_free", False) is True:
+        for name in ("price", "price_table"):
+            if getattr(config, name):
+                raise UsageError(f"--{name.replace('_', '-')}: {config.model} runs on this machine and bills nothing; leave it out")
         return FREE
     for name in ("max_cost", "max_tokens"):
         if getattr(config, name) is not None:

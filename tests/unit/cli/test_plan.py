@@ -15,7 +15,7 @@ import far_plugin
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
-from ktdeval.errors import ConfigError, PluginError
+from ktdeval.errors import ConfigError, PluginError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.session import TranscriptEntry
@@ -186,6 +186,10 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
     assert plan(stranger, model="test/mixed", price={"input": 1.0, "output": 1.0}).price is not None
     own = plan(plugins, model="builtin/momentum")  # of this machine
     assert (own.protocol, own.left["high"].cost_usd, own.left["high"].input_tokens) == (None, 0.0, 0)
+    for option in ({"price": {"input": 1.0, "output": 1.0}}, {"price_table": "no such file"}):
+        with pytest.raises(UsageError, match=r"--price(-table)?: builtin/momentum runs on .* bills nothing; leave it out"):
+            plan(plugins, model="builtin/momentum", **option)
+    assert plan(plugins, model="builtin/momentum", max_cost=1.0, max_tokens=1).price == own.price  # limits that it keeps
 
 
 def test_episodes_side_by_side_take_as_long_as_their_longest_lane_and_a_gap_holds_over_all(plugins: Plugins) -> None:

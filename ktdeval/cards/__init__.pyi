@@ -79,3 +79,4 @@ from ktdeval.cards.table import (
     tally as tally,
     word_grid as word_grid,
 )
+from ktdeval.cards.trading import compute_metric as compute_metric

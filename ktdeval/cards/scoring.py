@@ -19,7 +19,9 @@ from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
 from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.plugin_import import call_foreign
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
+from ktdeval.stats.metric import range_problem
 from ktdeval.trading.types import PROVENANCES
 
 TARGET_CONFIG = "subject_config"  #: Field of a scoring task's config that holds the config of its target task
@@ -129,6 +131,9 @@ def _score(task: str, name: str, score: Score, definition: ScoreDefinition) -> d
         raise PluginError(f"task {task}: score {name!r} is a {type(score).__name__}; summarise() must return Score objects")
     if (score.value is None) == (not score.reason):
         raise PluginError(f"task {task}: score {name!r} must have either a value or the reason why it has none")
+    for value in (score.value, score.baseline):
+        if problem := call_foreign(range_problem, f"task {task}: score {name!r}", value, definition.range):
+            raise PluginError(f"task {task}: score {name!r}: {problem}; fix the score, or the range that it declares")
     return {
         **{name: getattr(definition, name) for name in Definition.__struct_fields__},
         "better": definition.better or "neither",
@@ -174,11 +179,9 @@ def scoring_problems(card: ScoringCard) -> Iterator[Problem]:
 def _range_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
     if score.n > steps:
         yield ("n",), f"the finished episodes have {steps} samples"
-    low, high = score.range
     for field in ("value", "baseline"):
-        value = getattr(score, field)
-        if value is not None and not (-math.inf if low is None else low) <= value <= (math.inf if high is None else high):
-            yield (field,), f"lies outside the score's range {low} … {high}"
+        if problem := range_problem(getattr(score, field), score.range):
+            yield (field,), problem
 
 
 def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:

@@ -27,7 +27,7 @@ from ktdeval.stats import series
 from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
 from ktdeval.stats.designs import left_out_windows
-from ktdeval.stats.metric import Metric, MetricValue, RuleSet
+from ktdeval.stats.metric import Metric, MetricValue, RuleSet, range_problem
 from ktdeval.stats.panel import ANNUALISED, benchmark_levels, benchmark_problem
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
@@ -50,6 +50,7 @@ class CardInputs(EvaluationInputs):
     rules: RuleSet  #: rule set of the metrics
     ledgers: Sequence[Ledger]  #: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`
     metrics: Sequence[Metric]  #: metric objects to apply; names are unique
+    plugins: Mapping[str, str] = field(default_factory=dict)  #: plugin of each metric by its name, for messages
     #: `{"value": …}` of the card that is attached, or null with the reason
     certificate: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": NOT_GIVEN})
 
@@ -59,10 +60,12 @@ def build_card(inputs: CardInputs) -> TradingCard:
     equal cards whatever the order of specs, ledgers, metrics and missing episodes; only `provenance` is passed through as it is.
     Raises CardError: the inputs contradict each other (a spec of another task or snapshot, a planned episode that is neither
     finished nor missing, a ledger that does not cover its window, two metrics of one name, a value that is not strict JSON);
-    PluginError: a metric returned something else than a `MetricValue`.
+    PluginError: a metric returned something else than a `MetricValue`, or a value outside its range.
     """
     if twice := [name for name, count in Counter(metric.name for metric in inputs.metrics).items() if count > 1]:
         raise CardError(f"metric {min(twice)!r} is given twice; ask for it once")
+    days_a_year = inputs.snapshot.days_a_year
+    definitions = {metric.name: _definition(metric, days_a_year) for metric in inputs.metrics}
     planned = ordered_plan(inputs)
     ledgers = _ledgers_by_id(inputs, planned)
     finished = [spec for spec in planned if spec.id in ledgers]
@@ -85,8 +88,6 @@ def build_card(inputs: CardInputs) -> TradingCard:
         },
         TradingFacts,
     )
-    days_a_year = inputs.snapshot.days_a_year
-    definitions = {metric.name: _definition(metric, days_a_year) for metric in inputs.metrics}
     return TradingCard(**asdict(facts), **_derived(facts, definitions, price_of(inputs)))
 
 
@@ -179,6 +180,9 @@ def trading_problems(card: TradingCard) -> Iterator[Problem]:
             yield ("episodes", place), "has neither final_nav_minor nor final_nav_fen, or both"
         if surplus := sorted(set(episode.metrics) ^ set(card.metrics)):
             yield ("episodes", place, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
+        for name, entry in episode.metrics.items():
+            if name in card.metrics and (problem := range_problem(entry.value, card.metrics[name].range)):
+                yield ("episodes", place, "metrics", name, "value"), problem
     yield from cutoff_problems(card, card.limit)
 
 
@@ -213,16 +217,26 @@ def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str,
 
 def _metric(metric: Metric, ledger: Ledger, inputs: CardInputs, interval: Any) -> dict[str, JsonValue]:
     """A metric's value as JSON; daily metrics with a value have an interval, of days resampled in blocks."""
-    where = f"metric {metric.name!r}"
-    result = call_foreign(metric.compute, f"{where} can't be computed", ledger, inputs.snapshot, inputs.rules)
-    if not isinstance(result, MetricValue):
-        raise PluginError(f"{where} returned {type(result).__name__}; compute() must return a MetricValue")
+    result = compute_metric(metric, ledger, inputs.snapshot, inputs.rules, inputs.plugins.get(metric.name, ""))
     entry = _value_entry(result)
     if result.detail is not None:
         entry["detail"] = result.detail
     if interval is not None and result.value is not None:
         entry["interval"] = interval.to_json()
     return entry
+
+
+def compute_metric(metric: Metric, ledger: Ledger, market: MarketSnapshot, rules: RuleSet, plugin: str) -> MetricValue:
+    """Return a metric of one episode. Raises PluginError, which names it and its plugin: it raises, returns something else than a
+    `MetricValue`, or a value outside the range that it declares.
+    """
+    where = f"metric {metric.name!r}" + (f" of plugin {plugin}" if plugin else "")
+    result = call_foreign(metric.compute, f"{where} can't be computed", ledger, market, rules)
+    if not isinstance(result, MetricValue):
+        raise PluginError(f"{where} returned {type(result).__name__}; compute() must return a MetricValue")
+    if problem := call_foreign(range_problem, where, result.value, metric.range):
+        raise PluginError(f"{where}: {problem}; fix the metric, or the range that it declares")
+    return result
 
 
 def _value_entry(result: MetricValue) -> dict[str, JsonValue]:

@@ -121,6 +121,7 @@ def make_card(
                 rules=manifest.rules,
                 ledgers=[folder.load_ledger(spec) for spec in complete],
                 metrics=[plugins.make_metric(name) for name in names],
+                plugins=plugins.owners("metrics", names),
                 certificate=attached_block(task.mask, task_json, str(first.snapshot), _given_certificate(folder.path), plugins),
             )
         )

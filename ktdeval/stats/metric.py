@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -50,6 +51,14 @@ class Metric(Protocol):
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
         """Return the metric of one episode. Never raises on a legal ledger; never returns NaN."""
+
+
+def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
+    """Return how a value lies outside the range of its metric, or "". Rounding (1e-9 of a bound, or 1e-12) takes none outside."""
+    low, high = (bound if end is None else end for end, bound in zip(ends, (-math.inf, math.inf), strict=True))
+    if value is None or low <= value <= high or any(math.isclose(value, end, rel_tol=1e-9, abs_tol=1e-12) for end in (low, high)):
+        return ""
+    return f"{value} lies outside its range {low} … {high}"
 
 
 _ARGUMENTS = ("ledger", "market", "rules")

@@ -157,18 +157,12 @@ def _sum_of_squares(step: StepRecord) -> int:
 
 @built_in
 def cash_ratio(ledger: Ledger) -> float | str:
-    """Cash as a share of the NAV at the close, averaged over steps; with shorts the NAV less gross holdings, not below 0."""
+    """NAV less gross holdings, which is the cash where there are no shorts, as a share of the NAV, not below 0; mean over steps."""
     if not ledger.steps:
         return _NO_STEPS
     if any(step.nav_minor <= 0 for step in ledger.steps):
         return _NO_NAV
-    return mean(_free(step) / step.nav_minor for step in ledger.steps)
-
-
-def _free(step: StepRecord) -> int:
-    if all(position.value_minor >= 0 for position in step.positions):
-        return step.cash_minor
-    return max(0, step.nav_minor - _gross(step))
+    return mean(max(0, step.nav_minor - _gross(step)) / step.nav_minor for step in ledger.steps)
 
 
 def _share(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import KINDS, Plugins, load_plugins
-from ktdeval.stats.metric import Metric, MetricValue
+from ktdeval.stats.metric import Metric, MetricValue, range_problem
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.account import open_account
@@ -145,7 +144,6 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
     ends = getattr(metric, "range", None)
     is_pair = isinstance(ends, tuple) and len(ends) == 2 and all(end is None or isinstance(end, (int, float)) for end in ends)
     expect(is_pair, f"metric {name}: range is a pair such as (0.0, 1.0), None where there is no bound")
-    low, high = (bound if end is None else end for end, bound in zip(metric.range, (-math.inf, math.inf), strict=True))
     market = snapshot or random_snapshot()
     for case, ledger in sample_ledgers(market).items():
         before = encode_canonical(ledger.steps)
@@ -154,7 +152,7 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
             where = f"metric {name} on {case!r} by {rules} rules"
             expect(isinstance(value, MetricValue), f"{where}: gave {type(value).__name__}, expected ktdeval.api.MetricValue")
             expect(value.n >= 0, f"{where}: n is below 0")
-            expect(value.value is None or low <= value.value <= high, f"{where}: {value.value} is outside its range")
+            expect(not (problem := range_problem(value.value, metric.range)), f"{where}: {problem}")
             _strict(value.detail, f"{where}: detail")
             expect(metric.compute(ledger, market, rules) == value, f"{where}: a second call gave another value")
         expect(encode_canonical(ledger.steps) == before, f"metric {name} on {case!r}: changed the ledger")

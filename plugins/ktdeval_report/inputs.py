@@ -10,7 +10,16 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
-from ktdeval.cards import EpisodeMetric, ScoringCard, TradingCard, TradingEpisode, derive_card, load_evaluation, with_args
+from ktdeval.cards import (
+    EpisodeMetric,
+    ScoringCard,
+    TradingCard,
+    TradingEpisode,
+    compute_metric,
+    derive_card,
+    load_evaluation,
+    with_args,
+)
 from ktdeval.errors import CardError, UsageError
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import MarketSnapshot
@@ -149,7 +158,10 @@ def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Ev
     episodes = []
     for episode in evaluation.card.episodes:
         ledger = ledgers[episode.window, episode.seed]
-        values = {name: metric.compute(ledger, evaluation.market, rules) for name, metric in metrics.items()}
+        values = {
+            name: compute_metric(metric, ledger, evaluation.market, rules, plugins.owner("metrics", name))
+            for name, metric in metrics.items()
+        }
         entries = {
             name: EpisodeMetric(value=value.value, n=value.n, reason=UNSET if value.reason is None else value.reason)
             for name, value in values.items()

@@ -189,7 +189,7 @@ COUNT = itertools.count()
     [
         (BadMetric(lambda *_: 0.0), "gave float"),
         (BadMetric(lambda *_: MetricValue(1.0, 1, detail={"x": float("nan")})), "detail: not strict JSON"),
-        (BadMetric(lambda *_: MetricValue(-0.5, 1)), "-0.5 is outside its range"),
+        (BadMetric(lambda *_: MetricValue(-0.5, 1)), "-0.5 lies outside its range 0.0 … inf"),
         (BadMetric(lambda *_: MetricValue(float(next(COUNT)), 1)), "a second call gave another value"),
         (BadMetric(count_failures), "changed the ledger"),
         (BadMetric(formula=""), "formula is empty"),

@@ -354,7 +354,7 @@ SCORING: dict[str, tuple[dict[str, Any], str]] = {
     "an answer that nobody gave": (
         {"answers": [(score_spec(), [record(0, "error", answer={"name": "A"})])]}, "has an answer though the model gave none"
     ),
-    "a score of NaN": ({"scores": {**scoring_inputs().scores, "distance": Score(math.nan, 19)}}, "'scores' is not strict JSON"),
+    "an endless score": ({"scores": {**scoring_inputs().scores, "distance": Score(math.inf, 19)}}, "'scores' is not strict JSON"),
 }  # fmt: skip
 
 
@@ -376,6 +376,9 @@ def test_inputs_that_contradict_each_other_are_refused(given: Any, build: Any, c
     [
         ({"extra": Score(1.0, 1)}, "score 'extra' is not defined in its scores"),
         ({"distance": 1.0}, "score 'distance' is a float"),
+        ({"distance": Score(math.nan, 19)}, r"score 'distance': nan lies outside its range 0\.0 … inf; fix the score"),
+        ({"distance": Score(-1.0, 19)}, r"score 'distance': -1\.0 lies outside its range 0\.0 … inf"),
+        ({"distance": Score(1.0, 19, baseline=-1.0)}, r"score 'distance': -1\.0 lies outside its range"),
         ({"distance": Score(None, 0)}, "must have either a value or the reason"),
         ({"distance": Score(1.0, 1, reason="why")}, "must have either a value or the reason"),
         ({"distance": ...}, "score 'distance' is missing from what summarise"),

@@ -96,6 +96,7 @@ def test_a_card_says_the_venues_and_refuses_a_ledger_of_other_units() -> None:
         ((600, -200), 600, 0.625, 0.4, 0.2),  # NAV 1,000, gross 800
         ((1200, -600), 400, 180 / 324, 180 / 324, 0.0),  # gross 1,800
         ((600, 200), 200, 0.625, 0.4, 0.2),  # long only
+        ((900, 300), -200, 0.625, 0.625, 0.0),  # shorts were bought back on credit, what is held can't be sold: no free cash
     ],
 )
 def test_shorts_count_by_their_size(values: tuple[int, int], cash: int, strict: float, paper: float, free: float) -> None:

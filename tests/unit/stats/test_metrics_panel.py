@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import UsageError
 from ktdeval.stats import panel, series
-from ktdeval.stats.metric import MetricValue, RuleSet
+from ktdeval.stats.metric import MetricValue, RuleSet, range_problem
 from ktdeval.testing.markets import Details, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
@@ -36,6 +36,24 @@ def value(name: str, of: Ledger, rules: RuleSet = "strict") -> float:
 
 def traded(side: str, notional_minor: int, code: str = CODES[0]) -> dict[str, Any]:
     return order(code, side, notional_minor=notional_minor)
+
+
+@pytest.mark.parametrize(
+    ("found", "ends", "is_inside"),
+    [
+        (None, (0.0, 1.0), True),  # undefined, with a reason
+        (0.0, (0.0, 1.0), True),
+        (1, (0, 1), True),
+        (1.0 + 1e-10, (0.0, 1.0), True),  # the last bits of a sum
+        (-1e-13, (0.0, 1.0), True),
+        (-1e300, (None, 1.0), True),
+        (1.0 + 1e-8, (0.0, 1.0), False),
+        (-1e-8, (0.0, None), False),
+        (math.nan, (None, None), False),
+    ],
+)
+def test_a_value_lies_in_the_range_of_its_metric_but_for_rounding(found: Any, ends: Any, is_inside: bool) -> None:
+    assert (range_problem(found, ends) == "") is is_inside
 
 
 @pytest.mark.parametrize("name", ["turnover", "cash_ratio", "hhi"])

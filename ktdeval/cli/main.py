@@ -177,6 +177,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 1 a result says no, 2 bad input, 130 interrupted. Every expected
     failure is one line on stderr.
     """
+    if sys.flags.optimize > 1:
+        return _fail("python -OO takes away the docstrings that tools, schemas and help are made of; run without it, or with -O", 2)
     sys.excepthook = _show_defect
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     _make_writable(sys.stdout, sys.stderr)

@@ -75,6 +75,25 @@ def test_importing_ktdeval_is_enough_for_names_of_its_modules() -> None:
     assert done.stdout == "metric UsageError\n"
 
 
+def test_python_without_assertions_gives_the_same_and_without_docstrings_is_refused(tmp_path: Path) -> None:
+    """Assertions guard no input; but the model is told the docstrings of tools, and a board's schemas hold those of types."""
+
+    def called(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    task = ("--model", "builtin/momentum", "--tasks", "blinded_open_research", "--windows", "W1", "--limit", "1", "--quiet")
+    fixed = ("--mask-key", "0" * 32)
+    for switch, out in (("-O", "lean"), ("-B", "plain")):
+        assert called(switch, "-m", "ktdeval", "run", *task, *fixed, "--out", out).returncode == 0
+    for name in ("ledger.parquet", "transcript.jsonl.zst"):
+        lean, plain = (next((tmp_path / out).rglob(name)).read_bytes() for out in ("lean", "plain"))
+        assert lean == plain
+    assert called("-O", "-m", "ktdeval", "card", "verify", "plain").returncode == 0
+    done = called("-OO", "-m", "ktdeval", "tasks")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "python -OO takes away the docstrings that tools, schemas and help are made of" in done.stderr
+
+
 def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
     questions = QATask([{"question": "2 + 2?", "gold": "4"}], lambda answer, sample: answer == sample["gold"], name="sums")
 

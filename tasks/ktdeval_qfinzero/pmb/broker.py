@@ -114,8 +114,7 @@ def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
     """
     entries = read_lines(lines)
     header = entries[0].data
-    assert isinstance(header, Mapping)
-    if header.get("dataset") != dataset.info.content_id:
+    if not isinstance(header, Mapping) or header.get("dataset") != dataset.info.content_id:
         raise DataError("broker log: it was made with other data; its header has the content id of the dataset that it needs")
     broker = Broker(dataset, Clock(entries[0].ts_ns))
     for command, given in EventLog(entries).commands():

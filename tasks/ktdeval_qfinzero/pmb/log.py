@@ -114,11 +114,20 @@ def _line(last: str, entry: Entry) -> tuple[str, str]:
     return found, dumps_canonical({**content, "hash": found})
 
 
+class _Line(msgspec.Struct):
+    seq: int
+    ts_ns: int
+    kind: LineKind
+    type: str
+    data: dict[str, JsonValue]
+    hash: str
+
+
 def _read(number: int, text: str) -> tuple[Entry, str]:
     try:
-        raw = loads_strict(text)
-        return Entry(raw["seq"], raw["ts_ns"], raw["kind"], raw["type"], raw["data"]), raw["hash"]
-    except (ValueError, TypeError, KeyError) as error:
+        raw = msgspec.convert(loads_strict(text), _Line)
+        return Entry(raw.seq, raw.ts_ns, raw.kind, raw.type, raw.data), raw.hash
+    except ValueError as error:  # ValidationError is one
         raise DataError(
             f"broker log line {number + 1}: expected one JSON object with seq, ts_ns, kind, type, data and hash"
         ) from error

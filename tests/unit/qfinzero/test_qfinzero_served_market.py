@@ -144,6 +144,13 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
         assert code in (1, 2), told
         assert f"line {number}" in told
         assert "Traceback" not in told
+    for name, value in (("data", []), ("data", None), ("ts_ns", "2025"), ("kind", "note"), ("type", 1), ("seq", 0.5)):
+        log.write_text(
+            "\n".join(chained([{**json.loads(line), **({name: value} if not at else {})} for at, line in enumerate(lines)]))
+        )
+        code, told = replay(capsys, log, *rerun)
+        assert (code, told.count("\n")) == (2, 1), told
+        assert "line 1: expected one JSON object with seq, ts_ns, kind, type, data and hash" in told
 
 
 @on_each_row

@@ -10,7 +10,6 @@ import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,24 +21,19 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
-from ktdeval_qfinzero.data.rows import BorrowRow, ContractRow, DividendRow, EventRow, Release, SplitRow
 from ktdeval_qfinzero.data.stores import Dataset
-from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.instruments import read_contract
-from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, day_start, moment_text
+from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
-from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
-from qfinzero_poison import NEW_COIN, NEW_STOCK, in_memory, known_bars, new_contracts, poison
+from qfinzero_poison import NEW_COIN, NEW_STOCK, in_memory, known_bars, lawful, new_contracts, poison
+from qfinzero_poison_world import FAR, LATER, NEAR, NEVER, PUT, small_world
 from qfinzero_synthetic import dataset_of, small_market
-from qfinzero_world import at, bars_of, minute_starts, small_dataset
+from qfinzero_world import at
 
 Call = tuple[str, dict[str, Any]]
 Story = Generator[Call, dict[str, Any], None]
 
-NEAR, FAR, PUT = "O:AVLN250117C00100000", "O:AVLN250117C00105000", "O:AVLN250221P00100000"
-LATER, NEVER = "O:AVLN250221C00115000", "O:AVLN250221C00116000"
 LOG_HASH = re.compile(r'"log_hash":"[0-9a-f]{64}",')
 ACCOUNT, CASH, SESSION = "acct-000001", "acct-000002", "sess-000001"
 BOTH = {"account_id": ACCOUNT, "session_id": SESSION}
@@ -57,51 +51,6 @@ class Setting:
     start: str
     end: str
     frequency: str  #: of its ticks
-
-
-# ---- the markets
-
-
-@cache
-def small_world() -> Dataset:
-    """The small market with more to come: an option with minutes, one that is listed late, actions, locates, estimates."""
-    dataset = small_dataset()
-    prices, calendars, _ = in_memory(dataset)
-    starts, days = minute_starts(), prices.bar_table["stock", "AVLN", "day"].start_ns
-    worth = np.round(300 + 50 * np.sin(np.arange(len(starts)) / 50)) * 100
-    late = days[(days >= day_start(date(2025, 1, 10))) & (days <= day_start(date(2025, 2, 21)))]
-    table = {
-        **prices.bar_table,
-        ("option", NEAR, "minute"): bars_of(starts, worth, 20.0),
-        ("option", LATER, "day"): bars_of(late, np.full(len(late), 20_000), 300.0),
-    }
-    later = read_contract(LATER)
-    assert later is not None
-    listed = ContractRow(LATER, "AVLN", later.expiry, later.strike_e4, later.right, at("2025-01-08T21:00:00Z"))
-    dividends = [
-        DividendRow("BRKT", date(2025, 1, 8), date(2025, 1, 20), 4_000, at("2025-01-06T22:00:00Z")),
-        DividendRow("CSTL", date(2025, 1, 22), date(2025, 2, 3), 12_345, at("2025-01-15T12:00:00Z")),
-        DividendRow("AVLN", date(2025, 2, 10), date(2025, 2, 20), 2_600, at("2025-02-03T12:00:00Z")),
-    ]
-    splits = [
-        SplitRow("BRKT", date(2025, 1, 29), 1, 10, at("2025-01-27T12:00:00Z")),
-        SplitRow("AVLN", date(2025, 2, 5), 3, 2, at("2025-02-04T22:00:00Z")),
-    ]
-    borrow = [BorrowRow("BRKT", at("2025-01-08T12:00:00Z"), 50, 3_000), BorrowRow("AVLN", at("2025-01-15T12:00:00Z"), 0, 9_000)]
-    estimated = EventRow(
-        "econ_estimated", "macro_calendar", "Estimated anew", at("2025-01-09T15:00:00Z"), at("2025-01-02T12:00:00Z"), "high",
-        expected={"consensus": 1.0}, releases=(Release(at("2025-01-08T12:00:00Z"), {"consensus": 1.5}),
-                                               Release(at("2025-01-09T15:00:00Z"), {"actual": [1.4, {"core": 1.3}]}))
-    )  # fmt: skip
-    rows = replace(
-        prices,
-        bar_table=table,
-        contract_rows=[*prices.contract_rows, listed],
-        dividend_rows=[*prices.dividend_rows, *dividends],
-        split_rows=[*prices.split_rows, *splits],
-        borrow_rows=[*prices.borrow_rows, *borrow],
-    )
-    return replace(dataset, prices=rows, calendars=MemoryCalendars([*calendars.rows, estimated]))
 
 
 # ---- the story
@@ -491,31 +440,6 @@ def test_the_identity_of_the_data_shows_in_the_hash_of_the_log_and_nowhere_else(
 
 
 # ---- in files
-
-
-def lawful(dataset: Dataset) -> Dataset:
-    """A poisoned dataset without the rows that no file takes, such as bars from before a listing."""
-    prices, calendars, news = in_memory(dataset)
-    tables = {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in TABLES if TABLES[name].own}
-    kept: dict[str, dict[Any, Any]] = {name: {} for name in tables}
-    for name, rows in tables.items():
-        for row in rows:  # those that are known come first
-            if TABLES[name].fault(row) is None:
-                kept[name].setdefault(TABLES[name].key(row), row)
-    since = {("option", row.symbol): (row.listed_ns, day_start(row.expiry)) for row in kept["contracts"].values()}
-    since |= {(row.asset_class, row.symbol): (row.listed_ns, 2**62) for row in kept["symbols"].values()}
-    table = {}
-    for key, bars in prices.bar_table.items():
-        listed_ns, last_ns = since.get(key[:2], (2**62, 0))
-        step = DAY if key[2] == "day" else MINUTE
-        table[key] = bars.take((bars.start_ns + step > listed_ns) & (bars.start_ns < last_ns + DAY))
-    small = {f"{name.removesuffix('s')}_rows": list(found.values()) for name, found in kept.items()}
-    return replace(
-        dataset,
-        prices=MemoryPrices({key: bars for key, bars in table.items() if len(bars)}, **small),
-        calendars=MemoryCalendars([row for row in calendars.rows if TABLES["events"].fault(row) is None]),
-        news=MemoryNews([row for row in news.rows if TABLES["news"].fault(row) is None]),
-    )
 
 
 def in_files(dataset: Dataset, folder: Path) -> Dataset:

@@ -1,33 +1,28 @@
-"""The board and the pages around it in a real browser: what a reader sorts, filters, chooses and links to is what the data say."""
+"""The board in a real browser: what a reader sorts, filters, chooses and links to is what the data say."""
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import re
 from collections.abc import Callable
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from board_runs import sums_board
-from browser_pages import PAGES, Reader, axe_violations, needs_browser, scrolls_sideways, wait_until, watching
-from ktdeval_board.rules import Rules, SnapshotRule
-from ktdeval_board.site.build import build_site
-from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
-from site_data import changed_site, forge_site, read_data
+from browser_pages import PAGES, Reader, axe_violations, is_shown, needs_browser, scrolls_sideways, tick, wait_until
+from site_data import changed_site, read_data
+
+pytestmark = needs_browser
 
 ALL = "division/blinded-open-research/all"
-MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 BLUE_INK, NIGHT = "rgb(28, 33, 40)", "rgb(21, 25, 31)"
 
 
 @pytest.fixture(scope="module")
-def forged_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return forge_site(tmp_path_factory.mktemp("site"))
+def forged_site(plain_site: Path) -> Path:
+    return plain_site
 
 
 def rows_of(tab: Any) -> list[dict[str, Any]]:
@@ -52,57 +47,9 @@ def values_of(tab: Any, key: str) -> list[float]:
     return [float(text) for text in shown if re.fullmatch(r"[+-]?[0-9.]+", text)]
 
 
-def is_shown(tab: Any, text: str) -> bool:
-    return text in tab.inner_text("body")
-
-
-def tick(tab: Any, menu: str, *choices: str) -> None:
-    """Open a list of choices and tick some."""
-    tab.click(f"details.many summary:has-text('{menu}')")
-    for choice in choices:
-        tab.click(f"details.many[open] label:has-text('{choice}') input")
-    tab.keyboard.press("Escape")
-
-
-# -- the frame, without a browser
-
-
-def rules_of(**texts: str) -> Rules:
-    snapshot = SnapshotRule(name="m", id="0" * 64)
-    return Rules(**({"name": "b", "title": "Board", "market": "real"} | texts), snapshots=(snapshot,), divisions=())  # type: ignore[arg-type]
-
-
-def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline() -> None:
-    for name, page in render_pages(rules_of()).items():
-        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
-        assert policy is not None, name
-        assert unescape(policy[1]) == CONTENT_SECURITY_POLICY
-        assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=|https?://", page), name
-        assert 'href="data/board.json"' in page, "readers without scripts are told where the data are"
-    assert {"default-src 'none'", "script-src 'self'", "connect-src 'none'"} <= set(CONTENT_SECURITY_POLICY.split("; "))
-
-
-def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is_a_plain_address() -> None:
-    pages = render_pages(rules_of(title=MARKUP, summary=MARKUP, contact=MARKUP))
-    assert all("<img" not in page and "&lt;img" in page for page in pages.values())
-    for contact, address in (
-        ("https://example.org/a", 'href="https://example.org/a"'),
-        ("team@example.org", 'href="mailto:team@example.org"'),
-        ("javascript:alert(1)", ""),
-        ("team@example.org?cc=all@example.org", ""),
-    ):
-        footer = render_pages(rules_of(contact=contact))["index.html"].split("<footer")[1]
-        assert (address in footer) if address else (footer.count("href=") == 2)
-    for market in ("synthetic", "real"):
-        assert all(
-            ("synthetic market" in page) == (market == "synthetic") for page in render_pages(rules_of(market=market)).values()
-        )
-
-
 # -- the table
 
 
-@needs_browser
 def test_the_board_shows_the_rows_of_its_data_in_their_order(session: Reader, forged_site: Path) -> None:
     tab = session.open("index.html")
     data = read_data(forged_site, ALL)
@@ -116,7 +63,6 @@ def test_the_board_shows_the_rows_of_its_data_in_their_order(session: Reader, fo
     assert {row["baseline"] for row in data["rows"]} >= {"rule", "random", "benchmark", "random_traders"}
 
 
-@needs_browser
 def test_a_header_sorts_best_first_and_then_the_other_way(session: Reader) -> None:
     tab = session.open("index.html")
     everyone = sorted(names_of(tab))
@@ -131,7 +77,6 @@ def test_a_header_sorts_best_first_and_then_the_other_way(session: Reader) -> No
     assert tab.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
 
 
-@needs_browser
 def test_filters_leave_matching_entrants_and_every_baseline(session: Reader, forged_site: Path) -> None:
     data = read_data(forged_site, ALL)["rows"]
     baselines = [row["card"] for row in data if row["baseline"]]
@@ -167,7 +112,6 @@ def test_filters_leave_matching_entrants_and_every_baseline(session: Reader, for
     expect(lambda row: True)
 
 
-@needs_browser
 def test_a_link_keeps_the_view_and_back_undoes_it(session: Reader) -> None:
     tab = session.open("index.html")
     first = names_of(tab)
@@ -193,7 +137,6 @@ def test_a_link_keeps_the_view_and_back_undoes_it(session: Reader) -> None:
     assert names_of(tab) == sorted_names
 
 
-@needs_browser
 def test_the_link_to_a_view_is_copied(session: Reader) -> None:
     tab = session.open("index.html#sort=-sharpe", permissions=["clipboard-read", "clipboard-write"])
     tab.click("text=Copy link to this view")
@@ -201,7 +144,6 @@ def test_the_link_to_a_view_is_copied(session: Reader) -> None:
     assert tab.evaluate("navigator.clipboard.readText()") == tab.url
 
 
-@needs_browser
 def test_mask_and_window_choose_the_table(session: Reader, forged_site: Path) -> None:
     tab = session.open("index.html")
     tab.select_option("label:has-text('Mask') select", "bright")
@@ -216,7 +158,6 @@ def test_mask_and_window_choose_the_table(session: Reader, forged_site: Path) ->
     assert tab.url.endswith("#division=bright-open-research&scope=W2")
 
 
-@needs_browser
 def test_readers_choose_columns_fees_and_intervals(session: Reader, forged_site: Path) -> None:
     tab = session.open("index.html")
     tick(tab, "Columns", "Sharpe ratio", "Submitter", "Training cut-off")
@@ -234,7 +175,6 @@ def test_readers_choose_columns_fees_and_intervals(session: Reader, forged_site:
     assert is_shown(tab, "ranks are by the return after fees")
 
 
-@needs_browser
 def test_ranks_by_selection_stand_beside_those_by_return(session: Reader, forged_site: Path) -> None:
     tab = session.open("index.html")
     by_card = {row["card"]: row for row in read_data(forged_site, ALL)["rows"]}
@@ -252,7 +192,6 @@ def test_ranks_by_selection_stand_beside_those_by_return(session: Reader, forged
     assert order == sorted(order)
 
 
-@needs_browser
 def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(session: Reader) -> None:
     tab = session.open("index.html")
     boxes = tab.locator("td.pick input")
@@ -272,7 +211,6 @@ def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(session: R
     assert not tab.is_visible(".tray")
 
 
-@needs_browser
 def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: Path) -> None:
     formula = "=HYPERLINK(0)"
 
@@ -295,7 +233,6 @@ def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: 
     assert (first["model"], first["submitter"]) == (f"'{formula}", 'a "b", c'), "a spreadsheet does not run a name"
 
 
-@needs_browser
 def test_a_long_table_shows_its_beginning_and_all_baselines(session: Reader, forged_site: Path) -> None:
     def lengthen(data: Any) -> Any:
         entrant = next(row for row in data["rows"] if row["rank"])
@@ -316,7 +253,6 @@ def test_a_long_table_shows_its_beginning_and_all_baselines(session: Reader, for
     assert len(rows_of(tab)) == len(read_data(folder, ALL)["rows"])
 
 
-@needs_browser
 def test_a_division_without_cards_says_how_to_begin(session: Reader, forged_site: Path) -> None:
     folder = changed_site(forged_site, forged_site.parent / "empty", {ALL: lambda data: data | {"rows": []}})
     tab = session.open("index.html", folder=folder)
@@ -326,7 +262,6 @@ def test_a_division_without_cards_says_how_to_begin(session: Reader, forged_site
 # -- reading without a mouse, on a phone, in the dark
 
 
-@needs_browser
 def test_everything_is_reached_by_keyboard(session: Reader) -> None:
     tab = session.open("index.html")
     tab.keyboard.press("Tab")
@@ -359,7 +294,6 @@ def test_everything_is_reached_by_keyboard(session: Reader) -> None:
     walk_to("at.textContent === 'Head-to-head' && at.matches('.tray a')")
 
 
-@needs_browser
 def test_on_a_phone_the_model_stays_in_sight_no_word_is_broken_and_filters_are_folded(session: Reader) -> None:
     tab = session.open("index.html", width=390)
     lines_of_parts = """() => [...document.querySelectorAll('.model .name')].flatMap(name => {
@@ -388,7 +322,6 @@ def test_on_a_phone_the_model_stays_in_sight_no_word_is_broken_and_filters_are_f
     assert 0 <= tab.locator("tbody th.model").first.bounding_box()["x"] < 60
 
 
-@needs_browser
 def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> None:
     tab = session.open("index.html", color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"
@@ -401,7 +334,6 @@ def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> 
     assert tab.evaluate(background) == "rgb(255, 255, 255)", "remembered from page to page"
 
 
-@needs_browser
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_the_page_never_scrolls_sideways_and_axe_finds_nothing_serious(session: Reader, page: str, scheme: str, width: int) -> None:
@@ -409,166 +341,3 @@ def test_the_page_never_scrolls_sideways_and_axe_finds_nothing_serious(session: 
     assert not scrolls_sideways(tab), "tables scroll, the page does not"
     tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     assert axe_violations(tab) == []
-
-
-# -- the other pages, and what must never happen
-
-
-@needs_browser
-@pytest.mark.parametrize("page", PAGES)
-def test_pages_work_from_a_folder_without_a_server(session: Reader, page: str) -> None:
-    tab = session.open(page, as_file=True)
-    assert tab.locator("table.grid tbody tr").count() > 0
-    if page == "index.html":
-        tab.click("[data-key=sharpe]")
-        assert "sort=-sharpe" in tab.url
-
-
-@needs_browser
-def test_a_task_page_says_what_is_asked_who_is_on_it_and_how_to_run_it(session: Reader, forged_site: Path) -> None:
-    tab = session.open("task.html#division=bright-open-research")
-    command = tab.inner_text(".command >> nth=0")
-    assert "--tasks bright_open_research" in command
-    assert "--windows W1,W2,W3" in command
-    best = read_data(forged_site, "division/bright-open-research/all")["rows"]
-    first = next(row for row in best if row["rank"] == 1)
-    for text in ("2024-04-01", "Data card", "monotone bear", first["label"]):
-        assert is_shown(tab, text)
-
-
-@needs_browser
-def test_a_market_page_shows_regimes_and_entrants_beside_the_benchmark(session: Reader, forged_site: Path) -> None:
-    tab = session.open("market.html")
-    market = read_data(forged_site, "market/main")
-    for place, window in enumerate(market["windows"]):
-        row = tab.locator("section:has-text('Regimes') tbody tr").nth(place)
-        assert window["regime"] in row.inner_text()
-        assert f"{abs(window['total_return']) * 100:.2f}" in row.inner_text()
-    tab.wait_for_selector("text=Return by window")
-    for number, window in enumerate(("W1", "W2", "W3")):
-        table = read_data(forged_site, f"division/blinded-open-research/{window}")
-        place = table["columns"].index("total_return")
-        benchmark = next(row["values"][place] for row in table["rows"] if row["baseline"] == "benchmark")
-        ranked = [row["values"][place] for row in table["rows"] if row["ranked"] and row["baseline"] is None]
-        ahead = sum(value > benchmark for value in ranked) / len(ranked)
-        row = tab.locator("section:has-text('Entrants beside the market') tbody tr").nth(number)
-        assert f"{ahead * 100:.0f}\u202f% of {len(ranked)}" in row.inner_text()
-    tab.wait_for_selector("[role=img] svg path")
-
-
-@needs_browser
-def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_site: Path) -> None:
-    tab = session.open("history.html")
-    history = read_data(forged_site, "history")
-    assert is_shown(tab, f"{len(history['events'])} events")
-    for erratum in read_data(forged_site, "board")["errata"]:
-        assert is_shown(tab, erratum["what"])
-    tick(tab, "Events", "erratum")
-    wait_until(tab, "location.hash === '#kind=erratum'")
-    assert is_shown(tab, f"{sum(event['kind'] == 'erratum' for event in history['events'])} events")
-    tab.wait_for_selector("text=Best total return over time")
-
-
-def with_markup(value: Any) -> Any:
-    """A value in which every text that is no name of something else carries markup."""
-    if isinstance(value, dict):
-        return {
-            key: one
-            if key in ("card", "id", "hash", "scope", "division", "snapshot", "tier", "baseline", "kind", "rank_by")
-            else with_markup(one)
-            for key, one in value.items()
-        }
-    if isinstance(value, list):
-        return [with_markup(one) for one in value]
-    if isinstance(value, str) and not re.fullmatch(
-        r"\d{4}-\d\d-\d\d|[0-9a-f]{64}|[a-z]+_[a-z_]+|all|W\d+|trading|synthetic|main|blinded-.*|bright-.*", value
-    ):
-        return value + MARKUP
-    return value
-
-
-@needs_browser
-@pytest.mark.parametrize("page", PAGES)
-def test_markup_in_any_text_is_shown_and_never_run(session: Reader, forged_site: Path, page: str) -> None:
-    folder = forged_site.parent / "markup"
-    if not folder.exists():
-        scopes = [
-            f"division/{division}-open-research/{scope}"
-            for division in ("blinded", "bright")
-            for scope in ("all", "W1", "W2", "W3")
-        ]
-        changed_site(forged_site, folder, dict.fromkeys(["board", "history", "market/main", "cards-index", *scopes], with_markup))
-    tab = session.open(page, folder=folder)
-    tab.wait_for_timeout(200)
-    assert is_shown(tab, "<img src=x onerror=")
-    assert tab.locator("#content img, #content script, #content iframe").count() == 0
-    assert tab.title() != "owned"
-
-
-@needs_browser
-def test_the_policy_stops_code_that_is_not_the_sites_own(chromium: Any, forged_site: Path) -> None:
-    session = Reader(chromium, forged_site)
-    tab = session.open("index.html")
-    tab.evaluate(
-        "document.body.insertAdjacentHTML('beforeend', `<img src='data:,' onerror=\"document.title='owned'\">`);"
-        "const code = document.createElement('script'); code.textContent = `document.title = 'owned'`; document.body.append(code);"
-        "const far = document.createElement('script'); far.src = 'https://example.org/x.js'; document.body.append(far);"
-    )
-    tab.wait_for_timeout(200)
-    assert tab.title() != "owned"
-    session.close()
-    assert sum("Content Security Policy" in trouble for trouble in session.troubles) >= 2
-    assert "failed: https://example.org/x.js" in session.troubles
-
-
-FIGURES = [
-    (0.12345, "fraction", "12.35\u202f%"),
-    (-0.00001, "fraction", "0.00\u202f%"),
-    (-0.5, "fraction of probes", "−50.00\u202f%"),
-    (1234567.891, "ratio", "1,234,567.89"),
-    (15.55, "per year", "15.6\u202f/year"),
-    (3, "count", "3"),
-    (2.5, "count", "2.5"),
-    (0.01402, "USD", "$0.0140"),
-    (0, "USD", "$0"),
-    (1234.5, "USD", "$1,234.50"),
-    (None, "ratio", "—"),
-]
-
-
-@needs_browser
-def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_no_link(session: Reader) -> None:
-    tab = session.open("about.html")
-    found = [tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit]) for value, unit, _ in FIGURES]
-    assert found == [shown for _, _, shown in FIGURES]
-    assert tab.evaluate("kt.format.percent(0.015, 1, true)") == "+1.5\u202f%"
-    for value in ("javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "vbscript:x"):
-        assert tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None
-    assert tab.evaluate("kt.el('a', {href: 'https://example.org/a?b'}).getAttribute('href')") == "https://example.org/a?b"
-    for name in ("", "openai/gpt-4.1", "模型/é" * 9, *("x" * length for length in (55, 56, 63, 64, 119, 200))):
-        assert tab.evaluate("name => kt.modelKey(name)", name) == hashlib.sha256(name.encode()).hexdigest()[:16]
-
-
-@needs_browser
-def test_a_page_that_lacks_its_data_says_so(chromium: Any, forged_site: Path, tmp_path: Path) -> None:
-    folder = changed_site(forged_site, tmp_path / "site", {})
-    (folder / "data" / "history.js").unlink()
-    session = Reader(chromium, folder)
-    tab = session.open("history.html")
-    assert "data/history.js can't be read" in tab.inner_text("[role=alert]")
-    session.close()
-
-
-@needs_browser
-def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(chromium: Any, tmp_path: Path) -> None:
-    build_site(sums_board(tmp_path), tmp_path / "site", workers=1)
-    (card,) = read_data(tmp_path / "site", "board")["models"][0]["cards"]
-    pages = {"index.html": "", "task.html": "", "history.html": "", f"card.html#card={card}": ".facts, th, h3",
-             "about.html": "thead th", "model.html#model=right/adder&division=sums": ".report, th, h2"}  # fmt: skip
-    with watching(chromium, tmp_path / "site") as session:
-        for page, parts in pages.items():
-            shown = session.open(page).locator(parts or "main").all_inner_texts()
-            assert shown, page
-            for words in shown:
-                found = re.findall("window|mask|market|snapshot|undefined|null", words.replace("own market", ""), re.IGNORECASE)
-                assert not found, (page, words)

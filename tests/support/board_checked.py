@@ -7,14 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
-from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of
+from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of, typed
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import file_sha256
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate
+from ktdeval_board.checking.records import Case
+from ktdeval_board.documents import Records
 from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.reading import read_own
+from ktdeval_board.rules import Limits, load_rules
 from run_support import TASK, WINDOW
 
 ON = "2026-03-02"
@@ -43,6 +48,14 @@ def submit(board: Path, run: Path, stored: str = "repository", **facts: Any) -> 
     put_json(files.submission, submission_of(card, files.card_id, **facts))
     put_records(board, files, run, stored)
     return files
+
+
+def case_of(board: Path, files: CardFiles, **limits: int) -> Case:
+    """The case of a submitted card, with other limits where they are given."""
+    rules = load_rules(board)
+    rules = msgspec.structs.replace(rules, limits=Limits(**limits))
+    card, records = typed(json.loads(files.card.read_text())), read_own(files.records, Records)
+    return Case(BoardFolder(board), rules, rules.divisions[0], files, card, records)
 
 
 def change_card(board: Path, files: CardFiles, change: Callable[[dict[str, Any]], None]) -> CardFiles:

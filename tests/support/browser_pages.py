@@ -189,6 +189,19 @@ def axe_violations(tab: Any) -> list[str]:
     ]
 
 
+def is_shown(tab: Any, text: str) -> bool:
+    """Whether a text is on the page."""
+    return text in tab.inner_text("body")
+
+
+def tick(tab: Any, menu: str, *choices: str) -> None:
+    """Open a list of choices and tick some."""
+    tab.click(f"details.many summary:has-text('{menu}')")
+    for choice in choices:
+        tab.click(f"details.many[open] label:has-text('{choice}') input")
+    tab.keyboard.press("Escape")
+
+
 def press(tab: Any, *keys: str) -> None:
     """Press keys one after the other, as a keyboard does."""
     for key in keys:

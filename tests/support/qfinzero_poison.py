@@ -28,6 +28,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
 )
 from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
@@ -46,6 +47,31 @@ def poison(dataset: Dataset, as_of_ns: int) -> Dataset:
         prices=_prices(prices, as_of_ns),
         calendars=MemoryCalendars(_events(calendars.rows, as_of_ns)),
         news=MemoryNews(_news(news.rows, as_of_ns)),
+    )
+
+
+def lawful(dataset: Dataset) -> Dataset:
+    """A poisoned dataset without the rows that no file takes, such as bars from before a listing."""
+    prices, calendars, news = in_memory(dataset)
+    tables = {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in TABLES if TABLES[name].own}
+    kept: dict[str, dict[Any, Any]] = {name: {} for name in tables}
+    for name, rows in tables.items():
+        for row in rows:  # those that are known come first
+            if TABLES[name].fault(row) is None:
+                kept[name].setdefault(TABLES[name].key(row), row)
+    since = {("option", row.symbol): (row.listed_ns, day_start(row.expiry)) for row in kept["contracts"].values()}
+    since |= {(row.asset_class, row.symbol): (row.listed_ns, 2**62) for row in kept["symbols"].values()}
+    table = {}
+    for key, bars in prices.bar_table.items():
+        listed_ns, last_ns = since.get(key[:2], (2**62, 0))
+        step = DAY if key[2] == "day" else MINUTE
+        table[key] = bars.take((bars.start_ns + step > listed_ns) & (bars.start_ns < last_ns + DAY))
+    small = {f"{name.removesuffix('s')}_rows": list(found.values()) for name, found in kept.items()}
+    return replace(
+        dataset,
+        prices=MemoryPrices({key: bars for key, bars in table.items() if len(bars)}, **small),
+        calendars=MemoryCalendars([row for row in calendars.rows if TABLES["events"].fault(row) is None]),
+        news=MemoryNews([row for row in news.rows if TABLES["news"].fault(row) is None]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Sites of boards for tests: a forged one, values of data files read back as its pages do, and a copy with other values."""
+"""Data files of sites: values read back as their pages do, and a copy of a site with other values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from board_forge import forge_board
 from ktdeval.jsonio import loads_strict
-from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import data_file
 
 
@@ -39,10 +37,3 @@ def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], An
         value = json.dumps(change(read_data(site, name)), ensure_ascii=False)
         (folder / "data" / f"{name}.js").write_bytes(data_file(name, value.encode()))
     return folder
-
-
-def forge_site(home: Path) -> Path:
-    """Forge a board in a new folder under `home`, build its site beside it and give the site's folder."""
-    board = forge_board(home / "board", entrants=16, divisions=2, windows=3, specials=True)
-    build_site(board, home / "site", workers=1)
-    return home / "site"

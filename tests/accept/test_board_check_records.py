@@ -1,0 +1,193 @@
+"""Records of a submission before they are executed: files that are not as listed, archives that grow, jobs that take too long."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from board_cards import card_of
+from board_checked import case_of, make_board, make_run, renew, submit
+from ktdeval_board.checking import records
+from ktdeval_board.checking.records import check_records, copy_records
+from ktdeval_board.checking.sandbox import lines_problem, table_problem
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, market: Path) -> Path:
+    return make_run(tmp_path_factory.mktemp("run") / "run", market)
+
+
+@pytest.fixture
+def board(tmp_path: Path, market: Path, run: Path) -> Path:
+    """A board with nothing on it."""
+    return make_board(tmp_path / "board", market, run)
+
+
+# -- records as files --------------------------------------------------------------------------------------------
+
+
+def moved(path: Path, away: Path) -> None:
+    """Put a link in the place of a file or folder."""
+    path.rename(away)
+    path.symlink_to(away)
+
+
+@pytest.mark.parametrize(
+    ("change", "faults"),
+    [
+        (lambda source, _: (source / "manifest.json").write_text("{}"), {("manifest.json", "hash", "of 2 bytes, the list says")}),
+        (
+            lambda source, _: (source / "episodes" / "sitecustomize.py").write_text("raise SystemExit"),
+            {("sitecustomize.py", "records", "is not in the list of records")},
+        ),
+        (
+            lambda source, _: (source / "manifest.json").unlink(),
+            {("manifest.json", "records", "can't be read as a plain file: No such file or directory")},
+        ),
+        (
+            lambda source, away: [moved(source / name, away / name) for name in ("episodes", "manifest.json")],
+            {("manifest.json", "records", "can't be read"), ("episodes", "records", "is not in the list of records")},
+        ),
+        (  # a pipe keeps nobody waiting
+            lambda source, _: [(source / "manifest.json").unlink(), os.mkfifo(source / "manifest.json")],
+            {("manifest.json", "records", "can't be read as a plain file")},
+        ),
+    ],
+)
+def test_records_that_are_not_as_listed_are_refused_unread(
+    board: Path, run: Path, tmp_path: Path, change: Callable[[Path, Path], Any], faults: set[tuple[str, str, str]]
+) -> None:
+    case = case_of(board, submit(board, run))
+    (tmp_path / "away").mkdir()
+    change(case.source, tmp_path / "away")
+    findings = copy_records(case, tmp_path / "private")
+    for name, rule, message in faults:
+        assert any((Path(each.path).name, each.rule) == (name, rule) and message in each.message for each in findings)
+    assert all(finding.path.startswith(f"records/{case.files.card_id}") for finding in findings)
+    assert not list((tmp_path / "private").rglob("*.py"))
+
+
+def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_path: Path) -> None:
+    files = submit(board, run)
+    listed = json.loads(files.records.read_text())
+    listed["files"][-1]["bytes"] = 2_000_001  # the manifest
+    files.records.write_text(json.dumps(listed))
+    (finding,) = copy_records(case_of(board, files, records_mb=2), tmp_path / "private")
+    assert (finding.rule, "at most 2,000,000 are taken" in finding.message) == ("size", True)
+    renew(board, files, "manifest.json", b"[" + b" " * 1_000_000 + b"]")
+    (finding,) = copy_records(case_of(board, files, card_mb=1), tmp_path / "private")
+    assert (finding.rule, finding.path) == ("size", f"records/{files.card_id}/manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        *((text, "json") for text in ("{", '{"a": NaN}', "[" * 100_000, '{"a": 1, "a": 2}', "\xff")),
+        *((text, "records") for text in ("[]", '{"version": 2, "episodes": [{"id": "x"}]}')),  # another shape
+    ],
+)
+def test_a_manifest_that_is_none_is_refused_in_one_line(board: Path, run: Path, text: str, rule: str) -> None:
+    files = submit(board, run)
+    renew(board, files, "manifest.json", text.encode("latin-1"))
+    (finding,) = check_records(case_of(board, files)).findings
+    assert (finding.rule, finding.path) == (rule, f"records/{files.card_id}/manifest.json")
+    assert rule == "json" or "not a readable manifest" in finding.message
+
+
+# -- archives that grow ------------------------------------------------------------------------------------------
+
+
+NOISE = random.Random(1).randbytes(300_000)
+
+
+def packed(data: bytes, **settings: Any) -> bytes:
+    return zstandard.ZstdCompressor(**settings).compress(data)
+
+
+def lying() -> bytes:
+    """Zeros under a header that states 500 bytes: the size is in four bytes after the descriptor."""
+    honest = packed(bytes(200_000))
+    assert honest[4] & 0b11000000 == 0b10000000
+    return honest.replace((200_000).to_bytes(4, "little"), (500).to_bytes(4, "little"), 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (packed(b"x" * 100), None),
+        (packed(bytes(50_000_000)), "would have 50,000,000 bytes unpacked; at most 1,000,000 are taken"),
+        (packed(b"x" * 100, write_content_size=False), "its header does not state the size that it has unpacked"),
+        (packed(b"x" * 100) + packed(bytes(50_000_000)), "has more bytes unpacked than the 100 that its header states"),
+        (packed(b"x" * 100)[:-3], "has 0 bytes unpacked, its header states 100"),
+        (packed(NOISE)[:-3], "has 299,997 bytes unpacked, its header states 300,000"),
+        (lying(), ""),
+        *((data, "is no whole zstd file") for data in (packed(b"x" * 100) + b"hidden", b"PK\x03\x04", b"")),
+    ],
+)
+def test_lines_are_refused_before_they_grow(tmp_path: Path, data: bytes, problem: str | None) -> None:
+    path = tmp_path / "transcript.jsonl.zst"
+    path.write_bytes(data)
+    found = lines_problem(path, 1_000_000)
+    assert found == problem or (found is not None and problem is not None and found.startswith(problem))
+
+
+def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.parquet"
+    pq.write_table(pa.table({"a": pa.array([0] * 1000)}), path)
+    assert table_problem(path, 1_000_000, 1000) is None
+    assert table_problem(path, 1_000_000, 999) == "has 1,000 rows; the longest window has 999 days"
+    pq.write_table(pa.table({"a": [["x"] * 1_000_000]}), path)
+    assert path.stat().st_size < 10_000
+    assert table_problem(path, 1_000_000, 10) == "would have 8,000,000 bytes unpacked; at most 1,000,000 are taken"
+    pq.write_table(pa.table({"a": ["x" * 5_000_000]}), path, compression="zstd")
+    assert "bytes unpacked" in str(table_problem(path, 1_000_000, 10))
+    path.write_bytes(b"PAR1 is not enough PAR1")
+    assert str(table_problem(path, 1_000_000, 10)).startswith("is no Parquet file")
+
+
+def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run: Path) -> None:
+    files = submit(board, run)
+    episode = card_of(run)["episodes"][0]["id"]
+    renew(board, files, f"episodes/{episode}/transcript.jsonl.zst", packed(bytes(50_000_000)))
+    renew(board, files, f"episodes/{episode}/ledger.parquet", b"nothing")
+    evidence = check_records(case_of(board, files, unpacked_mb=1))
+    found = {(Path(finding.path).name, finding.rule) for finding in evidence.findings}
+    assert found == {("transcript.jsonl.zst", "size"), ("ledger.parquet", "size")}
+
+
+def test_a_table_whose_footer_lies_meets_the_limit_of_memory(board: Path, run: Path) -> None:
+    """A million references to one long text: little on disk and by its footer, a terabyte in memory."""
+    files = submit(board, run)
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int32()), ["x" * 1_000_000])
+    orders = pa.ListArray.from_arrays(pa.array([0, 1_000_000], pa.int32()), text)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"orders": orders}), sink, compression="zstd", store_schema=False)
+    bomb = sink.getvalue().to_pybytes()
+    assert len(bomb) < 10_000
+    episode = card_of(run)["episodes"][0]["id"]
+    renew(board, files, f"episodes/{episode}/ledger.parquet", bomb)
+    evidence = check_records(case_of(board, files, unpacked_mb=16))
+    assert {finding.rule for finding in evidence.findings} <= {"ledger", "size", "records"}
+    assert evidence.findings
+    assert evidence.tier == "self-reported"
+
+
+def test_a_job_that_takes_too_long_is_ended_and_the_next_one_is_done(
+    board: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = case_of(board, submit(board, run))
+    with monkeypatch.context() as patch:
+        for name in ("_SPARE_SECONDS", "_SECONDS_OF_EPISODE"):
+            patch.setattr(records, name, 0)
+        (finding,) = check_records(case).findings
+    assert (finding.rule, finding.message) == ("size", "takes more than 0 seconds to execute again")
+    assert check_records(case).tier == "re-executed"

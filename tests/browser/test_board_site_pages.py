@@ -1,0 +1,223 @@
+"""The pages around the board, in a real browser where they need one: what they tell, and what must never happen on any."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from board_runs import sums_board
+from browser_pages import PAGES, Reader, is_shown, needs_browser, tick, wait_until, watching
+from ktdeval_board.rules import Rules, SnapshotRule
+from ktdeval_board.site.build import build_site
+from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
+from site_data import changed_site, read_data
+
+MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+
+
+@pytest.fixture(scope="module")
+def forged_site(plain_site: Path) -> Path:
+    return plain_site
+
+
+# -- the frame, without a browser
+
+
+def rules_of(**texts: str) -> Rules:
+    snapshot = SnapshotRule(name="m", id="0" * 64)
+    return Rules(**({"name": "b", "title": "Board", "market": "real"} | texts), snapshots=(snapshot,), divisions=())  # type: ignore[arg-type]
+
+
+def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline() -> None:
+    for name, page in render_pages(rules_of()).items():
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+        assert policy is not None, name
+        assert unescape(policy[1]) == CONTENT_SECURITY_POLICY
+        assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=|https?://", page), name
+        assert 'href="data/board.json"' in page, "readers without scripts are told where the data are"
+    assert {"default-src 'none'", "script-src 'self'", "connect-src 'none'"} <= set(CONTENT_SECURITY_POLICY.split("; "))
+
+
+def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is_a_plain_address() -> None:
+    pages = render_pages(rules_of(title=MARKUP, summary=MARKUP, contact=MARKUP))
+    assert all("<img" not in page and "&lt;img" in page for page in pages.values())
+    for contact, address in (
+        ("https://example.org/a", 'href="https://example.org/a"'),
+        ("team@example.org", 'href="mailto:team@example.org"'),
+        ("javascript:alert(1)", ""),
+        ("team@example.org?cc=all@example.org", ""),
+    ):
+        footer = render_pages(rules_of(contact=contact))["index.html"].split("<footer")[1]
+        assert (address in footer) if address else (footer.count("href=") == 2)
+    for market in ("synthetic", "real"):
+        assert all(
+            ("synthetic market" in page) == (market == "synthetic") for page in render_pages(rules_of(market=market)).values()
+        )
+
+
+# -- what pages tell
+
+
+@needs_browser
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_work_from_a_folder_without_a_server(session: Reader, page: str) -> None:
+    tab = session.open(page, as_file=True)
+    assert tab.locator("table.grid tbody tr").count() > 0
+    if page == "index.html":
+        tab.click("[data-key=sharpe]")
+        assert "sort=-sharpe" in tab.url
+
+
+@needs_browser
+def test_a_task_page_says_what_is_asked_who_is_on_it_and_how_to_run_it(session: Reader, forged_site: Path) -> None:
+    tab = session.open("task.html#division=bright-open-research")
+    command = tab.inner_text(".command >> nth=0")
+    assert "--tasks bright_open_research" in command
+    assert "--windows W1,W2,W3" in command
+    best = read_data(forged_site, "division/bright-open-research/all")["rows"]
+    first = next(row for row in best if row["rank"] == 1)
+    for text in ("2024-04-01", "Data card", "monotone bear", first["label"]):
+        assert is_shown(tab, text)
+
+
+@needs_browser
+def test_a_market_page_shows_regimes_and_entrants_beside_the_benchmark(session: Reader, forged_site: Path) -> None:
+    tab = session.open("market.html")
+    market = read_data(forged_site, "market/main")
+    for place, window in enumerate(market["windows"]):
+        row = tab.locator("section:has-text('Regimes') tbody tr").nth(place)
+        assert window["regime"] in row.inner_text()
+        assert f"{abs(window['total_return']) * 100:.2f}" in row.inner_text()
+    tab.wait_for_selector("text=Return by window")
+    for number, window in enumerate(("W1", "W2", "W3")):
+        table = read_data(forged_site, f"division/blinded-open-research/{window}")
+        place = table["columns"].index("total_return")
+        benchmark = next(row["values"][place] for row in table["rows"] if row["baseline"] == "benchmark")
+        ranked = [row["values"][place] for row in table["rows"] if row["ranked"] and row["baseline"] is None]
+        ahead = sum(value > benchmark for value in ranked) / len(ranked)
+        row = tab.locator("section:has-text('Entrants beside the market') tbody tr").nth(number)
+        assert f"{ahead * 100:.0f}\u202f% of {len(ranked)}" in row.inner_text()
+    tab.wait_for_selector("[role=img] svg path")
+
+
+@needs_browser
+def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_site: Path) -> None:
+    tab = session.open("history.html")
+    history = read_data(forged_site, "history")
+    assert is_shown(tab, f"{len(history['events'])} events")
+    for erratum in read_data(forged_site, "board")["errata"]:
+        assert is_shown(tab, erratum["what"])
+    tick(tab, "Events", "erratum")
+    wait_until(tab, "location.hash === '#kind=erratum'")
+    assert is_shown(tab, f"{sum(event['kind'] == 'erratum' for event in history['events'])} events")
+    tab.wait_for_selector("text=Best total return over time")
+
+
+def with_markup(value: Any) -> Any:
+    """A value in which every text that is no name of something else carries markup."""
+    if isinstance(value, dict):
+        return {
+            key: one
+            if key in ("card", "id", "hash", "scope", "division", "snapshot", "tier", "baseline", "kind", "rank_by")
+            else with_markup(one)
+            for key, one in value.items()
+        }
+    if isinstance(value, list):
+        return [with_markup(one) for one in value]
+    if isinstance(value, str) and not re.fullmatch(
+        r"\d{4}-\d\d-\d\d|[0-9a-f]{64}|[a-z]+_[a-z_]+|all|W\d+|trading|synthetic|main|blinded-.*|bright-.*", value
+    ):
+        return value + MARKUP
+    return value
+
+
+@needs_browser
+@pytest.mark.parametrize("page", PAGES)
+def test_markup_in_any_text_is_shown_and_never_run(session: Reader, forged_site: Path, page: str) -> None:
+    folder = forged_site.parent / "markup"
+    if not folder.exists():
+        scopes = [
+            f"division/{division}-open-research/{scope}"
+            for division in ("blinded", "bright")
+            for scope in ("all", "W1", "W2", "W3")
+        ]
+        changed_site(forged_site, folder, dict.fromkeys(["board", "history", "market/main", "cards-index", *scopes], with_markup))
+    tab = session.open(page, folder=folder)
+    tab.wait_for_timeout(200)
+    assert is_shown(tab, "<img src=x onerror=")
+    assert tab.locator("#content img, #content script, #content iframe").count() == 0
+    assert tab.title() != "owned"
+
+
+@needs_browser
+def test_the_policy_stops_code_that_is_not_the_sites_own(chromium: Any, forged_site: Path) -> None:
+    session = Reader(chromium, forged_site)
+    tab = session.open("index.html")
+    tab.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', `<img src='data:,' onerror=\"document.title='owned'\">`);"
+        "const code = document.createElement('script'); code.textContent = `document.title = 'owned'`; document.body.append(code);"
+        "const far = document.createElement('script'); far.src = 'https://example.org/x.js'; document.body.append(far);"
+    )
+    tab.wait_for_timeout(200)
+    assert tab.title() != "owned"
+    session.close()
+    assert sum("Content Security Policy" in trouble for trouble in session.troubles) >= 2
+    assert "failed: https://example.org/x.js" in session.troubles
+
+
+FIGURES = [
+    (0.12345, "fraction", "12.35\u202f%"),
+    (-0.00001, "fraction", "0.00\u202f%"),
+    (-0.5, "fraction of probes", "−50.00\u202f%"),
+    (1234567.891, "ratio", "1,234,567.89"),
+    (15.55, "per year", "15.6\u202f/year"),
+    (3, "count", "3"),
+    (2.5, "count", "2.5"),
+    (0.01402, "USD", "$0.0140"),
+    (0, "USD", "$0"),
+    (1234.5, "USD", "$1,234.50"),
+    (None, "ratio", "—"),
+]
+
+
+@needs_browser
+def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_no_link(session: Reader) -> None:
+    tab = session.open("about.html")
+    found = [tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit]) for value, unit, _ in FIGURES]
+    assert found == [shown for _, _, shown in FIGURES]
+    assert tab.evaluate("kt.format.percent(0.015, 1, true)") == "+1.5\u202f%"
+    for value in ("javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "vbscript:x"):
+        assert tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None
+    assert tab.evaluate("kt.el('a', {href: 'https://example.org/a?b'}).getAttribute('href')") == "https://example.org/a?b"
+    for name in ("", "openai/gpt-4.1", "模型/é" * 9, *("x" * length for length in (55, 56, 63, 64, 119, 200))):
+        assert tab.evaluate("name => kt.modelKey(name)", name) == hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+@needs_browser
+def test_a_page_that_lacks_its_data_says_so(chromium: Any, forged_site: Path, tmp_path: Path) -> None:
+    folder = changed_site(forged_site, tmp_path / "site", {})
+    (folder / "data" / "history.js").unlink()
+    session = Reader(chromium, folder)
+    tab = session.open("history.html")
+    assert "data/history.js can't be read" in tab.inner_text("[role=alert]")
+    session.close()
+
+
+@needs_browser
+def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(chromium: Any, tmp_path: Path) -> None:
+    build_site(sums_board(tmp_path), tmp_path / "site", workers=1)
+    (card,) = read_data(tmp_path / "site", "board")["models"][0]["cards"]
+    pages = {"index.html": "", "task.html": "", "history.html": "", f"card.html#card={card}": ".facts, th, h3",
+             "about.html": "thead th", "model.html#model=right/adder&division=sums": ".report, th, h2"}  # fmt: skip
+    with watching(chromium, tmp_path / "site") as session:
+        for page, parts in pages.items():
+            shown = session.open(page).locator(parts or "main").all_inner_texts()
+            assert shown, page
+            for words in shown:
+                found = re.findall("window|mask|market|snapshot|undefined|null", words.replace("own market", ""), re.IGNORECASE)
+                assert not found, (page, words)

@@ -1,0 +1,94 @@
+"""Pages of a model, of a card and of two cards of a forged site: their addresses, and what stands on them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from browser_pages import Reader, keep_drawing
+from site_data import read_data
+
+DIVISION, OTHER = "blinded-open-research", "bright-open-research"
+NEXT_TO_DRAW = """() => {
+    const open = [...document.querySelectorAll('.chart-plot:not([data-drawn]), .loading')].filter(part => part.checkVisibility());
+    open[0]?.scrollIntoView({block: 'center'});
+    return open[0]?.parentElement.outerHTML.slice(0, 400);
+}"""
+
+
+def cards_of(site: Path, division: str = DIVISION) -> list[dict[str, Any]]:
+    """Rows of the index of cards, as mappings."""
+    index = read_data(site, "cards-index")
+    rows = [dict(zip(index["columns"], row, strict=True)) for row in index["rows"]]
+    return [row for row in rows if row["division"] == division]
+
+
+def entry_of(site: Path, card: str) -> dict[str, Any]:
+    return dict(read_data(site, f"card/{card}"))
+
+
+def ranked(site: Path, division: str = DIVISION) -> list[dict[str, Any]]:
+    """Rows of ranked entrants with all there is of them, best first."""
+    rows = [row for row in read_data(site, f"division/{division}/all")["rows"] if row["ranked"]]
+    entries = [entry_of(site, row["card"]) for row in rows]
+    whole = [entry["has_decisions"] and entry["card"]["attribution"]["value"] is not None for entry in entries]
+    return list(itertools.compress(rows, whole))
+
+
+def numbers(text: str) -> list[float]:
+    """Figures in a text as shown, percent as percent."""
+    return [float(found.replace("−", "-").replace(",", "")) for found in re.findall(r"[−+-]?\d[\d,]*(?:\.\d+)?", text)]
+
+
+def draw_all(tab: Any) -> None:
+    """Bring every chart into view, and what is loaded on the way, until all are drawn; then back to the top."""
+    deadline = time.monotonic() + 240
+    for turn in itertools.count(1):
+        if not (waits := tab.evaluate(NEXT_TO_DRAW)):
+            break
+        assert time.monotonic() < deadline, f"never drawn: {waits}"
+        time.sleep(0.03)
+        if turn % 100 == 0:
+            keep_drawing(tab)
+    tab.evaluate("scrollTo(0, 0)")
+
+
+def chart_table(tab: Any, title: str) -> list[list[str]]:
+    """The figures of a chart, from the table that its button opens."""
+    figure = tab.locator("figure.chart", has=tab.locator("figcaption strong", has_text=title)).first
+    if figure.locator(".chart-table").is_hidden():
+        figure.get_by_role("button", name="Table of the figures").click()
+    return list(figure.locator("table").evaluate("table => [...table.rows].map(row => [...row.cells].map(cell => cell.innerText))"))
+
+
+def table_rows(tab: Any, caption: str) -> list[list[str]]:
+    """The body of a table by its caption."""
+    table = tab.locator("table.grid", has=tab.locator("caption", has_text=re.compile(rf"^{re.escape(caption)}$"))).first
+    return list(table.evaluate("table => [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.innerText))"))
+
+
+def facts_of(tab: Any, scope: str = "main") -> dict[str, str]:
+    """Terms and what they say."""
+    pairs = tab.locator(f"{scope} dl.facts > div").evaluate_all(
+        "all => all.map(div => [...div.children].map(part => part.innerText))"
+    )
+    return {pair[0]: pair[1] for pair in pairs}
+
+
+def link(page: str, **state: str) -> str:
+    return f"{page}#{'&'.join(f'{name}={value}' for name, value in state.items())}"
+
+
+def model_page(session: Reader, row: dict[str, Any], **state: str) -> Any:
+    """The page of a model at one of its cards, with all charts drawn."""
+    tab = session.open(link("model.html", model=row["model"], card=row["card"], **state))
+    draw_all(tab)
+    return tab
+
+
+def pair_page(session: Reader, first: dict[str, Any], second: dict[str, Any], **state: str) -> Any:
+    """The page of two cards."""
+    return session.open(link("compare.html", a=first["card"], b=second["card"], **state))

@@ -1,4 +1,4 @@
-"""Every figure that a card, a table or a tool gives, against one worked out again from ledgers and prices without ktdeval."""
+"""Every figure that a card or a tool gives, against one worked out again from ledgers and prices without ktdeval."""
 
 from __future__ import annotations
 
@@ -32,19 +32,15 @@ from accept_figures import (
     metrics,
     transcript_of,
 )  # fmt: skip
-from accept_runs import conversations, evaluate, silently
-from ktdeval.cards.check import parse_card
-from ktdeval.cards.show import card_lines, plain_text
+from accept_runs import evaluate, silently
 from ktdeval.market.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.store import RunFolder
-from ktdeval.trading.account import open_account
-from ktdeval.trading.executor import execute, settle
+from ktdeval.trading.executor import execute
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Order, Position, TradingConfig
-from ktdfin_market import FIRST, LAST, small_market, spec_of
+from ktdfin_market import FIRST, small_market, spec_of
 from searching import is_searching
-from trading_market import make_market
 
 RUNS = {
     "chaos": ("builtin/chaos", "blinded_open_research", ("--windows", "W5", "--seeds", "2")),
@@ -194,68 +190,6 @@ def test_counts_of_a_step_are_those_of_its_conversation(run: Path) -> None:
                     assert [order.get(name) for order in submitted] == [order[name] for order in step["orders"]]
 
 
-# ---- the table
-
-
-SIGNED = {
-    "total_return",
-    "common_return",
-    "industry_return",
-    "style_return",
-    "paper_common_return",
-    "paper_style_return",
-    "paper_selection_alpha",
-    "selection_alpha",
-    "trading_effect",
-}
-DECIMALS = {"fraction": 2, "ratio": 3, "per year": 2}
-
-
-def test_the_table_shows_what_the_card_holds(run: Path) -> None:
-    card = card_of(run)
-    lines = plain_text(card_lines(parse_card(json.dumps(card), "card"))).splitlines()
-    for name, entry in card["metrics"].items():
-        line = next(line for line in lines if line.startswith((f"    {name} ", f"  {name} ")))
-        assert number_of(line.split()[1]) == shown(entry["value"], entry["unit"]), line
-        assert ("%" in line.split()) == (entry["unit"] == "fraction")
-        assert line.split()[1].startswith(("+", "-")) == (name in SIGNED or entry["value"] is None or entry["value"] < 0)
-        if entry.get("interval", {}).get("low") is not None:
-            several = len(card["episodes"]) > 1
-            low, _, high, *episodes_shown = line.split()[-4:] if several else line.split()[-3:]
-            assert number_of(low) == shown(entry["interval"]["low"], entry["unit"])
-            assert number_of(high) == shown(entry["interval"]["high"], entry["unit"])
-            assert not several or int(episodes_shown[0]) == entry["n"]
-    start = next(place for place, line in enumerate(lines) if line.startswith("Against the benchmark"))
-    for place, window in enumerate(card["windows"]):
-        own, benchmark = lines[start + 2 + 2 * place].split(), lines[start + 3 + 2 * place].split()
-        reference = card["reference"]["benchmark_buy_and_hold"][window["name"]]["metrics"]
-        of_window = [entry["metrics"] for entry in card["episodes"] if entry["window"] == window["name"]]
-        gain, risk, fall = (
-            None if None in (values := [entry[name]["value"] for entry in of_window]) else float(np.median(values))
-            for name in ("total_return", "sharpe", "max_drawdown")
-        )
-        assert own[:4] == [window["name"], card["model"]["name"], str(window["days"]), str(len(of_window))]
-        excess = gain - reference["total_return"]["value"] if gain is not None else None
-        cells = [shown(gain, "fraction"), shown(excess, "fraction"), shown(risk, "ratio"), shown(fall, "fraction")]
-        assert [number_of(cell) for cell in own[4:]] == cells
-        assert [number_of(cell) for cell in benchmark[-3:]] == [
-            shown(reference[name]["value"], unit)
-            for name, unit in (("total_return", "fraction"), ("sharpe", "ratio"), ("max_drawdown", "fraction"))
-        ]
-
-
-def number_of(cell: str) -> float | None:
-    return None if cell == "-" else float(cell.replace(",", ""))
-
-
-def shown(value: float | None, unit: str) -> Any:
-    """What may stand for a value: within half a unit of the last decimal."""
-    if value is None:
-        return None
-    decimals = DECIMALS.get(unit, 4)
-    return pytest.approx(100 * value if unit == "fraction" else value, rel=0, abs=0.5000001 * 10**-decimals)
-
-
 # ---- what a model is shown
 
 
@@ -348,40 +282,6 @@ def test_a_sector_without_returns_is_neither_strong_nor_weak() -> None:
     assert sectors["total"] == 8
 
 
-def test_the_state_that_a_model_sees_is_that_of_the_ledger(tmp_path: Path, small: Prices) -> None:
-    save_snapshot(SMALL, tmp_path / "market")
-    words = ("--data", str(tmp_path / "market"), "--windows", f"{FIRST}:{LAST}")
-    folder = evaluate(tmp_path / "run", "builtin/random", ["bright_open_research"], *words)
-    (episode,) = episodes(folder.path, card_of(folder.path))
-    transcript = folder.load_transcript(folder.manifest.specs[0])
-    before: dict[str, Any] = {"nav_fen": 100_000_000, "cash_fen": 100_000_000, "holdings_fen": 0, "positions": []}
-    first = episode.steps[0]["decided_on"]
-    for step, entry in zip(episode.steps, transcript, strict=True):
-        text = next(iter(conversations(entry)))[1]["content"]
-        state, day = json.loads(text.split("```json")[1].split("```")[0]), step["decided_on"]
-        assert state["day"] == day
-        for name in ("nav", "cash", "holdings"):
-            assert state["account"][f"{name}_cny"] == pytest.approx(before[f"{name}_fen"] / 100, rel=6e-6)
-        own, market = before["nav_fen"] / 1e8 - 1, small.benchmark[day] / small.benchmark[first] - 1
-        performance = state["performance"]
-        assert performance["portfolio_return_pct"] == pytest.approx(100 * own, abs=6e-4)
-        assert performance["benchmark_return_pct"] == pytest.approx(100 * market, abs=6e-4)
-        assert performance["excess_return_pct"] == pytest.approx(100 * (own - market), abs=6e-4)
-        positions = {row["stock_id"]: row for row in rows(state["positions"])}
-        assert set(positions) == {row["code"] for row in before["positions"]}
-        for row in before["positions"]:
-            seen = positions[row["code"]]
-            assert (seen["shares"], seen["locked_shares"]) == (row["shares"], row["locked"])
-            assert seen["value_cny"] == pytest.approx(row["value_fen"] / 100, rel=6e-6)
-            assert seen["weight"] == pytest.approx(row["value_fen"] / before["nav_fen"], abs=6e-5)
-        if state["last_step"] is not None:
-            for seen, order in zip(rows(state["last_step"]["orders"]), before["orders"], strict=True):
-                assert seen | {name: order[name] for name in ("status", "rule", "filled_shares")} == seen
-                assert seen["cost_cny"] == pytest.approx(order["fee_fen"] / 100, rel=6e-6)
-        before = step
-    assert any(step["positions"] for step in episode.steps)
-
-
 @pytest.fixture(scope="module")
 def repeated_days() -> list[Any]:
     """For each step a fill day that opens at the closes of the decision day and changes nothing else."""
@@ -425,79 +325,3 @@ def test_a_risk_check_says_what_the_executor_then_does(repeated_days: list[Any])
         assert report["projected"]["positions_held"] == len(after.positions)
         assert report["violations"] == sum(outcome.rule is not None for outcome in outcomes)
     assert set(seen) >= {None, "universe", "suspended", "position_limit", "weight_limit", "target", "lot", "cash"}
-
-
-# ---- by hand
-
-
-HAND_CODES = ("000001.SZ", "300002.SZ", "600003.SH", "688004.SH")
-HAND_OPENS = [
-    [10.00, 20.00, 33.33, 300.00], [10.00, 20.00, 33.33, 300.00], [10.95, 23.90, 33.34, 310.00], [10.94, None, 16.70, 320.00],
-    [11.00, 12.00, 16.00, 330.00],
-]  # fmt: skip
-HAND_CLOSES = [
-    [10.00, 20.00, 33.33, 300.00], [10.00, 20.00, 33.33, 300.00], [10.50, 24.00, 33.40, 310.00], [10.60, None, 16.80, 320.00],
-    [11.00, 12.50, 16.10, 330.00],
-]  # fmt: skip
-HAND = make_market(HAND_CODES, HAND_OPENS, HAND_CLOSES, factor=[[1, 1, 1, 1]] * 3 + [[1, 2, 2, 1]] * 2)
-
-
-def order(asset: int, side: str, weight: float | None = None, shares: int | None = None) -> Order:
-    return Order(asset, side, 0.5, "", weight, shares)  # type: ignore[arg-type]
-
-
-def test_four_days_worked_out_by_hand() -> None:
-    config = TradingConfig()
-    tape = MarketTape.from_snapshot(HAND, config)
-
-    # Day 1. NAV 1,000,000.00. Exactly 10 % is 10,000 shares at 10.00; 10,100 would be more. 100 at 20.00 cost the minimum.
-    # 6 % is exactly 200 STAR shares at 300.00; 5 % is 166, no whole order. 300 at 33.33 = 9,999.00, 5 bps = 4.9995: minimum.
-    actions = (
-        order(0, "BUY", weight=0.10), order(0, "BUY", shares=100), order(1, "BUY", shares=100),
-        order(3, "BUY", weight=0.05), order(3, "BUY", weight=0.06), order(2, "BUY", shares=300),
-    )  # fmt: skip
-    day = settle(open_account(config), tape.day(1), actions, 0)
-    assert [(end.status, end.rule, end.shares, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
-        ("filled", None, 10_000, 10_000_000, 5_000),
-        ("rejected", "weight_limit", 0, 0, 0),
-        ("filled", None, 100, 200_000, 500),
-        ("rejected", "lot", 0, 0, 0),
-        ("filled", None, 200, 6_000_000, 3_000),
-        ("filled", None, 300, 999_900, 500),
-    ]
-    cash = 100_000_000 - 10_005_000 - 200_500 - 6_003_000 - 1_000_400
-    assert (day.after.cash_minor, day.nav_minor) == (cash, 100_000_000 - 5_000 - 500 - 3_000 - 500)
-
-    # Day 2. 10.95 is exactly 9.5 % above 10.00: no buying, but selling. 23.90 is exactly 19.5 % above 20.00.
-    # 33.34 * 100 = 3,334.00, 15 bps = 5.001: 5.00. Selling 1,000 at 10.95 = 10,950.00 costs 16.425: 16.43 (half a fen rounds up).
-    actions = (
-        order(0, "BUY", shares=100), order(1, "BUY", shares=100), order(2, "SELL", shares=100), order(0, "SELL", shares=1_000),
-    )  # fmt: skip
-    day = settle(day.after, tape.day(2), actions, 1)
-    assert [(end.rule, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
-        ("price_limit", 0, 0), ("price_limit", 0, 0), (None, 333_400, 500), (None, 1_095_000, 1_643),
-    ]  # fmt: skip
-    cash += 333_400 - 500 + 1_095_000 - 1_643
-    assert day.after.cash_minor == cash
-    assert day.nav_minor == cash + 9_000 * 1_050 + 100 * 2_400 + 200 * 3_340 + 200 * 31_000
-
-    # Day 3. Two for one in 1 (suspended) and 2: twice the shares at half the price, no fen gained or lost; the suspended holding
-    # stays worth 2,400.00, the other opens at its reference of 16.70.
-    actions = (order(1, "SELL", weight=0.0), order(2, "SELL", weight=0.0))
-    before = day
-    day = settle(day.after, tape.day(3), actions, 2)
-    assert [(action.shares_before, action.shares_after, action.cash_minor) for action in day.corporate_actions] == [
-        (100, 200, 0), (200, 400, 0),
-    ]  # fmt: skip
-    assert day.open_nav_minor - before.nav_minor == 9_000 * (1_094 - 1_050) + 200 * (32_000 - 31_000)
-    assert [(end.rule, end.shares, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
-        ("suspended", 0, 0, 0), (None, 400, 668_000, 1_002),
-    ]  # fmt: skip
-    cash += 668_000 - 1_002
-    assert (day.after.cash_minor, day.nav_minor) == (cash, cash + 9_000 * 1_060 + 200 * 1_200 + 200 * 32_000)
-
-    # Day 4. 1 trades again at 12.00, its own reference: sold whole. 330.00 * 200 = 66,000.00 at 15 bps = 99.00.
-    day = settle(day.after, tape.day(4), (order(1, "SELL", weight=0.0), order(3, "SELL", weight=0.0)), 3)
-    cash += 240_000 - 500 + 6_600_000 - 9_900
-    assert (day.after.cash_minor, day.nav_minor) == (cash, cash + 9_000 * 1_100)
-    assert day.after.positions == {0: Position(9_000)}

@@ -1,6 +1,7 @@
-"""No key, a wrong key, name or address, an empty account: one line that says what to set, and nothing is lost.
+"""No key, a wrong key or address, an account that runs out half way: one line that says what to set, and nothing is lost.
 
-What the line says over each wire is shown by `test_adapters_every`; here it is the command's, over one or two of them.
+What the line says over each wire, also of unknown names and empty accounts, is shown by `test_adapters_every`, and that each stops
+the command by `test_accept_provider_hostile`.
 """
 
 from __future__ import annotations
@@ -69,31 +70,11 @@ def test_a_key_that_is_refused_is_named_by_its_variable_and_never_shown(
     assert stub.counts == {"401 unauthorized": 1}  # and it is not asked again
 
 
-@pytest.mark.parametrize("wire", ["google", "compatible"])
-def test_an_unknown_model_and_a_wrong_path_say_which_option_holds_them(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
-    line = error_line(attempt(wire, stub, market, tmp_path, "--model", WIRES[wire].model.replace("stub", "stup")))
-    assert "no model 'stup-model'" in line
-    assert "--model" in line
-    line = error_line(attempt(wire, stub, market, tmp_path, "--base-url", f"{stub.address}/elsewhere"))
-    assert f"{stub.address}/elsewhere" in line
-    assert "--base-url" in line
-    assert len(stub.requests) + stub.counts["404 unknown_path"] == 2
-
-
 def test_an_address_where_nobody_answers_is_named(stub: Stub, market: Path, tmp_path: Path) -> None:
     for wire, address in (("responses", "http://127.0.0.1:9"), ("anthropic", "http://no-such-host.invalid")):
         line = error_line(attempt(wire, stub, market, tmp_path, "--base-url", address, "--max-retries", 0))
         assert address in line
         assert "--base-url" in line
-
-
-@pytest.mark.parametrize(("wire", "fault"), [("responses", "no_quota"), ("compatible", "no_balance")])
-def test_an_empty_account_is_no_rate_limit(stub: Stub, market: Path, tmp_path: Path, wire: str, fault: str) -> None:
-    stub.plan = FaultPlan(faults=(fault,), attempts=1000)
-    line = error_line(attempt(wire, stub, market, tmp_path))
-    assert "quota or balance" in line
-    assert WIRES[wire].variable in line
-    assert stub.counts == {fault: 1}  # waiting would not fill it
 
 
 def test_a_parameter_that_the_model_does_not_take_is_named_with_the_way_to_leave_it_out(market: Path, tmp_path: Path) -> None:

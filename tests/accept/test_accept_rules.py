@@ -91,3 +91,4 @@ def test_equal_weight_says_buy_of_everything_in_a_rebuilt_portfolio(task: str, t
     said = [json.loads(entry.submission or "")["decisions"] for entry in store.load_transcript(spec)]
     assert {len(items) for items in said} == {5}
     assert {item["decision"] for items in said for item in items} == {"BUY"}
+    assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +12,8 @@ import pytest
 
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask as asked, failure_of as failed, prepared
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
-from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Reply
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
 from ktdeval.registry import load_plugins
-from ktdfin_market import small_market
-from ktdfin_play import Play, trades
 from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 
@@ -192,25 +189,6 @@ def test_making_a_model_needs_neither_key_nor_package_and_connecting_says_what_i
     monkeypatch.setitem(sys.modules, wire.package, None)
     with pytest.raises(ProviderError, match=rf"ktdeval\[{wire.package.partition('.')[0]}\]"):
         wire.at("http://127.0.0.1:9", api_key_env="MY_KEY").connect()
-
-
-@every_wire
-@pytest.mark.parametrize("call", [CallParams(), CallParams(reasoning_tokens=2000), CallParams(reasoning_effort="high")])
-def test_an_episode_over_the_wire_leaves_the_trades_of_the_model_behind_it(wire: Wire, call: CallParams) -> None:
-    with running_stub(reasoning=True) as stub:
-        played = play(wire.at(stub.base_url_of(wire.stub)))
-        played.parts = dataclasses.replace(played.parts, params=call)
-        assert trades(played.run(2)) == keyless_trades()
-        assert {seen.outcome for seen in stub.requests} == {"answered"}
-
-
-def play(model: Model) -> Play:
-    return Play(load_plugins().make_task("blinded_open_research"), model, small_market())
-
-
-@functools.cache
-def keyless_trades() -> list[Any]:
-    return trades(play(load_plugins().make_model("builtin/momentum")).run(2))
 
 
 @every_wire

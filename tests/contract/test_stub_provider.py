@@ -7,8 +7,6 @@ import functools
 import http.client
 import json
 import operator
-import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,68 +102,6 @@ def test_the_official_sdks_get_the_same_decision_and_the_stub_sees_the_same_cont
         assert KEY not in repr(stub.requests)
 
 
-def test_tokens_are_the_same_on_every_wire_in_its_own_words() -> None:
-    with running_stub(reasoning=True) as stub:
-        chat, responses, anthropic, google = (post(stub, wire, body_of(wire))[2] for wire in WIRES)
-    chat, responses, anthropic, google = chat["usage"], responses["usage"], anthropic["usage"], google["usageMetadata"]
-    whole = sum(anthropic[name] for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"))
-    detail = chat["completion_tokens_details"], responses["output_tokens_details"], anthropic["output_tokens_details"]
-    for counts in (
-        {chat["prompt_tokens"], responses["input_tokens"], google["promptTokenCount"], whole},
-        {chat["completion_tokens"], responses["output_tokens"], anthropic["output_tokens"],
-         google["candidatesTokenCount"] + google["thoughtsTokenCount"]},
-        {chat["prompt_tokens_details"]["cached_tokens"], responses["input_tokens_details"]["cached_tokens"],
-         anthropic["cache_read_input_tokens"], google["cachedContentTokenCount"]},
-        {*(next(value for name, value in of.items() if name in ("reasoning_tokens", "thinking_tokens")) for of in detail),
-         google["thoughtsTokenCount"]},
-    ):  # fmt: skip
-        assert len(counts) == 1
-        assert counts.pop() > 0
-
-
-@pytest.mark.parametrize("protocol", ["text", "json_schema"])
-def test_tools_that_come_in_writing_are_read_and_called_in_writing(shared: Stub, protocol: str) -> None:
-    from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec
-    from ktdeval.harness.protocols import decode, encode
-
-    tool = ToolSpec("submit_action", "Submit.", SCHEMA)
-    messages = (
-        Message("system", "You manage a portfolio."),
-        Message("user", STATE),
-        Message("assistant", "", (ToolCall("call_a", "portfolio_state", "{}"), ToolCall("call_b", "portfolio_state", "{}"))),
-        Message("tool", "{}", tool_call_id="call_a"),
-        Message("tool", "{}", tool_call_id="call_b"),
-    )
-    request = ModelRequest(messages, (tool,), "submit_action", CallParams(tool_protocol=protocol))  # type: ignore[arg-type]
-    sent = encode(request)
-    body: dict[str, Any] = {"model": "stub-model", "messages": [message.to_json() for message in sent.messages]}
-    if sent.response_schema is not None:
-        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": sent.response_schema}}
-    status, _, answer = post(shared, "chat", body)
-    assert status == 200
-    message = answer["choices"][0]["message"]
-    assert "tool_calls" not in message
-    reply = decode(Reply(message["content"]), request)
-    assert [(call.name, json.loads(call.arguments)["orders"]) for call in reply.tool_calls] == [("submit_action", [])]
-    native = post(shared, "chat", body_of("chat"))
-    assert native[0] == 200
-    assert len({seen.digest for seen in shared.requests[-2:]}) == 1  # the same content, whatever the protocol
-
-
-def test_it_holds_after_so_many_answers_until_it_may_go_on() -> None:
-    with running_stub(hold_after=1) as stub:
-        assert post(stub, "chat", body_of("chat"))[0] == 200
-        with pytest.raises(TimeoutError):
-            post(stub, "chat", body_of("chat"), timeout_s=0.2)
-        waiting = threading.Thread(target=post, args=(stub, "chat", body_of("chat")))
-        waiting.start()
-        while stub.held != 1 or stub.counts["lost"] != 1:
-            time.sleep(0.005)
-        stub.go_on()
-        waiting.join()
-        assert stub.counts == {"answered": 2, "lost": 1}  # who went away was never answered
-
-
 # -- refusals --------------------------------------------------------------------------------------------------------
 
 
@@ -198,20 +134,6 @@ def test_a_json_object_is_only_promised_where_json_is_asked_for(shared: Stub) ->
     assert post(shared, "chat", body)[0] == 200
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_wrong_key_an_unknown_model_and_another_address_are_errors_of_the_wire(shared: Stub, wire: str) -> None:
-    status, _, answer = post(shared, wire, body_of(wire), key="another-key")
-    assert (status, "another-key" in answer["error"]["message"]) == (401, True)  # as some real ones do
-    with running_stub(names=("something-else",)) as stub:
-        status, _, answer = post(stub, wire, body_of(wire))
-        assert status == 404
-        assert "stub-model" in answer["error"]["message"]
-    connection = http.client.HTTPConnection("127.0.0.1", shared.port)
-    connection.request("POST", "/v2/elsewhere", "{}")
-    assert connection.getresponse().status == 404
-    connection.close()
-
-
 def test_a_thinking_budget_wants_its_thoughts_back_within_a_round_of_tool_use(shared: Stub) -> None:
     body = body_of("anthropic") | {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     body["tool_choice"] = {"type": "auto"}
@@ -222,18 +144,6 @@ def test_a_thinking_budget_wants_its_thoughts_back_within_a_round_of_tool_use(sh
     assert post(shared, "anthropic", body)[0] == 200
     body["messages"][1]["content"][0] = {**thought, "signature": "forged"}
     assert "Invalid `signature`" in post(shared, "anthropic", body)[2]["error"]["message"]
-
-
-def test_what_a_model_does_not_support_is_refused_or_left_aside() -> None:
-    with running_stub(refuses=("temperature",)) as stub:
-        error = post(stub, "chat", body_of("chat"))[2]["error"]
-        assert (error["code"], error["param"]) == ("unsupported_parameter", "temperature")
-    with running_stub(tools="refused") as stub:
-        assert all(post(stub, wire, body_of(wire))[0] == 400 for wire in WIRES)
-    with running_stub(tools="ignored") as stub:
-        message = post(stub, "chat", body_of("chat"))[2]["choices"][0]["message"]
-        assert "tool_calls" not in message
-        assert message["content"]
 
 
 # -- faults ----------------------------------------------------------------------------------------------------------

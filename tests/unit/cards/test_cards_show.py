@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from card_cases import card, remote_card, section, typed
+from ktdeval.cards.figures import number
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
 from ktdeval.cli.main import main
 from ktdeval.jsonio import content_hash, dumps_pretty
@@ -91,6 +92,22 @@ def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
         words = {row[0] for grid in (report.facts, *report.grids, report.activity) for row in grid.rows if row[0] and len(row) > 1}
         words |= {head for grid in report.grids for head in grid.columns if head and "interval" not in head}
         assert {word for word in words - own if f" {word} " not in known} <= {window["name"] for window in made["windows"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "value", "shown"),
+    [
+        ("total_return", "fraction", 0.02804, "+2.80"),
+        ("max_drawdown", "fraction", 0.02804, "2.80"),
+        ("sharpe", "ratio", -1.23456, "-1.235"),
+        ("turnover", "per year", 12.3456, "12.35"),
+        ("hhi", "sum of squares", 0.123456, "0.1235"),
+        ("unmask_attempts", "count", 1234.0, "1,234"),
+        ("sharpe", "ratio", None, "-"),
+    ],
+)
+def test_a_figure_has_the_sign_and_decimals_of_its_unit(name: str, unit: str, value: float | None, shown: str) -> None:
+    assert number(name, unit, value) == shown
 
 
 def test_the_benchmark_stands_beneath_the_model() -> None:

@@ -105,7 +105,8 @@ def test_qlib_folders_that_store_volumes_either_way_give_the_same_volumes(
     expected = snapshot.volume[:, columns]
     traded = np.isfinite(read.close)
     assert np.allclose(read.volume[traded], expected[traded], rtol=1e-6)
-    assert np.array_equal(read.close, snapshot.close[:, columns], equal_nan=True)
+    for name in ("open", "high", "low", "close"):
+        assert np.array_equal(getattr(read, name), getattr(snapshot, name)[:, columns], equal_nan=True), name
 
 
 def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> None:

@@ -39,7 +39,7 @@ from ktdeval.runner.store import RunFolder
 from ktdeval.trading.executor import execute
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Order, Position, TradingConfig
-from ktdfin_market import FIRST, small_market, spec_of
+from ktdfin_market import FIRST, rows, small_market, spec_of
 from searching import is_searching
 
 RUNS = {
@@ -214,10 +214,6 @@ def scene_at(step: int, account: Account | None = None) -> Any:
 def answer(name: str, step: int, account: Account | None = None, **arguments: Any) -> Any:
     scene, context = scene_at(step, account)
     return json.loads(scene.lens.render_text(TOOLS[name].function(context, **arguments)))
-
-
-def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
 def as_shown(value: float | None) -> Any:

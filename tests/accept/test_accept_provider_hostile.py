@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from adapter_server import LOOK, SUBMIT, ask
+from json_places import places
 from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.harness.messages import Message, Model, ModelRequest, sound
@@ -19,7 +20,7 @@ from ktdeval.runner.store import RunFolder
 from run_support import card_of, error_line, finished_steps, ktdeval
 from searching import is_searching
 from stub_faults import ACCOUNT, KINDS, MISDEEDS, NOT_ON_WIRE, PROMPT
-from stub_hostile import HOSTILE, ODD, VALUES, Spoilt, closed_unsaid, fields, with_odd
+from stub_hostile import HOSTILE, ODD, VALUES, Spoilt, closed_unsaid, with_odd
 from stub_neutral import Asked
 from stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, contents, failed_attempts, finished, run, steps
@@ -87,9 +88,8 @@ def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_b
     model = model_at(wire, stub)
     stub.plan = FaultPlan(spoil=lambda good: _kept(good, answers))
     assert outcome_of(model) == "reply"
-    places = list(fields(json.loads(answers[0])))
     outcomes = Counter[str]()
-    for place in places:
+    for place in places(json.loads(answers[0])):
         for name in VALUES:
             stub.plan = FaultPlan(spoil=lambda good, at=(place, name): Spoilt(with_odd(json.loads(good), *at)))
             outcomes[outcome_of(model)] += 1

@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 
-from board_bad import MODEL, TODAY, BadBoard, Good, make_good, put, strings
+from board_bad import MODEL, TODAY, BadBoard, Good, make_good
 from board_bad_cases import CASES, second_attempt, setting
-from board_cards import put_json, typed
+from board_cards import put_json
+from card_cases import typed
+from json_places import Place, leaves, with_value
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
@@ -150,22 +152,25 @@ def test_a_folder_that_the_check_writes_to_may_not_lead_out_of_the_board(full: B
 # -- texts -----------------------------------------------------------------------------------------------------------------
 
 
-def shape(path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def shape(path: Place) -> Place:
     """The place of a text without numbers in lists and without the names of what there are many of."""
     many = {"metrics", "artefacts", "lines", "undefined", "windows", "benchmark_buy_and_hold"}
     return tuple("*" if isinstance(part, int) or (place and path[place - 1] in many) else part for place, part in enumerate(path))
 
 
+def kinds_of_text(value: Any) -> list[Place]:
+    """The place of a text of each kind in a document."""
+    return list({shape(place): place for place, text in leaves(value) if isinstance(text, str)}.values())
+
+
 def test_markup_is_found_in_every_text_of_a_card(good: Good) -> None:
-    places, card = {shape(path): path for path in strings(good.card)}, copy.deepcopy(good.card)
+    places = kinds_of_text(good.card)
     assert len(places) > 90
-    for path, script in zip(places.values(), itertools.cycle(SCRIPTS), strict=False):
-        old = put(card, path, f"so {script}")
-        (finding,) = texts(card, "https", "http")
+    for place, script in zip(places, itertools.cycle(SCRIPTS), strict=False):
+        (finding,) = texts(with_value(good.card, place, f"so {script}"), "https", "http")
         assert (finding.path, finding.rule) == ("card.json", "markup")
-        assert str(path[-1]) in finding.message
-        put(card, path, old)
-    assert texts(card, "https", "http") == []
+        assert str(place[-1]) in finding.message
+    assert texts(good.card, "https", "http") == []
 
 
 @pytest.mark.parametrize("document", ["submission", "list"])
@@ -173,12 +178,10 @@ def test_markup_is_found_in_every_text_of_submission_and_list(full: BadBoard, do
     path = full.submission_path if document == "submission" else full.list_path
     value = json.loads(path.read_text())
     value.setdefault("url", "https://example.org/records") if document == "list" else None
-    places = {shape(place): place for place in strings(value)}
+    places = kinds_of_text(value)
     assert len(places) == (16 if document == "submission" else 5)
-    for place in places.values():
-        old = put(value, place, SCRIPTS[0])
-        put_json(path, value)
-        put(value, place, old)
+    for place in places:
+        put_json(path, with_value(value, place, SCRIPTS[0]))
         findings, sound = full.look()
         assert ("markup", full.where(path)) in {(finding.rule, finding.path) for finding in findings}
         assert sound == []

@@ -26,6 +26,7 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_broker_play import thing
 from qfinzero_poison import NEW_COIN, NEW_STOCK, in_memory, known_bars, lawful, new_contracts, poison
 from qfinzero_poison_world import FAR, LATER, NEAR, NEVER, PUT, small_world
 from qfinzero_synthetic import dataset_of, small_market
@@ -54,10 +55,6 @@ class Setting:
 
 
 # ---- the story
-
-
-def thing(symbol: str) -> dict[str, str]:
-    return {"type": "OPTION", "contract": symbol} if symbol.startswith("O:") else {"type": "STOCK", "symbol": symbol}
 
 
 def order(side: str, kind: str, symbol: str, qty: int, **more: Any) -> dict[str, Any]:

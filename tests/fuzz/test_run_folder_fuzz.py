@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from forging import change_transcript, edit_json, read_transcript, rehash
-from json_places import Place, with_value
+from json_places import Place, places, with_value
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
 from ktdeval.contracts.spec import EpisodeSpec
@@ -43,15 +43,6 @@ def said(*words: object) -> tuple[int, str]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(word) for word in words])
     return code, err.getvalue()
-
-
-def places(value: Any, path: Place = ()) -> Iterator[Place]:
-    """Every field of a JSON value, objects and lists as a whole, too."""
-    if path:
-        yield path
-    if isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places(item, (*path, key))
 
 
 def with_own_id(manifest: Any) -> Any:

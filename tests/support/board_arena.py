@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from board_cards import division_of, put_card, put_json, submission_of, typed, verdict_of
+from board_cards import division_of, put_card, put_json, submission_of, verdict_of
+from card_cases import typed
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import loads_strict
 from ktdeval.registry import load_plugins

@@ -6,9 +6,8 @@ What is here writes files by hand: it must be able to write what `ktdeval leader
 from __future__ import annotations
 
 import copy
-import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,9 @@ from typing import Any
 import yaml
 
 from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of, verdict_of
-from card_cases import spec_of
-from ktdeval.cards import derived_fields, load_card
+from card_cases import renewed_card
+from ktdeval.cards import load_card
 from ktdeval.config import RunConfig
-from ktdeval.contracts import Window
-from ktdeval.jsonio import content_hash
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate
 from ktdeval_board.checking.content import check_content, check_files
@@ -116,7 +113,7 @@ class BadBoard:
         """Add the good card with a change, all that follows from it renewed, so that it is valid in itself."""
         card = copy.deepcopy(self.good.card)
         change(card)
-        return self.add(renewed(card) if renew else card, **where)
+        return self.add(renewed_card(card) if renew else card, **where)
 
     def edit(self, path: Path, change: Change) -> None:
         """Change a document in place; no hash is renewed."""
@@ -171,34 +168,3 @@ class BadBoard:
         """Withdraw a card by an erratum."""
         entry = {"card": card_id, "date": "2026-11-01", "effect": "withdrawn", "what": "its submitter asked for it"}
         (self.folder / "errata.yaml").write_text(yaml.safe_dump({"errata": [entry]}))
-
-
-def renewed(card: Value) -> Value:
-    """A card with everything that follows from its other fields worked out again: hash, ids, names of records, totals."""
-    card["task"]["hash"] = content_hash(card["task"]["config"])
-    windows = {window["name"]: Window(window["name"], window["first"], window["last"]) for window in card.get("windows", [])}
-    names = {}
-    for episode in [*card["episodes"], *card["missing_episodes"]]:
-        names[episode["id"]] = episode["id"] = spec_of(card, windows.get(episode.get("window")), episode["seed"]).id
-    artefacts = ((path, path.split("/")[1], digest) for path, digest in card["artefacts"].items())
-    card["artefacts"] = {path.replace(old, names[old]): digest for path, old, digest in artefacts if old in names}
-    return {**card, **derived_fields(card)}
-
-
-def strings(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The place of every text in a JSON value."""
-    if isinstance(value, Mapping):
-        for name, child in value.items():
-            yield from strings(child, (*path, name))
-    elif isinstance(value, list):
-        for place, child in enumerate(value):
-            yield from strings(child, (*path, place))
-    elif isinstance(value, str):
-        yield path
-
-
-def put(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
-    """Replace one value of a document in place; gives what was there."""
-    inside = functools.reduce(lambda node, part: node[part], path[:-1], value)
-    old, inside[path[-1]] = inside[path[-1]], new
-    return old

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from board_bad import BadBoard, Change, Value
+from json_places import put
 from ktdeval.cards import derived_fields
 from ktdeval.jsonio import dumps_pretty, sha256_hex
 from tables import beside
@@ -42,15 +43,9 @@ def edited(name: str, rule: str, named: str, change: Change) -> None:
     full(name, rule, named, lambda board: board.edit(board.submission_path if named == "submission" else board.list_path, change))
 
 
-def setting(*path: str | int, to: Any) -> Change:
+def setting(*place: str | int, to: Any) -> Change:
     """A change of one value."""
-
-    def change(value: Any) -> None:
-        for part in path[:-1]:
-            value = value[part]
-        value[path[-1]] = to
-
-    return change
+    return lambda value: put(value, place, to)
 
 
 # -- steps -----------------------------------------------------------------------------------------------------------------

@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ktdeval.cards import ScoringCard, TradingCard
+from card_cases import typed
 from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256, sha256_hex
-from ktdeval.typed import from_plain
-from ktdeval_board.entries import Card, Entry
+from ktdeval_board.entries import Entry
 from ktdeval_board.layout import BoardFolder, CardFiles
 
 _DAY = "2024-01-01"
@@ -42,11 +41,6 @@ _FRAME: Mapping[str, Any] = {
 }  # fmt: skip
 _MARKET = {"name": "market", "source": "a test", "has_factor": True, "repairs": [], "benchmark": "000300", "assets": 2,
            "first_day": _DAY, "last_day": _DAY}  # fmt: skip
-
-
-def typed(card: Mapping[str, Any]) -> Card:
-    """The typed card of a card's JSON, which need not follow from its own episodes."""
-    return from_plain(dict(card), TradingCard if card["kind"] == "trading" else ScoringCard, "card")
 
 
 def framed(card: Mapping[str, Any]) -> dict[str, Any]:

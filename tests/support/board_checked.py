@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of, typed
+from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of
+from card_cases import typed
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import file_sha256
 from ktdeval.registry import load_plugins

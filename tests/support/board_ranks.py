@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from board_cards import files_of, framed, submission_of, typed
+from board_cards import files_of, framed, submission_of
+from card_cases import typed
 from ktdeval.jsonio import content_hash
 from ktdeval.typed import from_plain
 from ktdeval_board.documents import Envelope, EpisodeSeries, Series, Submission, Verdict

@@ -7,10 +7,12 @@ from typing import Any
 
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
+from ktdeval.cards import derived_fields
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.trading import CardInputs, build_card
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.harness.messages import Usage
+from ktdeval.jsonio import content_hash
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.trading.ledger import Ledger
 from ktdeval.typed import from_plain
@@ -117,3 +119,15 @@ def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
         window=window, model=model["name"], model_args=model["args"], agent=agent["name"], agent_args=agent["args"],
         call=card["call"], seed=seed, limit=card["limit"], mask_key=card.get("mask_key"), mask_draw=card.get("mask_draw"),
     )  # fmt: skip
+
+
+def renewed_card(card: dict[str, Any]) -> dict[str, Any]:
+    """A card with everything that follows from its other fields worked out again: hash, ids, names of records, totals."""
+    card["task"]["hash"] = content_hash(card["task"]["config"])
+    windows = {window["name"]: Window(window["name"], window["first"], window["last"]) for window in card.get("windows", [])}
+    names = {}
+    for episode in [*card["episodes"], *card["missing_episodes"]]:
+        names[episode["id"]] = episode["id"] = spec_of(card, windows[episode["window"]] if windows else None, episode["seed"]).id
+    artefacts = ((path, path.split("/")[1], digest) for path, digest in card["artefacts"].items())
+    card["artefacts"] = {path.replace(old, names[old]): digest for path, old, digest in artefacts if old in names}
+    return {**card, **derived_fields(card)}

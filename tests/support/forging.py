@@ -12,10 +12,10 @@ from typing import Any
 
 import zstandard
 
-from ktdeval.cards import derived_fields
-from ktdeval.contracts.spec import EpisodeSpec, Window
+from card_cases import renewed_card
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import KtdevalError
-from ktdeval.jsonio import content_hash, dumps_canonical, dumps_pretty, file_sha256
+from ktdeval.jsonio import dumps_canonical, dumps_pretty, file_sha256
 from ktdeval.market.calendar import window_rows
 from ktdeval.registry import Plugins
 from ktdeval.runner.episode import Bookkeeper, recorded_decision
@@ -189,31 +189,9 @@ def change_column(steps: Steps, kind: str, column: str, step: int, place: int) -
 
 
 def renewed(card: dict[str, Any]) -> dict[str, Any]:
-    """A card with everything that can be worked out of its own fields worked out again: hashes, ids, totals; the card itself where
-    its fields are too odd for that.
-    """
+    """A card with everything that follows from its other fields worked out again; the card itself where these are too odd."""
     card = copy.deepcopy(card)
     try:
-        task, windows = card["task"], {window["name"]: Window(**_dates(window)) for window in card["windows"]}
-        task["hash"] = content_hash(task["config"])
-        ids = {}
-        for episode in (*card["episodes"], *card["missing_episodes"]):
-            spec = EpisodeSpec(
-                task=task["name"], task_version=task["version"], task_hash=task["hash"], mask=task["mask"], mode=task["mode"],
-                snapshot=card["snapshot"]["id"], window=windows[episode["window"]], seed=episode["seed"],
-                model=card["model"]["name"], model_args=card["model"]["args"], agent=card["agent"]["name"],
-                agent_args=card["agent"]["args"], call=card["call"], limit=card["limit"], mask_key=card.get("mask_key"),
-            )  # fmt: skip
-            ids[episode["id"]], episode["id"] = spec.id, spec.id
-        card["artefacts"] = {
-            "/".join((parts[0], ids.get(parts[1], parts[1]), *parts[2:])): digest
-            for path, digest in card["artefacts"].items()
-            if len(parts := path.split("/")) > 1
-        }
-        return card | derived_fields(card)
-    except (KeyError, TypeError, ValueError, ArithmeticError, KtdevalError):
+        return renewed_card(card)
+    except (LookupError, TypeError, ValueError, ArithmeticError, KtdevalError):
         return card
-
-
-def _dates(window: dict[str, Any]) -> dict[str, Any]:
-    return {name: window[name] for name in ("name", "first", "last")}

@@ -18,6 +18,14 @@ def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
         yield place, value
 
 
+def places(value: Any, place: Place = ()) -> Iterator[Place]:
+    """Every place in a JSON value, from the outside in; objects and lists as a whole, too."""
+    if place:
+        yield place
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(item, (*place, key))
+
+
 def put(inside: Any, place: Place, new: Any) -> None:
     """Replace a value where it stands; `(removed)` takes it away."""
     for part in place[:-1]:

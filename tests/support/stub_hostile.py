@@ -12,11 +12,11 @@ import functools
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from json_places import Place, with_value
+from json_places import Place, places, with_value
 from tables import beside
 
 DEEP = "[" * 1_500 + "]" * 1_500
@@ -181,7 +181,7 @@ def arguments(text: str | Make) -> Make:
 
     def make(good: bytes) -> Spoilt:
         answer = json.loads(good)
-        for place in fields(answer):
+        for place in places(answer):
             if place[-1] in ("arguments", "input", "args") and (old := at(answer, place)):
                 given = json.dumps(old) if isinstance(old, dict) else old
                 new = text if isinstance(text, str) else text(given.encode()).body.decode()
@@ -203,7 +203,7 @@ def every(names: tuple[str, ...], value: Any) -> Make:
 
     def make(good: bytes) -> Spoilt:
         answer = json.loads(good)
-        for place in list(fields(answer)):
+        for place in list(places(answer)):
             if place[-1] in names:
                 at(answer, place[:-1])[place[-1]] = value
         return Spoilt(json.dumps(answer).encode())
@@ -216,7 +216,7 @@ def parts(change: Callable[[list[Any]], list[Any]], *names: str) -> Make:
 
     def make(good: bytes) -> Spoilt:
         answer = json.loads(good)
-        for place in fields(answer):
+        for place in places(answer):
             if place[-1] in names and isinstance(at(answer, place), list):
                 at(answer, place[:-1])[place[-1]] = change(at(answer, place))
                 break
@@ -297,15 +297,6 @@ VALUES: Mapping[str, Any] = {
     "absent": "(removed)",
     "deep": "(deep)",
 }
-
-
-def fields(value: Any, place: Place = ()) -> Iterator[Place]:
-    """Every place in a JSON value, from the outside in."""
-    if place:
-        yield place
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, part in parts:
-        yield from fields(part, (*place, key))
 
 
 def with_odd(answer: Any, place: Place, name: str) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from board_cards import changed, typed
+from board_cards import changed
 from board_ranks import (
     by_label,
     entry,
@@ -16,6 +16,7 @@ from board_ranks import (
     ranked_tables,
     shown,
 )
+from card_cases import typed
 from ktdeval.errors import ConfigError
 from ktdeval.jsonio import content_hash
 from ktdeval_board.ranking.describe import (

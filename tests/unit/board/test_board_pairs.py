@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from board_cards import changed, typed
+from board_cards import changed
 from board_ranks import (
     BASELINES,
     EMPTY,
@@ -22,6 +22,7 @@ from board_ranks import (
     ranked_tables,
     two,
 )
+from card_cases import typed
 from compare_cards import make_card
 from ktdeval.jsonio import content_hash
 from ktdeval_board.documents import Rerun

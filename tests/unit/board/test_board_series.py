@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from board_cards import card_of, typed
+from board_cards import card_of
 from board_checked import make_run
+from card_cases import typed
 from ktdeval.attribution import attribute
 from ktdeval.errors import DataError, StoreError
 from ktdeval.jsonio import dumps_canonical

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
+from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ _TOKEN = re.compile(r"[a-z]+|[0-9]+|[&+]|[^\x00-\x7f]+")
 _WORD = re.compile(r"[a-z]+|[0-9]+")
 _BESIDE_TICKER = re.compile(r"[$:(（：] ?\Z")
 _GLUED = 7  # letters of a name that is found in the middle of a word
-_GRAM = 3
+_GRAM = 3  # first letters by which such a name is looked up
 _SHORT_TICKER = 2
 _VOWELS = frozenset("aeiouy")
 
@@ -146,8 +147,8 @@ class EntityIndex:
         for word in self._by_word.keys() & set(_WORD.findall(lower)):
             chosen.update((id(alias), alias) for alias in self._by_word[word])
         if self._by_gram:
-            grams = {lower[place : place + size] for size in (_GRAM, 2) for place in range(len(lower) - size + 1)}
-            for gram in self._by_gram.keys() & grams:
+            pairs = list(map(add, lower, lower[1:]))
+            for gram in self._by_gram.keys() & {*pairs, *map(add, pairs, lower[2:])}:
                 chosen.update((id(alias), alias) for alias in self._by_gram[gram])
         return chosen.values()
 

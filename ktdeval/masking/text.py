@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]")
-_UNIT = re.compile(rf"{_ESCAPE.pattern}|[\s\S]")
+_UNIT = re.compile(rf"{_ESCAPE.pattern}|[^\x00-\x7f]")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 # Unseen characters that are not of the Unicode category Cf: fillers of the Hangul and Khmer blocks, a Braille blank.
 _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
@@ -72,25 +72,24 @@ def normalise(text: str) -> str:
     return _FOREIGN.sub(lambda match: match[0].translate(table), text)
 
 
-def normalise_with_places(text: str) -> tuple[str, list[int]]:
+def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
     """Folded form, and the places in `text` where its characters come from, with one for the end."""
     if text.isascii() and "\\" not in text:
-        return text, list(range(len(text) + 1))
+        return text, range(len(text) + 1)
+    table = _Table()
     folded: list[str] = []
     places: list[int] = []
-    for start, piece in _units(text):
-        folded.append(piece)
-        places.extend([start] * len(piece))
-    places.append(len(text))
-    return "".join(folded), places
-
-
-def _units(text: str) -> Iterator[tuple[int, str]]:
-    table = _Table()
+    end = 0
     for match in _UNIT.finditer(text):
-        unit = match[0]
+        start, unit = match.start(), match[0]
         plain = _unescape(match) if len(unit) > 1 else unit
-        yield match.start(), plain if plain.isascii() else plain.translate(table)
+        plain = plain if plain.isascii() else plain.translate(table)
+        folded += (text[end:start], plain)
+        places += range(end, start)
+        places += [start] * len(plain)
+        end = match.end()
+    places += range(end, len(text) + 1)
+    return "".join((*folded, text[end:])), places
 
 
 Text = TypeVar("Text", str, bytes)

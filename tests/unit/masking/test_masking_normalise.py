@@ -14,7 +14,7 @@ def test_the_places_of_a_folding_agree_with_it_and_ascend(text):
     folded, places = normalise_with_places(text)
     assert folded == normalise(text)
     assert len(places) == len(folded) + 1
-    assert places == sorted(places)
+    assert list(places) == sorted(places)
     assert all(0 <= place <= len(text) for place in places)
 
 

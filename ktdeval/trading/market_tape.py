@@ -212,12 +212,13 @@ def _at_limits(
     up, down = np.zeros(fills.shape, dtype=np.bool_), np.zeros(fills.shape, dtype=np.bool_)
     columns = [place for place, venue in enumerate(venues) if venue.has_boards]
     limits = np.array([limit_ppm(board_of(snapshot.codes[place]), config) for place in columns], dtype=np.int64)
+    chosen = slice(None) if len(columns) == len(venues) else columns  # a slice copies nothing
     for start in range(0, len(fills), _DAYS_AT_ONCE):
-        rows = slice(start, start + _DAYS_AT_ONCE)
-        price, reference = fills[rows, columns], references[rows, columns]
+        days = slice(start, start + _DAYS_AT_ONCE), chosen
+        price, reference = fills[days], references[days]
         has_limit = (price > 0) & (reference > 0)
-        up[rows, columns] = has_limit & (price * PPM >= reference * (PPM + limits))
-        down[rows, columns] = has_limit & (price * PPM <= reference * (PPM - limits))
+        up[days] = has_limit & (price * PPM >= reference * (PPM + limits))
+        down[days] = has_limit & (price * PPM <= reference * (PPM - limits))
     return up, down
 
 
@@ -259,30 +260,33 @@ def _check_factor(snapshot: MarketSnapshot) -> None:
 def _settled_factor(factor: FloatArray) -> FloatArray:
     """[T, N] factors without jitter: each follows the source only when it has left the last settled value."""
     settled = factor.copy()
-    for row in range(1, len(settled)):
+    rows = np.flatnonzero((factor[1:] != factor[:-1]).any(axis=1)) + 1
+    for row, end in zip(rows.tolist(), [*rows[1:].tolist(), len(factor)], strict=False):
         previous = settled[row - 1]
-        still = np.abs(settled[row] - previous) <= FACTOR_JITTER * previous
-        settled[row, still] = previous[still]
+        still = np.abs(factor[row] - previous) <= FACTOR_JITTER * previous
+        settled[row:end] = np.where(still, previous, factor[row])
     return settled
 
 
 def _marks(closes: IntArray, factor: FloatArray) -> tuple[IntArray, IntArray, dict[int, dict[int, FactorEvent]]]:
     """Marks and reference prices, both [T, N] ticks, and the factor events by row."""
-    marks, references = closes.copy(), np.zeros_like(closes)
+    last = np.maximum.accumulate(np.where(closes == 0, 0, np.arange(len(closes))[:, None]), axis=0)
+    marks = np.take_along_axis(closes, last, axis=0)
     events: dict[int, dict[int, FactorEvent]] = {}
-    changed: dict[int, list[int]] = {}
-    for row, asset in np.argwhere(factor[1:] != factor[:-1]).tolist():
-        changed.setdefault(row + 1, []).append(asset)
-    for row in range(1, len(closes)):
-        references[row] = marks[row - 1]
-        for asset in changed.get(row, ()):
-            previous = int(marks[row - 1, asset])
-            if previous > 0:
-                # Rare enough for Python integers, which can't overflow on high adjusted prices.
-                ratio_ppb = round(float(factor[row, asset] / factor[row - 1, asset]) * PPB)
-                event = FactorEvent(ratio_ppb, previous, ex_price_ticks(previous, ratio_ppb))
-                events.setdefault(row, {})[asset] = event
-                references[row, asset] = event.ex_ticks
-        quiet = closes[row] == 0
-        marks[row, quiet] = references[row, quiet]
+    before, assets = np.nonzero(factor[1:] != factor[:-1])
+    ratios = np.rint(factor[before + 1, assets] / factor[before, assets] * PPB).astype(np.int64)
+    quiet = closes[before + 1, assets] == 0
+    for row, asset, ratio_ppb, is_quiet in zip(*map(np.ndarray.tolist, (before + 1, assets, ratios, quiet)), strict=True):
+        previous = int(marks[row - 1, asset])
+        if previous > 0:
+            # Rare enough for Python integers, which can't overflow on high adjusted prices.
+            event = FactorEvent(ratio_ppb, previous, ex_price_ticks(previous, ratio_ppb))
+            events.setdefault(row, {})[asset] = event
+            if is_quiet:  # until the next close
+                marks[row:, asset][last[row:, asset] == last[row, asset]] = event.ex_ticks
+    references = np.zeros_like(closes)
+    references[1:] = marks[:-1]
+    for row, changed in events.items():
+        for asset, event in changed.items():
+            references[row, asset] = event.ex_ticks
     return marks, references, events

@@ -89,7 +89,7 @@ class Scenes:
         spec = run.manifest.specs[0]
         self.spec = replace(spec, task=task, mask=self.task.mask, mode=self.task.mode)
         self.steps = run.load_ledger(spec).steps
-        self.market = market
+        self.market, self.tape = market, MarketTape.from_snapshot(market, self.task.trading)
         self.base_row = window_rows(market.days, spec.window.first, spec.window.last)[0] - 1
         self.tools: tuple[Tool, ...] = PLUGINS.tools((*self.task.tools, *(NEWS if self.task.tools else ())))
 
@@ -97,7 +97,7 @@ class Scenes:
         """The observation, and what each tool answers to many calls."""
         row = self.base_row + step
         last = self.steps[step - 1] if step else None
-        books = Bookkeeper(self.market, MarketTape.from_snapshot(self.market, self.task.trading), self.task.trading, self.base_row)
+        books = Bookkeeper(self.market, self.tape, self.task.trading, self.base_row)
         if last is not None:
             books.resume(last)
         account = books.account

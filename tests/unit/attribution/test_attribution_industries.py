@@ -7,7 +7,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
+from statsmodels.genmod.generalized_linear_model import GLM
+from statsmodels.regression.linear_model import WLS
 
 from ktdeval.attribution.fit import fit_factors
 from ktdeval.attribution.industries import MINIMUM, Scheme, pooled_industries
@@ -39,7 +40,7 @@ def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_
         flags = (column[:, None] == kept).astype(float)
         design = np.column_stack([np.ones(used.sum()), fitted.exposures.z[day, used], flags])
         constraint = np.concatenate([np.zeros(10), weights @ flags])[None, :]
-        model = sm.GLM(fitted.returns[day, used], design, var_weights=weights)
+        model = GLM(fitted.returns[day, used], design, var_weights=weights)
         expected = model.fit_constrained((constraint, np.zeros(1))).params
         np.testing.assert_allclose([fitted.common[day], *fitted.style[day]], expected[:10], rtol=0, atol=1e-12)
         np.testing.assert_allclose(fitted.industry[day, kept], expected[10:], rtol=0, atol=1e-12)
@@ -47,7 +48,7 @@ def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_
         index = np.where(used, fitted.weights[day], 0.0) / weights.sum()
         assert index @ fitted.industry[day, fitted.industry_of[day]] == pytest.approx(0.0, abs=1e-17)
         dummies = np.column_stack([design[:, :10], flags[:, 1:]])
-        wls = sm.WLS(fitted.returns[day, used], dummies, weights=weights).fit()
+        wls = WLS(fitted.returns[day, used], dummies, weights=weights).fit()
         one = fit_factors(market, FIRST + day, FIRST + day)
         for kind in ("HC0", "HC1", "HC2", "HC3"):
             bse = wls.get_robustcov_results(kind).bse[1:10]

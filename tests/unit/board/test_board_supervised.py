@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
 
 from ktdeval.attribution import FACTORS
 from ktdeval.errors import ConfigError
@@ -29,6 +28,8 @@ def test_a_regression_by_hand() -> None:
 
 
 def test_the_regression_is_ridge_and_leaves_out_what_is_undefined() -> None:
+    from sklearn.linear_model import Ridge
+
     generator = np.random.default_rng(3)
     exposures, targets = generator.normal(size=(30, 4, 50)), generator.normal(size=(30, 50))
     exposures[generator.random(exposures.shape) < 0.02] = np.nan

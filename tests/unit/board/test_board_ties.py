@@ -7,7 +7,6 @@ import itertools
 import msgspec
 import numpy as np
 import pytest
-from arch.bootstrap import MCS
 from hypothesis import given, settings, strategies as st
 
 from board_ranks import daily, make_board, make_entry, make_series, ranked_tables
@@ -76,6 +75,8 @@ def test_agents_with_equal_returns_are_one_and_those_that_differ_on_one_day_alon
 
 def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
     """p-values of `arch` itself, with the block length of the tie groups."""
+    from arch.bootstrap import MCS  # it loads all of matplotlib
+
     block = max(2, round(len(returns) ** (1 / 3) / 2))
     test = MCS(-returns, size=LEVEL, reps=reps, block_size=block, method="R", bootstrap="stationary", seed=1)
     test.compute()

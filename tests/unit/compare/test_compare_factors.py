@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
-import statsmodels.formula.api as formulas
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.anova import anova_lm
 
 from compare_cards import Terminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
@@ -57,7 +57,7 @@ def test_sums_of_squares_are_those_of_anova_lm(replicates: int) -> None:
     values = planted(np.random.default_rng(1), (3, 4, replicates), (2, 1, 1, 1))
     places = np.indices(values.shape).reshape(3, -1)
     frame = pd.DataFrame({"a": places[0], "m": places[1], "y": values.ravel()})
-    table = sm.stats.anova_lm(formulas.ols(f"y ~ C(a) {'*' if replicates > 1 else '+'} C(m)", frame).fit())
+    table = anova_lm(OLS.from_formula(f"y ~ C(a) {'*' if replicates > 1 else '+'} C(m)", frame).fit())
     parts = sums_of_squares(values)
     assert [part.ss for part in parts.values()] == pytest.approx(table["sum_sq"].tolist())
     assert [part.df for part in parts.values()] == table["df"].tolist()

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arch.covariance.kernel import QuadraticSpectral
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
-from statsmodels.tsa.api import VAR
+from statsmodels.tsa.vector_ar.var_model import VAR
 
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
@@ -332,6 +331,8 @@ def test_the_difference_is_that_of_the_two_sharpe_ratios_whatever_the_leverage(f
 
 
 def test_the_kernel_sum_is_that_of_arch() -> None:
+    from arch.covariance.kernel import QuadraticSpectral  # it loads all of matplotlib
+
     series = returns(3, 200, 3)
     series = series - series.mean(axis=0)
     for bandwidth in (0.5, 3.0, 12.0):
@@ -341,6 +342,8 @@ def test_the_kernel_sum_is_that_of_arch() -> None:
 
 def test_the_long_run_covariance_is_prewhitened_kernel_and_recoloured() -> None:
     """The same steps with statsmodels' VAR and arch's kernel."""
+    from arch.covariance.kernel import QuadraticSpectral
+
     chance = np.random.default_rng(4).normal(size=(400, 2))
     series = np.zeros((400, 2))
     for day in range(1, 400):

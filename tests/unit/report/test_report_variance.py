@@ -8,8 +8,8 @@ pytest.importorskip("matplotlib")
 
 import numpy as np
 import pandas as pd
-import statsmodels.formula.api as smf
 from hypothesis import given, settings, strategies as st
+from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
 from ktdeval_report.card_tables import deviations
@@ -46,7 +46,7 @@ def test_variances_by_hand(figures: dict[tuple[str, int], float], window: float 
 def test_mean_squares_are_those_of_statsmodels(table: list[list[float]]) -> None:
     values = np.array(table)
     frame = pd.DataFrame({"y": values.ravel(), "w": np.repeat(np.arange(len(values)), values.shape[1])})
-    between, within = anova_lm(smf.ols("y ~ C(w)", frame).fit())["mean_sq"]
+    between, within = anova_lm(OLS.from_formula("y ~ C(w)", frame).fit())["mean_sq"]
     window, seed = deviations(cells(table))
     assert seed**2 == pytest.approx(within, rel=1e-8, abs=1e-12)
     assert window**2 == pytest.approx(max(0.0, (between - within) / values.shape[1]), rel=1e-8, abs=1e-12)

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from arch.bootstrap import StationaryBootstrap, optimal_block_length
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.stats import bootstrap
@@ -49,6 +48,8 @@ def steps_on(indices: np.ndarray, n: int) -> float:
 
 @pytest.mark.parametrize("block", [1.0, 2.5, 10.0])
 def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> None:
+    from arch.bootstrap import StationaryBootstrap  # it loads all of matplotlib
+
     n, draws = 80, 1500
     ours = stationary_indices(n, block, draws, seed=1)
     source = StationaryBootstrap(block, np.arange(n), seed=2)  # type: ignore[arg-type]
@@ -141,6 +142,8 @@ def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
 
 
 def test_a_percentile_interval_is_that_of_arch() -> None:
+    from arch.bootstrap import StationaryBootstrap
+
     series = np.convolve(returns(203), np.ones(4) / 2, "valid")
     of = Bootstrap(series, Resampling(draws=4999))
     source = StationaryBootstrap(of.block_days, series, seed=5)  # type: ignore[arg-type]
@@ -309,6 +312,8 @@ def test_a_length_by_hand(series: np.ndarray, length: float) -> None:
 
 
 def arch_length(series: np.ndarray) -> float:
+    from arch.bootstrap import optimal_block_length
+
     with np.errstate(divide="ignore", invalid="ignore"):  # a short series may vary at one end only
         return float(optimal_block_length(series)["stationary"].iloc[0])
 

@@ -43,8 +43,10 @@ def find_entry_points() -> list[EntryPoint]:
 
 
 def _needs_standard_library() -> bool:
-    own = "_frozen_importlib_external"
-    foreign = any(hasattr(finder, "find_distributions") and getattr(finder, "__module__", "") != own for finder in sys.meta_path)
+    own = ("_frozen_importlib_external", "importlib_metadata")  # the backport, which some packages bring, looks in the same folders
+    foreign = any(
+        hasattr(finder, "find_distributions") and getattr(finder, "__module__", "") not in own for finder in sys.meta_path
+    )
     return foreign or any(os.path.isfile(entry) for entry in sys.path)  # noqa: PTH113 - pathlib costs an import here
 
 

@@ -90,6 +90,8 @@ def test_archives_and_finders_of_distributions_are_left_to_the_standard_library(
     with monkeypatch.context() as patch:
         patch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
         assert discovery._needs_standard_library()
+        Finder.__module__ = "importlib_metadata"
+        assert not discovery._needs_standard_library()
     (tmp_path / "archive.zip").write_bytes(b"PK\x05\x06" + bytes(18))
     monkeypatch.syspath_prepend(str(tmp_path / "archive.zip"))
     assert discovery._needs_standard_library()

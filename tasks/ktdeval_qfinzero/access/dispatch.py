@@ -192,7 +192,7 @@ class Bodies:
         """The body; None where the client broke off."""
         declared = headers.get("content-length", "")
         body, is_more = bytearray(), True
-        _check_size(int(declared[:18]) if declared.isdecimal() else 0)
+        check_size(int(declared[:18]) if declared.isdecimal() else 0)
         try:
             with anyio.fail_after(self._limit_s):
                 while is_more:
@@ -201,13 +201,14 @@ class Bodies:
                         return None
                     body += message.get("body", b"")
                     is_more = message.get("more_body", False)
-                    _check_size(len(body))
+                    check_size(len(body))
         except TimeoutError as error:
             raise ServiceError("timeout", f"the body of a request has {self._limit_s:g} s to come") from error
         return bytes(body)
 
 
-def _check_size(count: int) -> None:
+def check_size(count: int) -> None:
+    """Refuse a body that is too long; raises ServiceError `too_large`."""
     if count > MOST_BODY_BYTES:
         raise ServiceError("too_large", f"a request's body has at most {MOST_BODY_BYTES} bytes")
 
@@ -218,5 +219,5 @@ def check_json(body: bytes | str) -> None:
         loads_untrusted(body)
     except ValueError as error:
         doubled = f" ({error})" if "stands twice" in str(error) else ""
-        message = f"expected strict JSON in UTF-8, without NaN, Infinity or fields that stand twice{doubled}"
+        message = f"expected strict JSON in UTF-8, without NaN, Infinity, huge numbers or fields that stand twice{doubled}"
         raise invalid("body", message) from error

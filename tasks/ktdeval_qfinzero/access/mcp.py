@@ -26,7 +26,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from ktdeval_qfinzero.access.dispatch import Answer, check_json, dispatch, error_answer
+from ktdeval_qfinzero.access.dispatch import Answer, check_json, check_size, dispatch, error_answer
 from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Limits, Workspaces
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
@@ -86,7 +86,7 @@ def mcp_server(catalogue: Catalogue, workspaces: Workspaces, workspace_of: Works
 
 
 async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits, logs: Path | None = None) -> None:
-    """Serve one client over this process's stdin and stdout, until it closes them. It has one workspace as long as it stays.
+    """Serve one client over this process's stdin and stdout, until it closes one of them. It has one workspace as long as it stays.
     Raises ServiceError if the clock can't start there.
     """
     workspaces = Workspaces(dataset, replace(limits, most=1, idle_s=math.inf), lambda: 0.0, logs)
@@ -95,17 +95,34 @@ async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits, lo
     server = mcp_server(catalogue, workspaces, lambda _: workspace_id, lambda _: served)
 
     async def strict_lines() -> AsyncIterator[str]:
-        """Lines that are strict JSON. Others are answered here, for the SDK takes the last of doubled fields."""
-        async for line in await anyio.open_file(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False):
+        """Lines that are messages in strict JSON. Others are answered here: the SDK takes the last of doubled fields, and leaves
+        what is no message without an answer.
+        """
+        async for line in await anyio.open_file(sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False):
             try:
-                check_json(line)
+                _check_message(line)
             except ServiceError as error:
                 await write.send(_refused(line, error))
             else:
                 yield line
 
-    async with stdio_server(strict_lines()) as (read, write):  # type: ignore[arg-type]  # it is iterated, and no more
-        await server.run(read, write, server.create_initialization_options())
+    try:
+        async with stdio_server(strict_lines()) as (read, write):  # type: ignore[arg-type]  # it is iterated, and no more
+            await server.run(read, write, server.create_initialization_options())
+    except* BrokenPipeError:
+        pass  # the client reads no more
+
+
+def _check_message(line: str) -> None:
+    """Refuse a line that is too long, not strict JSON, or no message; raises ServiceError."""
+    check_size(len(line))
+    check_json(line)
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError as error:
+        raise invalid("body", "expected a request, notification or response of JSON-RPC 2.0, in UTF-8") from error
+    if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
+        raise invalid("id", "the id of a request is a text or a whole number")
 
 
 def _refused(line: str, error: ServiceError) -> SessionMessage:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,46 @@ def test_lines_of_stdin_that_are_no_strict_json_are_answered(tmp_path: Path, mon
     answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [(each["id"], each["error"]["code"]) for each in answers] == [(7, -32600), ("a", -32600), (None, -32600), (None, -32700)]
     assert "'minutes' stands twice" in answers[0]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "said"),
+    [
+        ('{"jsonrpc":"1.0","id":1,"method":"ping"}', 1, "of JSON-RPC 2.0"),
+        ('{"jsonrpc":"2.0","id":"b","method":"tools/call","params":[]}', "b", "of JSON-RPC 2.0"),
+        ('{"jsonrpc":"2.0","id":2,"method":"\\ud800"}', 2, "in UTF-8"),
+        ('{"jsonrpc":"2.0","id":3,"method":"\udcff"}', 3, "in UTF-8"),  # a byte that is none of UTF-8
+        ('[{"jsonrpc":"2.0","id":4,"method":"ping"}]', None, "of JSON-RPC 2.0"),
+        ('{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None, "a text or a whole number"),
+        ('{"jsonrpc":"2.0","id":null,"method":"ping"}', None, "a text or a whole number"),
+        ('{"jsonrpc":"2.0","id":5,"method":"' + "a" * 1_000_000 + '"}', 5, "at most 1000000"),
+    ],
+    ids=lambda case: str(case)[:40],
+)
+def test_lines_of_stdin_that_are_no_message_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, asked: Any, said: str
+) -> None:
+    (tmp_path / "in").write_text(f"{line}\n", encoding="utf-8", errors="surrogateescape")
+    with (tmp_path / "in").open() as given, (tmp_path / "out").open("w") as told:
+        monkeypatch.setattr(sys, "stdin", given)
+        monkeypatch.setattr(sys, "stdout", told)
+        asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
+    (refused,) = [json.loads(answer) for answer in (tmp_path / "out").read_text().splitlines()]
+    assert (refused["id"], refused["error"]["code"]) == (asked, -32600)
+    assert said in refused["error"]["message"]
+
+
+def test_a_client_that_reads_no_more_ends_the_server_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").write_text(f"{json.dumps(initialize())}\n" * 3)
+    reader, writer = os.pipe()
+    os.close(reader)
+    has_ended = False
+    with suppress(BrokenPipeError), (tmp_path / "in").open() as given, open(writer, "w") as told:  # its end can't be written
+        monkeypatch.setattr(sys, "stdin", given)
+        monkeypatch.setattr(sys, "stdout", told)
+        asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
+        has_ended = True
+    assert has_ended
 
 
 # ---- errors and sessions

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache, partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.minutes import NO_MINUTES, MinuteBars
 from ktdeval.market.venue import Venue, find_venue
+
+T = TypeVar("T")
 
 
 class Board(StrEnum):
@@ -235,6 +238,10 @@ class MarketSnapshot:
         return _read_only(self.open * self.factor)
 
     @cached_property
+    def _derived(self) -> OrderedDict[tuple[int, str], Any]:
+        return OrderedDict()
+
+    @cached_property
     def asset_index(self) -> dict[str, int]:
         """Code -> column."""
         return {code: column for column, code in enumerate(self.codes)}
@@ -290,6 +297,9 @@ class MarketSnapshot:
         return MarketView(self, day)
 
 
+_MOST_DERIVED = 1 << 18  # figures of as many assets and days, each a few numbers
+
+
 def _read_only(array: FloatArray) -> FloatArray:
     array.setflags(write=False)
     return array
@@ -299,8 +309,9 @@ class MarketView:
     """Market as known at the close of day `day`: the arrays of `MarketSnapshot`, cut after that day's row."""
 
     __slots__ = (
-        "adjusted_close", "adjusted_open", "amount", "benchmark_code", "boards", "close", "codes", "day", "days", "documents",
-        "factor", "high", "index_names", "indices", "industries", "low", "member", "minutes", "names", "open", "volume",
+        "_derived", "adjusted_close", "adjusted_open", "amount", "benchmark_code", "boards", "close", "codes", "day", "days",
+        "documents", "factor", "high", "index_names", "indices", "industries", "low", "member", "minutes", "names", "open",
+        "volume",
     )  # fmt: skip
 
     def __init__(self, snapshot: MarketSnapshot, day: int) -> None:
@@ -327,7 +338,19 @@ class MarketView:
         self.benchmark_code = snapshot.meta.benchmark
         self.documents = snapshot.documents.as_of(self.days)
         rules, venues, column = snapshot.rules, snapshot.venues, snapshot.asset_index
+        self._derived = snapshot._derived
         self.minutes = partial(snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]])
+
+    def derived(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` computes from this view and nothing else, kept for other views of the market at this day: it is shared, and
+        must not be changed. `name` says what it is. The latest days are kept, fewer of a market of many assets.
+        """
+        found: T | None = self._derived.get((self.day, name))
+        if found is None:
+            found = self._derived.setdefault((self.day, name), make())
+            if len(self._derived) * len(self.codes) > _MOST_DERIVED:
+                self._derived.popitem(last=False)
+        return found
 
     def row(self, field_name: str, day: int) -> FloatArray:
         """[N] values of one array on `day`. Raises LookAheadError: `day` lies after the cursor."""

@@ -149,6 +149,9 @@ class Step:
     @cached_property
     def dims(self) -> dict[str, FloatArray]:
         """Every figure that candidates can be ranked and compared by: name -> [N], in the units that models are shown."""
+        return self.view.derived("ktdfin dims", self._make_dims)
+
+    def _make_dims(self) -> dict[str, FloatArray]:
         raw = factor_values(self.view).values
         values = {name: raw[name] * 100.0 if name in _PERCENT_FACTORS else raw[name] for name in FACTOR_NAMES}
         values |= {name: self.returns(days) * 100.0 for name, days in _RETURN_DAYS.items()}
@@ -158,6 +161,8 @@ class Step:
         with np.errstate(all="ignore"):
             values["drawdown_60d_pct"] = (closes[-1] / np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0) - 1.0) * 100.0
             values["amount_20d_cny"] = np.where(count > 0, np.where(usable, amount, 0.0).sum(axis=0) / count, np.nan)
+        for figures in values.values():  # episodes of all masks share them
+            figures.setflags(write=False)
         return values
 
     def returns(self, days: int) -> FloatArray:

@@ -87,7 +87,8 @@ def _render(plot: Plot, form: str, as_text: bool) -> bytes:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with _drawing(as_text):
-        figure = Figure(figsize=(WIDTH, plot.height if as_text else plot.height + _TITLE), layout="constrained")
+        size = WIDTH, plot.height if as_text else plot.height + _TITLE
+        figure = Figure(figsize=size, dpi=_DOTS_PER_INCH if form == "png" else 72, layout="constrained")
         canvas = FigureCanvasAgg(figure) if form == "png" else FigureCanvasSVG(figure)
         if as_text:
             plot.draw(figure)
@@ -97,7 +98,7 @@ def _render(plot: Plot, form: str, as_text: bool) -> bytes:
             plot.draw(body)
         sink = io.BytesIO()
         metadata = {"Software": None} if form == "png" else {"Date": None, "Creator": None, "Format": None, "Type": None}
-        canvas.print_figure(sink, format=form, dpi=_DOTS_PER_INCH if form == "png" else 72, metadata=metadata)
+        getattr(canvas, f"print_{form}")(sink, metadata=metadata)  # `print_figure` would draw everything twice, for the layout
     return sink.getvalue()
 
 

@@ -115,13 +115,3 @@ def test_an_agent_works_on_questions(agent: str, tmp_path: Path) -> None:
     told = ["--model", "builtin/random", "--agent", agent, "--tasks", "qfinzero_calling", "--limit", "3", "--quiet"]
     assert main([*told, "--out", str(tmp_path / "run")]) == 0
     assert main(["card", "verify", str(tmp_path / "run")]) == 0
-
-
-def test_agents_trade_a_real_coin(shared_data: Path, tmp_path: Path) -> None:
-    bars = shared_data / "crypto_daily/crypto10_daily.csv.gz"
-    told = ["--bars", str(bars), "--venue", "crypto_spot", "--last", "2025-11-15", "--out", str(tmp_path / "market")]
-    assert main(["data", "import", "long", *told]) == 0
-    told = f"--model builtin/random --agent vote --tasks ama_btc --data {tmp_path / 'market'} --limit 3".split()
-    assert main([*told, "--quiet", "--out", str(tmp_path / "run")]) == 0
-    assert main(["card", "verify", str(tmp_path / "run")]) == 0
-    assert card_of(tmp_path / "run", "ama_btc")["metrics"]["ama_cumulative_return"]["n"] == 1

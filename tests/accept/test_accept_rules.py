@@ -1,9 +1,8 @@
-"""The rule-based baselines of InvestorBench in whole runs: on the twin, and on the public files against pandas."""
+"""The rule-based baselines of InvestorBench in whole runs on the twin."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 from ktdeval_models.params import rules
 from ktdeval_models.technical import RULES, Bars, turn_of_month
-from tables import on_each_row
 
 SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}
 
@@ -58,29 +56,6 @@ def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(
         assert expected.sides[-1] == side, day
     assert len(set(found)) > 1
     assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0
-
-
-@on_each_row
-def test_decisions_and_return_of_moving_averages_follow_from_the_file(
-    symbol: str, first: str, last: str, shared_data: Path, tmp_path: Path
-) -> None:
-    files, market, out = shared_data / "investorbench", tmp_path / "market", tmp_path / "run"
-    told = ["--folder", str(files), "--symbols", symbol, "--out", str(market)]
-    assert main(["data", "import", "investorbench", *told]) == 0
-    task = f"investorbench_{symbol}_history"
-    (card,) = ktdeval.evaluate("builtin/sma_cross", task, data=str(market), out=str(out), rules="paper", quiet=True).cards
-    days = json.loads((files / f"{symbol}.json").read_text(encoding="utf-8"))
-    closes = pd.Series({day: cells["prices"] for day, cells in sorted(days.items())})
-    short, long = closes.rolling(10).mean(), closes.rolling(20).mean()
-    expected = np.sign(short - long)[first:last].iloc[:-1]
-    assert (abs(short - long)[first:last] > 1e-5 * closes[first:last]).all(), "no tie but for the digits shown"
-    found = decisions(out)
-    pd.testing.assert_series_equal(found, expected.astype("int64"), check_names=False)
-    moves = np.log(closes[first:last]).diff().iloc[1:].to_numpy()
-    value = card.plain["metrics"]["ib_cumulative_return"]["value"]
-    assert value == pytest.approx(float(found.to_numpy() @ moves), rel=1e-9)
-    assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0
-    print(symbol, Counter(found.tolist()), f"CR {100 * value:.3f} % against {100 * moves.sum():.3f} % of Buy & Hold")
 
 
 @pytest.mark.parametrize("task", ["investorbench_portfolio", "investorbench_portfolio_equal"])

@@ -3,14 +3,15 @@
 It shares no code and no representation with `ktdeval.trading`. A holding is a Decimal number of shares or coins, below zero when
 sold short; what was bought today is kept apart. Where it and the engine agree, the rules are what both implement.
 
-`keep` plays a ledger's orders in it from raw tables of an A-share market, and compares each step with what comes of them.
+`keep` plays a ledger's orders in it from raw tables of a market, and compares each step with what comes of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, getcontext
 from functools import cached_property
 from itertools import pairwise
@@ -56,7 +57,7 @@ class Series:
     house: House
     opens: list[D | None]
     closes: list[D | None]
-    volumes: list[int | None]
+    volumes: list[D | None]
     factors: list[D]
     members: list[bool]
 
@@ -342,9 +343,11 @@ class Broker:
         return Ending("filled" if rule is None else "partially_filled", rule, abs(change), notional, fee)
 
 
-# ---- an account of A-shares, from its ledger and raw tables
+# ---- an account from its ledger and raw tables
 
 LIMITS = {"main": D("0.095"), "growth": D("0.195"), "bse": D("0.295")}  #: half a point short of the boards' limits
+_NO_LEVY = {"levy_bps": NOTHING, "levy_per_unit": NOTHING, "levy_most": None}
+_NO_SHORTS = {"initial": None, "maintenance": NOTHING, "borrow": NOTHING}
 
 
 def a_share(code: str) -> House:
@@ -352,58 +355,90 @@ def a_share(code: str) -> House:
     star = code.startswith(("688", "689"))
     board = "growth" if star or code.startswith("30") else "bse" if code.endswith(".BJ") else "main"
     fees = {"buy_bps": D(5), "sell_bps": D(15), "per_unit": NOTHING, "minimum": D(5), "maximum_bps": None}
-    none = {"levy_bps": NOTHING, "levy_per_unit": NOTHING, "levy_most": None, "initial": None, "maintenance": NOTHING}
     size = {"tick": D("0.0001"), "step": D(1), "lot": D(100), "smallest": NOTHING, "least_buy": D(200 if star else 100)}
-    return House(**size, locks=True, fill="next_open", **fees, **none, borrow=NOTHING, limit=LIMITS[board])
+    return House(**size, locks=True, fill="next_open", **fees, **_NO_LEVY, **_NO_SHORTS, limit=LIMITS[board])
 
 
-def series_of(tables: Mapping[str, pd.DataFrame], code: str) -> Series:
+def us_stock(_code: str) -> House:
+    """Rules of a US stock: 0.005 a share, at least 1.00, at most 1 %; on sells SEC's 0.278 bps and FINRA's 0.000166 a share."""
+    fees = {"buy_bps": NOTHING, "sell_bps": NOTHING, "per_unit": D("0.005"), "minimum": D(1), "maximum_bps": D(100)}
+    levy = {"levy_bps": D("0.278"), "levy_per_unit": D("0.000166"), "levy_most": D("8.30")}
+    shorts = {"initial": D(50), "maintenance": D(30), "borrow": D("0.5")}
+    size = dict.fromkeys(("tick", "step", "lot"), D("0.0001"))
+    return House(**size, smallest=NOTHING, locks=False, fill="next_open", **fees, **levy, **shorts)
+
+
+def coin(_code: str) -> House:
+    """Rules of a coin: ten basis points a fill, 5 USD at least."""
+    fees = {"buy_bps": D(10), "sell_bps": D(10), "per_unit": NOTHING, "minimum": NOTHING, "maximum_bps": None}
+    size = dict.fromkeys(("tick", "step", "lot"), D("0.00000001"))
+    return House(**size, smallest=D(5), locks=False, fill="next_open", **fees, **_NO_LEVY, **_NO_SHORTS)
+
+
+def series_of(tables: Mapping[str, pd.DataFrame], code: str, house: House) -> Series:
     """One asset of [days, codes] tables of open, close, volume, factor and member."""
 
     def column(name: str) -> list[D | None]:
         return [None if pd.isna(value) else D(repr(float(value))) for value in tables[name][code]]
 
-    volumes = [None if pd.isna(value) else int(value) for value in tables["volume"][code]]
     factors = [D(repr(float(value))) for value in tables["factor"][code].ffill().bfill()]
-    return Series(a_share(code), column("open"), column("close"), volumes, factors, tables["member"][code].astype(bool).tolist())
+    return Series(house, column("open"), column("close"), column("volume"), factors, tables["member"][code].astype(bool).tolist())
 
 
-def keep(tables: Mapping[str, pd.DataFrame], steps: Sequence[Any], cash: int = 1_000_000) -> Counter[str]:
-    """Play the orders of a ledger and compare every step with it; counts of what came by."""
+def keep(
+    tables: Mapping[str, pd.DataFrame],
+    steps: Sequence[Any],
+    house_of: Callable[[str], House] = a_share,
+    cash: int = 1_000_000,
+    most: tuple[int, str] = (20, "0.1"),
+) -> Counter[str]:
+    """Play the orders of a ledger and compare every step with it; counts of what came by. `most`: names, and weight of one."""
     seen: Counter[str] = Counter()
     days = list(tables["open"].index)
     codes = sorted({order.code for step in steps for order in step.orders if order.code is not None})
-    broker = Broker([series_of(tables, code) for code in codes], list(range(len(days))), D(cash), 20, D("0.1"))
+    series = [series_of(tables, code, house_of(code)) for code in codes]
+    sizes, place_of = [one.house.step for one in series], {code: place for place, code in enumerate(codes)}
+    broker = Broker(series, [date.fromisoformat(day).toordinal() for day in days], D(cash), most[0], D(most[1]))
     for step in steps:
         day = days.index(step.filled_on)
         assert step.decided_on == days[day - 1]
         before = dict(broker.held)
         broker.begin(day)
-        changed = [asset for asset in sorted(before) if broker.market[asset].ratios[day] != 1]
+        charged = [(charge.kind, charge.code, charge.cash_minor) for charge in step.charges or ()]
+        assert charged == [(kind, codes[asset], amount * 100) for kind, asset, amount in broker.charges], step.filled_on
+        changed = [asset for asset in sorted(before) if series[asset].ratios[day] != 1]
         actions = [(action.code, action.shares_before, action.shares_after) for action in step.corporate_actions]
-        assert actions == [(codes[asset], before[asset], broker.held.get(asset, 0)) for asset in changed], step.filled_on
+        kept = [(codes[asset], before[asset] / sizes[asset], broker.held.get(asset, 0) / sizes[asset]) for asset in changed]
+        assert actions == kept, step.filled_on
         seen["changes"] += len(changed)
-        seen["suspended"] += sum(not broker.market[asset].trades(day) for asset in broker.held)
+        seen["suspended"] += sum(not series[asset].trades(day) for asset in broker.held)
         assert step.open_nav_minor == broker.worth(day, True) * 100, step.filled_on
         orders = [
             (
-                None if order.code is None else codes.index(order.code),
+                place_of.get(order.code),
                 order.side,
                 None if order.target_weight is None else D(repr(order.target_weight)),
-                None if order.shares is None else D(order.shares),
+                None if order.shares is None else order.shares * (sizes[place_of[order.code]] if order.code else D(1)),
             )
             for order in step.orders
         ]
         for order, end in zip(step.orders, broker.trade(day, orders), strict=True):
-            assert (order.status, order.rule, order.filled_shares) == (end.status, end.rule, end.quantity), (step.filled_on, order)
+            seen[f"{order.side} {end.status} {end.rule}"] += 1
+            filled = order.filled_shares * (sizes[place_of[order.code]] if order.code else D(1))
+            assert (order.status, order.rule, filled) == (end.status, end.rule, end.quantity), (step.filled_on, order)
             assert (order.notional_minor, order.fee_minor) == (end.notional * 100, end.fee * 100)
             if end.quantity:
-                assert order.price_ticks == broker.market[codes.index(order.code)].open_price(day) * 10_000
+                one = series[place_of[order.code]]
+                assert order.price_ticks * one.house.tick == one.open_price(day)
             seen["fills"] += bool(end.quantity)
             seen["at limit"] += end.rule == "price_limit"
-        worth = {asset: cents(held * (broker.market[asset].mark(day) or D(0))) for asset, held in broker.held.items()}
+        worth = {asset: cents(held * (series[asset].mark(day) or D(0))) for asset, held in broker.held.items()}
         held = {row.code: (row.shares, row.locked, row.value_minor) for row in step.positions}
-        assert held == {codes[asset]: (broker.held[asset], broker.fresh.get(asset, 0), worth[asset] * 100) for asset in worth}
+        assert held == {
+            codes[asset]: (broker.held[asset] / sizes[asset], broker.fresh.get(asset, 0) / sizes[asset], worth[asset] * 100)
+            for asset in worth
+        }
+        seen["short"] += sum(quantity < 0 for quantity in broker.held.values())
         sums = broker.cash * 100, sum(worth.values()) * 100, broker.worth(day, False) * 100
         assert (step.cash_minor, step.holdings_minor, step.nav_minor) == sums, step.filled_on
     return seen

@@ -140,6 +140,7 @@ def test_what_is_not_defined_is_none_with_a_reason_and_nothing_else_is(case: str
     results = {metric.name: metric.compute(of, MARKET, "strict") for metric in panel.panel_metrics()}
     assert {name for name, result in results.items() if result.value is None} == expected | NO_TEXTS
     assert all(result.reason for result in results.values() if result.value is None)
+    assert results["tool_validity_rate"].n == 0
 
 
 @pytest.mark.parametrize("rules", RULE_SETS)

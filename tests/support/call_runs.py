@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import msgspec
 
 from ktdeval.calls.cache_admin import CacheAdmin
 from ktdeval.calls.call_log import LOG_FILE, read_calls
+from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry, CallRecord
 from ktdeval.harness.messages import Reply, Usage
 from ktdeval.jsonio import sha256_hex
@@ -37,9 +41,32 @@ class Run:
 
 
 def call_of(word: object, **changes: Any) -> CallRecord:
-    record = CallRecord(AT, str(word), sha256_hex(str(word))[:16], "answered", 1, 0.5, Usage(10, 2), 0.25)
+    record = CallRecord(AT, str(word), key_of(word)[:16], "answered", 1, 0.5, Usage(10, 2), 0.25)
     return msgspec.structs.replace(record, **changes)
 
 
-def entry_of(word: object) -> CacheEntry:
-    return CacheEntry(sha256_hex(str(word)), "openai", "gpt-9", Reply(str(word), usage=Usage(10, 2)), AT)
+def key_of(word: object) -> str:
+    return sha256_hex(str(word))
+
+
+def entry_of(word: object, reply: Reply | None = None, model: str = "gpt-9", at: str = AT) -> CacheEntry:
+    """What the cache keeps of an answer: the word itself, unless there is another reply."""
+    return CacheEntry(key_of(word), "openai", model, reply or Reply(str(word), usage=Usage(10, 2)), at)
+
+
+def cached(cache: CallDatabase, key: str) -> Reply | None:
+    """The reply that a cache gives."""
+    entry = cache.entry(key)
+    return None if entry is None else entry.reply
+
+
+def keys_in(path: Path) -> set[str]:
+    """Keys of all replies of a cache."""
+    with CacheAdmin(path) as cache_admin:
+        return {entry.key for entry in cache_admin.entries()}
+
+
+def python(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """A second process that runs `program`."""
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)

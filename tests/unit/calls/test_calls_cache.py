@@ -1,18 +1,13 @@
-"""The reply cache: what was answered comes back exactly, what was damaged never does, and nobody's file is spoiled."""
+"""The reply cache: the key of a request, what was answered comes back exactly, many at once, and what is looked after."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 import sqlite3
 import stat
 import subprocess
-import sys
 import tempfile
-import textwrap
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -20,57 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from hypothesis import given, strategies as st
 
+from call_runs import cached, entry_of, key_of, keys_in, python
 from ktdeval.calls import database
 from ktdeval.calls.cache_admin import CacheAdmin, PruneRule
 from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow, is_cacheable, pack, request_key
+from ktdeval.calls.record import is_cacheable, pack, request_key
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
-from ktdeval.jsonio import dumps_canonical, sha256_hex
 from searching import examples
 from tables import on_each_row
 
-AT = "2026-01-31T23:59:59.123Z"
 NOW = datetime(2026, 2, 10, tzinfo=UTC)
 REPLY = Reply("买入", (ToolCall("call_1", "submit_action", '{"orders":[]}'),), "tool_calls", Usage(100, 20, 5, 60, 7), "hm", "m-1")
-
-
-def key_of(word: object) -> str:
-    return sha256_hex(str(word))
-
-
-def entry_of(word: object, reply: Reply | None = None, model: str = "gpt-9", at: str = AT) -> CacheEntry:
-    return CacheEntry(key_of(word), "openai", model, reply or Reply(f"answer {word}"), at)
-
-
-def python(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """A second process that runs `program`."""
-    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-
-
-def get(cache: CallDatabase, key: str) -> Reply | None:
-    entry = cache.entry(key)
-    return None if entry is None else entry.reply
-
-
-def keys_in(path: Path) -> set[str]:
-    with CacheAdmin(path) as cache_admin:
-        return {entry.key for entry in cache_admin.entries()}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "deep" / "replies.sqlite"
-
-
-@pytest.fixture
-def cache(path: Path) -> Iterator[CallDatabase]:
-    with CallDatabase(path) as opened:
-        yield opened
 
 
 # ---- the key
@@ -160,16 +118,16 @@ replies = st.builds(
 def test_a_reply_comes_back_exactly(given_):
     with tempfile.TemporaryDirectory() as folder, CallDatabase(Path(folder) / "replies.sqlite") as cache:
         cache.put([entry_of(place, reply) for place, reply in enumerate(given_)])
-        assert [get(cache, key_of(place)) for place in range(len(given_))] == given_
+        assert [cached(cache, key_of(place)) for place in range(len(given_))] == given_
 
 
 def test_replies_outlive_the_process_and_the_newest_is_the_one_that_counts(path):
     with CallDatabase(path) as cache:
-        assert get(cache, key_of(1)) is None
+        assert cached(cache, key_of(1)) is None
         cache.put([entry_of(1), entry_of(2)])
         cache.put([entry_of(1, REPLY)])
     with CallDatabase(path) as cache:
-        assert (get(cache, key_of(1)), get(cache, key_of(2)), get(cache, key_of(3))) == (REPLY, Reply("answer 2"), None)
+        assert (cached(cache, key_of(1)), cached(cache, key_of(2)), cached(cache, key_of(3))) == (REPLY, entry_of(2).reply, None)
     with CacheAdmin(path) as cache_admin:
         assert list(cache_admin.entries()) == [entry_of(2), entry_of(1, REPLY)]
 
@@ -196,198 +154,6 @@ def test_the_file_is_its_owners_and_durable_by_its_settings(cache, path):
         name: cache._writer.sql.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "auto_vacuum")
     }
     assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}  # FULL, INCREMENTAL
-
-
-# ---- damage
-
-
-def change(path: Path, statement: str, *values: object) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute(statement, values)
-    connection.close()
-
-
-def forged(body: bytes, **changes: Any) -> ReplyRow:
-    """A row with a checksum that is right."""
-    from ktdeval.calls.record import _checksum
-
-    row = ReplyRow(key_of(1), "openai", "gpt-9", AT, 0, 0, b"", body)._replace(**changes)
-    return row._replace(checksum=_checksum(row))
-
-
-def packed(value: Any) -> bytes:
-    return zstandard.compress(dumps_canonical(value).encode())
-
-
-DAMAGE = {
-    "another answer": ("UPDATE replies SET body = (SELECT body FROM replies WHERE key = ?)", key_of(2)),
-    "another model": ("UPDATE replies SET model = ?", "gpt-1"),
-    "another key": ("UPDATE replies SET key = ? WHERE key != '" + key_of(2) + "'", key_of(1)),
-    "another type": ("UPDATE replies SET created_at = ?", 5),
-    "no text": ("UPDATE replies SET model = CAST(? AS TEXT)", b"\xff\xfe"),
-    "other tokens": ("UPDATE replies SET input_tokens = ?", 10**9),
-    "an empty body": ("UPDATE replies SET body = ?", b""),
-}
-
-
-@pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_reply_counts_as_absent_is_reported_and_replaced(path, how):
-    with CallDatabase(path) as cache:
-        cache.put([entry_of(0 if how == "another key" else 1), entry_of(2)])
-    change(path, *DAMAGE[how])
-    with CacheAdmin(path) as cache_admin:
-        checked = cache_admin.verify()
-    assert checked.replies == 2
-    assert (key_of(1), "its checksum does not match") in checked.findings
-    with CallDatabase(path) as cache:
-        assert get(cache, key_of(1)) is None
-        cache.put([entry_of(1), entry_of(2)])
-        assert get(cache, key_of(1)) == Reply("answer 1")
-    with CacheAdmin(path) as cache_admin:
-        assert cache_admin.verify().findings == ()
-
-
-ANSWER = {"content": "a", "finish_reason": "stop"}
-FORGED = {
-    "no zstd": forged(b"\x00" * 50),
-    "no size": forged(zstandard.ZstdCompressor(write_content_size=False).compress(b'{"content":"a","finish_reason":"stop"}')),
-    "no JSON": forged(zstandard.compress(b'{"content":')),
-    "deep JSON": forged(zstandard.compress(b"[" * 100_000 + b"]" * 100_000)),
-    "a list": forged(packed([])),
-    "NaN": forged(zstandard.compress(b'{"content":"a","finish_reason":"stop","usage":{"input_tokens":NaN}}')),
-    "another field": forged(packed(ANSWER | {"extra": 1})),
-    "a number for text": forged(packed({"content": 5, "finish_reason": "stop"})),
-    "a truncation": forged(packed({"content": "a", "finish_reason": "length"})),
-    "an unknown end": forged(packed({"content": "a", "finish_reason": "sudden"})),
-    "an id of no text": forged(packed(ANSWER | {"tool_calls": [{"id": 1, "name": "", "arguments": ""}]})),
-    "tokens of another": forged(packed(ANSWER), input_tokens=5),
-    "local time": forged(packed(ANSWER), created_at="2026-01-01T00:00:00"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("how", [*FORGED, "a bomb"])
-def test_a_row_that_no_cache_wrote_is_never_given_even_when_its_checksum_is_right(cache, path, how):
-    row = FORGED.get(how) or forged(zstandard.compress(bytes((1 << 28) + 1)))  # more than a reply can have
-    with cache._writing:
-        cache._writer.sql.execute(f"INSERT INTO replies ({', '.join(REPLY_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-    assert get(cache, key_of(1)) is None
-    with CacheAdmin(path) as cache_admin:
-        assert [finding.key for finding in cache_admin.verify().findings] == [key_of(1)]
-
-
-def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
-    answers = {key_of(word): Reply(f"answer {word} {random.Random(word).random()}" * 9) for word in range(60)}
-    with CallDatabase(path) as cache:
-        cache.put([CacheEntry(key, "openai", "gpt-9", reply, AT) for key, reply in answers.items()])
-    whole, chance, unseen, lines = path.read_bytes(), random.Random(5), 0, []
-    for _ in range(60):
-        damaged = bytearray(whole)
-        place = chance.randrange(len(whole))
-        damaged[place] ^= 1 << chance.randrange(8)
-        path.write_bytes(damaged)
-        try:
-            with CacheAdmin(path) as cache_admin:
-                findings = cache_admin.verify().findings
-            with CallDatabase(path) as cache:
-                given_ = {key: get(cache, key) for key in answers}
-        except StoreError as error:
-            lines.append(str(error))
-            continue
-        assert all(reply is None or reply == answers[key] for key, reply in given_.items())
-        lost = [key for key, reply in given_.items() if reply is None]
-        assert findings or not lost, f"byte {place}: {len(lost)} replies are lost and nothing is reported"
-        unseen += not lost
-    assert unseen < 60  # some of the damage hit something
-    assert lines
-    assert all(line.startswith(f"{path}: ") and "\n" not in line for line in lines)
-
-
-def test_damage_of_the_file_itself_is_a_finding(path):
-    with CallDatabase(path) as cache:
-        cache.put([entry_of(word) for word in range(300)])
-    data = bytearray(path.read_bytes())
-    middle = len(data) // 2 // 4096 * 4096
-    data[middle : middle + 4096] = os.urandom(4096)
-    path.write_bytes(data)
-    with CacheAdmin(path) as cache_admin:
-        assert any(not finding.key for finding in cache_admin.verify().findings)
-
-
-# ---- files that can't be used
-
-
-def fails_with(path: Path, message: str) -> None:
-    for open_ in (CallDatabase, CacheAdmin):
-        with pytest.raises(StoreError) as caught:
-            open_(path).close()
-        text = str(caught.value)
-        assert text.startswith(f"{path}: ")
-        assert message in text
-        assert "--cache" in text
-        assert "\n" not in text
-
-
-def test_the_file_of_another_application_is_refused_and_left_as_it_is(tmp_path):
-    path = tmp_path / "bookmarks.sqlite"
-    change(path, "CREATE TABLE bookmarks (address TEXT)")
-    before = path.read_bytes()
-    fails_with(path, "is an SQLite file of another application and is left as it is")
-    change(path, "PRAGMA application_id = 1234")
-    fails_with(path, "another application")
-    change(path, "PRAGMA application_id = 0")
-    assert path.read_bytes()[100:] == before[100:]
-    assert [file.name for file in tmp_path.iterdir()] == ["bookmarks.sqlite"]
-
-
-def test_what_is_no_cache_of_this_version_is_refused_and_left_as_it_is(tmp_path, path):
-    notes = tmp_path / "notes.txt"
-    notes.write_text("buy low, sell high\n" * 100)
-    fails_with(notes, "file is not a database; it is not a reply cache, or damaged")
-    assert notes.read_text() == "buy low, sell high\n" * 100
-    CallDatabase(path).close()
-    change(path, "PRAGMA user_version = 2")
-    fails_with(path, "its version 2 is not 1; use the ktdeval that wrote it")
-    fails_with(tmp_path, "unable to open database file; make it and its folder readable and writable")
-    with pytest.raises(StoreError, match=r"replies\.sqlite: reply cache: can't make its folder: .*; choose another file"):
-        CallDatabase(notes / "replies.sqlite")
-    (empty := tmp_path / "empty.sqlite").touch()  # becomes a cache, but is none to look after
-    with pytest.raises(StoreError, match="the file is empty"):
-        CacheAdmin(empty)
-    CallDatabase(empty).close()
-    assert keys_in(empty) == set()
-
-
-def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
-    """In a process of an ordinary user, for the superuser may write everything; so in folders that are open to all."""
-    program = """
-    import os, sys
-    from pathlib import Path
-    from ktdeval.calls.database import CallDatabase
-    from ktdeval.errors import StoreError
-    if os.geteuid() == 0:
-        os.setuid(65534)
-    for path in sys.argv[1:]:
-        try:
-            CallDatabase(Path(path))
-        except StoreError as error:
-            print(error)
-    """
-    modes = [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555), (0o000, 0o777)]
-    with contextlib.ExitStack() as stack:
-        folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in modes]
-        paths = [folder / "replies.sqlite" for folder in folders]
-        for path, (file_mode, folder_mode) in zip(paths, modes, strict=True):
-            with CallDatabase(path) as cache:
-                cache.put([entry_of(1)])
-            path.chmod(file_mode)
-            path.parent.chmod(folder_mode)
-        out, err = python(program, *paths).communicate(timeout=240)
-        for folder in folders:
-            folder.chmod(0o755)
-    assert err == ""
-    for line, path in zip(out.splitlines(), paths, strict=True):
-        assert line.startswith(f"{path}: reply cache: ")
-        assert "writable, or choose another file with --cache" in line
 
 
 # ---- many at once
@@ -437,7 +203,7 @@ def test_a_writer_waits_for_another_process_and_says_so_when_it_takes_too_long(p
             cache.put([entry_of(1)])
         threading.Timer(0.05, other.execute, ("COMMIT",)).start()
         cache.put([entry_of(1)])
-        assert get(cache, key_of(1)) == Reply("answer 1")
+        assert cached(cache, key_of(1)) == entry_of(1).reply
         other.close()
 
 
@@ -447,11 +213,11 @@ def test_reading_does_not_wait_for_a_writer_and_a_closed_cache_is_one_error(path
         cache.put([entry_of(1)])
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        assert get(cache, key_of(1)) == Reply("answer 1")
+        assert cached(cache, key_of(1)) == entry_of(1).reply
         other.close()
     cache.close()
     with pytest.raises(StoreError, match="closed"):
-        get(cache, key_of(1))
+        cached(cache, key_of(1))
 
 
 # ---- cache_admin
@@ -519,6 +285,6 @@ def test_many_replies_go_in_several_transactions_while_another_process_reads(pat
         cache.put([entry_of(number) for number in range(1_300)])
         with CacheAdmin(path, read_only=False) as cache_admin:
             assert cache_admin.prune(PruneRule(), NOW).replies == 1_300
-        assert get(cache, key_of(0)) is None
+        assert cached(cache, key_of(0)) is None
         cache.put([entry_of("new")])
     assert keys_in(path) == {key_of("new")}

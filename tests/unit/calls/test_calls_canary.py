@@ -109,12 +109,6 @@ def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> Non
     assert [(found > np.quantile(same, 0.95)).mean() > least for found, least in zip(shares, (0.5, 0.85, 0.99))] == [True] * 3
 
 
-def test_the_same_mixture_at_both_ends_is_no_drift() -> None:
-    chance = np.random.default_rng(4)
-    mixture = mixed(model("one", chance), model("two", chance), 0.5, chance)
-    assert abs(excesses(mixture, mixture).mean()) < 0.03
-
-
 def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None:
     def ask(request: ModelRequest) -> Reply:
         answers = habits("one", question_of(request))

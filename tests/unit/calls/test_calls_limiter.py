@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ktdeval.calls.limiter import AimdWindow, ProviderLimiter
-from ktdeval.calls.stop import StopSignal
-from ktdeval.errors import ProviderError
-from threads import Waiter, in_threads
+from threads import Waiter
 
 
 def no_check() -> None:
@@ -123,34 +121,6 @@ def test_the_limit_never_falls_below_one_nor_rises_above_the_ceiling():
     assert window.limit == 3
 
 
-def test_a_server_that_takes_three_at_once_answers_all_threads_which_never_hold_more_slots_than_the_limit():
-    limiter = ProviderLimiter(ceiling=12, gap_s=0.0, check=no_check)
-    lock, in_service = threading.Lock(), threading.BoundedSemaphore(3)
-    now, most, done = 0, 0, 0
-
-    def call(number: int) -> None:
-        nonlocal now, most, done
-        left = 10
-        while left:
-            with limiter.slot() as slot:
-                with lock:
-                    now += 1
-                    most = max(most, now)
-                if in_service.acquire(blocking=False):
-                    in_service.release()
-                    slot.is_answered = True
-                    left -= 1
-                else:
-                    slot.is_throttled = True
-                with lock:
-                    now -= 1
-                    done += slot.is_answered
-
-    assert in_threads(16, call) == [None] * 16
-    assert done == 160
-    assert most <= 12
-
-
 def test_slots_are_given_in_the_order_in_which_they_were_asked_for():
     limiter, order = ProviderLimiter(ceiling=1, gap_s=0.0, check=no_check), list[int]()
 
@@ -167,19 +137,6 @@ def test_slots_are_given_in_the_order_in_which_they_were_asked_for():
     assert [waiter.outcome for waiter in waiters] == [None] * 6
     silent.join()
     assert order == list(range(7))
-
-
-@pytest.mark.parametrize("reason", [None, ProviderError("the key is refused")])
-def test_the_end_of_a_run_empties_the_line(reason):
-    stop = StopSignal()
-    limiter = ProviderLimiter(ceiling=1, gap_s=0.0, check=stop.check)
-    with limiter.slot():
-        waiters = [Waiter(lambda waits: limiter.slot(waits).__enter__()) for _ in range(5)]
-        stop.interrupt() if reason is None else stop.stop(reason)
-        ends = [type(waiter.outcome) for waiter in waiters]
-    assert ends == [KeyboardInterrupt if reason is None else ProviderError] * 5
-    with pytest.raises((KeyboardInterrupt, ProviderError)), limiter.slot():
-        pass
 
 
 def test_a_slot_is_given_back_when_its_call_raises_and_the_pause_that_is_left_can_be_named():

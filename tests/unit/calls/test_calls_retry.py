@@ -1,4 +1,4 @@
-"""Which failures are tried again, after how long, and when that ends."""
+"""Failures of calls: what an adapter of another plugin is given, which are tried again, after how long, and when that ends."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import random
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.calls.retry import RETRYABLE, RetryPolicy
-from ktdeval.errors import BudgetError, ModelError
+from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
+from ktdeval.calls.retry import RetryPolicy
+from ktdeval.errors import ModelError, ProviderError
 from searching import examples
 from tables import on_each_row
 
@@ -35,16 +36,6 @@ class Attempts:
 
 def failures(count: int, kind: str = "server", retry_after_s: float | None = None) -> list[ModelError]:
     return [ModelError(kind, f"failure {number}", retry_after_s) for number in range(count)]
-
-
-def test_failures_that_may_pass_are_tried_again_and_each_wait_is_announced():
-    kinds = sorted(RETRYABLE)
-    attempts = Attempts(*(ModelError(kind, "not now") for kind in kinds))
-    assert attempts.run(7) == "answer"
-    assert attempts.made == 1 + len(kinds)
-    announced = [(kind, made, most) for kind, _, made, most in attempts.notes]
-    assert announced == [(kind, place, 8) for place, kind in enumerate(kinds, 1)]
-    assert [wait for _, wait, _, _ in attempts.notes] == attempts.waits
 
 
 @on_each_row
@@ -94,11 +85,26 @@ def test_whatever_fails_neither_attempts_nor_waits_exceed_what_was_set(wanted, m
     assert all(wait >= (wish or 0.0) for wish, wait in zip(wanted, attempts.waits, strict=False))
 
 
-def test_the_end_of_the_run_ends_the_waiting():
-    def sleep(seconds: float) -> None:
-        raise BudgetError("over")
+# -- errors of HTTP, for adapters of other plugins
 
-    attempts = Attempts(*failures(3))
-    with pytest.raises(BudgetError):
-        RetryPolicy(12, 3600.0).run(attempts, sleep, lambda *note: None)
-    assert attempts.made == 1
+
+KEY = "mine-0123456789abcdef"
+CALLER = Caller("mine", "m-1", "https://mine.example/v1", ("MINE_API_KEY",), (KEY,), {"e17": 402})
+
+
+def test_codes_of_a_server_mean_what_its_adapter_says() -> None:
+    assert "no quota" in str(http_error(400, b'{"code": "E17"}', {}, CALLER))
+    with pytest.raises(ProviderError, match="no quota"):
+        json_reply(b'{"error": {"code": "E17"}}', CALLER)
+    assert isinstance(http_error(400, b'{"error": {"code": "content_filter"}}', {}, CALLER), ContentFiltered)
+
+
+def test_without_a_whole_response_it_is_a_timeout_a_connection_or_a_bad_response() -> None:
+    assert network_error(CALLER, "", is_timeout=True).kind == "timeout"
+    lost = network_error(CALLER, f"getaddrinfo failed for {KEY}")
+    assert (lost.kind, "is the address right?" in str(lost), KEY in str(lost)) == ("connection", True, False)
+    for content in (b"", b"<html>", b"[1]", b'{"cut": '):
+        with pytest.raises(ModelError) as caught:
+            json_reply(content, CALLER)
+        assert caught.value.kind == "bad_response"
+    assert json_reply(b'{"a": 1}', CALLER) == {"a": 1}

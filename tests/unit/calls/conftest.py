@@ -1,0 +1,21 @@
+"""The reply cache of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ktdeval.calls.database import CallDatabase
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "replies.sqlite"
+
+
+@pytest.fixture
+def cache(path: Path) -> Iterator[CallDatabase]:
+    with CallDatabase(path) as opened:
+        yield opened

@@ -62,26 +62,6 @@ def test_factor_returns_equal_statsmodels_day_by_day(snapshot: MarketSnapshot, f
         np.testing.assert_allclose(fitted.standard_errors("HC3")[day], expected.bse, rtol=1e-9)
 
 
-def test_a_fit_of_more_days_holds_the_fit_of_fewer(snapshot: MarketSnapshot, fitted: Fit) -> None:
-    part = fit_factors(snapshot, FIRST + 10, FIRST + 20, "paper")
-    np.testing.assert_allclose(part.style, fitted.style[10:21], rtol=0, atol=1e-15)
-    np.testing.assert_array_equal(part.days, fitted.days[10:21])
-
-
-def test_industry_returns_have_weighted_mean_zero_and_leave_the_fitted_values_of_dummies(snapshot: MarketSnapshot) -> None:
-    fitted = fit_factors(snapshot, FIRST, FIRST + 5)
-    assert fitted.industry_names == (*sorted(set(snapshot.industries)), "other")
-    for day in range(6):
-        used = fitted.weights[day] > 0
-        dummies = (fitted.industry_of[day, used, None] == np.arange(1, 5)).astype(float)
-        design = np.column_stack([np.ones(used.sum()), fitted.exposures.z[day, used], dummies])
-        expected = WLS(fitted.returns[day, used], design, weights=fitted.weights[day, used]).fit()
-        np.testing.assert_allclose(fitted.explained[day, used], expected.fittedvalues, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(fitted.style[day], expected.params[1:10], rtol=0, atol=1e-12)
-        mean = np.average(fitted.industry[day, fitted.industry_of[day, used]], weights=fitted.weights[day, used])
-        assert mean == pytest.approx(0.0, abs=1e-15)
-
-
 def test_a_return_after_a_suspension_is_held_but_not_regressed() -> None:
     snapshot = tiny_snapshot({"609001.SH": [10.0, None, 12.0], "609002.SH": [10.0, 10.1, 10.2]})
     returns, has_return, one_day = close_to_close(snapshot, range(1, 3))
@@ -314,14 +294,6 @@ def test_days_and_codes_of_another_market_are_refused(snapshot: MarketSnapshot, 
 def test_every_kind_of_note_is_documented(repository: Path) -> None:
     text = (repository / "docs" / "attribution.md").read_text()
     assert [kind for kind in NOTE_MEANINGS if f"`{kind}`" not in text] == []
-
-
-def test_short_portfolios_have_the_opposite_exposures(snapshot: MarketSnapshot, fitted: Fit) -> None:
-    weights = np.full(fitted.returns.shape, 1.0 / len(snapshot.codes))
-    weights[3] = 0.0  # nothing held: no exposure of that day counts
-    long, short = decompose(weights, fitted), decompose(-weights, fitted)
-    np.testing.assert_allclose(short.mean_exposures(), -long.mean_exposures(), rtol=0, atol=1e-15)
-    np.testing.assert_allclose(long.mean_exposures(), np.delete(long.exposures, 3, axis=0).mean(axis=0), rtol=0, atol=1e-15)
 
 
 # ---- Carino linking: contributions that add to the geometric total return

@@ -15,7 +15,6 @@ from ktdeval.attribution.exposures import exposures, variance_inflation, vif_scr
 from ktdeval.attribution.factors import (
     factor_values,
     filled_forward,
-    standardise,
     trailing_count,
     trailing_maximum,
     trailing_sum,
@@ -48,12 +47,6 @@ def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) ->
     np.testing.assert_array_equal(trailing_count(values > 0, width), (windows > 0).sum(axis=-1))
 
 
-def test_a_sum_forgets_what_left_the_window() -> None:
-    values = np.ones((50, 1))
-    values[3] = 1e18
-    assert (trailing_sum(values, 20)[4:] == 20.0).all()
-
-
 @given(st.lists(st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=3, max_size=3), min_size=1, max_size=12))
 def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
     values = np.array([[np.nan if cell is None else float(cell) for cell in row] for row in rows])
@@ -68,12 +61,6 @@ def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
 @pytest.mark.parametrize("gap_share", [0.0, 0.05, 0.3], ids=["no gaps", "some gaps", "many gaps"])
 def test_panel_equals_the_kernels_on_every_row(gap_share: float) -> None:
     assert_equal_to_kernels(market(gap_share=gap_share), range(330))
-
-
-@pytest.mark.parametrize("rows", [range(5), range(250, 254), range(329, 330), range(100, 330)], ids=str)
-def test_panel_of_any_range_is_a_part_of_the_whole(rows: range) -> None:
-    snapshot = market(gap_share=0.1)
-    np.testing.assert_array_equal(factor_panel(snapshot, rows), factor_panel(snapshot, range(330))[:, rows.start : rows.stop])
 
 
 def changed(snapshot: MarketSnapshot, rows: slice, value: float, names: tuple[str, ...] = FIELDS) -> MarketSnapshot:
@@ -197,17 +184,6 @@ def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None
     place = FACTOR_NAMES.index("MOM_12_1")
     assert (known.z[:, :, place] == 0.0).all()
     assert {(note.subject, note.count) for note in known.notes} == {("MOM_12_1", 100), ("HIGH_52W", 100)}
-
-
-def test_a_name_outside_the_index_keeps_exposures_scaled_by_the_index() -> None:
-    snapshot = market(assets=12)
-    member = snapshot.member.copy()
-    member[:, 11] = False
-    known = exposures(replace(snapshot, member=member), range(300, 301))
-    raw = factor_values(snapshot.as_of(299)).matrix()
-    np.testing.assert_allclose(known.z[0], standardise(raw, member[299]).T, rtol=1e-9, atol=1e-12)
-    assert not known.investable[0, 11]
-    assert np.abs(known.z[0, 11]).max() > 0.0
 
 
 def test_a_subset_of_factors_gives_those_columns_and_what_is_unknown_is_refused() -> None:

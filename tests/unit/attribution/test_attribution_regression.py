@@ -31,15 +31,6 @@ def by_statsmodels(cross: Cross, day: int, **kind: str) -> RegressionResults:
     return WLS(returns[day, used], design[day][:, used].T, weights=weights[day, used]).fit(**kind)
 
 
-@pytest.mark.parametrize(("columns", "names"), [(1, 5), (2, 8), (10, 60), (10, 300), (34, 300)])
-def test_coefficients_equal_statsmodels_day_by_day(columns: int, names: int) -> None:
-    cross = cross_sections(3, columns=columns, names=names)
-    fitted = weighted_least_squares(*cross)
-    for day in range(len(cross[0])):
-        np.testing.assert_allclose(fitted.coefficients[day], by_statsmodels(cross, day).params, rtol=1e-10, atol=1e-12)
-    assert not fitted.dropped.any()
-
-
 @settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 10), st.integers(14, 80), st.floats(0.0, 0.2))
 def test_coefficients_equal_statsmodels_on_random_cross_sections(seed: int, columns: int, names: int, missing: float) -> None:
@@ -109,15 +100,6 @@ def test_no_more_names_than_columns_leaves_the_weighted_mean(left: int) -> None:
     assert fitted.coefficients[2, 0] == pytest.approx(np.average(returns[2, :left], weights=weights[2, :left]), rel=1e-12)
     assert (fitted.coefficients[2, 1:] == 0.0).all()
     assert fitted.dropped[2, 1:].all()
-
-
-def test_a_day_without_names_has_no_factor_returns() -> None:
-    design, returns, weights = cross_sections(9)
-    weights[5] = 0.0
-    fitted = weighted_least_squares(design, returns, weights)
-    assert (fitted.coefficients[5] == 0.0).all()
-    assert fitted.dropped[5].all()
-    assert (fitted.too_few[5], fitted.count[5]) == (False, 0)
 
 
 @given(st.floats(1e-6, 1e6))

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from accept_figures import nine_factors
-from ktdeval.attribution.factors import FACTORS, TrailingWindow, factor_values, standardise, trailing_factors, trailing_window
+from ktdeval.attribution.factors import FACTORS, factor_values, standardise
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 
@@ -107,16 +107,6 @@ def test_a_split_or_dividend_does_not_move_any_factor() -> None:
         np.testing.assert_allclose(values, factor_values(plain.as_of(305)).values[name], rtol=1e-9)
 
 
-def test_factors_of_a_day_do_not_change_when_the_future_does() -> None:
-    snapshot = market()
-    poisoned = {name: getattr(snapshot, name).copy() for name in ("open", "high", "low", "close", "volume", "amount", "factor")}
-    for array in poisoned.values():
-        array[301:] = 1e9
-    other = replace(snapshot, **poisoned)
-    for name, values in factor_values(snapshot.as_of(300)).values.items():
-        np.testing.assert_array_equal(values, factor_values(other.as_of(300)).values[name])
-
-
 def test_a_name_suspended_for_the_whole_year_but_listed_before_has_no_factor() -> None:
     snapshot = market(rows=600, assets=2)
     arrays = {name: getattr(snapshot, name).copy() for name in ("open", "high", "low", "close")}
@@ -142,16 +132,6 @@ def test_factors_appear_as_soon_as_their_window_holds_enough_days() -> None:
     snapshot = market(rows=260, assets=2)
     known = np.array([np.isfinite(factor_values(snapshot.as_of(row)).matrix()).all(axis=1) for row in range(260)])
     assert known.argmax(axis=0).tolist() == [251, 40, 14, 14, 13, 40, 14, 167, 13]
-
-
-def test_one_definition_serves_many_days_at_once() -> None:
-    snapshot, days = market(gap_share=0.03), (260, 300, 329)
-    windows = [trailing_window(snapshot.as_of(day)) for day in days]
-    columns = {name: [getattr(window, name) for window in windows] for name in TrailingWindow.__dataclass_fields__}
-    values = trailing_factors(TrailingWindow(**{name: np.stack(arrays, axis=1) for name, arrays in columns.items()}))
-    for place, day in enumerate(days):
-        for name, expected in factor_values(snapshot.as_of(day)).values.items():
-            np.testing.assert_allclose(values[name][place], expected, rtol=1e-12)
 
 
 # ---- exposures

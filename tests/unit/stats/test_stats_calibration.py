@@ -125,15 +125,6 @@ def test_the_terms_add_up_to_the_brier_score(forecasts: list[Forecast]) -> None:
     assert 0 <= terms.resolution <= terms.uncertainty + 1e-15 <= 0.25 + 1e-15
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=100))
-def test_with_one_confidence_a_bin_murphys_three_terms_suffice(pairs: list[tuple[int, bool]]) -> None:
-    forecasts = [Forecast((place + 0.5) / 10, success) for place, success in pairs]
-    terms = brier_terms(forecasts)
-    assert terms is not None
-    assert terms.within == pytest.approx(0, abs=1e-15)
-    assert brier_score(forecasts).value == pytest.approx(terms.reliability - terms.resolution + terms.uncertainty, abs=1e-14)
-
-
 # -- debiased ECE -------------------------------------------------------------------------------------------------------
 
 
@@ -145,12 +136,6 @@ def test_debiased_ece_by_hand() -> None:
     found = debiased_calibration_error(HAND)
     assert found.detail == pytest.approx({"plain": plain, "bias": bias})
     assert found.value == pytest.approx(plain - bias)
-
-
-def test_the_mean_of_a_folded_normal_is_that_of_its_draws() -> None:
-    draws = np.abs(np.random.default_rng(0).normal(0.1, 0.2, 2_000_000)).mean()
-    assert calibration._folded_mean(0.1, 0.2) == pytest.approx(draws, rel=2e-3)
-    assert calibration._folded_mean(0.1, 0.0) == 0.1
 
 
 @given(forecast_lists)
@@ -208,25 +193,6 @@ def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) 
 
 
 # -- as metrics ---------------------------------------------------------------------------------------------------------
-
-
-def test_metrics_of_an_episode_agree_with_each_other() -> None:
-    orders = [
-        order(CODES[number % 2], "BUY" if number % 3 else "SELL", confidence=0.5 + number / 30, filled=100 * (number != 4))
-        for number in range(12)
-    ]
-    of = ledger([step(0, 1000, orders=orders[:6]), step(1, 1000, orders=orders[6:])])
-    terms = [
-        function.compute(of, MARKET, "strict").value
-        for function in (calibration.brier_reliability, calibration.brier_resolution, calibration.brier_uncertainty)
-    ]
-    expected = brier_terms(calibration.judged_orders(of, MARKET).forecasts)
-    assert expected is not None
-    assert terms == list(expected[:3])
-    assert brier.compute(of, MARKET, "strict").value == pytest.approx(terms[0] - terms[1] + terms[2] + expected.within)
-    found, plain = calibration.ece_debiased.compute(of, MARKET, "strict"), ece.compute(of, MARKET, "strict")
-    assert found.detail["plain"] == plain.value
-    assert {name: found.detail[name] for name in plain.detail} == plain.detail
 
 
 def test_without_orders_nothing_is_defined() -> None:

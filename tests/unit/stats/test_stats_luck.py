@@ -59,13 +59,6 @@ def test_at_the_minimum_track_record_the_probability_is_the_confidence() -> None
     assert minimum_track_record(Shape(100, -0.1)) is None
 
 
-def test_moments_equal_those_of_scipy() -> None:
-    returns = np.random.default_rng(0).standard_t(5, 400) / 100
-    shape = shape_of(returns)
-    assert shape.sharpe == pytest.approx(returns.mean() / returns.std(ddof=1), rel=1e-12)
-    assert (shape.skew, shape.kurtosis) == pytest.approx((stats.skew(returns), stats.kurtosis(returns, fisher=False)), rel=1e-10)
-
-
 @given(st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=60).filter(lambda values: np.std(values) > 1e-6))
 def test_the_error_variance_of_a_sample_is_not_negative(values: list[float]) -> None:
     assert shape_of(np.array(values)).error_variance >= -1e-9

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ import numpy as np
 
 import card_cases
 from ktdeval.cards import derived_fields, validate_card
-from ktdeval.cli.main import main
 from ktdeval.contracts.spec import Window
 from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain
 from metric_cases import TASK
+from terminal import Terminal
 
 Figures = Mapping[tuple[str, int], float | None]
 
@@ -95,11 +94,12 @@ def _step(number: int, decided: str, filled: str, nav: int) -> dict[str, Any]:
     return record | {"step": number, "decided_on": decided, "filled_on": filled}
 
 
-class Terminal:
+class CardTerminal(Terminal):
     """Commands on cards that are written for them."""
 
     def __init__(self, folder: Path, capsys: Any) -> None:
-        self.folder, self._capsys = folder, capsys
+        super().__init__(capsys)
+        self.folder = folder
 
     def cards(self, *made: dict[str, Any]) -> list[Path]:
         count = len(list(self.folder.iterdir()))
@@ -108,21 +108,3 @@ class Terminal:
     def pair(self, one: Figures, other: Figures, shared: Any = APART, **changes: Any) -> list[Path]:
         """Cards of two models; `changes` are of the second."""
         return self.cards(make_card(one, windows=shared), make_card(other, "house/two", **{"windows": shared, **changes}))
-
-    def call(self, *words: object) -> tuple[int, str, str]:
-        self._capsys.readouterr()
-        code = main([str(word) for word in words])
-        return code, *self._capsys.readouterr()
-
-    def text(self, *words: object) -> str:
-        code, out, err = self.call(*words)
-        assert (code, err) == (0, "")
-        return out
-
-    def report(self, *words: object) -> Any:
-        return json.loads(self.text(*words, "--json"))
-
-    def refusal(self, *words: object) -> str:
-        code, out, err = self.call(*words)
-        assert (code, out, err.count("\n")) == (2, "", 1), (words, out, err)
-        return err

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from compare_cards import Terminal
+from compare_cards import CardTerminal
 
 
 @pytest.fixture
-def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(tmp_path, capsys)
+def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CardTerminal:
+    return CardTerminal(tmp_path, capsys)

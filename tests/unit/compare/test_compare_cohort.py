@@ -17,7 +17,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
-from compare_cards import Terminal, make_card, save_card, save_run
+from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.attribution import FACTOR_NAMES, factor_panel, held_days
 from ktdeval.cards import derived_fields
 from ktdeval.cli.main import main
@@ -63,7 +63,7 @@ def saved(folder: Path, *cards: dict[str, Any]) -> list[Path]:
 # ---- exposures
 
 
-def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: Terminal) -> None:
+def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal) -> None:
     """Means 2 and -3 of (1, 3) and (-2, -4): t(2 degrees) 4.3027 times sqrt(2/2 + 2/2) reaches 6.0849 to either side of 5."""
     tables = {"ml/a": (1, -1), "ml/b": (3, -1), "llm/c": (-2, -2), "llm/d": (-4, 1)}
     paths = saved(tmp_path, *(tilted(name, {"MOM_12_1": one, "SKEW": other}) for name, (one, other) in tables.items()))
@@ -133,7 +133,7 @@ def with_holdings(card: dict[str, Any], folder: Path, held: Sequence[int]) -> Pa
     return run
 
 
-def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, terminal: Terminal) -> None:
+def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, terminal: CardTerminal) -> None:
     card = tilted("house/one", {"SKEW": 1.0}, {("A1", 0): 0.0, ("A2", 0): 0.0, ("A3", 0): 0.0})
     exposures_of(card["episodes"][1], {"SKEW": 5.0})
     exposures_of(card["episodes"][2], {"SKEW": None})  # never invested
@@ -150,7 +150,7 @@ def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, terminal: T
 
 
 @pytest.mark.parametrize("name", ["seed", "training_seed"])
-def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: Terminal) -> None:
+def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTerminal) -> None:
     """Returns 1, 2 and 6 % of three training seeds: median 2, mean 3, standard error sqrt(7/3), t(2 degrees) 4.3027."""
     repeats = [tilted("ml/a", {"SKEW": 1}, {("A1", 0): value}, args={"depth": 3, name: seed})
                for seed, value in enumerate((0.06, 0.01, 0.02))]  # fmt: skip
@@ -182,7 +182,7 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: Termina
     assert "95 % interval" not in text[next(place for place, line in enumerate(text) if line.startswith("  ml/b")) + 1]
 
 
-def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(tmp_path: Path, terminal: Terminal) -> None:
+def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(tmp_path: Path, terminal: CardTerminal) -> None:
     whole = tilted("ml/a", {"SKEW": 1}, {(window, seed): 0.01 * place for place, (window, seed) in
                                          enumerate(itertools.product(("A1", "A2", "A3"), (0, 1)))})  # fmt: skip
     lacking = tilted("ml/b", {"SKEW": 1}, {("A1", 0): 0.1, ("A2", 0): 0.2})
@@ -216,7 +216,7 @@ def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str,
     return derived(make_card(figures, "llm/c", mask=mask, mode="memory_only", **changes), change)
 
 
-def test_declines_by_hand_and_as_statsmodels_counts_them(tmp_path: Path, terminal: Terminal) -> None:
+def test_declines_by_hand_and_as_statsmodels_counts_them(tmp_path: Path, terminal: CardTerminal) -> None:
     bright, blinded = "tttttttdtft", "ddddddtdpdd"
     paths = saved(tmp_path, memory_only("bright", bright), memory_only("blinded", blinded))
     (row,) = terminal.report("cohort", *paths)["declines"]
@@ -236,7 +236,7 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(tmp_path: Path, termina
     assert cells == ["llm/c", "memory_only", "9", "1 of 9 [0.02, 0.43]", "8 of 9 [0.57, 0.98]", "0.0156", "2"]
 
 
-def test_what_is_not_matched_or_differs_in_more_than_the_mask(tmp_path: Path, terminal: Terminal) -> None:
+def test_what_is_not_matched_or_differs_in_more_than_the_mask(tmp_path: Path, terminal: CardTerminal) -> None:
     bright, short = memory_only("bright", "ttt"), memory_only("blinded", "dd")
     (row,) = terminal.report("cohort", *saved(tmp_path / "short", bright, short))["declines"]
     assert (row["n"], row["unmatched"], row["p"]) == (2, 1, pytest.approx(0.5))
@@ -259,7 +259,7 @@ def test_what_is_not_matched_or_differs_in_more_than_the_mask(tmp_path: Path, te
 # ---- refusals
 
 
-def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, terminal: Terminal) -> None:
+def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     base = tilted("ml/a", {"SKEW": 1})
     one, other = saved(tmp_path / "two", base, tilted("llm/c", {"SKEW": 2}))
     both = (one, other, "--cohort", "ML=ml/*", "--cohort")
@@ -291,7 +291,7 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, ter
         assert expected in terminal.refusal("cohort", *words), words
 
 
-def test_models_without_a_cohort_or_exposures_are_named(tmp_path: Path, terminal: Terminal) -> None:
+def test_models_without_a_cohort_or_exposures_are_named(tmp_path: Path, terminal: CardTerminal) -> None:
     cash = tilted("ml/cash", {"SKEW": None})
     paths = saved(tmp_path, tilted("ml/a", {"SKEW": 1.0}), cash, tilted("house/x", {"SKEW": 9.0}))
     found = terminal.report("cohort", *paths, "--cohort", "ML=ml/*")
@@ -332,7 +332,7 @@ def of(folder: Path, names: Sequence[str]) -> str:
     return ",".join(str(folder / name) for name in names)
 
 
-def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(runs: Path, terminal: Terminal) -> None:
+def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(runs: Path, terminal: CardTerminal) -> None:
     names = list(RULES)
     found = terminal.report("cohort", "--cohort", f"wild={of(runs, names[:3])}", "--cohort", f"quiet={of(runs, names[3:])}")
     rows = {row["factor"]: row for row in found["differences"]}
@@ -370,7 +370,7 @@ def z_scores(run: Path) -> tuple[pd.DataFrame, Any]:
     return raw.groupby("day", group_keys=False).apply(scored), market
 
 
-def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, terminal: Terminal) -> None:
+def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, terminal: CardTerminal) -> None:
     scores, _ = z_scores(runs / "ml-15")
     expected = {}
     for name in ("ml-15", "random-4"):
@@ -394,7 +394,7 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, te
     assert row["figures"]["sharpe"]["value"] == pytest.approx(frame.groupby("seed")["sharpe"].median().median())
 
 
-def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(runs: Path, terminal: Terminal) -> None:
+def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(runs: Path, terminal: CardTerminal) -> None:
     names = [str(runs / name) for name in (*list(RULES)[:2], *list(RANDOM)[:3], "memory")]
     cohorts = ["rules=builtin/linear_factor", "random=builtin/random"]
     words = [word for text in cohorts for word in ("--cohort", text)]

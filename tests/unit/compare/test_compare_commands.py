@@ -1,15 +1,29 @@
-"""`ktdeval compare`, `power` and `effects` on cards: what they say, and what they refuse."""
+"""`ktdeval compare`, `power` and `effects` on cards: what they say, what they refuse, and the facts of a plan."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from compare_cards import APART, Terminal, make_card, save_card, save_run
+from compare_cards import APART, CardTerminal, make_card, save_card, save_run
+from ktdeval.stats.paired import signed_rank
+from ktdeval_compare.power import (
+    Spread,
+    estimate_spread,
+    median_variance,
+    normal_effect,
+    pairs_needed,
+    smallest_p,
+    wilcoxon_effect,
+    wilcoxon_power,
+    windows_needed,
+)
 from scoring_cases import scoring_card
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
@@ -32,7 +46,7 @@ def raised(base: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float
 # ---- compare
 
 
-def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: Terminal) -> None:
+def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTerminal) -> None:
     base = figures(10, 2)
     made = make_card(base), make_card(raised(base), "house/two"), make_card(figures(10, 2, 9), "house/three")
     paths = terminal.cards(*made)
@@ -48,7 +62,7 @@ def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: Terminal) -
     assert len(terminal.report("compare", *paths, "--against-first")["tests"]) == 2
 
 
-def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: Terminal) -> None:
+def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTerminal) -> None:
     one = {("A1", 0): 0.01, ("A1", 1): 0.05, ("A1", 2): 0.02, ("A2", 0): 0.0, ("A2", 1): 0.0, ("A2", 2): 0.0}
     other = {("A1", 0): 0.0, ("A1", 1): 0.0, ("A1", 2): 0.0, ("A2", 0): 0.03, ("A2", 1): 0.01, ("A2", 2): 0.02}
     paths = terminal.pair(one, other)
@@ -59,7 +73,7 @@ def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: Terminal) -
     assert any("as in KTD-Fin" in note for note in by_episode["notes"])
 
 
-def test_five_windows_are_told_that_they_can_not_reach_it(terminal: Terminal) -> None:
+def test_five_windows_are_told_that_they_can_not_reach_it(terminal: CardTerminal) -> None:
     base = figures(5)
     found = terminal.report("compare", *terminal.pair(base, {cell: 1 + 2 * value for cell, value in base.items()}))
     assert found["tests"][0]["verdict"] == "tied"
@@ -67,7 +81,7 @@ def test_five_windows_are_told_that_they_can_not_reach_it(terminal: Terminal) ->
     assert any("can't reach p 0.05 whatever the figures: the smallest p is 0.0625" in note for note in found["notes"])
 
 
-def test_windows_that_share_days_weaken_the_p_value(terminal: Terminal) -> None:
+def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(8), raised(figures(8)), SHARED)
     found = terminal.report("compare", *paths)
     row = found["tests"][0]
@@ -78,7 +92,7 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: Terminal) -> None:
     assert terminal.report("compare", *paths) == found  # its simulation comes from the seed
 
 
-def test_cards_that_can_not_be_compared_are_refused(terminal: Terminal) -> None:
+def test_cards_that_can_not_be_compared_are_refused(terminal: CardTerminal) -> None:
     (one,) = terminal.cards(make_card(figures(6)))
     for change, reason in (
         ({"snapshot": {"id": "f" * 64}}, "different snapshot"),
@@ -94,7 +108,7 @@ def test_cards_that_can_not_be_compared_are_refused(terminal: Terminal) -> None:
         assert reason in terminal.refusal("compare", one, *terminal.cards(make_card(figures(6), "house/two", **other)))
 
 
-def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: Terminal) -> None:
+def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(6), figures(6))
     (terminal.folder / "empty").mkdir()
     for arguments, problem in (
@@ -111,7 +125,7 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: Terminal
     assert "no window and seed in common" in terminal.refusal("compare", *nothing, "--common")
 
 
-def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(terminal: Terminal) -> None:
+def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(terminal: CardTerminal) -> None:
     def row(one: Figures, other: Figures) -> Any:
         return terminal.report("compare", *terminal.pair(one, other))["tests"][0]
 
@@ -123,14 +137,14 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(term
     assert (equal["verdict"], equal["p"], equal["rank_biserial"], equal["shift"]["value"]) == ("tied", 1.0, None, 0.0)
 
 
-def test_cards_of_one_model_are_told_apart_by_agent_arguments_or_path(terminal: Terminal) -> None:
+def test_cards_of_one_model_are_told_apart_by_agent_arguments_or_path(terminal: CardTerminal) -> None:
     by_args = terminal.cards(make_card(figures(6)), make_card(figures(6, 1, 1), args={"positions": 5}))
     assert terminal.report("compare", *by_args)["tests"][0]["second"] == "house/one(positions=5) react"
     same = terminal.cards(make_card(figures(6)), make_card(figures(6, 1, 1)))
     assert str(same[1]) in terminal.report("compare", *same)["tests"][0]["second"]
 
 
-def test_daily_tests_read_the_ledgers_beside_the_card_or_say_that_there_are_none(terminal: Terminal) -> None:
+def test_daily_tests_read_the_ledgers_beside_the_card_or_say_that_there_are_none(terminal: CardTerminal) -> None:
     without = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))
     assert without["daily"][0]["reason"] == "house/one: no ledgers beside the card"
     assert without["best"][0]["tied_with_best"] is None
@@ -146,7 +160,7 @@ def test_daily_tests_read_the_ledgers_beside_the_card_or_say_that_there_are_none
     assert "is not the ledger that the card was made from" in terminal.report("compare", *runs)["daily"][0]["reason"]
 
 
-def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: Terminal) -> None:
+def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTerminal) -> None:
     runs = [terminal.folder / "one", terminal.folder / "two"]
     for place, run in enumerate(runs):
         for mask in ("bright", "blinded"):
@@ -159,7 +173,7 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: Terminal)
 # ---- effects
 
 
-def design(terminal: Terminal, masks: tuple[str, ...] = MASKS, modes: tuple[str, ...] = MODES, **changes: Any) -> list[Path]:
+def design(terminal: CardTerminal, masks: tuple[str, ...] = MASKS, modes: tuple[str, ...] = MODES, **changes: Any) -> list[Path]:
     """Cards with planted worths: stock 4 %, date 1 %, stock and date together 2 % more; data 3 %, tools 6 %."""
     made = []
     for mask, mode in ((mask, mode) for mask in masks for mode in modes):
@@ -174,7 +188,7 @@ def pieces(report: Any, over: str) -> dict[str, float]:
     return {row["piece"]: row["value"] for row in report["ladder"] if row["over"] == over}
 
 
-def test_planted_effects_come_back(terminal: Terminal) -> None:
+def test_planted_effects_come_back(terminal: CardTerminal) -> None:
     found = terminal.report("effects", *design(terminal))
     planted = {"memory_premium": 0.07, "stock_effect": 0.05, "date_effect": 0.02, "interaction": 0.02}
     values = {(row["mode"], row["effect"]): row["value"] for row in found["effects"]}
@@ -183,16 +197,7 @@ def test_planted_effects_come_back(terminal: Terminal) -> None:
     assert pieces(found, "blinded") == pytest.approx({"data": 0.03, "tools": 0.06, "total": 0.09})
 
 
-def test_the_ladder_adds_up_in_every_block(terminal: Terminal) -> None:
-    variants = [(mask, mode) for mask in MASKS for mode in MODES]
-    made = [make_card(figures(6, 3, place), mask=mask, mode=mode) for place, (mask, mode) in enumerate(variants)]
-    found = terminal.report("effects", *terminal.cards(*made))
-    for over in (*MASKS, "4 masks"):
-        parts = pieces(found, over)
-        assert parts.pop("total") == pytest.approx(sum(parts.values()), abs=1e-12), over
-
-
-def test_bright_and_blinded_alone_give_the_headline(terminal: Terminal) -> None:
+def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> None:
     found = terminal.report("effects", *design(terminal, ("bright", "blinded"), ("memory_only", "open_research")))
     assert {row["effect"] for row in found["effects"]} == {"memory_premium"}
     assert pieces(found, "2 masks") == pytest.approx({"date and stock": 0.07, "data and tools": 0.09, "total": 0.16})
@@ -201,7 +206,7 @@ def test_bright_and_blinded_alone_give_the_headline(terminal: Terminal) -> None:
     assert "above zero" in text
 
 
-def test_effects_refuse_what_would_mix_with_the_mask(terminal: Terminal) -> None:
+def test_effects_refuse_what_would_mix_with_the_mask(terminal: CardTerminal) -> None:
     (bright,) = design(terminal, ("bright",), ("open_research",))
     for change, reason in (
         ({"snapshot": {"id": "f" * 64}}, "different snapshot"),
@@ -216,14 +221,14 @@ def test_effects_refuse_what_would_mix_with_the_mask(terminal: Terminal) -> None
         assert reason in terminal.refusal("effects", bright, *design(terminal, ("blinded",), ("open_research",), **changes))
 
 
-def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(terminal: Terminal) -> None:
+def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(terminal: CardTerminal) -> None:
     cards = design(terminal, ("bright", "blinded"), ("open_research",), config=REBASED)
     for name, rows in (("ktdfin-3", "modes"), ("ktdfin-11", "masks")):
         assert f"a table of {rows} is of one task family" in terminal.refusal("table", *cards, "--like", name)
         assert terminal.call("table", cards[1], "--like", name)[0] == 0
 
 
-def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(terminal: Terminal) -> None:
+def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(terminal: CardTerminal) -> None:
     assert "nothing to set against" in terminal.refusal("effects", *design(terminal, ("blinded",), ("open_research",)))
     twice = terminal.cards(make_card(figures(6)), make_card(figures(6)))
     assert "are both blinded open_research" in terminal.refusal("effects", *twice)
@@ -234,7 +239,7 @@ def test_effects_need_something_to_set_against_each_other_and_more_than_a_window
     assert terminal.call("effects", *single)[0] == 0
 
 
-def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(terminal: Terminal) -> None:
+def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(terminal: CardTerminal) -> None:
     undefined = make_card({**figures(8), ("A1", 0): None}, windows=SHARED)
     found = terminal.report("effects", *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined))
     assert found["effects"][0]["n"] == 7
@@ -242,7 +247,7 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(terminal:
     assert any("windows share days: 7 overlapping windows = " in note for note in found["notes"])
 
 
-def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: Terminal) -> None:
+def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: CardTerminal) -> None:
     """A median of eight short windows and one that covers them all would be of neither."""
     spans = {**{f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 8)}, "long": ("2011-01-03", "2018-12-28")}
     short = {(f"A{k}", 0): 0.01 * k for k in range(1, 8)}
@@ -259,7 +264,7 @@ def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: 
         assert any("long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note for note in notes), notes
 
 
-def test_scoring_cards_beside_trading_ones_are_left_out_by_name(terminal: Terminal) -> None:
+def test_scoring_cards_beside_trading_ones_are_left_out_by_name(terminal: CardTerminal) -> None:
     scored = scoring_card()
     one, other, third = (save_card(terminal.folder / name, scored).parents[1] for name in ("one", "other", "third"))
     for run, mask, model in ((one, "blinded", "house/one"), (other, "blinded", "house/two"), (third, "bright", "house/one")):
@@ -283,7 +288,7 @@ def test_scoring_cards_beside_trading_ones_are_left_out_by_name(terminal: Termin
 
 
 @pytest.mark.slow
-def test_power_says_what_windows_and_seeds_can_do(terminal: Terminal) -> None:
+def test_power_says_what_windows_and_seeds_can_do(terminal: CardTerminal) -> None:
     code, out, _ = terminal.call("power", "--windows", "5")
     assert code == 0
     assert "5 windows can't reach it, whatever the agents do: the smallest p of an exact test is 0.0625" in out
@@ -299,7 +304,7 @@ def test_power_says_what_windows_and_seeds_can_do(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("windows", "percent"), [(6, 38.8), (20, 21.3), (60, 12.3)])
-def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(terminal: Terminal, windows: int, percent: float) -> None:
+def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(terminal: CardTerminal, windows: int, percent: float) -> None:
     """Normal approximation, 5 % two-sided, power 80 %, a year of 242 days."""
     options = ("--tracking-error", "0.1", "--window-days", "21", "--days-per-year", "242")
     row = terminal.report("power", "--windows", str(windows), *options)["by_seeds"][0]
@@ -308,7 +313,7 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(terminal: Te
 
 
 @pytest.mark.slow
-def test_power_estimates_the_noise_from_cards(terminal: Terminal) -> None:
+def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(12, 5), figures(12, 5, 1))
     found = terminal.report("power", *paths, "--effect", "0.02")[0]
     assert (found["windows"], found["seeds"]) == (12, 5)
@@ -325,7 +330,7 @@ def test_power_estimates_the_noise_from_cards(terminal: Terminal) -> None:
     assert any("the cards' windows share days and are worth" in line for line in shared["sentences"])
 
 
-def test_power_refuses_contradicting_options(terminal: Terminal) -> None:
+def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
     assert "give the spread once" in terminal.refusal("power", "--window-sd", "0.1", "--tracking-error", "0.1")
     for option in ("--window-sd", "--seed-sd", "--tracking-error", "--effect", "--days-per-year", "--alpha", "--power"):
         for value in ("nan", "inf", "1e308"):
@@ -333,3 +338,74 @@ def test_power_refuses_contradicting_options(terminal: Terminal) -> None:
     assert "--seed-sd needs" in terminal.refusal("power", "--seed-sd", "0.1")
     assert "needs two cards" in terminal.refusal("power", *terminal.cards(make_card(figures(6))))
     assert terminal.call("power", "--windows", "0")[0] == 2
+
+
+# -- the facts of a plan
+
+
+def test_the_smallest_p_of_few_pairs_and_the_pairs_that_any_result_needs() -> None:
+    assert (smallest_p(1), smallest_p(5), smallest_p(6)) == (1.0, 0.0625, 0.03125)
+    for pairs in (1, 5, 6, 11):
+        assert signed_rank(np.arange(1.0, pairs + 1)).p == pytest.approx(smallest_p(pairs))
+    assert (pairs_needed(0.05), pairs_needed(0.05, 45)) == (6, 11)
+    assert smallest_p(11) == pytest.approx(0.00098, abs=5e-6)
+    assert smallest_p(11) <= 0.05 / 45 < smallest_p(10)
+
+
+def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
+    # n = 3: 1 - sqrt(3)/pi (David and Nagaraja 2003); 2: the mean; large n: pi / 2n.
+    assert median_variance(1) == 1.0
+    assert median_variance(2) == pytest.approx(0.5, abs=1e-6)
+    assert median_variance(3) == pytest.approx(1 - math.sqrt(3) / math.pi, abs=1e-6)
+    assert median_variance(60) == pytest.approx(math.pi / 120, rel=0.03)
+    for seeds in (4, 5, 8):
+        drawn = np.median(np.random.default_rng(seeds).normal(size=(200_000, seeds)), axis=1).var()
+        assert median_variance(seeds) == pytest.approx(drawn, rel=0.02)
+    sds = [Spread(window_sd=0.03, seed_sd=0.02).of_pairs(seeds) for seeds in (1, 2, 3, 5, 10, 1000)]
+    assert sds == sorted(sds, reverse=True)
+    assert sds[0] == pytest.approx(math.sqrt(0.03**2 + 2 * 0.02**2))
+    assert sds[-1] > 0.03  # decoding noise, and never market noise
+
+
+def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and_rises() -> None:
+    assert wilcoxon_power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
+    chance = np.random.default_rng(1)
+    found = np.mean([stats.wilcoxon(chance.normal(0.9, 1.0, 10), method="exact").pvalue <= 0.05 for _ in range(800)])
+    assert wilcoxon_power(0.9, 10) == pytest.approx(found, abs=0.04)
+    by_effect = [wilcoxon_power(effect, 12, draws=4000) for effect in (0.0, 0.3, 0.6, 1.0, 2.0)]
+    by_windows = [wilcoxon_power(0.6, windows, draws=4000) for windows in (6, 10, 20, 40)]
+    assert (by_effect, by_windows) == (sorted(by_effect), sorted(by_windows))
+
+
+def test_the_detectable_effect_has_the_power_asked_for() -> None:
+    assert wilcoxon_effect(5) is None  # five windows find nothing whatever the effect
+    assert wilcoxon_power(50.0, 5) == 0.0
+    effect, large = wilcoxon_effect(10), wilcoxon_effect(200)
+    assert effect is not None
+    assert wilcoxon_power(effect, 10) == pytest.approx(0.8, abs=1e-3)
+    assert wilcoxon_effect(10, power=0.01) == 0.0
+    assert large == pytest.approx(normal_effect(1.0, 200) * math.sqrt(math.pi / 3), rel=0.03)  # its efficiency is 3/pi
+
+
+def test_the_windows_needed_are_the_fewest_with_the_power() -> None:
+    needed = windows_needed(0.9)
+    assert needed is not None
+    assert wilcoxon_power(0.9, needed) >= 0.8 > wilcoxon_power(0.9, needed - 1)
+    assert (windows_needed(5.0), windows_needed(50.0, alpha=0.05 / 45), windows_needed(-0.9)) == (6, 11, needed)
+    assert windows_needed(0.01, draws=2000) is None
+
+
+def test_variances_are_recovered_from_paired_differences() -> None:
+    def variances(table: object) -> tuple[float, float]:
+        spread, problem = estimate_spread(np.array(table))
+        assert spread is not None, problem
+        return spread.window_sd**2, spread.seed_sd**2
+
+    # Windows (1, 3) and (5, 7): within variances 2 and 2; means 2 and 6, variance 8; 8 - 2/2 = 7 between.
+    assert variances([[1.0, 3.0], [5.0, 7.0]]) == pytest.approx((7.0, 1.0))
+    assert variances([[1.0], [3.0]]) == pytest.approx((2.0, 0.0))
+    assert variances([[0.0, 9.0], [1.0, 8.5]])[0] == 0.0  # seeds explain all of it
+    chance = np.random.default_rng(2)
+    planted = 0.03 * chance.normal(size=(4000, 1)) + math.sqrt(2) * 0.02 * chance.normal(size=(4000, 5))
+    assert np.sqrt(variances(planted)) == pytest.approx((0.03, 0.02), rel=0.05)
+    assert estimate_spread(np.array([[1.0, 2.0]])) == (None, "one window does not show how much windows differ")

@@ -10,7 +10,7 @@ import pytest
 from statsmodels.regression.linear_model import OLS
 from statsmodels.tools import add_constant
 
-from compare_cards import Terminal, make_card, save_card, save_run
+from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.attribution import attribute, fit_factors
 from ktdeval.cards import Cutoff, cutoff as module, listed_cutoff, parse_cutoff, sides
 from ktdeval.cli.main import main
@@ -39,11 +39,6 @@ WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
 def test_days_are_split_by_hand(when: str, expected: list[str]) -> None:
     days = np.array(["2024-05-30", "2024-05-31", "2024-06-03", "2024-06-04"], dtype="datetime64[D]")
     assert sides(days, np.datetime64("2024-05-29"), parse_cutoff(when)) == expected
-
-
-def test_a_month_ends_with_its_last_day() -> None:
-    found = parse_cutoff("2024-02")
-    assert (str(found.first), str(found.last)) == ("2024-02-01", "2024-02-29")
 
 
 @pytest.mark.parametrize("wrong", ["", "2024", "2024-13", "2024-02-30", "June 2024", "20240601x", "20240601", "2024-W23"])
@@ -93,7 +88,7 @@ def saved(folder: Path, model: str, daily: Any) -> Path:
     return save_run(folder, card, {("A1", seed): daily for seed in (0, 1)}).parent.parent
 
 
-def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Path, terminal: Terminal) -> None:
+def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Path, terminal: CardTerminal) -> None:
     daily = np.r_[np.full(61, 0.01), np.full(59, -0.01)] + np.random.default_rng(2).normal(0, 0.001, 120)
     known, unknown = saved(tmp_path / "a", "openai/gpt-4o", daily), saved(tmp_path / "b", "house/one", daily)
     words = (known, unknown, "--cutoff", "openai/gpt-4o=2024-07-31")
@@ -112,7 +107,7 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     assert shipped["reason"] == "no days before the cutoff"
 
 
-def test_refusals_are_one_line(tmp_path: Path, terminal: Terminal) -> None:
+def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
     next((path / "episodes").rglob("ledger.parquet")).write_bytes(b"other")
     for words, expected in (
@@ -125,7 +120,7 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: Terminal) -> None:
         assert expected in terminal.refusal("cutoff", *words), words
 
 
-def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, terminal: Terminal) -> None:
+def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, terminal: CardTerminal) -> None:
     def cards(name: str, **changes: Any) -> list[Path]:
         return [
             save_card(tmp_path / name / model, make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, model, **changes))
@@ -145,7 +140,7 @@ def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, terminal: 
 
 
 @pytest.mark.slow
-def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, terminal: Terminal) -> None:
+def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, terminal: CardTerminal) -> None:
     words = ["--model", "builtin/momentum", "--tasks", "blinded_open_research", "--windows", "W1", "--limit", "25", "--quiet"]
     assert main([*words, "--out", str(tmp_path / "run")]) == 0
     cards = terminal.report("cutoff", tmp_path / "run", "--cutoff", "builtin/momentum=2030-01")["cards"]

@@ -13,7 +13,7 @@ import pytest
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
-from compare_cards import Terminal, make_card, save_card, save_run
+from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare
 from ktdeval_compare.observations import TABLES
@@ -127,7 +127,7 @@ def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
     assert ((sharpe - frame["sr"][moved]).abs() < 0.12 + 0.03 * frame["sr"][moved].abs()).all()
 
 
-def test_one_command_shows_the_agents_share_in_ama(terminal: Terminal) -> None:
+def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> None:
     report = terminal.report("compare", "--factor", "agent,model", "--table", "ama-1")
     assets = ["TSLA", "BMRN", "BTC", "ETH"]
     agent = {row["asset"]: row for row in report["shares"] if row["source"] == "agent"}
@@ -164,7 +164,7 @@ def saved(folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2,
     return [path.parent.parent for path in paths]
 
 
-def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path: Path, terminal: Terminal) -> None:
+def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path: Path, terminal: CardTerminal) -> None:
     runs = saved(tmp_path)
     report = terminal.report("compare", "--factor", "agent,model", *runs)
     assert [row["source"] for row in report["shares"]] == ["agent", "model", "agent x model", "residual"]
@@ -179,7 +179,7 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path:
     assert terminal.text("compare", "--factor", "agent,model", *runs)
 
 
-def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_path: Path, terminal: Terminal) -> None:
+def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_path: Path, terminal: CardTerminal) -> None:
     runs = [run for asset in ("tsla", "btc") for run in saved(tmp_path / asset, ("A1",), config={"name": asset})]
     words = ("agent,model,asset,seed", "total_return")
     report = terminal.report("compare", "--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1")
@@ -215,7 +215,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_p
         assert "\n" not in str(refused.value)
 
 
-def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, terminal: Terminal) -> None:
+def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     runs = saved(tmp_path / "runs")
     twice = save_card(tmp_path / "again", make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, agent={"name": "echo", "args": {}}))
     table = tmp_path / "t.csv"
@@ -255,7 +255,7 @@ def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, terminal: Te
         assert expected in terminal.refusal("compare", *words), words
 
 
-def test_equal_values_have_no_share(tmp_path: Path, terminal: Terminal) -> None:
+def test_equal_values_have_no_share(tmp_path: Path, terminal: CardTerminal) -> None:
     (tmp_path / "t.csv").write_text("agent,model,cr\na,m,1\na,n,1\nb,m,1\nb,n,1\n")
     report = terminal.report("compare", "--factor", "agent,model", "--table", tmp_path / "t.csv")
     assert {(row["share"], row["p"], row["reason"]) for row in report["shares"]} == {(None, None, "all values are equal")}

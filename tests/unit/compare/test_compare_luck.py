@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from compare_cards import Terminal
+from compare_cards import CardTerminal
 from ktdeval.cli.main import main
 from ktdeval.runner.store import RunFolder
 from ktdeval.stats.luck import deflated_sharpe_ratio, sharpe_shape
@@ -28,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: Path, terminal: Terminal) -> None:
+def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: Path, terminal: CardTerminal) -> None:
     cards = [str(runs / model) for model in MODELS]
     assert [row["trials"] for row in terminal.report("luck", cards[0])["cards"]] == [[1, 1]]
     among = terminal.report("luck", *cards, "--runs", str(runs))

@@ -1,0 +1,135 @@
+"""Corrections for many tests, and differences of Sharpe ratios: by hand, by other libraries, and by how often they are wrong."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from statsmodels.stats.multitest import multipletests
+from statsmodels.tsa.vector_ar.var_model import VAR
+
+from ktdeval.stats.confidence_set import benjamini_hochberg, holm
+from ktdeval.stats.series import sharpe
+from ktdeval_compare import sharpe_difference as ledoit_wolf
+from ktdeval_compare.sharpe_difference import long_run_covariance, sharpe_difference
+
+
+def test_corrections_worked_by_hand() -> None:
+    # Sorted .01 .02 .03 .04: Holm 4*.01, 3*.02, max(2*.03, .06), max(.04, .06); BH 4/1*.01, 4/2*.02, 4/3*.03, 4/4*.04.
+    assert holm([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert benjamini_hochberg([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.04, 0.04, 0.04, 0.04])
+    # Tests without a p-value take no part.
+    assert (holm([0.01, None, 0.04]), holm([]), benjamini_hochberg([None, 0.01])) == ([0.02, None, 0.04], [], [None, 0.01])
+    with pytest.raises(ValueError, match="lies in"):
+        holm([1.5])
+
+
+def test_corrections_are_those_of_statsmodels_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gc.collect", lambda: 0)  # which it calls each time
+    chance = np.random.default_rng(1)
+    for count in range(1, 60):
+        p_values = (chance.random(count) ** 3).round(chance.integers(1, 17)).tolist()  # some of them equal
+        assert holm(p_values) == multipletests(p_values, method="holm")[1].tolist()
+        assert benjamini_hochberg(p_values) == multipletests(p_values, method="fdr_bh")[1].tolist()
+
+
+def returns(seed: int, days: int = 250, agents: int = 2) -> np.ndarray:
+    return np.random.default_rng(seed).standard_t(5, (days, agents)) * 0.01
+
+
+@settings(max_examples=40)
+@given(st.floats(0.01, 100.0), st.floats(0.01, 100.0))
+def test_the_difference_is_that_of_the_two_sharpe_ratios_whatever_the_leverage(first: float, second: float) -> None:
+    one, other = returns(2).T
+    plain, turned, scaled = (
+        sharpe_difference(one, other),
+        sharpe_difference(other, one),
+        sharpe_difference(first * one, second * other),
+    )
+    expected = sharpe(one).value - sharpe(other).value  # type: ignore[operator]
+    assert (plain.value, turned.value, turned.p) == pytest.approx((expected, -expected, plain.p), rel=1e-9)
+    assert (scaled.value, scaled.p) == pytest.approx((plain.value, plain.p), rel=1e-6)
+
+
+def test_the_long_run_covariance_is_prewhitened_kernel_and_recoloured() -> None:
+    """The same steps with statsmodels' VAR and arch's kernel."""
+    from arch.covariance.kernel import QuadraticSpectral
+
+    chance = np.random.default_rng(4).normal(size=(400, 2))
+    series = np.zeros((400, 2))
+    for day in range(1, 400):
+        series[day] = series[day - 1] @ np.array([[0.4, 0.1], [0.0, 0.2]]).T + chance[day]
+    series -= series.mean(axis=0)
+    scale = np.sqrt((series**2).mean(axis=0))
+    scaled = series / scale
+    fit = VAR(scaled).fit(1, trend="n")
+    residual = scaled[1:] - scaled[:-1] @ fit.coefs[0].T
+    bandwidth = ledoit_wolf._andrews_bandwidth(residual)
+    kernel = np.asarray(QuadraticSpectral(residual, bandwidth=bandwidth, center=False).cov.long_run)
+    inverse = np.linalg.inv(np.eye(2) - fit.coefs[0])
+    expected = inverse @ kernel @ inverse.T * np.outer(scale, scale) * 400 / 398
+    assert long_run_covariance(series) == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_gradient_is_the_derivative() -> None:
+    point, step = np.array([0.001, 0.0005, 2e-4, 3e-4]), 1e-9
+
+    def difference(moments: np.ndarray) -> float:
+        means, squares = moments[:2], moments[2:]
+        ratios = means / np.sqrt(squares - means**2)
+        return float(ratios[0] - ratios[1])
+
+    numeric = [(difference(point + step * unit) - difference(point - step * unit)) / (2 * step) for unit in np.eye(4)]
+    assert ledoit_wolf._gradient(point[:2], point[2:]) == pytest.approx(numeric, rel=1e-5)
+
+
+def test_the_standard_error_is_lo_s_for_independent_normal_returns() -> None:
+    """Independent series: var(SR1 - SR2) = (2 + SR1²/2 + SR2²/2) / n for normal returns (Lo 2002; Jobson and Korkie 1981)."""
+    pair = np.random.default_rng(8).normal([0.1, 0.05], 1.0, (200_000, 2))
+    found = sharpe_difference(pair[:, 0], pair[:, 1])
+    expected = math.sqrt((2 + 0.1**2 / 2 + 0.05**2 / 2) / 200_000 * 252)
+    assert found.se == pytest.approx(expected, rel=0.02)
+
+
+def test_series_that_have_no_test_have_a_reason() -> None:
+    (one, other), flat = returns(5).T, np.zeros(250)
+    for first, second, reason in (
+        (one, flat, "returns have no variance"),
+        (one, one, "the two series are the same"),
+        (one[:5], other[:5], "fewer than 20 days"),
+        (one, other[:9], "the series have other days"),
+        (one, np.full(250, np.nan), "a return is missing"),
+        (one, 2.0 * one, "the difference has no variance"),
+    ):
+        found = sharpe_difference(first, second)
+        assert (found.value, found.reason) == (None, reason)
+
+
+def test_the_bootstrap_agrees_with_the_normal_form_and_comes_from_its_seed() -> None:
+    pair = returns(6, 500)
+    boot = sharpe_difference(pair[:, 0], pair[:, 1], draws=2000, seed=3)
+    assert boot == sharpe_difference(pair[:, 0], pair[:, 1], draws=2000, seed=3)
+    assert boot.p == pytest.approx(sharpe_difference(pair[:, 0], pair[:, 1]).p, abs=0.05)
+    assert boot.low < boot.value < boot.high  # type: ignore[operator]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("days", [43, 430])
+def test_placebo_sharpe_differences_are_significant_one_time_in_twenty(days: int) -> None:
+    """Correlated fat-tailed returns with volatility clustering and one Sharpe ratio: 5 % ± 1.5 % of at least 1,000 comparisons."""
+    comparisons, hits = 2000 if days < 100 else 1000, 0
+    chance = np.random.default_rng(17)
+    shocks = chance.standard_t(5, (days, 3, comparisons)) / math.sqrt(5 / 3)
+    variance = np.ones((3, comparisons))
+    series = np.empty_like(shocks)
+    for day in range(days):
+        series[day] = np.sqrt(variance) * shocks[day]
+        variance = 0.05 + 0.1 * series[day] ** 2 + 0.85 * variance
+    for number in range(comparisons):
+        common, own, other = 0.01 * series[:, :, number].T
+        pair = (0.8 * common + 0.6 * own + 0.0005, 0.8 * common + 0.6 * other + 0.0005)
+        # 99 draws: five of a hundred places are within the level, exactly.
+        hits += sharpe_difference(*pair, draws=99, seed=number).p <= 0.05  # type: ignore[operator]
+    assert 0.035 <= hits / comparisons <= 0.065

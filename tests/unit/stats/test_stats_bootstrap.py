@@ -14,7 +14,6 @@ from ktdeval.stats.bootstrap import (
     MIN_VALUES,
     Bootstrap,
     Resampling,
-    block_days,
     drawdowns,
     episode_intervals,
     stationary_block_length,
@@ -299,7 +298,7 @@ BY_HAND = [
     (padded([1, 1, 1, 1, -1, -1, -1, -1], 16), 6),
     # Sums 2 and -1: m = 1, M = 2, 16 s2 = 2 - 2 * 1 = 0, but G is not 0: a long-run variance of zero gives the cap.
     (padded([1, -1], 16), 6),
-    (np.zeros(30), 0),
+    (np.full(32, 0.25), 0),
 ]
 
 
@@ -318,18 +317,8 @@ def arch_length(series: np.ndarray) -> float:
         return float(optimal_block_length(series)["stationary"].iloc[0])
 
 
-@pytest.mark.parametrize("days", [20, 43, 60, 121, 250, 548])
-def test_lengths_are_those_of_arch(days: int) -> None:
-    rng = np.random.default_rng(days)
-    shocks = [rng.normal(0.0006, 0.012, days), 0.01 * rng.standard_t(2.5, days)]
-    smooth = [np.convolve(shocks[0], np.ones(width), "same") for width in (2, 5, 12)]
-    dependent = [autoregressive(coefficient, each) for coefficient in (-0.9, -0.3, 0.2, 0.5, 0.8, 0.97) for each in shocks]
-    for series in [*shocks, *smooth, *dependent, np.cumsum(shocks[0]), np.round(shocks[0], 2)]:
-        assert stationary_block_length(series) == pytest.approx(arch_length(series), rel=1e-12)
-
-
 @settings(max_examples=60)
-@given(seed=SEEDS, days=st.integers(MIN_VALUES, 120), coefficient=st.floats(-0.99, 0.99))
+@given(seed=SEEDS, days=st.integers(MIN_VALUES, 550), coefficient=st.floats(-0.99, 0.99))
 def test_lengths_are_those_of_arch_on_any_autoregression(seed: int, days: int, coefficient: float) -> None:
     series = autoregressive(coefficient, np.random.default_rng(seed).normal(size=days))
     assert stationary_block_length(series) == pytest.approx(arch_length(series), rel=1e-12)
@@ -344,22 +333,6 @@ def test_the_length_depends_on_neither_scale_sign_level_nor_direction(seed: int,
     length = stationary_block_length(series)
     for other in (factor * series, -series, series + shift, series[::-1]):
         assert stationary_block_length(other) == pytest.approx(length, rel=1e-6)
-
-
-def test_more_dependence_makes_longer_blocks() -> None:
-    shocks = np.random.default_rng(3).normal(size=500)
-    lengths = [stationary_block_length(autoregressive(coefficient, shocks)) for coefficient in (0.2, 0.5, 0.9)]
-    assert lengths == sorted(lengths)
-    assert lengths[0] < 6 < 15 < lengths[-1]
-
-
-# -- edges --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_constant_is_resampled_by_single_days_and_a_column_is_as_its_copy() -> None:
-    assert block_days(np.full(32, 0.25)) == 1
-    table = np.random.default_rng(5).normal(size=(90, 3))
-    assert stationary_block_length(table[:, 1]) == stationary_block_length(table[:, 1].copy())
 
 
 WRONG = [np.append(np.zeros(30), wrong) for wrong in (np.nan, np.inf, -np.inf, 1e61)]

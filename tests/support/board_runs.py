@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
+from click.testing import CliRunner, Result
 
 import board_teller
 import sums_plugin
@@ -16,6 +17,7 @@ from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import evaluate
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
+from ktdeval_board.entries import load_board
 from ktdeval_board.init import Begun, NewBoard, init_board
 from ktdeval_board.submit import Outcome, Request, submit_run
 
@@ -101,3 +103,26 @@ def sums_board(home: Path) -> Path:
     outcome = submit_run(board, Request(run, TODAY, is_checked=False), CLAIMS, plugins, Redactor({}))
     assert outcome.missing == ()
     return board
+
+
+def change_rules(board: Path, *changes: tuple[str, str]) -> None:
+    """Change the text of a board's rules."""
+    text = (board / "board.yaml").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (board / "board.yaml").write_text(text)
+
+
+def withdraw(board: Path) -> str:
+    """Withdraw the one card of a board; its id."""
+    (entry,) = load_board(board).entries
+    (board / "errata.yaml").write_text(
+        f"errata:\n  - {{card: '{entry.card_id}', date: '2026-03-02', effect: withdrawn, what: A day is missing.}}\n"
+    )
+    return entry.card_id
+
+
+def call(command: Any, *words: object) -> Result:
+    """Call a command as the terminal does."""
+    return CliRunner().invoke(command, [str(word) for word in words])

@@ -1,11 +1,15 @@
-"""A forged board that tests of rankings only read."""
+"""Boards and a run that tests only read, and an empty board of one's own."""
 
 from __future__ import annotations
+
+import shutil
+from pathlib import Path
 
 import pytest
 
 from board_forge import forge_board
 from board_ranks import tables_of
+from board_runs import begin, make_run
 from ktdeval_board.entries import load_board
 
 
@@ -22,3 +26,23 @@ def forged(tmp_path_factory):
 def forged_tables(forged):
     """Tables of the forged board."""
     return tables_of(forged)
+
+
+@pytest.fixture(scope="session")
+def empty_board(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A board of the small market without submissions."""
+    folder = tmp_path_factory.mktemp("board") / "board"
+    begin(folder, market)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that the board takes."""
+    return make_run(tmp_path_factory.mktemp("run") / "run", market)
+
+
+@pytest.fixture
+def board(empty_board: Path, tmp_path: Path) -> Path:
+    """A board without submissions, to be changed."""
+    return Path(shutil.copytree(empty_board, tmp_path / "board"))

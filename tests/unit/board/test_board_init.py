@@ -27,10 +27,8 @@ WORKFLOW = ".github/workflows/board.yml"
 
 
 @pytest.fixture(scope="module")
-def board(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("board") / "board"
-    begin(folder, market)
-    return folder
+def board(empty_board: Path) -> Path:
+    return empty_board
 
 
 def call(*words: object) -> Result:

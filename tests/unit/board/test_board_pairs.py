@@ -12,7 +12,6 @@ import pytest
 
 from board_cards import changed
 from board_ranks import (
-    BASELINES,
     EMPTY,
     LOW,
     entry,
@@ -263,9 +262,3 @@ def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
         ("2026-01-05", "house/b", 0.3),
         ("2026-01-09", "house/d", 0.4),
     ]
-
-
-def test_an_empty_board_has_an_empty_history() -> None:
-    board = make_board([])
-    assert history(board, {"main": ranked_tables(board)}) == {"events": [], "best": []}
-    assert BASELINES[1].seeds == (0, 1, 2)

@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard submit` and `baselines`: what is missing is said at once; what is written is whole, clean, or not there."""
+"""`ktdeval leaderboard submit`: what is missing is said at once; what is written is whole, clean, or not there."""
 
 from __future__ import annotations
 
@@ -9,41 +9,44 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 import board_teller
-from board_runs import CLAIMS, DAYS, DIVISION, TASK, TELLER, TODAY, WINDOW, begin, edit, make_run, plugins, submit, tree, unpacked
-from ktdeval.cards import load_card, load_evaluation
+from board_runs import (
+    CLAIMS,
+    DAYS,
+    DIVISION,
+    TASK,
+    TELLER,
+    TODAY,
+    WINDOW,
+    begin,
+    call,
+    change_rules,
+    edit,
+    make_run,
+    plugins,
+    submit,
+    tree,
+    unpacked,
+    withdraw,
+)
+from ktdeval.cards import load_card
 from ktdeval.errors import CardError, ConfigError, StoreError, UsageError
 from ktdeval.jsonio import file_sha256, loads_strict
 from ktdeval.runner import verify_card
 from ktdeval.typed import to_plain
-from ktdeval_board.baselines import run_baseline
 from ktdeval_board.bundle import HOME, REDACTED, Redactor
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.begin import baselines
 from ktdeval_board.commands.submit import submit as submit_command
 from ktdeval_board.documents import Records
-from ktdeval_board.entries import load_board, mismatches, seeds_of
+from ktdeval_board.entries import load_board
 from ktdeval_board.placement import Placement
 from ktdeval_board.reading import read_untrusted
-from ktdeval_board.rules import Baseline, WindowRule, load_rules
+from ktdeval_board.rules import load_rules
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
 LATER = "2024-03-15:2024-03-29"
-
-
-@pytest.fixture(scope="module")
-def empty_board(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("board") / "board"
-    begin(folder, market)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("run") / "run", market)
 
 
 @pytest.fixture(scope="module")
@@ -55,28 +58,6 @@ def submitted(empty_board: Path, run: Path, tmp_path_factory: pytest.TempPathFac
     assert outcome.missing == ()
     assert len(outcome.submitted) == 1
     return folder
-
-
-@pytest.fixture
-def board(empty_board: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(empty_board, tmp_path / "board"))
-
-
-def change_rules(board: Path, *changes: tuple[str, str]) -> None:
-    text = (board / "board.yaml").read_text()
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    (board / "board.yaml").write_text(text)
-
-
-def withdraw(board: Path) -> str:
-    """Withdraw the one card of a board; its id."""
-    (entry,) = load_board(board).entries
-    (board / "errata.yaml").write_text(
-        f"errata:\n  - {{card: '{entry.card_id}', date: '2026-03-02', effect: withdrawn, what: A day is missing.}}\n"
-    )
-    return entry.card_id
 
 
 def told(market: Path, out: Path, says: str, **changes: Any) -> Path:
@@ -467,89 +448,7 @@ def test_a_plan_and_records_beyond_the_limits_are_named(market: Path, board: Pat
     assert {"canary.json", "certificate.json"} <= {path.name for path in (board / "records").glob("*/*")}
 
 
-# ---- baselines
-
-
-def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> None:
-    begin(tmp_path / "board", market, baselines=("builtin/equal_weight", "builtin/random"))
-    change_rules(tmp_path / "board", ("seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]", "seeds: [4, 5]"))
-    done = call(baselines, tmp_path / "board", "--on", TODAY)
-    assert done.exit_code == 0, done.output
-    board = load_board(tmp_path / "board")
-    assert {entry.model: entry.card.seeds for entry in board.entries} == {"builtin/equal_weight": [0], "builtin/random": [4, 5]}
-    assert all(entry.division is not None and entry.baseline is not None for entry in board.entries)
-    submission = board.entries[0].submission
-    assert to_plain(submission.submitter) == {"name": "the board", "contact": "board@example.org"}
-    assert submission.model.cutoff_date is None
-    assert not (tmp_path / "board" / "records").exists()
-    before = tree(tmp_path / "board")
-    assert "no baseline is missing" in call(baselines, tmp_path / "board", "--on", TODAY).output
-    assert tree(tmp_path / "board") == before
-    report = check_board(tmp_path / "board", plugins(), CheckOptions(TODAY, record=False))
-    assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
-
-
-def test_a_baseline_gives_the_same_card_wherever_it_runs(market: Path, empty_board: Path, tmp_path: Path) -> None:
-    rules = load_rules(empty_board)
-    division, baseline = rules.divisions[0], rules.baselines[0]
-    first, second = (
-        load_card(
-            run_baseline(rules, division, baseline, tmp_path / name, plugins(), concurrency=concurrency, mask_key="0" * 32)
-        ).plain
-        for name, concurrency in (("a", 1), ("b", 2))
-    )
-    assert {name for name in first if first[name] != second[name]} <= {"provenance"}
-
-
-def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_where_they_are_wanted(board: Path) -> None:
-    call(baselines, board, "--on", TODAY)
-    first = withdraw(board)
-    assert call(baselines, board, "--on", TODAY, "--records", "repository").exit_code == 0
-    attempts = {entry.card_id: entry.submission.attempts.runs for entry in load_board(board).entries}
-    assert (attempts.pop(first), list(attempts.values())) == (1, [2])
-    assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
-
-
-def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
-    begin(tmp_path / "board", market, contact="")
-    done = call(baselines, tmp_path / "board", "--on", TODAY)
-    assert isinstance(done.exception, ConfigError)
-    assert "contact is empty" in str(done.exception)
-    assert call(baselines, tmp_path / "board", "--on", TODAY, "--contact", "https://example.org").exit_code == 0
-
-
-def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path: Path) -> None:
-    rules = load_rules(empty_board)
-    other, short = (WindowRule(name, "2024-03-01", last) for name, last in (("W77", "2024-03-14"), (WINDOW, "2024-03-13")))
-    lost = replace(rules, snapshots=(replace(rules.snapshots[0], data=""),))
-    for changed, change, said in (
-        (rules, {"seeds": (0, 2)}, "seeds 0, 2 do not follow each other"),
-        (rules, {"version": "9"}, "the board asks for 9"),
-        (rules, {"windows": (other,)}, "has no window 'W77' here"),
-        (rules, {"windows": (short,)}, "on the board"),
-        (lost, {}, "does not say where snapshot small is"),
-    ):
-        division = replace(rules.divisions[0], **change)
-        with pytest.raises(ConfigError, match=said):
-            run_baseline(replace(changed, divisions=(division,)), division, rules.baselines[0], tmp_path / said, plugins())
-
-
-def test_a_baseline_may_have_seeds_of_its_own_and_nobody_else(empty_board: Path, run: Path) -> None:
-    rules = load_rules(empty_board)
-    division, card = rules.divisions[0], load_evaluation(run / "cards" / f"{TASK}.json")
-    own = replace(rules, baselines=(Baseline("builtin/momentum", "random", (5, 3, 4)),))
-    assert seeds_of(rules, division, "builtin/momentum") == (0,)
-    assert seeds_of(own, division, "builtin/momentum") == (3, 4, 5)
-    assert seeds_of(own, division, "a/stranger") == (0,)
-    assert mismatches(rules, division, card) == []
-    assert mismatches(own, division, card) == ["seeds 0, the board asks for 3, 4, 5"]
-
-
 # ---- the command
-
-
-def call(command: Any, *words: object) -> Result:
-    return CliRunner().invoke(command, [str(word) for word in words])
 
 
 def as_options(board: Path) -> Iterator[object]:
@@ -584,10 +483,3 @@ def test_the_command_ends_with_1_where_something_is_missing_and_speaks_json(run:
     done = call(submit_command, run, "--board", board, "--on", "yesterday")
     assert isinstance(done.exception, UsageError)
     assert "--on: expected a day as YYYY-MM-DD" in str(done.exception)
-
-
-def test_secrets_of_this_process_are_looked_for(run: Path, board: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ODD_TOKEN", "portfolio_state")
-        done = call(submit_command, run, *as_options(board))
-    assert (done.exit_code, "$ODD_TOKEN" in done.stdout) == (1, True)

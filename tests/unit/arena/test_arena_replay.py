@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.harness import SIGNALS
 from ktdeval_arena.consistency import (
@@ -28,6 +27,7 @@ from ktdeval_arena.consistency import (
 from ktdeval_arena.replay import notes, read_database
 from searching import examples
 from tables import beside, on_each_row
+from terminal import Terminal
 
 COLUMNS, ROWS = (beside(__file__)[name] for name in ("columns", "rows"))
 
@@ -68,7 +68,7 @@ def test_shares_leave_out_what_is_not_judged() -> None:
     assert share([None]) is None
 
 
-def test_the_public_database_has_the_figures_told_of_it(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_public_database_has_the_figures_told_of_it(shared_data: Path, terminal: Terminal) -> None:
     path = shared_data / "deepfund" / "deepfund.db"
     found = read_database(path)
     whole, *models = summary_rows(found)
@@ -98,13 +98,11 @@ def test_the_public_database_has_the_figures_told_of_it(shared_data: Path, capsy
         for action, bull, bear, flat in rows
     ]
     assert follows == [row["consistent"] for row in decision_rows(found)]
-    assert main(["deepfund", "replay", str(path), "--decisions"]) == 0
-    text = capsys.readouterr().out
+    text = terminal.out("deepfund", "replay", path, "--decisions")
     assert all(
         told in text for told in ("105", "81.0 %", "5 of 24", "17 of 24", "100.0 %", "No justification provided due to error")
     )
-    assert main(["deepfund", "replay", str(path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["models"][0] == whole
+    assert json.loads(terminal.out("deepfund", "replay", path, "--json"))["models"][0] == whole
 
 
 def test_a_default_is_told_by_its_whole_text(tmp_path: Path) -> None:

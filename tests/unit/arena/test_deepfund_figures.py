@@ -1,4 +1,4 @@
-"""Figures of DeepFund, worked by hand and against pandas."""
+"""DeepFund: its tasks and their generated market, and its figures, worked by hand and against pandas."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import UsageError
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import MarketSnapshot, sessions
+from ktdeval.registry import load_plugins
 from ktdeval.stats import MetricValue
 from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import Ledger, Scale
 from ktdeval_arena.deepfund_figures import FIGURES, figure
+from ktdeval_data.params import TwinParams
+from ktdeval_data.twins import make_twin
 from searching import examples
 from trading_market import make_market
 
@@ -150,3 +153,39 @@ def test_figures_agree_with_pandas(moves: list[tuple[float, float]]) -> None:
     if frame["r"].std() > 1e-6:
         assert value("df_beta", made, same).value == pytest.approx(1.0, rel=1e-9)
         assert value("df_alpha", made, same).value == pytest.approx(0.0, abs=1e-9)
+
+
+# -- tasks and their generated market
+
+
+PLUGINS = load_plugins()
+TASKS = sorted(name for name, spec in PLUGINS.specs("tasks").items() if "deepfund" in spec.groups)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_rules_of_a_task(name: str) -> None:
+    told = PLUGINS.make_task(name).describe()
+    count = len(told["assets"])
+    assert told["trading"]["max_weight"] == round(2 / count * 20) / 20
+    sizes = (told["trading"]["max_positions"], told["shown"], told["news"], told["harness"]["max_candidates"])
+    assert sizes == (count, count, 10 * count, count)
+    assert (told["trading"]["initial_cash"], told["history"], told["harness"]["schema_retries"]) == (100_000, 100, 3)
+    rules = told["venue_rules"]
+    assert (rules["short"], rules["fill"]) == (None, "same_close")
+    assert {rules["fees"][side] for side in ("buy_bps", "sell_bps", "per_unit", "minimum")} == {0.0}
+
+
+def test_the_window_has_the_returns_of_the_papers_24_days() -> None:
+    live = PLUGINS.make_task("deepfund_berkshire").windows["live"]
+    days = sessions("2025-03-17", "2025-04-17", "XNYS")
+    assert len(days) == 24
+    assert sessions(live.first, live.last, "XNYS").tolist() == days[1:].tolist()
+
+
+def test_the_generated_market_has_every_asset_and_an_index() -> None:
+    market = make_twin("deepfund", TwinParams(first="2025-01-02", last="2025-04-17"))
+    wanted = {code for name in TASKS for code in PLUGINS.make_task(name).describe()["assets"]}
+    assert set(market.codes) == wanted
+    assert market.member.all()
+    assert np.isfinite(market.benchmark).all()
+    assert any(True for _ in market.documents)

@@ -18,6 +18,7 @@ from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval_arena.consistency import analyst_rows, decision_rows, summary_rows
 from ktdeval_arena.fund_runs import Group, read_groups, read_record, result_rows, weekly_rows
 from metric_cases import order
+from terminal import Terminal
 from trading_market import make_market
 
 SPEC: Any = SimpleNamespace(id="e", window_name="live", seed=1)
@@ -149,14 +150,12 @@ def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_of_the_team_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> None:
     run = tmp_path / "run"
     told = ["--plugin", "run_plugin", "--model", "test/member", "--agent", "deepfund", "--limit", "3", "--price", "input=3"]
     told += ["--tasks", "deepfund_berkshire", "--data", "synthetic_deepfund", "--price", "output=15", "--out", str(run)]
     assert main([*told, "--quiet"]) == 0
-    capsys.readouterr()
-    assert main(["deepfund", "report", str(run), "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(terminal.out("deepfund", "report", run, "--format", "json"))
     whole, card = found["models"][0], json.loads((run / "cards/deepfund_berkshire.json").read_text())
     assert (whole["decisions"], whole["decision_errors"], whole["Buy"] + whole["Sell"] + whole["Hold"]) == (15, 0, 15)
     assert whole["signals"] == sum(row["signals"] for row in found["analysts"]) > 0
@@ -166,17 +165,12 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
     assert result["buys"] + result["sells"] == judged["n"]
     assert sum(result[f"effective_{name}"] or 0 for name in ("buys", "sells")) / judged["n"] == pytest.approx(judged["value"])
     assert result["total_return"] / result["usd"] == pytest.approx(result["return_per_usd"])
-    assert main(["deepfund", "report", str(run), "--decisions"]) == 0
-    assert f"{whole['consistent']} of {whole['judged']}" in capsys.readouterr().out
-    assert main(["deepfund", "report", str(run), "--format", "csv"]) == 0
-    assert capsys.readouterr().out.count("\n") == 16
+    assert f"{whole['consistent']} of {whole['judged']}" in terminal.out("deepfund", "report", run, "--decisions")
+    assert terminal.out("deepfund", "report", run, "--format", "csv").count("\n") == 16
     (path,) = (run / "cards").glob("*.json")
     for figure in ("nav", "cr", "week", "mdd"):
-        assert main(["deepfund", "weekly", str(path), "--figure", figure]) == 0
-        assert "2025-03-23" in capsys.readouterr().out
-    assert main(["deepfund", "weekly", str(run), "--format", "csv"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+        assert "2025-03-23" in terminal.out("deepfund", "weekly", path, "--figure", figure)
+    lines = terminal.out("deepfund", "weekly", run, "--format", "csv").splitlines()
     assert float(lines[-1].split(",")[6]) == pytest.approx(card["metrics"]["total_return"]["value"], rel=1e-9)
     assert [one.experiment for one in read_groups([run, path])] == ["deepfund_berkshire"]
-    assert main(["deepfund", "report", str(tmp_path)]) == 2
-    assert "no run here" in capsys.readouterr().err
+    assert "no run here" in terminal.error("deepfund", "report", tmp_path)

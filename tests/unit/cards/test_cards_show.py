@@ -13,13 +13,13 @@ from rich.console import Console
 from card_cases import card, remote_card, section, typed
 from ktdeval.cards.figures import number
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
-from ktdeval.cli.main import main
 from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 from metric_cases import ledger, spec, step
 from paths import REPOSITORY
 from scoring_cases import CARDS, TASK, score_spec, scoring_card
 from tables import on_each_row
+from terminal import Terminal
 
 BENCHMARK = "Against the benchmark (return, excess and drawdown in %)"
 
@@ -252,30 +252,24 @@ def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
 # ---- the commands
 
 
-def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["card", "show", str(tmp_path)]) == 2
-    assert "no cards here" in capsys.readouterr().err
+def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(tmp_path: Path, terminal: Terminal) -> None:
+    assert "no cards here" in terminal.error("card", "show", tmp_path)
     (tmp_path / "cards").mkdir()
     path = tmp_path / "cards" / "blinded_open_research.json"
     path.write_text(dumps_pretty(card()))
     for arguments in (["--plain", str(path)], [str(tmp_path)]):
-        assert main(["card", "show", "--all", *arguments]) == 0
-        assert capsys.readouterr().out == text_of(card())
-        assert main(["card", "show", *arguments]) == 0
-        first = capsys.readouterr().out
+        assert terminal.out("card", "show", "--all", *arguments) == text_of(card())
+        first = terminal.out("card", "show", *arguments)
         assert len(first.splitlines()) <= 32, "one screen"
         assert first.splitlines()[-1] == f"all     ktdeval card show {arguments[-1]} --all"
         assert set(first.splitlines()[:-2]) <= set(text_of(card()).splitlines())
     (tmp_path / "cards" / "name_probe.json").write_text(dumps_pretty(scoring_card((0, 1))))
-    assert main(["card", "validate", str(tmp_path)]) == 0
-    valid = capsys.readouterr().out
+    valid = terminal.out("card", "validate", tmp_path)
     assert f"valid (episodes: 1, metrics: {len(card()['metrics'])})" in valid
     assert "valid (episodes: 2, scores: 3)" in valid
-    assert main(["card", "show", "--plain", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
+    shown = terminal.out("card", "show", "--plain", tmp_path)
     assert "metric " in shown, "trading cards side by side"
     assert f"  {scoring_card((0, 1))['score_order'][0]} " in shown, "then those of samples"
     path.write_text(path.read_text().replace('"rules": "strict"', '"rules": "lenient"'))
-    assert main(["card", "validate", str(path)]) == 2
-    error = capsys.readouterr().err
+    error = terminal.error("card", "validate", path)
     assert re.fullmatch(r"ktdeval: error: .*\.json: line \d+: rules: expected paper or strict, was 'lenient'\n", error)

@@ -30,6 +30,7 @@ from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdfin_market import small_market
 from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
 from tables import on_each_row
+from terminal import Terminal
 
 PLUGIN = str(Path(far_plugin.__file__))
 MEMORY = "blinded_memory_only"
@@ -232,11 +233,8 @@ def begun(session: Path) -> Path:
     return session / "begun"
 
 
-def test_what_is_finished_is_counted_and_speaks_for_what_is_left(
-    begun: Path, plugins: Plugins, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["plan", *words("--out", "begun", "--json")]) == 0
-    made = json.loads(capsys.readouterr().out)
+def test_what_is_finished_is_counted_and_speaks_for_what_is_left(begun: Path, plugins: Plugins, terminal: Terminal) -> None:
+    made = json.loads(terminal.out("plan", *words("--out", "begun", "--json")))
     first, second = made["tasks"]
     assert first["finished"]["steps"] == first["steps"] == DAYS_IN_WINDOW
     assert 0 < second["finished"]["steps"] < second["steps"]
@@ -263,19 +261,16 @@ def test_the_folder_that_is_there_says_how_tools_were_offered_and_whether_it_is_
 # ---- the command
 
 
-def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal) -> None:
     printed = []
     for arguments in (["plan", *words("--out", "dry")], words("--out", "dry", "--dry-run")):
-        assert main(arguments) == 0
-        # Hours rest on how long this machine took for a step.
-        printed.append([line for line in capsys.readouterr().out.splitlines() if not line.startswith("  hours  ")])
+        printed.append([line for line in terminal.out(*arguments).splitlines() if not line.startswith("  hours  ")])
     assert printed[0] == printed[1]
     assert not Path("dry").exists()
 
 
-def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", *words("--out", "new", "--max-cost", "0.01")]) == 0
-    text = capsys.readouterr().out
+def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(terminal: Terminal) -> None:
+    text = terminal.out("plan", *words("--out", "new", "--max-cost", "0.01"))
     lines = text.splitlines()
     assert lines[:3] == [
         "model     far/momentum, tools offered by native",
@@ -290,13 +285,11 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(capsys:
     assert "  4.2 / 3.7 / 3.3 bytes a token in instructions, 2.7 / 2.3 / 1.5 in data" in lines
     assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
     assert max(map(len, lines)) <= 132
-    assert main(["plan", *words("--out", "new", "--json")]) == 0
-    made = loads_strict(capsys.readouterr().out)
+    made = loads_strict(terminal.out("plan", *words("--out", "new", "--json")))
     assert made["tool_protocol"] == "native"
     assert [task["left"]["typical"]["calls"] for task in made["tasks"]] == [5 * DAYS_IN_WINDOW, DAYS_IN_WINDOW]
     assert made["left"]["typical"]["calls"] == 6 * DAYS_IN_WINDOW
-    assert main(["plan", "--model", "builtin/momentun", "--tasks", TASK]) == 2
-    assert re.fullmatch(r"[^\n]*builtin/momentum[^\n]*\n", capsys.readouterr().err)
+    assert re.fullmatch("[^\\n]*builtin/momentum[^\\n]*\\n", terminal.error("plan", "--model", "builtin/momentun", "--tasks", TASK))
 
 
 def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() -> None:
@@ -308,7 +301,7 @@ def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() ->
 
 
 def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
-    plugins: Plugins, session: Path, capsys: pytest.CaptureFixture[str]
+    plugins: Plugins, session: Path, terminal: Terminal
 ) -> None:
     assert not [line for line in plan(plugins).warnings if "look back" in line]
     early = "2023-03-01:2023-03-02"
@@ -319,19 +312,18 @@ def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
         (factor.name, str(factor.window)) for factor in FACTORS if factor.window > before
     ]
     words = ["--model", "builtin/hold", "--tasks", MEMORY, "--windows", early, "--data", "market", "--out", str(session / "early")]
-    assert main(["run", *words]) == 0
-    assert warning in " ".join(capsys.readouterr().err.split())
+    code, _, told = terminal.call("run", *words)
+    assert (code, warning in " ".join(told.split())) == (0, True)
 
 
-def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_runs(terminal: Terminal) -> None:
     task = "{extends: market_bright, trading: {venue: frictionless}, windows: {w: {first: 2024-03-01, last: 2024-03-29}}, "
     Path("usd.yaml").write_text(f'{{family: mine, version: "1", variants: {{my_usd: {task}default_windows: [w], summary: x}}}}}}')
     given = ["--model", "builtin/hold", "--tasks", "usd.yaml", "--data", "market", "--out", "usd"]
     for words in (["plan", *given], [*given, "--dry-run"], ["run", *given]):
-        assert main(words) != 0
-        assert capsys.readouterr().err.splitlines() == [
-            "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless counts in 1/100 USD; an account has one "
-            "currency: choose a venue of CNY"
+        assert terminal.error(*words).splitlines() == [
+            "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless counts in 1/100 USD; "
+            "an account has one currency: choose a venue of CNY"
         ]
     assert not Path("usd").exists()
 

@@ -1,14 +1,20 @@
-"""What a stranger wrote can't reach the terminal's controls."""
+"""What a user sees of a run under way, and that a stranger's words can't reach the terminal's controls."""
 
 from __future__ import annotations
 
 import io
+import re
 import sys
+from dataclasses import replace
 
 import click
 import pytest
+from rich.console import Console
 
 from ktdeval.cli.main import CleanStream, main
+from ktdeval.cli.progress import ProgressObserver
+from ktdeval.contracts.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, StepFinished
+from metric_cases import spec as make_spec
 
 HOSTILE = {
     "clear": "\x1b[2J", "title": "\x1b]0;mine\x07", "cursor": "\x1b[1A", "hidden": "\x1b[8m", "c1": "\x9b31m", "bell": "\x07",
@@ -53,3 +59,59 @@ def test_an_error_line_holds_no_controls_and_the_streams_are_given_back(capsys: 
     assert line.endswith("\n")
     assert line.rstrip("\n").isprintable()
     assert (sys.stdout, sys.stderr) == streams
+
+
+# -- progress
+
+
+SPEC = make_spec()
+
+
+def step(number: int, total: int = 40, provenance: str = "model") -> StepFinished:
+    return StepFinished(
+        SPEC, number, total, f"2024-01-{number % 28 + 1:02}", (100_000_000 + number) / 100, 3, 1, 40_000, provenance, "CNY"
+    )
+
+
+def watch(*events: object, width: int = 80, terminal: bool = False) -> str:
+    """What is printed while `events` come in."""
+    stream = io.StringIO()
+    with ProgressObserver(Console(file=stream, width=width, force_terminal=terminal), 1) as progress:
+        for event in events:
+            progress.ktdeval_event(event)
+            progress._progress.refresh()
+    return stream.getvalue()
+
+
+def test_without_a_terminal_an_episode_is_ten_lines() -> None:
+    lines = watch(EpisodeStarted(SPEC, 40, 0), *map(step, range(40)), EpisodeFinished(SPEC, already_done=False)).splitlines()
+    assert len(lines) == 10
+    assert lines[-1].endswith(": 40/40 2024-01-12 · NAV 1,000,000 CNY · 120 orders, 40 rejected · 1.60M tokens")
+
+
+def test_steps_that_the_model_did_not_decide_are_counted() -> None:
+    shown = watch(EpisodeStarted(SPEC, 2, 0), step(0, 2, "fallback"), step(1, 2, "error"))
+    assert shown.rstrip().endswith("2 failed")
+
+
+def test_a_resumed_episode_goes_on_with_its_totals() -> None:
+    shown = watch(EpisodeStarted(SPEC, 40, 38, tuple(map(step, range(38)))), step(38), step(39))
+    assert "resuming after 38 of 40 steps" in shown
+    assert "40/40" in shown
+    assert "120 orders, 40 rejected" in shown
+
+
+def test_what_was_done_before_and_what_failed_are_one_line_each() -> None:
+    shown = watch(EpisodeFinished(SPEC, already_done=True), EpisodeStarted(SPEC, 4, 0), EpisodeFailed(SPEC, "no more money"))
+    assert [line.rpartition(": ")[2] for line in shown.splitlines()] == ["already complete", "no more money"]
+
+
+def test_bar_and_status_fit_a_narrow_terminal() -> None:
+    window = replace(SPEC.window, name="2024-03-01:2024-03-29")
+    long = replace(SPEC, task="stock_blind_fixed_candidate", window=window)
+    events = [EpisodeStarted(long, 40, 0), *(replace(step(number), spec=long) for number in range(5))]
+    shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", watch(*events, terminal=True)).replace("\r", "\n")
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "━" in shown
+    assert "5/40" in shown
+    assert "  2024-01-05 · NAV 1,000,000 CNY · 15 orders, 5 rejected · 200,000 tokens" in shown

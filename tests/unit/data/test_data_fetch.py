@@ -24,6 +24,7 @@ from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
 from run_support import start
 from tables import on_each_row
+from terminal import Terminal
 from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, FIRST, LAST, TOKEN, VendorServer, vendor_server
 
 RANGE = ("--first", FIRST, "--last", LAST, "--per-minute", "100000", "--repair", "accept_member_count")
@@ -91,12 +92,10 @@ EXPECTED = {
 }
 
 
-def test_tushare_gives_a_market_with_dated_members_and_names(
-    tmp_path: Path, server: VendorServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(from_server(tmp_path / "m", server)) == 0
+def test_tushare_gives_a_market_with_dated_members_and_names(tmp_path: Path, server: VendorServer, terminal: Terminal) -> None:
+    printed = terminal.out(*from_server(tmp_path / "m", server))
     snapshot = load_snapshot(tmp_path / "m")
-    assert f"id {snapshot.id}" in capsys.readouterr().out
+    assert f"id {snapshot.id}" in printed
     assert reference(snapshot) == EXPECTED
     assert snapshot.industries == ("银行", "白酒", "半导体")
     assert snapshot.member.sum(axis=0).tolist() == [4, 9, 5]
@@ -110,13 +109,10 @@ def test_tushare_gives_a_market_with_dated_members_and_names(
     assert len(server.asked) == 19
 
 
-def test_a_library_gives_the_same_market(
-    tmp_path: Path, library: ModuleType, waits: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_library_gives_the_same_market(tmp_path: Path, library: ModuleType, waits: list[float], terminal: Terminal) -> None:
     vendor = library.__name__
     command = fetch(tmp_path / "m", vendor, *more_of(vendor, tmp_path))
-    assert main(command) == 0
-    assert "login" not in capsys.readouterr().out
+    assert "login" not in terminal.out(*command)
     snapshot = load_snapshot(tmp_path / "m")
     assert reference(snapshot) == EXPECTED
     industries = {"baostock": ("银行", "白酒", "半导体"), "akshare": ("SWS 48", "SWS 34", "unknown")}
@@ -183,20 +179,19 @@ def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, serv
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
-def test_limits_are_kept_and_waited_for(
-    tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_limits_are_kept_and_waited_for(tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal) -> None:
     server.faults = {1: (429, {"Retry-After": "7"}), 4: (503, {})}
 
     def minute(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         return {"code": 40203, "msg": "抱歉，您每分钟最多访问该接口200次", "data": None} if len(server.asked) == 8 else reply
 
     server.edit = minute
-    assert main(from_server(tmp_path / "m", server)) == 0
+    code, _, told = terminal.call(*from_server(tmp_path / "m", server))
+    assert code == 0
     assert len(server.asked) == 19 + 3
     long = [seconds for seconds in waits if seconds > 2]
     assert [int(seconds) // 7 for seconds in long] == [1, 8]  # 7 s, 60 s, each with jitter
-    assert "rate limited, attempt 1 of 9, waiting" in capsys.readouterr().err
+    assert "rate limited, attempt 1 of 9, waiting" in told
     log = [json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()]
     assert [line["event"] for line in log if line["event"] != "answered"] == ["rate_limited", "overloaded", "rate_limited"]
     assert {line["api"] for line in log} >= {"index_weight", "daily", "adj_factor", "namechange", "stock_basic", "index_daily"}
@@ -208,12 +203,11 @@ def test_limits_are_kept_and_waited_for(
 
 @on_each_row
 def test_refusals_are_one_line_without_the_token(
-    tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str], reply: dict[str, Any], words: str
+    tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal, reply: dict[str, Any], words: str
 ) -> None:
     sent = json.loads(json.dumps(reply).replace("{token}", TOKEN))
     server.edit = lambda api, params, whole: sent
-    assert main(from_server(tmp_path / "m", server)) == 2
-    error = capsys.readouterr().err
+    error = terminal.error(*from_server(tmp_path / "m", server))
     assert words in error.splitlines()[-1]
     assert TOKEN not in error + texts_in(tmp_path)
 
@@ -232,17 +226,14 @@ def test_the_token_is_nowhere(tmp_path: Path, server: VendorServer, waits: list[
     assert load_snapshot(tmp_path / "m").names[0] == "[key]"
 
 
-def test_a_renamed_column_is_one_line_that_says_what_to_do(
-    tmp_path: Path, server: VendorServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_renamed_column_is_one_line_that_says_what_to_do(tmp_path: Path, server: VendorServer, terminal: Terminal) -> None:
     def rename(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         reply["data"]["fields"] = ["volume" if name == "vol" else name for name in reply["data"]["fields"]]
         return reply
 
     server.edit = rename
-    assert main(from_server(tmp_path / "m", server)) == 2
     expected = "tushare daily: the answer has no column 'vol' for bars.volume; did you mean 'volume'?; say --map bars.volume=COLUMN"
-    assert capsys.readouterr().err == f"ktdeval: error: {expected}\n"
+    assert terminal.refusal(*from_server(tmp_path / "m", server)) == f"ktdeval: error: {expected}\n"
     asked = len(server.asked)
     assert main(from_server(tmp_path / "m", server, "--map", "bars.volume=volume")) == 0
     assert server.asked[asked:].count(server.asked[asked - 1]) == 0  # what was answered is not asked for again
@@ -264,7 +255,7 @@ def alpaca_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("alpaca_keys")
 @pytest.mark.parametrize("vendor", ["binance", "alpaca"])
 def test_coins_and_us_stocks_resume_and_have_recipes(
-    tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str], vendor: str
+    tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal, capsys: pytest.CaptureFixture[str], vendor: str
 ) -> None:
     server.faults = {0: (429, {"Retry-After": "3"})}
     assert main(symbols(vendor, tmp_path / "m", server)) == 0
@@ -286,8 +277,7 @@ def test_coins_and_us_stocks_resume_and_have_recipes(
     # Interrupted and resumed: equal, and nothing is asked twice.
     server.asked.clear()
     server.faults = {1: (400, {})}
-    assert main(symbols(vendor, tmp_path / "n", server)) == 2
-    assert "HTTP 400 Bad Request" in capsys.readouterr().err
+    assert "HTTP 400 Bad Request" in terminal.error(*symbols(vendor, tmp_path / "n", server))
     assert main(symbols(vendor, tmp_path / "n", server)) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
     assert len(server.asked) == whole + 1
@@ -313,7 +303,7 @@ def test_coins_and_us_stocks_resume_and_have_recipes(
 
 @pytest.mark.usefixtures("alpaca_keys")
 def test_answers_of_another_form_are_one_line(
-    tmp_path: Path, server: VendorServer, waits: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: VendorServer, waits: list[float], monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     def short(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         return (
@@ -328,18 +318,18 @@ def test_answers_of_another_form_are_one_line(
         "alpaca": "alpaca v2/stocks/bars: the answer has no column 'o' for bars.open",
     }
     for vendor, words in cases.items():
-        assert main(symbols(vendor, tmp_path / vendor, server)) == 2
-        assert words in capsys.readouterr().err.splitlines()[-1]
+        assert words in terminal.error(*symbols(vendor, tmp_path / vendor, server)).splitlines()[-1]
     server.edit = lambda api, params, reply: {"bars": None} if params.get("symbols") == "BRK.B" else reply
-    assert main(symbols("alpaca", tmp_path / "none", server)) == 2
-    assert "alpaca: no bars of BRK.B from 2024-01-25 to 2024-02-06; leave them out" in capsys.readouterr().err
+    assert "alpaca: no bars of BRK.B from 2024-01-25 to 2024-02-06; leave them out" in terminal.error(
+        *symbols("alpaca", tmp_path / "none", server)
+    )
     for vendor, code in (("alpaca", "BRK/B"), ("binance", "BTC USDT")):
-        assert main([*symbols(vendor, tmp_path / "bad", server), "--symbols", code]) == 2
-        assert "symbols: expected codes such as AAPL or BTCUSDT" in capsys.readouterr().err
+        assert "symbols: expected codes such as AAPL or BTCUSDT" in terminal.error(
+            *symbols(vendor, tmp_path / "bad", server), "--symbols", code
+        )
     wrong = "another-secret-0123456789"
     monkeypatch.setenv("APCA_API_SECRET_KEY", wrong)
-    assert main(symbols("alpaca", tmp_path / "key", server)) == 2
-    error = capsys.readouterr().err
+    error = terminal.error(*symbols("alpaca", tmp_path / "key", server))
     assert "alpaca v2/stocks/bars: HTTP 403 Forbidden" in error
     assert wrong not in error + texts_in(tmp_path)
 
@@ -349,16 +339,14 @@ def recipe(out: Path, file: Path, endpoint: str = "http://127.0.0.1:1") -> list[
 
 
 def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
-    tmp_path: Path, server: VendorServer, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
     assert main(from_server(tmp_path / "m", server)) == 0
     file = tmp_path / "m" / "recipe.yaml"
     text = file.read_text(encoding="utf-8")
     assert TOKEN not in text
     assert server.endpoint not in text
-    capsys.readouterr()
-    assert main(recipe(tmp_path / "again", file, server.endpoint)) == 0
-    assert f"equal to the snapshot of {file}" in capsys.readouterr().out
+    assert f"equal to the snapshot of {file}" in terminal.out(*recipe(tmp_path / "again", file, server.endpoint))
     assert (tmp_path / "again" / "recipe.yaml").read_text(encoding="utf-8") == text
 
     def revised(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
@@ -370,8 +358,7 @@ def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
         return reply
 
     server.edit = revised
-    assert main(recipe(tmp_path / "later", file, server.endpoint)) == 2
-    error = capsys.readouterr().err
+    error = terminal.error(*recipe(tmp_path / "later", file, server.endpoint))
     assert "bars.parquet: close differs, first on 2024-02-02, of 600519.SH; names.parquet: names differs, of 000001.SZ;" in error
     assert not (tmp_path / "later").exists()
 
@@ -383,48 +370,43 @@ def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
         return reply
 
     server.edit = gone
-    assert main(recipe(tmp_path / "gone", file, server.endpoint)) == 2
-    error = capsys.readouterr().err
+    error = terminal.error(*recipe(tmp_path / "gone", file, server.endpoint))
     assert "bars.parquet: day 2024-02-06 is absent; assets.parquet: code 688981.SH is absent" in error
 
 
 @on_each_row
 def test_a_bad_recipe_is_refused_before_anything_is_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], edit: tuple[str, str], words: str
+    tmp_path: Path, terminal: Terminal, edit: tuple[str, str], words: str
 ) -> None:
     text = (
         "recipe: 1\nmarket: csi300\nquery:\n  vendor: tushare\nsnapshot: ab\nday_fields: []\ndays: {}\ncode_fields: []\ncodes: {}\n"
     )
     file = tmp_path / "recipe.yaml"
     file.write_text(text.replace(*edit))
-    assert main(recipe(tmp_path / "m", file)) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.count("\n") == 1
+    assert words in terminal.refusal(*recipe(tmp_path / "m", file))
 
 
 @on_each_row
 def test_bad_requests_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str, expected: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal, words: str, expected: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUSHARE_TOKEN", raising=False)
-    assert main(words.replace("FETCH", " ".join(("data fetch csi300", *RANGE, "--out m --from"))).split()) == 2
-    error = capsys.readouterr().err
-    assert expected in error
-    assert error.count("\n") == 1
+    assert expected in terminal.refusal(*words.replace("FETCH", " ".join(("data fetch csi300", *RANGE, "--out m --from"))).split())
 
 
 @pytest.mark.parametrize(
     ("vendor", "market"), [("baostock", "csi300"), ("akshare", "csi300"), ("yfinance", "us"), ("ccxt", "crypto")]
 )
 def test_a_missing_library_is_named_with_its_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], vendor: str, market: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal, vendor: str, market: str
 ) -> None:
     monkeypatch.setitem(sys.modules, vendor, None)
     more = more_of(vendor, tmp_path) if market == "csi300" else ("--symbols", "A")
-    assert main(["data", "fetch", market, "--from", vendor, *RANGE[:4], "--out", str(tmp_path / "m"), *more]) == 2
-    assert capsys.readouterr().err == f'ktdeval: error: {vendor} is not installed; pip install "ktdeval[{vendor}]"\n'
+    assert (
+        terminal.error("data", "fetch", market, "--from", vendor, *RANGE[:4], "--out", tmp_path / "m", *more)
+        == f'ktdeval: error: {vendor} is not installed; pip install "ktdeval[{vendor}]"\n'
+    )
 
 
 def test_requests_are_planned_in_spans_that_vendors_answer_whole() -> None:

@@ -13,6 +13,7 @@ from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.hub import _fits
 from tables import on_each_row
+from terminal import Terminal
 from vendor_answers import DAYS
 from vendor_hub import COMMITS, TOKEN, HubServer, hub_server
 
@@ -38,7 +39,7 @@ def recipe(out: Path, file: Path, server: HubServer) -> list[str]:
 
 
 def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
-    tmp_path: Path, server: HubServer, waits: list[float], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: HubServer, waits: list[float], terminal: Terminal
 ) -> None:
     server.faults = {2: (429, {"Retry-After": "7"})}
     assert main(fetch(tmp_path / "m", server, "--config", "daily", *LONG)) == 0
@@ -54,8 +55,7 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     whole = len(server.asked) - 1
     server.asked.clear()
     server.faults = {3: (403, {})}
-    assert main(fetch(tmp_path / "n", server, "--config", "daily", *LONG)) == 2
-    error = capsys.readouterr().err
+    error = terminal.error(*fetch(tmp_path / "n", server, "--config", "daily", *LONG))
     assert "hf org/bars/daily/BRK.B.csv: HTTP 403 Forbidden" in error
     assert "the same command goes on from here" in error
     assert main(fetch(tmp_path / "n", server, "--config", "daily", *LONG)) == 0
@@ -70,28 +70,27 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     assert not any("main" in path for path, _ in server.asked)
     assert (tmp_path / "again" / "recipe.yaml").read_text() == text
     server.files["daily/BRK.B.csv"] = server.files["daily/BRK.B.csv"].replace(b"53.0,54.0", b"53.0,54.5")
-    capsys.readouterr()
-    assert main(recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml", server)) == 2
-    assert f"bars.parquet: high differs, first on {DAYS[3]}, of BRK.B;" in capsys.readouterr().err
+    assert f"bars.parquet: high differs, first on {DAYS[3]}, of BRK.B;" in terminal.error(
+        *recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml", server)
+    )
 
 
 def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_hub_alone(
-    tmp_path: Path, server: HubServer, monkeypatch: pytest.MonkeyPatch, waits: list[float], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: HubServer, monkeypatch: pytest.MonkeyPatch, waits: list[float], terminal: Terminal
 ) -> None:
     server.is_private = True
-    assert main(fetch(tmp_path / "m", server, *BOTH)) == 2
-    assert "hf org/bars: HTTP 401 Unauthorized" in capsys.readouterr().err
+    assert "hf org/bars: HTTP 401 Unauthorized" in terminal.error(*fetch(tmp_path / "m", server, *BOTH))
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    assert main(fetch(tmp_path / "m", server, *BOTH, "--revision", "v1")) == 0
+    told = [terminal.call(*fetch(tmp_path / "m", server, *BOTH, "--revision", "v1"))]
     snapshot = load_snapshot(tmp_path / "m")
     assert tuple(map(str, snapshot.days)) == DAYS[:6]
     assert snapshot.meta.source == f"Hugging Face dataset org/bars at {COMMITS['v1']}, both, train"
     assert server.keys == [None]  # Parquet lies at another host
-    assert main(fetch(tmp_path / "n", server, "--config", "daily", *LONG)) == 0
+    told.append(terminal.call(*fetch(tmp_path / "n", server, "--config", "daily", *LONG)))
     assert server.keys[1:] == [f"Bearer {TOKEN}"] * 2
     kept = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
-    told = capsys.readouterr()
-    assert TOKEN not in kept + told.out + told.err
+    assert [code for code, *_ in told] == [0, 0]
+    assert TOKEN not in kept + str(told)
     # A file that was cut is asked for again; one that was changed since is named.
     short = ["daily/AAPL.csv"]
     server.edit = lambda api, params, reply: [short.pop()] if short else ()
@@ -99,8 +98,9 @@ def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_h
     assert load_snapshot(tmp_path / "o").id == load_snapshot(tmp_path / "n").id
     file = next((tmp_path / "o.answers").rglob("AAPL.csv"))
     file.write_text("Day,Close\n")
-    assert main(fetch(tmp_path / "o", server, "--config", "daily", *LONG)) == 2
-    assert f"{file}: not the file that was fetched; delete {tmp_path / 'o.answers'} to fetch it again" in capsys.readouterr().err
+    assert f"{file}: not the file that was fetched; delete {tmp_path / 'o.answers'} to fetch it again" in terminal.error(
+        *fetch(tmp_path / "o", server, "--config", "daily", *LONG)
+    )
 
 
 def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
@@ -118,18 +118,15 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
 
 @on_each_row
 def test_what_can_not_be_read_is_one_line(
-    tmp_path: Path, server: HubServer, capsys: pytest.CaptureFixture[str], more: str, configs: object, words: str
+    tmp_path: Path, server: HubServer, terminal: Terminal, more: str, configs: object, words: str
 ) -> None:
     server.card = {"configs": configs} if configs else server.card
-    assert main(fetch(tmp_path / "m", server, *more.split())) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.count("\n") == 1
+    assert words in terminal.refusal(*fetch(tmp_path / "m", server, *more.split()))
     assert not any("load.py" in path or ".pkl" in path for path, _ in server.asked)
 
 
 def test_a_dataset_without_a_card_is_all_its_tables_and_names_are_names(
-    tmp_path: Path, server: HubServer, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: HubServer, terminal: Terminal
 ) -> None:
     server.card = None
     server.files = {f"{year}/part.csv": content for year, content in zip((2023, 2024), halves(server), strict=True)}
@@ -137,8 +134,9 @@ def test_a_dataset_without_a_card_is_all_its_tables_and_names_are_names(
     assert load_snapshot(tmp_path / "m").codes == ("AAPL",)
     asked = len(server.asked)
     for name in ("bars", "../etc/passwd", "a/b/c", "org/bars@main"):
-        assert main(fetch(tmp_path / "n", server, name=name)) == 2
-        assert f"hf: expected ORG/NAME, with --answers DIR or by `ktdeval data fetch hf`, was '{name}'" in capsys.readouterr().err
+        assert f"hf: expected ORG/NAME, with --answers DIR or by `ktdeval data fetch hf`, was '{name}'" in terminal.error(
+            *fetch(tmp_path / "n", server, name=name)
+        )
     assert len(server.asked) == asked
 
 

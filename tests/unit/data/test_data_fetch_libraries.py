@@ -18,6 +18,7 @@ from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
+from terminal import Terminal
 from vendor_answers import COIN_DAYS, DAYS, FIRST, LAST, VendorServer
 from vendor_market import market_server, traded
 
@@ -73,7 +74,7 @@ def recipe(out: Path, file: Path) -> list[str]:
 
 
 def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
-    tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], terminal: Terminal
 ) -> None:
     limited = (429, {"Retry-After": "9"})
     server.faults = {0: limited, 1: limited} if vendor == "yfinance" else {0: limited}  # yfinance itself asks once more
@@ -107,19 +108,17 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     server.edit = lambda api, params, reply: {"chart": {"result": None, "error": NO_DATA}} if len(server.asked) == 2 else reply
     if vendor == "ccxt":
         server.faults = {1: (401, {})}
-    assert main(fetch(vendor, tmp_path / "n")) == 2
-    assert "the same command goes on from here, since answers are kept" in capsys.readouterr().err
+    assert "the same command goes on from here, since answers are kept" in terminal.error(*fetch(vendor, tmp_path / "n"))
     server.edit, server.faults = (lambda api, params, reply: reply), {}
     assert main(fetch(vendor, tmp_path / "n")) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
     assert len(server.asked) == whole + 1
     # A recipe makes it again, and names what was revised.
-    assert main(recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml")) == 0
-    assert "equal to the snapshot of" in capsys.readouterr().out
+    assert "equal to the snapshot of" in terminal.out(*recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml"))
     server.edit = revised
-    assert main(recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml")) == 2
     day, code = (DAYS[1], "AAPL") if vendor == "yfinance" else (COIN_DAYS[3], "BTCUSD")
-    assert f"bars.parquet: volume differs, first on {day}, of {code};" in capsys.readouterr().err
+    error = terminal.error(*recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml"))
+    assert f"bars.parquet: volume differs, first on {day}, of {code};" in error
 
 
 def revised(api: str, params: dict[str, str], reply: dict) -> dict:
@@ -133,7 +132,7 @@ def revised(api: str, params: dict[str, str], reply: dict) -> dict:
 
 
 def test_what_a_library_can_not_do_is_one_line(
-    tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], terminal: Terminal
 ) -> None:
     cases = {
         "yfinance": {
@@ -150,24 +149,18 @@ def test_what_a_library_can_not_do_is_one_line(
         },
     }
     for place, (more, words) in enumerate(cases[vendor].items()):
-        assert main([*fetch(vendor, tmp_path / str(place)), *more]) == 2, more
-        error = capsys.readouterr().err
-        assert words in error
-        assert error.count("\n") == 1
+        assert words in terminal.refusal(*fetch(vendor, tmp_path / str(place)), *more)
     # A page that is none is asked for again (ccxt takes one for a page without bars), and a refusal is not.
     server.edit = lambda api, params, reply: {}
-    assert main(fetch(vendor, tmp_path / "n")) == 2
     words = {"yfinance": "yfinance history: ", "ccxt": "ccxt fetch_ohlcv: no rows for bars from 2023-10-18"}[vendor]
-    assert capsys.readouterr().err.splitlines()[-1].startswith(f"ktdeval: error: {words}")
+    assert terminal.error(*fetch(vendor, tmp_path / "n")).splitlines()[-1].startswith(f"ktdeval: error: {words}")
     if vendor == "ccxt":
         server.asked.clear()
         server.edit, server.faults = (lambda api, params, reply: reply), {0: (401, {})}
-        assert main(fetch(vendor, tmp_path / "o")) == 2
-        assert "ccxt bitstamp fetch_ohlcv: AuthenticationError: " in capsys.readouterr().err
+        assert "ccxt bitstamp fetch_ohlcv: AuthenticationError: " in terminal.error(*fetch(vendor, tmp_path / "o"))
         assert len(server.asked) == 1
         server.faults = dict.fromkeys(range(1, 20), (503, {}))
-        assert main(fetch(vendor, tmp_path / "o")) == 2
-        assert "ccxt bitstamp fetch_ohlcv: ExchangeNotAvailable: " in capsys.readouterr().err
+        assert "ccxt bitstamp fetch_ohlcv: ExchangeNotAvailable: " in terminal.error(*fetch(vendor, tmp_path / "o"))
         assert len(server.asked) == 1 + 9
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.cli.main import main
 from ktdeval.contracts import Window
 from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
@@ -28,6 +27,7 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from market_scene import market_scene
 from tables import changed, on_each_row
+from terminal import Terminal
 
 BARS = """date,code,open,high,low,close,volume,amount
 2025-03-03,AAPL,240,242,236,238,1000,
@@ -225,14 +225,14 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(tmp
     assert (both.meta.benchmark, sorted(both.indices), both.benchmark[0]) == ("SPX", ["EURUSD", "GBPUSD", "SPX"], 5000)
 
 
-def test_the_command_imports_and_shows_what_was_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_imports_and_shows_what_was_converted(tmp_path: Path, terminal: Terminal) -> None:
     read(tmp_path, fx=RATES.replace("currency,rate", "cur,level"), map={"fx.currency": "cur", "fx.rate": "level"})
     words = ["data", "import", "long", "--bars", str(tmp_path / "bars.csv"), "--industry", str(tmp_path / "assets.csv")]
     words += ["--venue", "us_equity", "--fx", str(tmp_path / "fx.csv"), "--currency", "USD"]
-    assert main([*words, "--map", "fx.currency=cur,fx.rate=level", "--out", str(tmp_path / "two")]) == 0
-    assert "note: prices of 1 assets in EUR are converted to USD by the rates of each day: SAP" in capsys.readouterr().out
-    assert main(["data", "info", str(tmp_path / "two"), "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    assert "note: prices of 1 assets in EUR are converted to USD by the rates of each day: SAP" in terminal.out(
+        *words, "--map", "fx.currency=cur,fx.rate=level", "--out", tmp_path / "two"
+    )
+    facts = json.loads(terminal.out("data", "info", tmp_path / "two", "--json"))
     assert (facts["currency"], facts["indices"], facts["benchmark"]) == ("USD", ["EURUSD (USD for one EUR)"], "none")
 
 

@@ -18,6 +18,7 @@ from ktdeval.market.quality import Finding, check, raw_from_snapshot
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from tables import changed, on_each_row
+from terminal import Terminal
 
 BARS = """date,symbol,open,high,low,close,volume
 2025-06-06,ORLY,1350,1360,1340,1354.5,100
@@ -122,14 +123,10 @@ def real_mixed(folders: tuple[Path, Path], out: Path) -> RawMarket:
 
 
 @pytest.mark.shared_data
-def test_coins_and_a_mixed_market_have_their_own_days(
-    folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_coins_and_a_mixed_market_have_their_own_days(folders: tuple[Path, Path], tmp_path: Path, terminal: Terminal) -> None:
     words = ["data", "import", "long", "--bars", str(folders[1]), "--venue", "crypto_spot", "--last", "2025-11-15"]
     assert main([*words, "--out", str(tmp_path / "coins")]) == 0
-    capsys.readouterr()
-    assert main(["data", "info", str(tmp_path / "coins"), "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = json.loads(terminal.out("data", "info", tmp_path / "coins", "--json"))
     assert {name: facts[name] for name in ("days", "assets", "kinds", "currency", "days_a_year", "benchmark")} == {
         "days": 360, "assets": 10, "kinds": {"crypto": 10}, "currency": "USD", "days_a_year": 365, "benchmark": "none",
     }  # fmt: skip

@@ -22,6 +22,7 @@ from ktdeval.market.storage import snapshot_id
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.twin_news import NEWS
 from ktdeval_data.twins import GROUPS, make_twin, make_with_files
+from terminal import Terminal
 
 FIRST, LAST = "2024-06-03", "2026-04-10"
 TWINS = ("us", "crypto", "mixed")
@@ -201,7 +202,7 @@ def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> No
 
 
 def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "cache"))
     run, dates = str(tmp_path / "run"), {"first": "2025-01-02", "last": "2025-09-30"}
@@ -210,8 +211,7 @@ def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
     assert main([*words, "--windows", "2025-08-01:2025-08-20", "--out", run]) == 0
     card = json.loads((tmp_path / "run" / "cards" / "market_news_blinded.json").read_text())
     assert "synthetic" in card["labels"]
-    assert main(["card", "verify", run]) == 0
-    assert "verified" in capsys.readouterr().out
+    assert "verified" in terminal.out("card", "verify", run)
     # The model was shown news, and none of the words that give an asset away.
     [transcript] = (tmp_path / "run").glob("episodes/*/transcript.jsonl.zst")
     text = zstandard.ZstdDecompressor().stream_reader(transcript.read_bytes()).read().decode()

@@ -174,25 +174,6 @@ def test_the_index_follows_its_path(market: MarketSnapshot, returns: FloatArray)
     assert np.corrcoef(average, market.benchmark[1:] / market.benchmark[:-1] - 1.0)[0, 1] > 0.95
 
 
-def test_planted_factor_returns_are_recovered_by_daily_regression(
-    market: MarketSnapshot, truth: Truth, returns: FloatArray, exposures: dict[int, FloatArray]
-) -> None:
-    rows = list(exposures)
-    estimates = []
-    for row in rows:
-        used = market.member[row - 1] & np.isfinite(returns[row])
-        weights = np.sqrt(market.amount[row - 20 : row].mean(axis=0))
-        design = np.column_stack([np.ones(used.sum()), exposures[row][:, used].T])
-        root = np.sqrt(weights[used])
-        estimates.append(np.linalg.lstsq(design * root[:, None], returns[row][used] * root, rcond=None)[0])
-    estimated = np.array(estimates)
-    assert np.corrcoef(estimated[:, 0], truth.market[rows])[0, 1] > 0.95
-    for place, definition in enumerate(FACTORS):
-        planted = truth.factor_returns[definition.name][rows]
-        assert np.corrcoef(estimated[:, place + 1], planted)[0, 1] > 0.9, definition.name
-        assert np.polyfit(planted, estimated[:, place + 1], 1)[0] == pytest.approx(1.0, abs=0.1), definition.name
-
-
 def test_what_remains_of_returns_is_noise_without_alpha_or_memory(market: MarketSnapshot, residuals: FloatArray) -> None:
     # What remains of returns is noise without alpha.
     count = np.isfinite(residuals).sum(axis=0)

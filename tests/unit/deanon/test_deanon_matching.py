@@ -24,7 +24,6 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.draws import round_significant
 from ktdeval.masking.lens import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload import render_number
-from ktdeval.stats.intervals import poisson_binomial, wilson
 from ktdeval_deanon.certificate.evidence import FIELDS, Clues, figure_span, read_payload, stands_for
 from ktdeval_deanon.certificate.history import PARTS, PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
@@ -347,23 +346,6 @@ def test_chances_by_hand(asset: int) -> None:
     expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
     expected["sector"] = np.mean([MARKET.industries[column] == gold.sector for column in same])
     assert {name: getattr(chances, name) for name in expected} == pytest.approx(expected)
-
-
-def test_hits_by_chance_lie_in_the_range_computed_for_the_probes() -> None:
-    attacker = RandomAttacker(HISTORY, range(250, 320))
-    payloads = [(payload_of(MaskConfig(), probe), gold_of(probe)) for probe in PROBES]
-    expected = poisson_binomial([chances_of(attacker, payload, gold).ticker_top5 for payload, gold in payloads])
-    low, high = expected.middle(0.95)
-    counts = [
-        sum(
-            judge(attacker.guess(payload, 1000 * draw + n), gold, HISTORY.rows).ticker_top5
-            for n, (payload, gold) in enumerate(payloads)
-        )
-        for draw in range(200)
-    ]
-    within = sum(low <= count <= high for count in counts)
-    true = expected.at_most(high) - expected.at_most(low - 1)
-    assert wilson(within, len(counts), 0.999).low <= true <= wilson(within, len(counts), 0.999).high
 
 
 def test_the_board_that_no_asset_is_of_tells_nothing() -> None:

@@ -1,12 +1,15 @@
-"""The keyless models: what they ask for, what they trade, and that they look at figures and never at labels."""
+"""The keyless models: what they ask for, what they trade, that they look at figures and never at labels; replays by themselves."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.keyless import Conversation, Ranking, Sizing, buyable, rebalance
@@ -15,7 +18,9 @@ from ktdeval.testing.conformance import check_model, check_plugin
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
+from run_support import WINDOW
 from tables import on_each_row
+from terminal import Terminal
 
 PLUGINS = load_plugins()
 NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatility", "chaos")
@@ -204,3 +209,95 @@ def test_rebalancing_never_spends_more_than_there_is() -> None:
     weights = {"a": 0.5, "b": 0.05}
     spent = sum(intent.target_weight - weights.get(intent.stock_id, 0.0) for intent in intents)
     assert spent <= 0.02
+
+
+# -- builtin/recall
+
+
+SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
+MODEL = load_plugins().make_model("builtin/recall", {})
+
+
+def ask(news: str, *memories: str, label: str | None = None, weight: float = 0.0, shorts: bool = True, assets: int = 1) -> Reply:
+    """Its answer to a prompt with memories before it; with a label, to a lesson."""
+    state: dict[str, Any] = {
+        "news": {"columns": ["stock_ids", "text"], "rows": [[["asset_1"], news]] if news else []},
+        "candidates": {"columns": ["stock_id"], "rows": [[f"asset_{number}"] for number in range(1, assets + 1)]},
+    }
+    if label is None:
+        held = [["asset_1", weight, True, "trading"]] if weight else []
+        state["positions"] = {"columns": ["stock_id", "weight", "member", "status"], "rows": held}
+        state["account"] = {"nav": 1.0}
+        state["constraints"] = {"max_weight": 1.0, "short_sales": shorts, "hold": "flat", "min_reason_chars": 1}
+    else:
+        state["outcomes"] = {"columns": ["stock_id", "label"], "rows": [[f"asset_{number + 1}", label] for number in range(assets)]}
+    lines = "\n".join(f"- M{number}: {memory}" for number, memory in enumerate(memories, start=9))
+    prompt = f"What you remember:\n\n{lines}\n\n```json\n{json.dumps(state)}\n```\n\nDecide.\n"
+    tools, choice = ((SUBMIT,), "submit_action") if label is None else ((), None)
+    return MODEL.reply(ModelRequest((Message("system", "s"), Message("user", prompt)), tools, choice))
+
+
+def decided(reply: Reply) -> tuple[str, str]:
+    submitted = json.loads(reply.tool_calls[0].arguments)
+    return submitted["decisions"][0]["decision"], submitted["overall_reason"]
+
+
+def test_a_lesson_counts_the_words_of_its_news_for_its_label() -> None:
+    assert ask("asset_1 raised 12 sales; weak sales", label="BUY").content == "votes: raised+1 sales+1 weak+1"
+    before = "day_-2, warm-up; it rose: votes: sales-2 weak-1"
+    assert ask("Raised sales", before, label="BUY").content == "votes: raised+1 sales-1 weak-1"
+    assert ask("raised", before, label="SELL").content == "votes: sales-2 raised-1 weak-1"
+    assert ask("raised", before, label="HOLD").content == ask("", before, label="BUY").content == "votes: sales-2 weak-1"
+    many = " ".join(f"{chr(97 + place % 26)}{chr(97 + place // 26)}word" for place in range(60))
+    assert ask(many, label="BUY").content.count("+1") == 24
+
+
+def test_it_decides_by_the_newest_votes_that_it_is_shown() -> None:
+    old, new = "day_-9, reflection: votes: raised-5", "day_-1, reflection: votes: raised+2 weak-3 sales+1"
+    assert decided(ask("raised sales", old, new)) == ("BUY", "votes: weak-3 raised+2 sales+1")  # and remembers them again
+    assert decided(ask("raised weak", old, new))[0] == "SELL"
+    assert decided(ask("raised weak", old, new, shorts=False))[0] == "HOLD"
+    assert decided(ask("raised weak", old, new, weight=1.0, shorts=False))[0] == "HOLD"  # flat: what was held is sold
+    assert decided(ask("raised", old, new, weight=1.0))[0] == "BUY"
+    for nothing in (
+        ask("unheard of", old, new),
+        ask("", old, new),
+        ask("raised"),
+        ask("raised", "votes of a board", new, assets=2),
+    ):
+        assert decided(nothing)[0] == "HOLD"
+
+
+@pytest.mark.parametrize("label", ["BUY", None])
+def test_of_several_assets_and_of_plain_prompts_it_learns_nothing(label: str | None) -> None:
+    assert "votes" not in ask("raised", label="BUY", assets=2).content
+    request = ModelRequest((Message("system", "s"), Message("user", "Hello.")), () if label else (SUBMIT,))
+    assert "votes" not in str(MODEL.reply(request).to_json())
+
+
+def test_it_is_a_model() -> None:
+    check_model(MODEL)
+
+
+# -- replay/RUN by itself
+
+
+def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(market: Path, tmp_path: Path) -> None:
+    words = ["--tasks", "blinded_open_research", "--quiet", "--data", str(market)]
+    first, again = tmp_path / "first", tmp_path / "again"
+    how = ["--windows", WINDOW, "--seed", "3", "--limit", "2"]
+    assert main(["--model", "builtin/momentum", *words, *how, "--out", str(first)]) == 0
+    assert main(["--model", f"replay/{first}", *words, "--out", str(again)]) == 0
+    orders = [pq.read_table(next(run.glob("episodes/*/ledger.parquet"))).column("orders").to_pylist() for run in (first, again)]
+    assert orders[0] == orders[1]
+    specs = [json.loads((run / "manifest.json").read_text())["episodes"] for run in (first, again)]
+    assert [[(spec["window"]["name"], spec["seed"], spec["limit"]) for spec in each] for each in specs] == [[(WINDOW, 3, 2)]] * 2
+
+
+def test_a_replay_of_another_task_is_one_line(market: Path, tmp_path: Path, terminal: Terminal) -> None:
+    words = ["--windows", WINDOW, "--limit", "1", "--quiet", "--data", str(market)]
+    run = str(tmp_path / "run")
+    assert main(["--model", "builtin/hold", "--tasks", "bright_open_research", *words, "--out", run]) == 0
+    assert "that run is of bright_open_research" in terminal.error(
+        "--model", f"replay/{run}", "--tasks", "blinded_open_research", "--out", tmp_path / "no"
+    )

@@ -1,9 +1,11 @@
-"""Environment, command and model of trained policies, without the libraries that train them."""
+"""A trained policy: its file and features, its market, its training and its runs."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,20 +14,21 @@ import numpy as np
 import pytest
 
 from ktdeval import errors
-from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
 from ktdeval.contracts import Window
+from ktdeval.errors import DataError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, evaluate
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
-from ktdeval_models.rl import model as model_module
+from ktdeval_models.rl import model as model_module, policy as module
 from ktdeval_models.rl.environment import TradingSimulation
-from ktdeval_models.rl.policy import DECISIONS, read_policy
-from rl_policies import drawn_policy
+from ktdeval_models.rl.policy import DECISIONS, features, overlap, read_policy
+from rl_policies import drawn_policy, write_policy
 from tables import on_each_row
+from terminal import Terminal
 
 TASK = "investorbench_msft_history"
 STEPS = 25
@@ -111,39 +114,36 @@ def test_what_can_t_be_trained_on_is_refused(
 @on_each_row
 def test_the_command_refuses_in_one_line(
     words: list[str], told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, terminal: Terminal,
 ) -> None:  # fmt: skip
     monkeypatch.delitem(sys.modules, "ktdeval_models.rl.train", raising=False)
     for package in ("stable_baselines3", "gymnasium", "torch"):
         monkeypatch.setitem(sys.modules, package, None)
     task = [] if "--task" in words else ["--task", TASK]
-    assert main(["rl", "train", *task, "--data", str(market[0]), "--output", str(tmp_path / "p.json"), *words]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = terminal.error("rl", "train", *task, "--data", market[0], "--output", tmp_path / "p.json", *words).splitlines()
     assert told in line
     assert not (tmp_path / "p.json").exists()
 
 
 @on_each_row
 def test_a_run_is_refused_before_its_first_step(
-    words: str, told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: str, told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path, terminal: Terminal
 ) -> None:
     path = drawn_policy(tmp_path / "p.json", last="2020-12-31")
     out = tmp_path / "run"
     given = ["--model-args", words.format(path), "--tasks", TASK, "--data", str(market[0]), "--out", str(out)]
     for command in (["run"], ["plan"]):
-        assert main([*command, "--model", "rl/policy", *given]) == 2
-        assert told in capsys.readouterr().err
+        assert told in terminal.error(*command, "--model", "rl/policy", *given)
     assert not out.exists()
 
 
 @pytest.mark.parametrize(("task", "changes"), [("investorbench_msft", {}), (TASK, {"hold": "keep"}), (TASK, {"lookback": 60})])
 def test_a_task_that_the_policy_can_t_decide_on_stops_the_run(
-    task: str, changes: dict[str, Any], market: tuple[Path, MarketSnapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    task: str, changes: dict[str, Any], market: tuple[Path, MarketSnapshot], tmp_path: Path, terminal: Terminal
 ) -> None:
     path = drawn_policy(tmp_path / "p.json", **changes)
     given = ["--tasks", task, "--data", str(market[0]), "--out", str(tmp_path / "run"), "--quiet", "--limit", "1"]
-    assert main(["--model", "rl/policy", "--model-args", f"policy={path}", *given]) != 0
-    printed = capsys.readouterr().err
+    printed = terminal.error("--model", "rl/policy", "--model-args", f"policy={path}", *given)
     assert "rl/policy: decides on one asset by" in printed
     assert f"`hold` is {changes.get('hold', 'flat')}" in printed
 
@@ -151,3 +151,73 @@ def test_a_task_that_the_policy_can_t_decide_on_stops_the_run(
 def test_research_is_declined(tmp_path: Path) -> None:
     model = load_plugins().make_model("rl/policy", {"policy": str(drawn_policy(tmp_path / "p.json"))})
     assert model.reply(ModelRequest(())) == Reply("No research.")
+
+
+# -- a policy's file and features
+
+
+ONE = [[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]
+
+
+def test_networks_worked_by_hand(tmp_path: Path) -> None:
+    weights, biases = [[[1, 2, 0], [-1, 0, 3]], [[1, 0], [0, 1], [1, -1]]], [[0.5, 0], [0, 0.25, 0]]
+    vectors = np.array([[0.5, -1, 1], [0, 1, -1]], dtype=np.float32)
+    hidden = np.array([[0.5 - 2 + 0.5, -0.5 + 3], [2.5, -3]])  # [-1, 2.5], [2.5, -3]
+    for activation, shown in (("relu", np.maximum(hidden, 0)), ("tanh", np.tanh(hidden))):
+        expected = np.column_stack([shown[:, 0], shown[:, 1] + 0.25, shown[:, 0] - shown[:, 1]])
+        found = read_policy(write_policy(tmp_path / "p", weights, biases, activation=activation)).values(vectors)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert read_policy(write_policy(tmp_path / "p", ONE, [[0, 0, 0]])).values(vectors).tolist() == vectors.tolist()
+
+
+def test_features_are_the_last_scaled_log_returns_within_bounds_and_the_side() -> None:
+    closes = 100 * np.exp(np.array([0.5, 0, 0.02, 0.01, 0.21]))
+    np.testing.assert_allclose(features(closes, -1, 3, 0.01), [2, -1, 10, -1], rtol=1e-5)
+    np.testing.assert_allclose(features(closes[1:], 0, 3, 0.02), [1, -0.5, 10, 0], rtol=1e-5)
+    with pytest.raises(DataError, match="3 closes are known, and 3 returns need 4"):
+        features(closes[2:], 0, 3, 0.01)
+
+
+@on_each_row
+def test_what_is_no_policy_is_refused_in_one_line(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
+    path = write_policy(tmp_path / "p.json", **{"weights": ONE, "biases": [[0, 0, 0]], **changes})
+    with pytest.raises(DataError) as caught:
+        read_policy(path)
+    assert str(caught.value).startswith(f"policy {path}: ")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value).replace(str(path), "")
+
+
+def test_bytes_that_are_no_policy_are_refused_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (tmp_path / "ran",))
+
+    path, whole = tmp_path / "p", write_policy(tmp_path / "whole", ONE, [[0, 0, 0]]).read_bytes()
+    assert read_policy(tmp_path / "whole").sha256
+    not_finite = whole.replace(b"[[0, 0, 0]]", b"[[NaN, 0, 0]]"), whole.replace(b"[[0, 0, 0]]", b"[[1e999, 0, 0]]")
+    for data in (b"", whole[:-5], whole + b"x", b"\xff\xfe", pickle.dumps(Trap()), b"[" * 100_000, b"PK\x03\x04", *not_finite):
+        path.write_bytes(data)
+        with pytest.raises(DataError, match=r"^policy .*p: "):
+            read_policy(path)
+    assert not (tmp_path / "ran").exists()
+    os.mkfifo(tmp_path / "pipe")
+    for other, told in (
+        (tmp_path / "pipe", "no plain file"),
+        (tmp_path, "directory"),
+        (tmp_path / "none", "make one with `ktdeval rl"),
+    ):
+        with pytest.raises(DataError, match=told):
+            read_policy(other)
+    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    with pytest.raises(DataError, match="more than 100 bytes"):
+        read_policy(tmp_path / "whole")
+    assert json.loads(whole)["format"] == "ktdeval-rl-policy/1"
+
+
+@pytest.mark.parametrize(("last", "refused"), [("2020-10-01", False), ("2020-10-02", True), ("2022-01-03", True)])
+def test_a_window_has_to_lie_after_the_days_of_training(last: str, refused: bool) -> None:
+    problem = overlap("2020-04-01", last, Window("stock", "2020-10-02", "2021-05-05"))
+    assert (problem is not None) == refused
+    assert problem is None or f"does not lie after the days of training, 2020-04-01:{last}; train on earlier days" in problem

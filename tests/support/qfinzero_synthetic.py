@@ -10,13 +10,13 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, PriceRows, SymbolRow
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, EventRow, PriceRows, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset, Span
 from ktdeval_qfinzero.data.synthetic.corporate import live
-from ktdeval_qfinzero.data.synthetic.grid import session_grid, shift_sessions
+from ktdeval_qfinzero.data.synthetic.grid import Grid, session_grid, shift_sessions
 from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
 from ktdeval_qfinzero.data.synthetic.names import STOCKS
-from ktdeval_qfinzero.data.synthetic.params import small_params
+from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, small_params
 from ktdeval_qfinzero.data.synthetic.prices import Course, common_moves, make_stock
 from ktdeval_qfinzero.moments import DAY, day_start
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
@@ -63,3 +63,24 @@ def generate_minutes(symbols: int = 50, days: int = 252, seed: int = 0) -> Memor
         table["stock", name, "minute"] = make_stock(seed, grid, common, course).minutes
         rows.append(SymbolRow(name, "stock", stock.name, stock.sector, day_start(first) - DAY))
     return MemoryPrices(table, rows)
+
+
+def bars(asset_class: str, symbol: str, resolution: str) -> Bars:
+    """Bars of an instrument of the reduced market."""
+    return small_market().prices.bar_table[asset_class, symbol, resolution]
+
+
+def grid_of(params: SyntheticParams) -> Grid:
+    """The sessions of a market."""
+    return session_grid(date.fromisoformat(params.first_day), date.fromisoformat(params.last_day))
+
+
+def day_on(found: Bars, day: date) -> int | None:
+    """Place of a day's bar; None without one."""
+    places = np.flatnonzero(found.start_ns == day_start(day))
+    return int(places[0]) if len(places) else None
+
+
+def outcomes(row: EventRow) -> list[tuple[int, str]]:
+    """When which outcome of an event came out."""
+    return [(release.available_ns, name) for release in row.releases for name in release.values if name.endswith("actual")]

@@ -1,11 +1,13 @@
-"""The benchmark's items: enough of every kind, each with a gold that was carried out, the same at every making."""
+"""The benchmark's items: enough of every kind, each with a gold that was carried out; task files of the public format."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,11 +32,12 @@ from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Tags
 from ktdeval_qfinzero.moments import moment_text, parse_moment
-from ktdeval_qfinzero.scoring.tasks_file import task_to_row
-from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, Suite
+from ktdeval_qfinzero.scoring.paper import score
+from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, task_to_row
+from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, GoldCall, Suite
 from ktdeval_qfinzero.suite.samples import embedded_dataset, embedded_items
-from qfinzero_scoring_cases import load_tasks
-from tables import on_each_row
+from qfinzero_scoring_cases import BARS, EVENTS, ORDER, RUN, load_tasks, perfect_answer, rows_of, task, tasks_of
+from tables import beside, on_each_row
 
 SUITES: tuple[Suite, ...] = ("calling", "planning")
 both = pytest.mark.parametrize("suite", SUITES)
@@ -208,3 +211,84 @@ def test_a_template_file_with_an_unknown_field_is_an_error_that_names_the_place(
     row = {"name": "t", "category": "c", "difficulty": "easy", "wieght": 2}
     with pytest.raises(DataError, match=r"x\.yaml: templates\[0\].*wieght"):
         from_plain({"templates": [row]}, TemplateFile, "x.yaml", DataError)
+
+
+# -- task files in the public format
+
+
+CALLING_ROW: dict[str, Any] = beside(__file__)["calling_row"]
+FILES = [f"{suite}_tasks{names}_public.jsonl" for suite in ("calling", "planning") for names in ("", "_esp")]
+
+
+def with_call(**changes: Any) -> dict[str, Any]:
+    return {**CALLING_ROW, "expected_tool_calls": [{**CALLING_ROW["expected_tool_calls"][0], **changes}]}
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("name", FILES)
+def test_public_files_load_and_write_back_the_same(shared_data: Path, name: str) -> None:
+    path = shared_data / "qfinzero" / name
+    assert [task_to_row(one) for one in tasks_of(path).values()] == list(rows_of(path))
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("name", FILES)
+def test_the_perfect_answer_of_every_public_task_earns_100_and_an_empty_one_only_a_refusal(shared_data: Path, name: str) -> None:
+    for one in tasks_of(shared_data / "qfinzero" / name).values():
+        best = score(one, perfect_answer(one, RUN), RUN)
+        assert (best.overall, best.failure_modes) == (100, ()), one.id
+        assert score(one, [], RUN).overall == (100 if one.refuse else 0), one.id
+
+
+def test_a_calling_row_becomes_a_task() -> None:
+    read = task_from_row(CALLING_ROW, "here")
+    assert (read.suite, read.id, read.refuse, read.notes) == ("calling", "c-1", False, "Easy.")
+    assert read.calls[0].required == {"tickers": "KO", "start": "2024-03-04"}
+    assert task_to_row(read) == CALLING_ROW
+
+
+def test_tasks_survive_the_way_to_a_file_and_to_a_published_dataset_and_back(tmp_path: Path) -> None:
+    planning = replace(task(replace(BARS, step_id="s1", notes="n"), EVENTS, ORDER), truth={"a": [1, None]})
+    refusal = replace(task(GoldCall("REFUSE"), suite="calling"), id="other")
+    path = tmp_path / "tasks.jsonl"
+    path.write_text("".join(json.dumps(task_to_row(one)) + "\n\n" for one in (planning, refusal)))
+    assert load_tasks(path) == (planning, refusal)
+    assert refusal.refuse
+    both = (planning, replace(refusal, suite="planning"))
+    publish_tasks(tmp_path / "made", "Two tasks", both)
+    assert load_tasks(tmp_path / "made") == both
+
+
+def refused(row: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text("\n" + json.dumps(row) + "\n")
+    with pytest.raises(DataError, match=message) as caught:
+        load_tasks(path)
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@on_each_row
+def test_a_wrong_row_says_what_is_wrong_and_where(row: Any, call: Any, message: str, tmp_path: Path) -> None:
+    refused({**with_call(**call), **row}, message, tmp_path)
+
+
+def test_a_row_that_is_none_of_two_kinds_or_too_long_is_refused(tmp_path: Path) -> None:
+    calls = CALLING_ROW["expected_tool_calls"]
+    refused([], "expected `object`, got `array`", tmp_path)
+    refused({**CALLING_ROW, "expected_steps": calls}, "either expected_tool_calls .calling. or", tmp_path)
+    refused({**CALLING_ROW, "expected_tool_calls": calls * 201}, "of length <= 200", tmp_path)
+    refused({**CALLING_ROW, "x" * 10_000: 1}, f"unknown field `{'x' * 60}", tmp_path)
+
+
+def test_ids_are_unique_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(f"{json.dumps(CALLING_ROW)}\n{json.dumps(CALLING_ROW)}\n")
+    with pytest.raises(DataError, match=":2: a second task 'c-1'"):
+        load_tasks(path)
+
+
+@pytest.mark.parametrize("value", [None, "<from_step_1>", "2024-03-04T09:30:00+01:00", "2024-03-04"])
+def test_times_may_be_null_placeholders_or_iso(value: Any) -> None:
+    assert task_from_row(with_call(time_constraints={"start": value}), "here").calls[0].times == {"start": value}

@@ -12,7 +12,6 @@ from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb import day_events as days
 from ktdeval_qfinzero.pmb.values import FeeRules, Instrument, Position
-from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_margin import EXPIRY, STOCK, account, contract, e4, marks, option
 
 OTHER = Instrument("STOCK", "BRKT")
@@ -154,13 +153,6 @@ def test_what_the_holder_gets_is_what_the_writer_gives_and_worth_the_intrinsic_v
     terms = instrument.contract
     assert terms is not None
     assert holder.cash_e4 + holder.stock_change * e4(spot) == qty * 100 * terms.intrinsic_e4(e4(spot))
-
-
-def test_expiry_on_a_holiday_is_at_the_last_session_before() -> None:
-    assert days.settlement_session(trading_hours(), option("C", 100, date(2025, 4, 18))) == date(2025, 4, 17), "Good Friday"
-    assert days.settlement_session(trading_hours(), CALL) == EXPIRY
-    with pytest.raises(ServiceError, match="is not an option"):
-        days.settlement_session(trading_hours(), STOCK)
 
 
 # ---- exercise and early assignment

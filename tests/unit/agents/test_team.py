@@ -1,15 +1,17 @@
-"""Agent teams on prepared replies: who is asked when, what each is shown, what is counted, remembered and reflected on."""
+"""Agent teams on prepared replies: who is asked when, what is shown, counted, remembered and elected; calls and cost by role."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ktdeval.errors import ConfigError, ModelError, StoreError
+from ktdeval.cards import PriceEntry
+from ktdeval.errors import ConfigError, ModelError, StoreError, UsageError
 from ktdeval.harness import (
     SIGNAL_FORM,
     Message,
@@ -20,14 +22,18 @@ from ktdeval.harness import (
     ToolCall,
     ToolResult,
     ToolSpec,
+    TranscriptEntry,
+    Usage,
     shown_state,
     table_rows,
 )
 from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
-from ktdeval_agents import TEAMS, TeamParams
+from ktdeval_agents import TEAMS, TeamParams, VoteParams
+from ktdeval_agents.command import usage_by_role
 from ktdeval_agents.graph import load_team
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
+from ktdeval_agents.vote import VoteAgent, elected
 from paths import REPOSITORY
 from tables import beside, on_each_row
 
@@ -341,3 +347,96 @@ def test_every_team_that_ships_is_sound_and_says_its_roles() -> None:
 def test_a_graph_that_makes_no_sense_is_refused_with_its_place(change: tuple[str, str], problem: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=problem):
         team(TALK.replace(*change), tmp_path)
+
+
+# -- calls, tokens and cost by role
+
+
+PRICE = PriceEntry(input=2.0, output=10.0, cache_read=None, cache_write=None, as_of="", source="--price")
+
+
+def folder(*exchanges: dict[str, Any], finished: bool = True) -> Any:
+    talks = [TranscriptEntry(step=0, exchanges=exchanges, submission=None)]
+    specs = SimpleNamespace(specs=["one", "two"])
+    return SimpleNamespace(path=Path("run"), manifest=specs, is_complete=lambda _: finished, load_transcript=lambda _: talks)
+
+
+def test_calls_are_counted_by_role_over_all_episodes() -> None:
+    usage = Usage(input_tokens=100, output_tokens=7).to_json()
+    found = usage_by_role(
+        folder(
+            {"role": "bull", "reply": {"content": "up", "finish_reason": "stop", "usage": usage}},
+            {"role": "bear", "error": "timeout"},
+            {"role": "bull", "reply": {"content": " ", "finish_reason": "stop"}},
+            {"reply": {"content": "", "finish_reason": "stop", "tool_calls": [{"id": "c", "name": "look", "arguments": "{}"}]}},
+        )
+    )
+    counts = {name: (role.calls, role.failed, role.empty, role.usage.input_tokens) for name, role in found.items()}
+    assert counts == {"bull": (4, 0, 2, 200), "bear": (2, 2, 0, 0), "(no role)": (2, 0, 0, 0)}
+    assert found["bull"].to_json(PRICE)["usd"] == pytest.approx((200 * 2 + 14 * 10) / 1e6)
+    assert found["bull"].to_json(None)["usd"] is None
+
+
+def test_a_run_without_a_finished_episode_is_refused() -> None:
+    with pytest.raises(UsageError, match="no episode is finished"):
+        usage_by_role(folder(finished=False))
+
+
+# -- votes
+
+
+REASON = "no majority among the voters"
+
+
+def order(side: str, weight: float | None, confidence: float = 0.5) -> dict[str, Any]:
+    size = {"shares": 100} if weight is None else {"target_weight": weight}
+    return {"stock_id": "a", "side": side, "confidence": confidence, "reason": side, **size}
+
+
+def decision(asset: str, side: str, confidence: float = 0.5) -> dict[str, Any]:
+    return {"stock_id": asset, "decision": side, "confidence": confidence, "reason": f"why {side}"}
+
+
+@on_each_row
+def test_orders_need_more_than_half_of_all_voters(given: Any, voters: int, expected: Any) -> None:
+    given, (expected,) = ([[order(*one) for one in items] for items in each] for each in (given, [expected]))
+    found = elected([{"orders": items, "overall_reason": "x"} for items in given], voters)
+    assert found["orders"] == [{**item, "confidence": pytest.approx(item["confidence"])} for item in expected]
+    assert found["overall_reason"] == f"Elected by {len(given)} ballots of {voters} voters."
+
+
+def test_decisions_without_a_majority_are_hold() -> None:
+    sides = (("BUY", "BUY", "SELL"), ("BUY", "SELL", "HOLD"), ("SELL", "SELL", "SELL"))
+    ballots = [{"decisions": [decision(asset, row[voter]) for asset, row in zip("abc", sides, strict=True)]} for voter in range(3)]
+    hold = {"stock_id": "b", "decision": "HOLD", "confidence": 0.5, "reason": REASON}
+    assert elected(ballots, 3)["decisions"] == [decision("a", "BUY"), hold, decision("c", "SELL")]
+
+
+def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
+    assert elected([{"x": 1}, {"x": 2}, {"x": 2}], 3) == {"x": 2}
+    assert elected([{"x": 1}, {"x": 2}], 2) == {"x": 1}
+
+
+def test_voters_decide_by_themselves_and_remember_their_own_ballots() -> None:
+    agent = VoteAgent(VoteParams(("investor", "deepfund")))
+    session = Session(submits=orders(("asset_1", "BUY", 0.5)), budget=9)
+    first = agent.decide(observation(), session, None)  # type: ignore[arg-type]
+    assert session.order[0] == session.order[1] == "voter 1 (investor): investor"
+    assert session.order[-1] == "voter 2 (deepfund): portfolio_manager"
+    assert (first.provenance, first.action[0].side) == ("model", "BUY")
+    assert [[entry["asset"] for entry in held["entries"]] for held in first.memory] == [["asset_1"], ["asset_1"]]  # type: ignore[union-attr,index,call-overload]
+
+    failed = Session({"voter 2 (deepfund): risk_control": None})
+    with pytest.raises(ModelError):
+        agent.decide(observation(1), failed, json.loads(json.dumps(first.memory)))  # type: ignore[arg-type]
+    assert [[entry["change_pct"] for entry in held["entries"]] for held in failed.kept] == [
+        [1.0],
+        [1.0],
+    ]  # and no ballot of the step
+
+
+def test_teams_that_are_not_there_can_not_vote() -> None:
+    with pytest.raises(ConfigError, match="'trader' is no team that can vote; did you mean 'trade'"):
+        VoteAgent(VoteParams(("trader",)))
+    with pytest.raises(ConfigError, match="name at least one"):
+        VoteAgent(VoteParams(()))

@@ -1,4 +1,4 @@
-"""BUY, SELL or HOLD of each asset: what is a submission, and which orders it comes to."""
+"""BUY, SELL or HOLD of each asset: what is a submission, which orders it comes to; what counts as a signal of an analyst."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.harness import HarnessConfig, StanceForm, StanceRule
+from ktdeval.harness import SIGNAL_FORM, HarnessConfig, StanceForm, StanceRule, TranscriptEntry, read_signals, step_signals
 from ktdeval.market import Instrument
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.trading import AccountConfig, MarketTape, Position
@@ -101,3 +101,55 @@ def test_without_costs_every_decision_is_filled_whole_and_the_nav_is_that_of_the
         assert day.nav_minor / 100 == pytest.approx(cash + units * prices[row + 1], rel=1e-6, abs=0.05)
         if day.nav_minor < 100_000:  # a short that lost nearly all: margin calls begin
             break
+
+
+# -- signals of analysts
+
+
+STATE = {
+    "positions": {"columns": ["stock_id", "shares"], "rows": [["asset_2", 2.5]]},
+    "candidates": {"columns": ["stock_id"], "rows": [["asset_1"], ["asset_2"]]},
+}
+DAY = f"Day.\n\n```json\n{json.dumps(STATE)}\n```\n"
+
+
+@on_each_row
+def test_a_signal_stands_in_the_last_object_of_an_answer(text: str, expected: list[str | None]) -> None:
+    found = read_signals(text, ["asset_1", "asset_2"])
+    assert [found.get(asset) for asset in ("asset_1", "asset_2")] == expected
+
+
+def exchange(role: str | None, system: str, reply: str | None, kept: int = 0) -> dict[str, Any]:
+    sent = [{"role": "system", "content": system}, {"role": "user", "content": DAY}][kept:]
+    answer = {"error": "timeout"} if reply is None else {"reply": {"content": reply, "finish_reason": "stop"}}
+    return {"kept": kept, "sent": sent, **answer, **({} if role is None else {"role": role})}
+
+
+def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
+    asked = f"Judge. {SIGNAL_FORM}"
+    found = step_signals(
+        TranscriptEntry(
+            step=0,
+            exchanges=(
+                exchange("planner", "Choose.", '{"OTHERS": "Bullish"}'),
+                exchange("news", asked, '{"OTHERS": "Bullish"}'),
+                exchange("news", asked, '{"OTHERS": "Bearish"}', kept=1),  # its instructions were sent before
+                exchange("macro", asked, ""),
+                exchange(None, asked, '{"OTHERS": "Bullish"}'),
+                exchange("policy", asked, None),
+            ),
+            submission=None,
+        )
+    )
+    assert found.held == {"asset_1": 0.0, "asset_2": 2.5}
+    assert found.answers == {"news": {"asset_1": "Bearish", "asset_2": "Bearish"}, "macro": {}, "policy": {}}
+    table = '```json\n{"candidates": {"columns": ["stock_id"], "rows": [[1, 2]]}}\n```'
+    damaged: Any = (
+        {"sent": [{"role": "user", "content": table}]},
+        {"role": [], "sent": 5, "kept": "x"},
+        {"sent": [3, {"role": "user", "content": 7}]},
+        {},
+    )
+    assert step_signals(TranscriptEntry(step=0, exchanges=damaged, submission=None)).answers == {}
+    nothing = step_signals(TranscriptEntry(step=1, exchanges=({**exchange("news", asked, "x"), "sent": []},), submission=None))
+    assert (nothing.assets, nothing.answers) == ((), {})

@@ -16,7 +16,7 @@ from ktdeval.harness.tools import call
 from ktdeval.market import Documents, Entity
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.payload import DocumentRef
-from ktdfin_market import poisoned, rows, small_market
+from ktdfin_market import rows, small_market
 from news_items import poisoned_news, with_news
 from searching import examples
 
@@ -121,23 +121,6 @@ def test_an_asset_that_joins_later_has_no_handle_yet() -> None:
         assert before["text"] == text
         assert (len(before["stock_ids"]), len(after["stock_ids"])) == (1, 2)
         assert after["text"] == (text if mask == "bright" else f"{({*after['stock_ids']} - {*before['stock_ids']}).pop()} rose")
-
-
-@pytest.mark.parametrize("mask", MASKS)
-def test_nothing_that_became_known_later_changes_a_byte(mask: str) -> None:
-    ids = handles(mask)
-    calls = [{}, {"lookback": 120, "limit": 50}, {"query": "dividend POISON", "limit": 50}]
-    for step in (0, 20):
-        spoiled = poisoned(MARKET, BASE + step)
-        spoiled = replace(spoiled, documents=poisoned_news(MARKET, BASE + step))
-        known = len(MARKET.as_of(BASE + step).documents)
-        for arguments in calls:
-            clean = outcome("search_news", arguments, mask, MARKET, step)
-            assert clean == outcome("search_news", arguments, mask, spoiled, step)
-        for row in (0, 50, known - 1, known, known + 1, len(ids) - 1):
-            clean = outcome("get_document", {"document_id": ids[row]}, mask, MARKET, step)
-            assert clean.startswith("None" if row < known else "bad_arguments")
-            assert clean == outcome("get_document", {"document_id": ids[row]}, mask, spoiled, step)
 
 
 @given(step=st.integers(0, 20), seed=st.integers(0, 10**6), lookback=st.integers(1, 120), mask=st.sampled_from(MASKS))

@@ -149,16 +149,6 @@ def test_the_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() ->
     assert (split["stock_id"], split["share_ratio"], split["shares_after"]) == (handle(3), 2, 2050)
 
 
-def test_performance_is_measured_from_the_first_decision_against_the_benchmark() -> None:
-    scene = scene_of("date_blind_open_research")
-    base = scene.lens.base_row
-    shown = shown_at(scene, 5, Account(105_000_000, {}))["performance"]
-    benchmark = (MARKET.benchmark[base + 5] / MARKET.benchmark[base] - 1) * 100
-    assert shown["portfolio_return_pct"] == 5
-    assert shown["benchmark_return_pct"] == pytest.approx(benchmark, abs=1e-3)
-    assert shown["excess_return_pct"] == pytest.approx(5 - benchmark, abs=1e-3)
-
-
 def test_the_candidate_table_is_the_union_of_the_factors_best_within_the_limit() -> None:
     table = rows(observed("bright_fixed_candidate")[1]["candidates"])
     assert 9 < len(table) <= 30
@@ -242,12 +232,6 @@ def test_momentum_holds_the_highest_momentum() -> None:
     assert len(bought) >= 15
     assert bought <= {MARKET.codes[asset] for asset in np.argsort(-values)[:30]}
     assert len(bought & best) >= 12
-
-
-def test_the_nav_shown_is_the_ledgers() -> None:
-    episode = play("blinded_open_research", "momentum", 5)
-    view = MARKET.as_of(episode.scene.lens.base_row + 5)
-    assert episode.scene.tool_context(5, view, episode.account).nav_fen == episode.records[-1].nav_minor
 
 
 class Overheard:

@@ -195,34 +195,6 @@ def test_market_context_hides_dates_index_levels_and_names_where_the_mask_does()
     assert breadth["advancing"] + breadth["declining"] <= breadth["members"] - breadth["suspended"]
 
 
-def test_risk_check_names_the_rule_that_an_order_would_break() -> None:
-    def plan(weights: dict[int, float], **where: Any) -> Any:
-        return ask("risk_check", {"target_weights": {MARKET.codes[asset]: weight for asset, weight in weights.items()}}, **where)
-
-    small = replace(MARKET, member=np.tile(np.arange(48) < 44, (len(MARKET.days), 1)))
-    for asset, weight, rule, where in (
-        (9, 0.05, None, {}),
-        (9, 0.12, "weight_limit", {}),
-        (9, 0.0, "target", {}),
-        (9, 0.0005, "lot", {}),
-        (0, 0.0, None, {}),
-        (44, 0.05, "universe", {"market": small, "step": 0}),
-    ):
-        result = plan({asset: weight}, **where)
-        assert [row["violation"] for row in rows(result["plan"])] == [rule]
-        assert result["violations"] == (rule is not None)
-    # Cash and positions run out.
-    context, _ = context_of()
-    cheap = np.flatnonzero(context.candidates & (context.marks_cny < 40))
-    names = [int(asset) for asset in cheap if asset not in ACCOUNT.positions]
-    many = plan(dict.fromkeys(names[:12], 0.09))
-    assert "cash" in {row["violation"] for row in rows(many["plan"])}
-    assert many["projected"]["cash_cny"] >= 0
-    crowd = plan(dict.fromkeys(names[:25], 0.02))
-    assert [row["violation"] for row in rows(crowd["plan"])][17:] == ["position_limit"] * len(names[17:25])
-    assert crowd["projected"]["positions_held"] == 20
-
-
 @on_each_row
 def test_bad_arguments_come_back_as_feedback(name: str, arguments: dict[str, Any], failure: str) -> None:
     context, lens = context_of("blinded")

@@ -97,33 +97,6 @@ def test_typed_figures_render_as_the_plain_numbers_by_default(value: float) -> N
     assert lens.render_text(Shares(2, value, 3)) == lens.render_text(Shares(2, value))
 
 
-def stripped(payload: Any) -> Any:
-    """The payload as it was before market figures had a type: their plain numbers."""
-    kind = type(payload)
-    if kind is Figure:
-        return payload.value
-    if kind in (Price, Shares):
-        return kind(payload.asset, payload.value)
-    if kind is dict:
-        return {key: stripped(item) for key, item in payload.items()}
-    if kind in (list, tuple):
-        return [stripped(item) for item in payload]
-    return payload
-
-
-@pytest.mark.parametrize("kind", MASK_KINDS)
-@pytest.mark.parametrize("rebase", [False, True])
-def test_the_tools_show_the_same_bytes_as_without_the_types(kind: Any, rebase: bool) -> None:
-    of = masked(MaskConfig(kind, rebase))
-    step = of.step(BASE + 7, Account(10**7, {4: Position(300), 7: Position(500)}))
-    for payload in (
-        get_market_context(step), screen_candidates(step, ["RV_60"], 30), get_stock_snapshot(step, SPLIT_ASSET, 60),
-        compare_candidates(step, [4, 7], [*MEASURE_NAMES, *FACTOR_NAMES]), portfolio_state(step),
-    ):  # fmt: skip
-        assert of.lens.render_text(payload) == of.lens.render_text(stripped(payload))
-        assert stripped(payload) != payload
-
-
 # ---- rounding
 
 

@@ -1,3 +1,5 @@
+"""What the leak guard finds and lets pass, and the one spelling in which it looks."""
+
 import json
 import re
 from dataclasses import replace
@@ -9,6 +11,7 @@ from ktdeval.errors import LeakError
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetRef
+from ktdeval.masking.text import normalise, normalise_with_places
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of
 from searching import examples
 from spellings import CODE_STYLES, HARMLESS, spell
@@ -194,3 +197,26 @@ def test_a_leak_names_kind_and_place_but_never_the_text():
         with pytest.raises(LeakError, match=kind) as caught:
             GUARDS["blinded"].check(text)
         assert text[3:] not in str(caught.value)
+
+
+# -- texts in one spelling
+
+
+@on_each_row
+def test_characters_that_look_alike_become_one(written, plain):
+    assert normalise(written) == plain
+
+
+@given(st.text(st.characters(codec=None), max_size=60) | st.text(r"\ud835fe0n" + "\\", max_size=40))
+def test_the_places_of_a_folding_agree_with_it_and_ascend(text):
+    folded, places = normalise_with_places(text)
+    assert folded == normalise(text)
+    assert len(places) == len(folded) + 1
+    assert list(places) == sorted(places)
+    assert all(0 <= place <= len(text) for place in places)
+
+
+@given(st.text(max_size=60))
+def test_folding_twice_changes_nothing_where_there_are_no_escapes(text):
+    folded = normalise(text.replace("\\", ""))
+    assert normalise(folded.replace("\\", "")) == folded.replace("\\", "")

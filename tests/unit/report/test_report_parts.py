@@ -1,4 +1,4 @@
-"""The parts of a report: escaping, colours, the way of a plot into a page, the choice of windows, effects."""
+"""The parts of a report: escaping, colours, plots in a page, the choice of windows, effects; tokens, cost and calls in words."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 import card_cases
+from card_cases import card, remote_card, typed
 from compare_cards import APART, make_card, save_card
 from ktdeval.registry import load_plugins
 from ktdeval.trading.ledger import Ledger
@@ -273,3 +274,40 @@ def test_labels_of_cards_tell_them_apart(tmp_path: Path) -> None:
     named = evaluations(*(save_card(tmp_path / str(place), card) for place, card in enumerate(cards)))
     assert len({one.label for one in named}) == len({one.anchor for one in named}) == 2
     assert "top=3" in named[1].label
+
+
+# -- tokens, cost and calls
+
+
+pytest.importorskip("matplotlib")
+
+
+def facts(shown: dict[str, Any]) -> dict[str, str]:
+    """What the page of one card says of it, by name."""
+    page = Page(make_report([Evaluation(Path(__file__), typed(shown))], Options()).html)
+    return {row[0]: row[1] for table in ("What was evaluated", "Activity and failures") for row in page.table(table)}
+
+
+def test_cost_calls_and_drift_stand_in_words() -> None:
+    found = facts(remote_card())
+    assert (found["cost"], found["return per USD"][:1]) == ("0.00018 USD", "+")
+    assert found["price"] == "input 2, output 8, cache read 0.5 USD a million tokens (as of 2026-01-02, a price list)"
+    assert found["requests"] == "3: 1 answered by the provider, 1 from the cache"
+    assert found["failed attempts"] == "rate_limited 1, timeout 1"
+    assert found["paid"] == "1.50 USD, possibly 0.25 USD more"
+    assert found["served by"] == "gpt-4.1-2025-04-14 2"
+    drift = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
+    words = facts(remote_card(drift=drift))["drift"]
+    assert words.startswith("0.250 between the answers to 6 questions at the start and at the end, within one sitting 0.125")
+    assert words.endswith("the provider named another model at the end")
+
+
+def test_what_is_not_known_or_not_there_is_not_nothing() -> None:
+    found = facts(remote_card(price=None))
+    assert found["cost"].startswith("not known: no price of the model is known")
+    assert "price" not in found
+    found = facts(card())  # a model of this machine
+    assert found["cost"] == "0.00 USD"
+    assert not {"drift", "requests", "paid", "price"} & set(found)
+    assert found["ranking"] == "rankable"
+    assert facts(card(limit=3))["ranking"] == "not rankable: every episode was cut after 3 steps"

@@ -1,17 +1,25 @@
-"""Forms of files: JSON, compact and indented, as `json` writes it, and YAML that is parsed once for many readers."""
+"""Forms of files: JSON as the standard library writes it, YAML, typed values, and the committed schemas of records."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from jsonschema import Draft202012Validator
 
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import dumps_canonical, dumps_compact, dumps_pretty, plain
-from ktdeval.typed import decode_json
+from ktdeval.runner.journal import JournalEntry
+from ktdeval.runner.schemas import schema_files
+from ktdeval.runner.store import RunFolder
+from ktdeval.typed import decode_json, to_plain
 from ktdeval.yamlio import parse_yaml
+from run_support import PLUGIN, TASK, WINDOW, ktdeval
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
@@ -56,3 +64,68 @@ def test_what_is_wrong_with_a_file_begins_as_the_word_is_written() -> None:
     for text, problem in (("{x", "file: JSON is malformed"), ('"x"', "file: expected `object`")):
         with pytest.raises(StoreError, match=problem):
             decode_json(text, dict, "file")
+
+
+# -- typed values, read from many threads
+
+
+SCRIPT = """
+import dataclasses, sys, threading
+from typing import Literal
+import msgspec
+from ktdeval.typed import decode_json, from_plain
+
+sys.setswitchinterval(1e-6)
+for number in range(80):
+    inner = dataclasses.make_dataclass("Inner", [("z", int, 0), ("w", "str | None", None)])
+    outer = dataclasses.make_dataclass("Outer", [("a", int, 0), ("b", tuple[inner, ...], ()), ("c", Literal["x", "y"], "x")])
+    whole = msgspec.defstruct("Whole", [("outer", outer), ("more", tuple[outer, ...], ())])
+    start, found = threading.Barrier(6), []
+
+    def read(place, start=start, found=found, whole=whole):
+        start.wait()
+        value = [{"outer": {"a": place, "b": [{"z": 1}]}}]
+        made = from_plain(value, list[whole], "x") if place % 2 else [decode_json(b'{"outer": {"a": %d}}' % place, whole, "x")]
+        found.append(made[0].outer.a)
+
+    threads = [threading.Thread(target=read, args=(place,)) for place in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [0, 1, 2, 3, 4, 5], found
+"""
+
+
+def test_new_classes_are_read_by_many_threads_at_once() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- schemas of records
+
+
+def test_the_committed_schemas_are_those_of_the_types() -> None:
+    files = schema_files()
+    assert {path: path.read_text() for path in files} == files, "run `python -m ktdeval.runner.schemas`"
+    assert set(next(iter(files)).parent.glob("*.json")) == set(files)
+
+
+def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> None:
+    words = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", 3)
+    assert ktdeval(*words, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+    folder = RunFolder.load(tmp_path / "run")
+    (spec,) = folder.manifest.specs
+    steps, transcript = folder.load_ledger(spec).steps, folder.load_transcript(spec)
+    journal = [JournalEntry(step=step, transcript=entry, memory=None) for step, entry in zip(steps, transcript, strict=True)]
+    written = {
+        "run-manifest": [json.loads((folder.path / "manifest.json").read_text())],
+        "episode-mark": [json.loads((folder.episode_path(spec) / "episode.json").read_text())],
+        "step-record": to_plain(steps),
+        "transcript-entry": to_plain(transcript),
+        "journal-step": to_plain(journal),
+    }
+    schemas = {path.name.rpartition("-v")[0]: json.loads(text) for path, text in schema_files().items()}
+    for name, values in written.items():
+        for value in values:
+            Draft202012Validator(schemas[name]).validate(value)

@@ -1,20 +1,27 @@
-"""The run folder: created once, owned by one run and one process, complete or not but never half."""
+"""Records of a run on disk: its folder, created once and never half; its journal; its ledgers of every version."""
 
 from __future__ import annotations
 
+import dataclasses
+import resource
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import StoreError
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.runner.journal import JournalEntry
+from ktdeval.runner.journal import Journal, JournalEntry, read_journal
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.store import LEDGER, RunFolder, RunManifest
-from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.typed import from_plain
+from ktdeval.testing import step_record
+from ktdeval.trading import ChargeRecord, Ledger, Scale
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.typed import from_plain, to_plain
+from trading_market import make_market
 
 SPEC = EpisodeSpec(
     task="t", task_version="1", task_hash="0" * 64, snapshot="f" * 64, mask="blinded", mode="open_research",
@@ -101,3 +108,91 @@ def test_a_journal_from_before_money_had_general_names_resumes(tmp_path):
 def test_a_task_name_can_never_leave_the_cards_folder(tmp_path, name):
     with pytest.raises(StoreError, match="can't be a file name"):
         RunFolder(tmp_path, MANIFEST).card_path(name)
+
+
+# -- the journal
+
+
+def test_appended_records_are_recovered_in_order_and_nan_never_reaches_the_disk(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, dict) as journal:
+        assert journal.recovered == []
+        journal.append({"step": 0})
+        with pytest.raises(ValueError, match="JSON"):
+            journal.append({"nav": float("nan")})
+        journal.append({"step": 1, "text": "多行\n文本"})
+    with Journal(path, dict) as journal:
+        assert journal.recovered == [{"step": 0}, {"step": 1, "text": "多行\n文本"}]
+
+
+def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_is_kept(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    for torn in range(1, 15):
+        path.write_bytes(b'{"step":0}\n' + b'{"a":2,"step":1}\n'[:torn])
+        with Journal(path, dict) as journal:
+            assert journal.recovered == [{"step": 0}]
+            journal.append({"step": 1, "again": True})
+        assert list(read_journal(path, dict)) == [{"step": 0}, {"step": 1, "again": True}]
+
+
+def test_a_full_disk_is_one_error_and_loses_nothing(tmp_path):
+    """Files that may not grow past 300 bytes stand for a full disk."""
+    path, (_, most) = tmp_path / "journal.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Journal(path, dict) as journal:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300, most))
+        try:
+            for step in range(4):
+                journal.append({"step": step, "text": "x" * 50})
+            with pytest.raises(StoreError) as failed:
+                journal.append({"step": 4, "text": "x" * 50})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    kept = [record["step"] for record in read_journal(path, dict)]
+    assert kept == [0, 1, 2, 3]
+    assert f"all {len(kept)} finished records are kept" in str(failed.value)
+    assert "run the same command again to resume" in str(failed.value)
+
+
+# -- ledger files
+
+
+def ledgers() -> tuple[Ledger, Ledger]:
+    record = step_record(make_market(["600001.SH"], [[10.0], [10.5]]), 0, 1)
+    charges = (ChargeRecord(kind="borrow", code="TSLA", shares=-10_000, price_ticks=3_000_000, cash_minor=-12, fee_minor=0),)
+    charged = from_plain({**to_plain(record), "charges": to_plain(charges)}, StepRecord, "record")
+    of_a_shares = Ledger({"seed": 1}, 100_000_000, [record])
+    return of_a_shares, Ledger({"seed": 1}, 1_000_000, [charged], "USD", 100, 365, {"TSLA": Scale(10_000, 10_000)})
+
+
+def names_of(path: Path) -> str:
+    return str(pq.read_schema(path).remove_metadata())
+
+
+def test_a_ledger_is_read_as_it_was_written_and_only_that_of_a_shares_speaks_of_fen(tmp_path: Path) -> None:
+    for version, ledger in enumerate(ledgers(), start=1):
+        path = tmp_path / f"{version}.parquet"
+        path.write_bytes(encode_ledger(ledger))
+        assert ledger.version == version
+        assert load_ledger(path) == dataclasses.replace(ledger, steps=list(ledger.steps))
+        assert encode_ledger(load_ledger(path)) == path.read_bytes()
+        assert ("_fen" in names_of(path), "_minor" in names_of(path), "charges" in names_of(path)) == (
+            version == 1,
+            version == 2,
+            version == 2,
+        )
+
+
+def test_a_ledger_of_another_version_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.parquet"
+    path.write_bytes(encode_ledger(ledgers()[1]))
+    table = pq.read_table(path)
+    market = table.schema.metadata[b"ktdeval.ledger"].replace(b'"version":2', b'"version":3')
+    metadata = {**table.schema.metadata, b"ktdeval.ledger": market}
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    with pytest.raises(StoreError, match=r"ledger.parquet.*version"):
+        load_ledger(path)
+
+
+def test_quantities_and_prices_of_a_code_have_its_own_scale() -> None:
+    ledger = ledgers()[1]
+    assert (ledger.scale("TSLA"), ledger.scale("600519.SH"), ledger.scale(None)) == (Scale(10_000, 10_000), Scale(), Scale())

@@ -22,6 +22,7 @@ from ktdeval_board.exchange import lm_eval, load_frame, load_imported_frame
 from ktdeval_board.exchange.lm_eval import file_name, import_results
 from ktdeval_board.reading import read_untrusted
 from paths import SUPPORT
+from tables import on_each_row
 
 LIMIT = 8_000_000
 
@@ -142,19 +143,7 @@ def test_parts_that_are_missing_or_null_cost_only_what_they_say(tmp_path: Path, 
     assert len(document["results"]) == 5
 
 
-@pytest.mark.parametrize(
-    ("facts", "name"),
-    [
-        ({"model_name": "acme/seer"}, "acme/seer"),
-        ({"config": {"model": "vllm", "model_args": {"pretrained": "acme/seer", "api_key": "sk-secret"}}}, "acme/seer"),
-        ({"config": {"model": "openai-chat-completions", "model_args": "model=gpt-4o-mini,api_key=sk-secret"}}, "gpt-4o-mini"),
-        ({"config": {"model": "gpt2"}}, "gpt2"),
-        ({"model_name": "/home/ann/models/seer-7b/"}, "seer-7b"),
-        ({"model_name": "./out/seer-7b"}, "seer-7b"),
-        ({"model_name": "C:\\models\\seer-7b"}, "seer-7b"),
-        ({"model_name": "~/seer-7b"}, "seer-7b"),
-    ],
-)
+@on_each_row
 def test_the_models_name_is_found_and_nothing_else_of_its_arguments(tmp_path: Path, facts: dict[str, Any], name: str) -> None:
     document = imported(tmp_path, {"results": NEW["results"], **facts})
     assert document["model"]["name"] == name

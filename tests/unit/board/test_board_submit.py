@@ -44,6 +44,7 @@ from ktdeval_board.entries import load_board
 from ktdeval_board.placement import Placement
 from ktdeval_board.reading import read_untrusted
 from ktdeval_board.rules import load_rules
+from tables import on_each_row
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
 LATER = "2024-03-15:2024-03-29"
@@ -178,20 +179,7 @@ def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> Non
     assert to_plain(load_board(board).entries[0].submission.model) == model
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"cutoff": "2026-03-03"}, "cutoff: model.cutoff_date: 2026-03-03 is after the submission (2026-03-02)"),
-        ({"cutoff": "soon"}, "submission: model.cutoff_date"),
-        ({"cutoff": "2023-13-01"}, "submission: model.cutoff_date: expected `str` of a day as YYYY-MM-DD"),
-        ({"cutoff_source": ""}, "say with --cutoff-source where it is from"),
-        ({"contact": "at home"}, "submission: submitter.contact: expected `str` of an e-mail address, or an https address"),
-        ({"submitter": "<b>bold</b>"}, "submission: submitter.name: expected `str` of one line of plain text without < and >"),
-        ({"strategy": "a\nb"}, "submission: agent.strategy"),
-        ({"model_url": "http://plain.example"}, "submission: model.url: expected `str` of an address that begins with https://"),
-        ({"attempts": 0}, "attempts: 0 declared"),
-    ],
-)
+@on_each_row
 def test_claims_that_cannot_be_true_are_named(run: Path, board: Path, change: dict[str, Any], said: str) -> None:
     assert any(said in line for line in submit(board, run, replace(CLAIMS, **change)).missing)
 

@@ -94,18 +94,7 @@ def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
         assert {word for word in words - own if f" {word} " not in known} <= {window["name"] for window in made["windows"]}
 
 
-@pytest.mark.parametrize(
-    ("name", "unit", "value", "shown"),
-    [
-        ("total_return", "fraction", 0.02804, "+2.80"),
-        ("max_drawdown", "fraction", 0.02804, "2.80"),
-        ("sharpe", "ratio", -1.23456, "-1.235"),
-        ("turnover", "per year", 12.3456, "12.35"),
-        ("hhi", "sum of squares", 0.123456, "0.1235"),
-        ("unmask_attempts", "count", 1234.0, "1,234"),
-        ("sharpe", "ratio", None, "-"),
-    ],
-)
+@on_each_row
 def test_a_figure_has_the_sign_and_decimals_of_its_unit(name: str, unit: str, value: float | None, shown: str) -> None:
     assert number(name, unit, value) == shown
 

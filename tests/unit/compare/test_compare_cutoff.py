@@ -20,22 +20,12 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
 from ktdeval_compare.cutoff import decay
+from tables import on_each_row
 
 WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
 
 
-@pytest.mark.parametrize(
-    ("when", "expected"),
-    [  # Thursday 30 May to Tuesday 4 June 2024, after a base of Wednesday 29 May; the weekend has no closes
-        ("2024-05-31", ["before", "before", "after", "after"]),
-        ("2024-06-01", ["before", "before", "across", "after"]),  # between two closes: the return of Monday holds it
-        ("2024-06-03", ["before", "before", "before", "after"]),
-        ("2024-05", ["across", "across", "after", "after"]),  # some day of May: what ends in May may hold it
-        ("2024-06", ["before", "before", "across", "across"]),
-        ("2024-05-29", ["after", "after", "after", "after"]),
-        ("2024-07", ["before", "before", "before", "before"]),
-    ],
-)
+@on_each_row
 def test_days_are_split_by_hand(when: str, expected: list[str]) -> None:
     days = np.array(["2024-05-30", "2024-05-31", "2024-06-03", "2024-06-04"], dtype="datetime64[D]")
     assert sides(days, np.datetime64("2024-05-29"), parse_cutoff(when)) == expected

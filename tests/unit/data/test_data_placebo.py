@@ -30,6 +30,7 @@ from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
 from ktdeval_data.placebo import Draws, Recipe, draw, placebo_of, take_apart
 from ktdeval_data.synthetic import make_synthetic
 from ktdfin_market import FIRST, LAST, small_market
+from tables import on_each_row
 from terminal import Terminal
 
 pytestmark = pytest.mark.slow
@@ -420,17 +421,7 @@ def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(kind:
 # ---- bad input, docs
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ("of=nowhere", "of='nowhere' is neither 'synthetic' nor the folder of a stored snapshot; `ktdeval data` tells"),
-        ("of=sinthetic", "did you mean 'synthetic'"),
-        ("kind=flip", "expected one of sign_flip, block_bootstrap, shuffle, was 'flip'"),
-        ("kind=shuffle,block_days=5", "kind shuffle has no blocks; leave block_days out"),
-        ("block_days=0", "expected a value in 1"),
-        ("seed=-1", "expected a value in 0"),
-    ],
-)
+@on_each_row
 def test_bad_parameters_are_one_clear_line(
     args: str, message: str, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from ktdeval_qfinzero.pmb.values import Instrument
 from qfinzero_broker_play import FLAT, FREE, OPEN, Play, by_days, market, minutes, table
 from qfinzero_invariants import check_invariants
 from qfinzero_world import at
+from tables import on_each_row
 
 STOCK = Instrument("STOCK", "AVLN")
 EARLY = at("2024-12-01T00:00:00Z")
@@ -190,16 +191,7 @@ def test_a_day_order_within_the_last_minute_is_for_the_next_day() -> None:
     assert (last.status, next_.status, next_.expire_ns) == ("EXPIRED", "ACCEPTED", at("2025-01-07T21:00:00Z"))
 
 
-@pytest.mark.parametrize(
-    ("day", "start", "close"),
-    [
-        ("2024-11-29", "14:30", "18:00"),
-        ("2024-12-24", "14:30", "18:00"),
-        ("2025-03-07", "14:30", "21:00"),
-        ("2025-03-10", "13:30", "20:00"),
-    ],
-    ids=["after Thanksgiving", "Christmas Eve", "before the change of time", "after it"],
-)
+@on_each_row
 def test_an_order_on_the_last_tick_of_a_day_fills_and_its_day_ends_there(day: str, start: str, close: str) -> None:
     end = at(f"{day}T{close}:00Z")
     dataset = market({"AVLN": minutes([FLAT], end - MINUTE)})

@@ -18,6 +18,7 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_broker_play import Play, Price, by_days
 from qfinzero_margin import STOCK, e4
 from qfinzero_world import at
+from tables import on_each_row
 
 LENT = [BorrowRow("AVLN", 0, 1_000_000, 360)]
 """Any number of shares at 3.6% a year: $0.01 a day for each $100."""
@@ -147,15 +148,7 @@ def test_day_trades_are_not_counted() -> None:
     assert len(trader.broker.state.trades) == 10
 
 
-@pytest.mark.parametrize(
-    ("orders", "dividends"),
-    [
-        ([("BUY", 1)], 50),
-        ([("SELL", 1)], -50),
-        ([("BUY", 3)], 0),  # bought on the ex-day
-        ([("BUY", 1), ("SELL", 3)], 50),  # sold on the ex-day
-    ],
-)
+@on_each_row
 def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(orders: list[tuple[str, int]], dividends: float) -> None:
     dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 10), 5_000, 0)
     trader = session(*[100] * 7, days=6, dividend_rows=[dividend])

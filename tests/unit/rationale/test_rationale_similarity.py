@@ -25,6 +25,7 @@ from ktdeval_rationale.similarity import (
 )
 from masking_market import MARKET
 from rationale_planted import FILES, FOLDER, read_planted
+from tables import on_each_row
 
 MODEL = "KTDEVAL_EMBEDDING_MODEL"  # folder of a model to measure; see docs/rationale.md
 PARAPHRASES = [
@@ -80,16 +81,7 @@ def test_the_threshold_lets_few_harmless_anchors_pass() -> None:
     assert 0 < alarms <= FALSE_ALARMS * len(harmless) + 1
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("One is here. Two is there! Three?", ["One is here.", "Two is there!"]),
-        ("A price of 12.60 is low; the rest waits", ["A price of 12.60 is low", "the rest waits"]),
-        ("趋势向上。波动率很低,继续持有!", ["趋势向上。", "波动率很低,继续持有!"]),
-        ("  spaced out words \n\n 123 456", ["spaced out words"]),
-        ("", []),
-    ],
-)
+@on_each_row
 def test_texts_fall_into_sentences(text: str, sentences: list[str]) -> None:
     assert [text[start:end] for start, end in sentences_of(text)] == sentences
 

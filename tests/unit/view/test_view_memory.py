@@ -20,6 +20,7 @@ from ktdeval_view.memory import memory_panels
 from ktdeval_view.records import step_in_units
 from ledger_cases import short_ledger
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval
+from tables import on_each_row
 from view_page import check_page, days_of, head_of, pages
 
 FINMEM = (
@@ -53,19 +54,7 @@ def test_each_memory_is_told_with_what_happened_to_it() -> None:
     assert third["rows"] == [[1, 1, "M1", False, "credited -1", 42.0, 1], [0, 2, "M2", False, "gone", None, None]]
 
 
-@pytest.mark.parametrize(
-    "memory",
-    [
-        3,
-        "x",
-        [1],
-        {"layers": 3},
-        {"layers": {}, "made": 1},
-        {"layers": {"a": [{"id": "M1"}]}},
-        {"layers": {"a": [3]}},
-        {"a": {"b": {}}},
-    ],
-)
+@on_each_row
 def test_any_other_memory_is_a_tree(memory: Any) -> None:
     (panel, none) = memory_panels([memory, None], [said(""), said("")], {})
     assert none is None

@@ -22,6 +22,7 @@ from ktdeval_view.records import EpisodeRecords, page_name, read_episode, step_i
 from paths import REPOSITORY
 from report_page import contrast
 from run_support import DAYS_IN_WINDOW, TASK, episodes, error_line, ktdeval
+from tables import on_each_row
 from view_page import KEY, SECRETS, check_page, data_of, days_of, head_of, make_desk, pages, view
 
 ASSETS = REPOSITORY / "plugins" / "ktdeval_view" / "assets"
@@ -297,19 +298,7 @@ def test_open_starts_the_browser_at_the_page(desk: Path, tmp_path: Path) -> None
     assert (tmp_path / "address").read_text() == page.resolve().as_uri()
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("nowhere",), "no run here"),
-        (("seeds", "--episode", "seed-7"), "no episode has this in task, window, seed or id; did you mean 'seed-"),
-        (("seeds", "--day", "tomorrow", "--episode", "seed-1"), "give the day's number such as 17"),
-        (("seeds", "--day", "3"), "the run has 3 such episodes; name one of them with --episode"),
-        (("seeds", "--out", "market/manifest.json"), "can't make the folder"),
-        (("seeds", "--data", "seeds"), "seeds"),
-        (("killed", "--episode", "seed-1"), "none of these episodes has a finished step"),
-    ],
-    ids=lambda value: " ".join(value[1:]) if isinstance(value, tuple) else "",
-)
+@on_each_row
 def test_bad_input_is_one_line(desk: Path, words: tuple[str, ...], problem: str) -> None:
     done = view(desk, *words)
     assert done.code == 2

@@ -16,6 +16,7 @@ import yaml
 
 from board_checked import ON, case_of, change_card, make_board, make_run, submit
 from board_ranks import make_verdict
+from board_runs import tree
 from ktdeval.errors import DataError, UsageError, VerificationError
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import load_plugins
@@ -95,10 +96,6 @@ def verdict_on(board: Path, card_id: str) -> Verdict:
     return read_own(BoardFolder(board).verdict(card_id), Verdict)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
 # -- a good submission -------------------------------------------------------------------------------------------
 
 
@@ -115,13 +112,13 @@ def test_a_good_submission_is_re_executed_and_what_was_derived_is_kept(checked_b
 
 def test_a_card_with_a_verdict_is_passed_over_until_something_of_it_is_missing(checked_board: Path, tmp_path: Path) -> None:
     board = copied(checked_board, tmp_path)
-    before, card_id = contents(board), files_of(board).card_id
+    before, card_id = tree(board), files_of(board).card_id
     report = check(board)
     assert (report.findings, report.checked, report.skipped) == ((), (), 1)
     assert [card.tier for card in check(board, every=True).checked] == ["re-executed"], "where all are asked for"
     BoardFolder(board).series(card_id).unlink()
     assert len(check(board).checked) == 1, "without its series"
-    assert contents(board) == before, "equal records give equal bytes"
+    assert tree(board) == before, "equal records give equal bytes"
     change_rules(board, lambda rules: rules["divisions"][0].update(id="renamed"))
     assert len(check(board).checked) == 1, "a verdict of another division counts no more"
     assert read_own(BoardFolder(board).verdict(card_id), Verdict).division == "renamed"
@@ -131,10 +128,10 @@ def test_without_record_nothing_is_written_and_an_empty_board_gets_its_market(bo
     assert check(board) == CheckReport((), (), 0)
     BoardFolder(board).market("market").unlink()
     submit(board, run)
-    before, told = contents(board), list[str]()
+    before, told = tree(board), list[str]()
     report = check_board(board, load_plugins(), replace(OPTIONS, record=False), told.append)
     assert ([card.tier for card in report.checked], told) == (["re-executed"], ["builtin/chaos · react · blinded"])
-    assert contents(board) == before
+    assert tree(board) == before
 
 
 # -- forgeries ---------------------------------------------------------------------------------------------------
@@ -230,16 +227,16 @@ def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(tmp_p
     assert [card.tier for card in report.checked] == ["self-reported"]
     assert report.findings == ()
     assert "market market can't be opened here" in report.notes[0]
-    before = contents(board)
+    before = tree(board)
     assert check(board, today="2026-03-03").checked == ()
     assert [card.tier for card in check(board, today="2026-03-03", every=True).checked] == ["self-reported"]
-    assert contents(board) == before
+    assert tree(board) == before
     # with the market at hand
     assert [card.tier for card in check(board, data=str(market)).checked] == ["re-executed"]
-    before = contents(board)
+    before = tree(board)
     # without it again nothing is taken back
     assert [card.tier for card in check(board, every=True).checked] == ["re-executed"]
-    assert contents(board) == before
+    assert tree(board) == before
     assert load_board(board).entries[0].tier == "re-executed"
     assert files.card_id in {path.stem for path in (board / "series").iterdir()}
 
@@ -289,9 +286,9 @@ def test_a_baseline_without_records_is_run_again(market: Path, tmp_path: Path) -
     assert rerun.by == "the board's check"
     assert rerun.figures["total_return"].submitted == rerun.figures["total_return"].rerun != 0
     assert read_own(BoardFolder(board).series(files.card_id), Series).card == files.card_id
-    before = contents(board)
+    before = tree(board)
     check(board, every=True)
-    assert contents(board) == before
+    assert tree(board) == before
 
 
 def test_a_forged_baseline_is_refused(market: Path, tmp_path: Path) -> None:
@@ -336,9 +333,9 @@ def test_the_maintainers_run_stands_beside_the_submitted_one(checked_board: Path
     assert {"total_return", "sharpe", "max_drawdown"} <= set(rerun.figures)
     assert all(figure.submitted == figure.rerun for figure in rerun.figures.values())
     # later checks do not forget it
-    before = contents(board)
+    before = tree(board)
     assert [later.tier for later in check(board, every=True).checked] == ["re-run"]
-    assert contents(board) == before
+    assert tree(board) == before
 
 
 def test_a_run_of_another_plan_is_no_rerun(checked_board: Path, run: Path, other_run: Path, market: Path, tmp_path: Path) -> None:

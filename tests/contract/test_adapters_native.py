@@ -425,43 +425,35 @@ NO_FORCE = {"type": "invalid_request_error", "message": 'tool_choice: type "tool
 BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"}
 
 
-@pytest.mark.parametrize(
-    ("make", "answer", "words"),
-    [
-        (claude, spent("enforced_spend_limit_reached"), "ANTHROPIC_API_KEY"),
-        (claude, spent("organization_on_hold"), "ANTHROPIC_API_KEY"),
-        (claude, Prepared({"type": "error", "error": NO_FORCE}, 400), "--model-args forced_tool=auto"),
-        (gemini, error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", BAD_KEY), "GEMINI_API_KEY"),
-        (gemini, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), "GEMINI_API_KEY"),
-        (gemini, error(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), "GEMINI_API_KEY"),
-        (gemini, error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."), "region"),
-    ],
-)
-def test_what_would_fail_again_stops_the_run(make: Any, answer: Prepared, words: str) -> None:
-    with prepared(answer) as server:
-        problem = failure_of(make(server.address), ask(QUESTION, (SUBMIT,), "submit_action"))
-    assert isinstance(problem, ProviderError)
-    assert words in str(problem)
-
-
 LOST = "Function call is missing a thought_signature in functionCall parts. Unexpected for thinking models."
 
 
 @pytest.mark.parametrize(
-    ("make", "answer", "kind", "wait_s"),
+    ("make", "answer", "expected"),
     [
-        (claude, spent("ramp_limit_exceeded"), "rate_limited", 12),
-        (gemini, quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"), "rate_limited", 34.5),
-        (gemini, error(400, "INVALID_ARGUMENT", LOST), "bad_request", None),
+        (claude, spent("enforced_spend_limit_reached"), "ANTHROPIC_API_KEY"),
+        (claude, spent("organization_on_hold"), "ANTHROPIC_API_KEY"),
+        (claude, Prepared({"type": "error", "error": NO_FORCE}, 400), "--model-args forced_tool=auto"),
+        (claude, spent("ramp_limit_exceeded"), ("rate_limited", 12)),
+        (gemini, error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", BAD_KEY), "GEMINI_API_KEY"),
+        (gemini, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), "GEMINI_API_KEY"),
+        (gemini, error(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), "GEMINI_API_KEY"),
+        (gemini, error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."), "region"),
+        (gemini, quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"), ("rate_limited", 34.5)),
+        (gemini, error(400, "INVALID_ARGUMENT", LOST), ("bad_request", None)),
     ],
 )
-def test_a_limit_of_the_rate_is_waited_for_and_a_lost_signature_is_a_refused_request(
-    make: Any, answer: Prepared, kind: str, wait_s: float | None
+def test_what_would_fail_again_stops_the_run_and_other_failures_have_their_kind_and_wait(
+    make: Any, answer: Prepared, expected: str | tuple[str, float | None]
 ) -> None:
     with prepared(answer) as server:
-        problem = failure_of(make(server.address))
-    assert isinstance(problem, ModelError)
-    assert (problem.kind, problem.retry_after_s) == (kind, wait_s)
+        problem = failure_of(make(server.address), ask(QUESTION, (SUBMIT,), "submit_action"))
+    if isinstance(expected, str):
+        assert isinstance(problem, ProviderError)
+        assert expected in str(problem)
+    else:
+        assert isinstance(problem, ModelError)
+        assert (problem.kind, problem.retry_after_s) == expected
 
 
 @on_each_row

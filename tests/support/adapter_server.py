@@ -8,14 +8,14 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
-from local_server import running
+from local_server import Answering, running
 from stub_neutral import KEY
 
 LOOK = ToolSpec("get_snapshot", "One stock.", {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]})
@@ -62,7 +62,7 @@ def prepared(*answers: Prepared | Callable[[Any], Prepared]) -> Iterator[Prepare
     """A running server that gives the answers, or what they make of the body, in turn, the last one for ever."""
     lock = threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -74,14 +74,7 @@ def prepared(*answers: Prepared | Callable[[Any], Prepared]) -> Iterator[Prepare
                 asked.bodies.append(body)
                 answer = answer(body) if callable(answer) else answer
             payload = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-            self.send_response(answer.status)
-            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(payload)), **answer.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(payload)
-
-        def log_message(self, *_: Any) -> None:
-            pass
+            self.answer(payload, answer.status, {"Content-Type": "application/json", **answer.headers})
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     asked = PreparedServer(f"http://127.0.0.1:{server.server_address[1]}")

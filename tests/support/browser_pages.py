@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from local_server import running
+from local_server import Quiet, running
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (
@@ -119,20 +119,17 @@ class _SiteServer(ThreadingHTTPServer):
     """A plain static server as a host of pages would be, of several sites: `/0/index.html`. What is served stays as it is."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _QuietHandler)
+        super().__init__(("127.0.0.1", 0), _SiteHandler)
         self.sites: list[Path] = []
 
 
-class _QuietHandler(SimpleHTTPRequestHandler):
+class _SiteHandler(Quiet, SimpleHTTPRequestHandler):
     server: _SiteServer
 
     def translate_path(self, path: str) -> str:
         number, _, rest = path.lstrip("/").partition("/")
         self.directory = str(self.server.sites[int(number)])
         return super().translate_path(f"/{rest}")
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged."""
 
 
 @contextmanager

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from local_server import running
+from local_server import Answering, running
 
 FIRST, LAST = "2024-01-25", "2024-02-06"
 DAYS = (
@@ -175,7 +175,7 @@ class VendorServer(ThreadingHTTPServer):
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
 
 
-class VendorHandler(BaseHTTPRequestHandler):
+class VendorHandler(Answering):
     server: VendorServer
 
     def do_POST(self) -> None:
@@ -209,14 +209,7 @@ class VendorHandler(BaseHTTPRequestHandler):
             threading.Event().wait(20)
             return
         content = json.dumps(reply.get("rows", reply)).encode() if status in (200, 403) else b"<html>Too Many Requests</html>"
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.answer(content, status, headers)
 
 
 @contextmanager

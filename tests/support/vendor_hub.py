@@ -66,7 +66,8 @@ class _Handler(VendorHandler):
         if path.startswith(("/cdn/", "/api/resolve-cache/")):
             server.keys.append(key)
             name = path.split("@", 1)[1]
-            self._content(server.files[name][: -5 if name in server.edit("", {}, {}) else None], len(server.files[name]))
+            whole = server.files[name]
+            self.answer(whole[: -5 if name in server.edit("", {}, {}) else None], headers={"Content-Length": str(len(whole))})
             return
         place = len(server.asked)
         server.asked.append((path, {}))
@@ -82,22 +83,13 @@ class _Handler(VendorHandler):
             siblings = [{"rfilename": each} for each in server.files]
             sha = COMMITS.get(rest, rest)
             reply = {"id": name, "sha": sha, "cardData": server.card, "siblings": siblings}
-            self._content(json.dumps(reply).encode())
+            self.answer(json.dumps(reply).encode())
         else:
             commit, _, file = rest.partition("/")
             assert commit in COMMITS.values()
             parquet = file.endswith(".parquet")
-            self.send_response(302 if parquet else 307)
             to = f"http://localhost:{server.server_port}/cdn/@{file}" if parquet else f"/api/resolve-cache/@{file}"
-            self.send_header("Location", to)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    def _content(self, content: bytes, length: int | None = None) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(length or len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+            self.answer(status=302 if parquet else 307, headers={"Location": to})
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from ktdeval.attribution.factors import (
     FactorTable as FactorTable,
     PriceHistory as PriceHistory,
     factor_values as factor_values,
+    filled_forward as filled_forward,
+    last_known as last_known,
     standardise as standardise,
 )
 from ktdeval.attribution.fit import (

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.attribution import FACTORS, factor_values
+from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_known
 from ktdeval.harness import HarnessConfig
 from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, Lens, Payload, TextMask, figure
@@ -86,15 +86,8 @@ class Step:
     @cached_property
     def _closes(self) -> FloatArray:
         """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an asset's first bar."""
-        history = self.view.adjusted_close
-        start = max(0, self.view.day - LOOKBACK_DAYS)
-        window = history[start:].copy()
-        missing = np.isnan(window)
-        if missing[0].any():
-            window[0, missing[0]] = _latest(history[:start, missing[0]])
-        for row in np.flatnonzero(missing[1:].any(axis=1)) + 1:
-            np.copyto(window[row], window[row - 1], where=missing[row])
-        return window
+        history, start = self.view.adjusted_close, max(0, self.view.day - LOOKBACK_DAYS)
+        return filled_forward(history[start:], last_known(history, start))
 
     @cached_property
     def marks_cny(self) -> FloatArray:
@@ -248,15 +241,6 @@ def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[int]:
     # lexsort takes the least important key first and sorts upwards; NaN sorts last in any case.
     order = np.lexsort((step.stage.place[assets], *(-column[assets] for column in reversed(columns))))
     return [int(asset) for asset in assets[order]]
-
-
-def _latest(history: FloatArray) -> FloatArray:
-    """[N] last finite value of each column of [rows, N], NaN where there is none."""
-    if not len(history):
-        return np.full(history.shape[1], np.nan)
-    backwards = np.isfinite(history[::-1])
-    latest: FloatArray = history[::-1][backwards.argmax(axis=0), np.arange(history.shape[1])]
-    return latest
 
 
 def _ticks(cny: FloatArray) -> IntArray:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ktdeval.attribution import filled_forward
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask, figure, table
@@ -137,7 +138,7 @@ def status(view: MarketView, asset: int) -> str:
 
 def assets(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Figures of the assets shown."""
-    closes = _closes(view)
+    closes = filled_forward(view.adjusted_close[max(0, view.day - LOOKBACK_DAYS) :])
     return table(ASSET_COLUMNS, [_asset_row(stage, view, closes, asset) for asset in shown])
 
 
@@ -223,14 +224,6 @@ def outcomes(view: MarketView, day: int, shown: Sequence[int], inverted: bool) -
         shown_change = ref.change_pct(figure(change * 100.0) or 0.0, day + until, day + since)
         rows.append((ref, DayRef(day + later), shown_change, label))
     return rows
-
-
-def _closes(view: MarketView) -> FloatArray:
-    """[rows, N] adjusted closes of the last days, each filled forward within them; NaN before an asset's first."""
-    window = np.array(view.adjusted_close[max(0, view.day - LOOKBACK_DAYS) :])
-    for row in range(1, len(window)):
-        np.copyto(window[row], window[row - 1], where=np.isnan(window[row]))
-    return window
 
 
 def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -> Sequence[Payload]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import csv_rows
@@ -204,11 +205,17 @@ def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArra
     return np.where(count > 0, low + (high - low) * (place - below), np.nan)
 
 
+def _number(flags: BoolArray) -> npt.NDArray[np.uint8]:
+    """Number of True over time, of a window: at most `YEAR` rows."""
+    count: npt.NDArray[np.uint8] = flags.view(np.uint8).sum(axis=0, dtype=np.uint8)
+    return count
+
+
 def _counted(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
     """Mean over time of the finite values, and their number (NaN where fewer than `minimum`, which NaN carries on)."""
     finite = np.isfinite(values)
-    count = finite.sum(axis=0).astype(np.float64)
-    count = np.where(count >= minimum, count, np.nan)
+    count = _number(finite).astype(np.float64)
+    count[count < minimum] = np.nan
     return np.where(finite, values, 0.0).sum(axis=0) / count, count
 
 
@@ -224,7 +231,7 @@ def _sample_deviation(values: FloatArray, mean: FloatArray, count: FloatArray) -
 def _momentum(window: TrailingWindow) -> FloatArray:
     if len(window.close) < YEAR:
         return np.full(window.close.shape[1:], np.nan)
-    enough = np.isfinite(window.close).sum(axis=0) >= YEAR_MINIMUM
+    enough = _number(np.isfinite(window.close)) >= YEAR_MINIMUM
     return np.where(enough, window.last_close[-MONTH_SKIPPED] / window.last_close[-YEAR] - 1.0, np.nan)
 
 
@@ -275,7 +282,7 @@ def _price_volume_correlation(window: TrailingWindow) -> FloatArray:
 def _year_high(window: TrailingWindow) -> FloatArray:
     finite = np.isfinite(window.high)
     high = np.where(finite, window.high, -np.inf).max(axis=0)
-    return np.where(finite.sum(axis=0) >= YEAR_MINIMUM, window.last_close[-1] / high, np.nan)
+    return np.where(_number(finite) >= YEAR_MINIMUM, window.last_close[-1] / high, np.nan)
 
 
 def _amount_variation(window: TrailingWindow) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ _TEXT_FIELDS = (
     "currency",
 )  # fmt: skip
 _ROWS = 2**20  # of a text file read at once
+_BEYOND = "rows have more cells than the header"
 _ENCODINGS = ("utf-8-sig", "gb18030")
 _MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null")  # in any column but codes
 _COMPACT = re.compile(r"[0-9]{8}(\.0)?")
@@ -122,6 +124,9 @@ def _resolve(header: Sequence[str], fields: Sequence[str], mapping: Mapping[str,
             raise DataError(f"{file}: no column {column!r}{near_matches(column, header) or '; columns: ' + ', '.join(header)}")
     lower = {name.lower(): name for name in reversed(header)}
     found = {field: next((lower[name] for name in (field, *ALIASES.get(field, ())) if name in lower), None) for field in fields}
+    for field, own in found.items():
+        if own and field not in mapping and (header.count(own) > 1 or f"{own}.1" in header):  # so pandas calls a second one
+            raise DataError(f"{file}: column {own!r} stands twice; keep one, or name it: --map {field}={own} or {own}.1")
     return {field: column for field, column in {**found, **mapping}.items() if column is not None}
 
 
@@ -132,14 +137,30 @@ def _header(file: Path) -> list[str]:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
 
 
-def _read_csv(file: Path, **options: Any) -> pd.DataFrame:
+def _read_csv(file: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
+    """Read a text file. Raises ValueError: it is no text, or a row has more cells than the header, which pandas passes over with
+    `usecols`: `1,000` without quotes is 1 then. Rows that all end in a comma have no more.
+    """
     for encoding in _ENCODINGS:
         try:
-            read = pd.read_csv(file, encoding=encoding, **options)
-            return read if isinstance(read, pd.DataFrame) else _as_one([*read])
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                read = pd.read_csv(file, encoding=encoding, index_col=False, **options)
+                return read if isinstance(read, pd.DataFrame) else _as_one([_within(part, columns) for part in read])
         except UnicodeDecodeError:
             continue
+        except pd.errors.ParserWarning as error:
+            if "names" in options:
+                raise ValueError(_BEYOND) from error
+            names = [*pd.read_csv(file, encoding=encoding, nrows=0).columns, _BEYOND]
+            return _read_csv(file, columns, names=names, header=0, **options)
     raise ValueError(f"not text in any of {', '.join(_ENCODINGS)}")
+
+
+def _within(part: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    if _BEYOND in part and not part[_BEYOND].isin(["", np.nan]).all():
+        raise ValueError(_BEYOND)
+    return part[[*columns]]
 
 
 def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str]) -> pd.DataFrame:
@@ -153,7 +174,7 @@ def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str
             dtypes = {columns[field]: "category" if field in repeated else str for field in text}
             cells = {own: ("",) if field == "code" else _MISSING for field, own in columns.items()}
             options = {"dtype": dtypes, "na_values": cells, "keep_default_na": False, "thousands": ",", "low_memory": False}
-            frame = _read_csv(file, usecols=[*cells], chunksize=_ROWS, **options)
+            frame = _read_csv(file, [*cells], chunksize=_ROWS, **options)
             named = ((field, frame[column]) for field, column in columns.items())
         kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
     except (OSError, ValueError, pa.ArrowException) as error:

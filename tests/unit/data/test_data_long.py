@@ -236,6 +236,25 @@ def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: P
     assert snapshot.names[1] == "贵州茅台"
 
 
+def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_ends_is_not(tmp_path: Path) -> None:
+    """Cells beyond the header are left of a number whose separators nobody quoted: 1,234 shares would be 1."""
+    header, *rows = BARS.splitlines()
+    with pytest.raises(DataError, match=r"bars\.csv: can't read: .*Expected 9 fields in line 5, saw 11"):
+        read(tmp_path, {"bars": "\n".join([header, *rows[:3], f"{rows[3]},1,234"])})
+    with pytest.raises(DataError, match=r"bars\.csv: can't read: "):
+        read(tmp_path, {"bars": "\n".join([header, f"{rows[0]},1,234", *rows[1:]])})
+    with pytest.raises(DataError, match=r"bars\.csv: can't read: rows have more cells than the header"):
+        read(tmp_path, {"bars": "\n".join([header, *(f"{row},1" for row in rows)])})
+    ended = assemble(read(tmp_path, {"bars": "\n".join([header, *(f"{row}," for row in rows)])}))
+    assert np.array_equal(ended.close, assemble(read(tmp_path)).close)
+    with pytest.raises(
+        DataError, match=r"bars\.csv: column 'close' stands twice; keep one, or name it: --map close=close or close\.1"
+    ):
+        read(tmp_path, {"bars": "\n".join([f"{header},close", *(f"{row},9" for row in rows)])})
+    named = read(tmp_path, {"bars": "\n".join([f"{header},close", *(f"{row},9" for row in rows)])}, map={"close": "close.1"})
+    assert named.bars["close"].eq(9).all()
+
+
 @pytest.mark.parametrize("flags", [("True", "False"), ("1", "0"), ("true", "false")])
 def test_marked_suspensions_are_read(tmp_path: Path, flags: tuple[str, str]) -> None:
     yes, no = flags

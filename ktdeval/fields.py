@@ -123,6 +123,8 @@ def _convert_union(args: tuple[Any, ...], value: Any, where: str) -> Any:
 
 
 def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
+    if isinstance(value, int) and value.bit_length() > 63:  # no card and no ledger holds it
+        raise ConfigError(f"{where}: expected a number of 64 bits, was one of {value.bit_length()}")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is float and isinstance(value, float) and value - value != 0:

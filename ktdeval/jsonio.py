@@ -265,6 +265,8 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
     temporary: Path | None = None
     try:
+        if path.exists() and not path.is_file():  # /dev/null would be gone afterwards
+            raise OSError(errno.EEXIST, "there is something that is no plain file", str(path))
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as stream:
             temporary = Path(stream.name)
             stream.write(data.encode() if isinstance(data, str) else data)

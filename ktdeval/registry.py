@@ -69,6 +69,8 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
             module = plugin_import.import_module_or_path(reference)
         except PluginError as error:
             raise PluginError(f"--plugin {reference}: {error}") from error
+        if not hooks_of(module):
+            raise PluginError(f"--plugin {reference}: offers nothing: it has no hook, such as ktdeval_tasks marked with @hookimpl")
         plugins.add(module, module.__name__)
     plugins.check()
     return plugins

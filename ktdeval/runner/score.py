@@ -27,7 +27,7 @@ from ktdeval.cards.trading import CardInputs, build_card
 from ktdeval.contracts.scoring import ScoringTask, is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
-from ktdeval.errors import CardError, DataError, StoreError
+from ktdeval.errors import CardError, DataError, StoreError, UsageError
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, read_plain, sha256_hex, write_atomic
 from ktdeval.market.snapshot import MarketSnapshot
@@ -247,6 +247,8 @@ def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping
         raise DataError(f"{folder.path}: no task of this run asks about a market")
     if "data" in changes:
         recorded = {"data": changes["data"], "data_args": changes.get("data_args", {})}
+    elif changes.get("data_args"):
+        raise UsageError("--data-args goes with --data, which names the data provider")
     try:
         snapshot = open_snapshot(plugins, str(recorded["data"]), recorded["data_args"])
     except DataError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import math
+import os.path
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -150,8 +151,8 @@ def _split(texts: Sequence[str]) -> dict[str, list[str]]:
 def _members(paths: Sequence[Path], wanted: Mapping[str, Sequence[str]]) -> list[Member]:
     """Models of all cards, by label. Whatever the order of the cards, the result is the same."""
     files = [Path(item) for items in wanted.values() for item in items if item != "*" and Path(item).exists()]
-    known = {file.resolve() for file in files}
-    given = [*files, *(path for path in paths if path.resolve() not in known)]
+    known = {os.path.realpath(file) for file in files}
+    given = [*files, *(path for path in paths if os.path.realpath(path) not in known)]
     if not given:
         raise UsageError("give run folders or cards, and --cohort NAME=MODELS for each cohort")
     units: dict[str, list[Entrant]] = {}

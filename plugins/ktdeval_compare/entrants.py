@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -108,15 +109,15 @@ def load_cards(paths: Sequence[Path], kind: str | None = None) -> tuple[list[Ent
     """
     entrants: list[Entrant] = []
     scored: list[Scored] = []
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for path in paths:
         files = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
         if not files:
             raise UsageError(f"{path}: no cards here; give card files, or run folders with finished episodes")
         for file in files:
-            if file.resolve() in seen:
+            if (real := os.path.realpath(file)) in seen:
                 raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
-            seen.add(file.resolve())
+            seen.add(real)
             card = load_card(file, kind) if kind and not path.is_dir() else load_evaluation(file)  # a run may have cards of both
             if isinstance(card, TradingCard):
                 entrants.append(Entrant(file, card))

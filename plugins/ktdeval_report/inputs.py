@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -103,7 +104,7 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> tuple[list[Eval
 
 def _files(paths: Sequence[Path]) -> list[Path]:
     """Return the card files, each once."""
-    files: dict[Path, Path] = {}
+    files: dict[str, Path] = {}
     for path in paths:
         inside = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
         if not inside:
@@ -111,7 +112,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
                 f"{path}: no cards here; give run folders with finished episodes, or cards (`ktdeval score RUN` writes them)"
             )
         for file in inside:
-            files.setdefault(file.resolve(), file)
+            files.setdefault(os.path.realpath(file), file)
     return list(files.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Group:
 
 def read_groups(paths: Sequence[Path]) -> list[Group]:
     """Open run folders; a card stands for its run. Raises StoreError: no run; UsageError: no trading episode is finished in one."""
-    folders, groups = list(dict.fromkeys((run_of(path) if path.is_file() else path).resolve() for path in paths)), []
+    folders, groups = list(dict.fromkeys(Path(os.path.realpath(run_of(path) if path.is_file() else path)) for path in paths)), []
     for path in folders:
         folder, tasks = RunFolder.load(path), dict[str, list[EpisodeSpec]]()
         for spec in folder.manifest.specs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,7 +79,8 @@ def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[Epochs]:
 
 def _cards(paths: Iterable[Path]) -> Iterator[tuple[Path, TradingCard]]:
     """Trading cards with the figures, each file once; a folder may hold others, a file may not."""
-    files = {file.resolve(): (file, path) for path in paths for file in (path.glob("cards/*.json") if path.is_dir() else [path])}
+    given = [(file, path) for path in paths for file in (path.glob("cards/*.json") if path.is_dir() else [path])]
+    files = {os.path.realpath(file): (file, path) for file, path in given}
     for file, path in files.values():
         card = load_card(file, None if path.is_dir() else "trading")
         if isinstance(card, TradingCard) and all(name in card.metrics for name in FIGURES):

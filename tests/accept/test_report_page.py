@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -219,6 +220,13 @@ def test_bad_input_is_one_line(session: Path, tmp_path: Path, capsys: pytest.Cap
     assert "neither a folder nor a data provider" in refused(capsys, session / "one", "--data", tmp_path / "none")
     (tmp_path / "file").write_text("")
     assert "can't make the folder" in refused(capsys, session / "hold", "--out", tmp_path / "file" / "page.html")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    assert "pipe: can't write: there is something that is no plain file" in refused(
+        capsys, session / "hold", "--out", tmp_path / "pipe"
+    )
+    assert (tmp_path / "pipe").is_fifo(), "as /dev/null would be, under a user who may"
+    assert "loop: can't read the card: Too many levels of symbolic links" in refused(capsys, tmp_path / "loop")
     (tmp_path / "card.json").write_text("{}")
     assert "card.json: line 1" in refused(capsys, tmp_path / "card.json")
 

@@ -111,11 +111,13 @@ def test_cards_that_can_not_be_compared_are_refused(terminal: CardTerminal) -> N
 def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(6), figures(6))
     (terminal.folder / "empty").mkdir()
+    (terminal.folder / "loop").symlink_to("loop")
     for arguments, problem in (
         ((paths[0], paths[0]), "given twice"),
         ((paths[0],), "at least two"),
         ((*paths, "--metric", "total_retur"), "did you mean 'total_return'"),
         ((terminal.folder / "empty", paths[0]), "no cards here"),
+        ((terminal.folder / "loop", paths[0]), "Too many levels of symbolic links"),
     ):
         assert problem in terminal.refusal("compare", *arguments)
     unpaired = terminal.pair(figures(6, 2), figures(7, 1))

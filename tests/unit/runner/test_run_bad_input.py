@@ -330,6 +330,7 @@ MAKER = "def make(name):\n    raise RuntimeError('no\\nkey')\n"
         (None, "no such file; give a .py file, a package folder or a module name"),
         ("def broken(:\n", "can't be imported: SyntaxError"),
         (f"{HEAD}@hookimpl\ndef ktdeval_models():\n    return 1 / 0\n", "ktdeval_models: ZeroDivisionError: division by zero"),
+        (f"{HEAD}def tasks():\n    return []\n", "offers nothing: it has no hook, such as ktdeval_tasks marked with @hookimpl"),
         (f"{HEAD}{MAKER}@hookimpl\ndef ktdeval_models():\n    return [Spec('odd/one', make, 'odd')]\n", "RuntimeError: no key"),
     ],
 )

@@ -332,6 +332,9 @@ def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(run
     from ktdfin_market import small_market
 
     save_snapshot(small_market(seed=12), tmp_path / "other")
+    for command in (("score",), ("card", "verify")):
+        alone = ktdeval(*command, run, "--data-args", "seed=1", cwd=tmp_path)
+        assert "--data-args goes with --data, which names the data provider" in alone.err
     for line in (verify(run, "--data", tmp_path / "other"), ktdeval("score", run, "--data", tmp_path / "other", cwd=tmp_path)):
         assert re.search("is snapshot .*the run used ", error_line(line))
     assert verify(run, "--data", tmp_path / "nowhere").code == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, MOMENTS, PAGES, SPANS, TAGS
-from qfinzero_store_play import INFO, equal_bars, long_contracts, long_prices, save_tiny
+from qfinzero_store_play import INFO, equal_bars, long_contracts, long_prices
 from qfinzero_world import at, events, news
 
 ALWAYS = Span(-(2**80), 2**80)
@@ -41,18 +40,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("long") / "dataset"
     save_dataset(place, MEMORY, [], [], INFO)
     return place
-
-
-@pytest.fixture(scope="module")
-def saved_tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("tiny") / "dataset"
-    save_tiny(place)
-    return place
-
-
-@pytest.fixture
-def tiny(saved_tiny: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(saved_tiny, tmp_path / "dataset")
 
 
 @pytest.fixture(scope="module")

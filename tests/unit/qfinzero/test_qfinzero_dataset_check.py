@@ -1,0 +1,140 @@
+"""A check reads all of a dataset and names what is wrong in it, and a manifest that was changed is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import DataError
+from ktdeval_qfinzero.data.bar_files import Block
+from ktdeval_qfinzero.data.check import check_dataset
+from ktdeval_qfinzero.data.folder import PartWriter, open_dataset
+from ktdeval_qfinzero.data.layout import BarsPlace, described, load_manifest, manifest_text
+from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, Release, SplitRow
+from ktdeval_qfinzero.moments import DAY, day_start
+from qfinzero_store_play import tiny_prices
+from qfinzero_world import at, bars_of, events
+
+
+def forged(folder: Path, key: str, write: Callable[[PartWriter], Any]) -> None:
+    """Put a part in place of another, with a manifest that agrees: what only a reading of all content can find."""
+    manifest = load_manifest(folder)
+    (folder / manifest.parts[key].file).unlink()
+    part = write(PartWriter(folder, 1))
+    assert part.key == key
+    parts = {**manifest.parts, key: part}
+    (folder / "manifest.json").write_text(manifest_text(described(manifest.info, 1, parts.values())))
+
+
+def day_bars(change: Callable[[Bars], Bars]) -> Callable[[Path], None]:
+    place = BarsPlace("stock", "day", "AVLN", 2025)
+    bars = change(tiny_prices().bar_table["stock", "AVLN", "day"])
+    block = Block(("AVLN",), np.array([0, len(bars)]), bars)
+    return lambda folder: forged(folder, place.key, lambda writer: writer.bars(place, block))
+
+
+def rows(name: Any, *found: Any, key: str = "") -> Callable[[Path], None]:
+    return lambda folder: forged(folder, key or f"tables/{name}", lambda writer: writer.rows(key or f"tables/{name}", found))
+
+
+def clipped(folder: Path) -> None:
+    path = folder / "prices/stock/minute/AVLN/2025.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flipped(folder: Path) -> None:
+    path = folder / "prices/stock/minute/AVLN/2025.parquet"
+    path.write_bytes(path.read_bytes().replace(b"parquet-cpp", b"parquet-CPP"))
+
+
+CONTRACT = tiny_prices().contract_rows[0]
+LISTED = replace(CONTRACT, listed_ns=at("2025-01-08T00:00:00Z"))
+OTHER = ContractRow("O:BRKT250117C00050000", "BRKT", date(2025, 1, 17), 500_000, "C", 0)
+EARLY = Release(at("2024-11-30T00:00:00Z"), {"actual": 2.9})
+DIVIDEND = DividendRow("AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, at("2025-01-14T00:00:00Z"))
+
+FINDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing": (lambda folder: (folder / "tables/rates.parquet").unlink(), "tables/rates.parquet: is missing"),
+    "size": (clipped, "prices/stock/minute/AVLN/2025.parquet: has"),
+    "hash": (flipped, "prices/stock/minute/AVLN/2025.parquet: its SHA-256 is not that of the manifest"),
+    "order": (day_bars(lambda bars: bars.take(np.array([1, 0, 2]))), "bars in the order of their starts"),
+    "twice": (day_bars(lambda bars: bars.take(np.array([0, 0, 1]))), "each bar once: 1 bar of another kind"),
+    "high": (day_bars(lambda bars: replace(bars, high_e4=bars.open_e4 - 1)), "high: expected the highest price"),
+    "low": (day_bars(lambda bars: replace(bars, low_e4=bars.open_e4 * 0)), "low: expected the lowest price of the bar, above 0"),
+    "volume": (day_bars(lambda bars: replace(bars, volume=bars.volume * np.nan)), "volume: expected a number from 0"),
+    "year": (day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 365 * DAY)), "bars that start in 2025"),
+    "midnight": (day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 1)), "midnight in UTC of its date"),
+    "listing": (rows("contracts", LISTED, key="tables/contracts/AVLN"), "was listed at 2025-01-08T00:00:00Z, after its first bar"),
+    "unlisted": (rows("symbols"), "stock AVLN: has bars, but is not in symbols"),
+    "no contract": (rows("contracts", key="tables/contracts/AVLN"), "has bars, but is not in contracts"),
+    "foreign": (rows("contracts", CONTRACT, OTHER, key="tables/contracts/AVLN"), "holds other contracts than those on AVLN"),
+    "release": (
+        rows("", replace(events()[0], releases=(EARLY,)), key="events"),
+        "releases: expected values that are available from",
+    ),
+    "dividend": (rows("dividends", DIVIDEND), "declared: expected a moment before the end of ex_day"),
+    "same key": (rows("splits", *[SplitRow("AVLN", date(2025, 1, 13), 2, 1, 0)] * 2), "stands more than once"),
+    "holiday": (
+        day_bars(lambda bars: bars_of(np.array([day_start(date(2025, 1, 9))]), bars.close_e4[:1], 1.0)),
+        "1 bars start outside the exchange's sessions",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_check_finds(tiny: Path, name: str) -> None:
+    damage, expected = FINDINGS[name]
+    damage(tiny)
+    lines = [str(finding) for finding in check_dataset(tiny)]
+    assert any(expected in line for line in lines), lines
+    assert all("\n" not in line for line in lines)
+
+
+def test_a_check_of_something_else_says_so(tmp_path: Path) -> None:
+    (finding,) = check_dataset(tmp_path)
+    assert "not a dataset" in str(finding)
+
+
+BAD_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "format version 2, expected 1": lambda stored: stored.update(version=2),
+    "content_id is not that of its parts": lambda stored: stored["parts"][0].update(content="0" * 64),
+    "malformed.*a part is named twice": lambda stored: stored["parts"].append(stored["parts"][0]),
+    "malformed.*generation": lambda stored: stored.update(generation=0),
+    "malformed.*sha256": lambda stored: stored["parts"][0].update(sha256="x"),
+    "malformed.*rows": lambda stored: stored["parts"][0].update(rows=True),
+    "malformed.*first_day": lambda stored: stored["info"].update(first_day="soon"),
+    "malformed.*default_as_of": lambda stored: stored["info"].update(default_as_of="soon"),
+}
+
+
+ELSEWHERE = (
+    "../../outside.parquet", "/etc/passwd", "prices/../../x.parquet", "prices/stock/day/AVLN/2025.sqlite", "tables/x.parquet"
+)  # fmt: skip
+
+
+def test_a_manifest_that_was_changed_points_elsewhere_or_is_none_is_refused(tiny: Path) -> None:
+    manifest, text = tiny / "manifest.json", (tiny / "manifest.json").read_text()
+    for message, change in BAD_MANIFESTS.items():
+        stored = json.loads(text)
+        change(stored)
+        manifest.write_text(json.dumps(stored))
+        with pytest.raises(DataError, match=message) as caught:
+            open_dataset(tiny)
+        assert "\n" not in str(caught.value)
+    for file in ELSEWHERE:
+        stored = json.loads(text)
+        stored["parts"][0]["file"] = file
+        manifest.write_text(json.dumps(stored))
+        with pytest.raises(DataError, match="malformed"):
+            open_dataset(tiny)
+    for broken in ("", "[]", "{}", '{"format": "x"}', "[" * 100_000, '{"format": NaN}'):
+        manifest.write_text(broken)
+        with pytest.raises(DataError):
+            open_dataset(tiny)

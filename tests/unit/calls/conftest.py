@@ -1,4 +1,4 @@
-"""The reply cache of a test."""
+"""The reply cache of a test, and the folder of its run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from call_clients import Place
 from ktdeval.calls.database import CallDatabase
 
 
@@ -19,3 +20,10 @@ def path(tmp_path: Path) -> Path:
 def cache(path: Path) -> Iterator[CallDatabase]:
     with CallDatabase(path) as opened:
         yield opened
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    one = Place(tmp_path)
+    yield one
+    one.close()

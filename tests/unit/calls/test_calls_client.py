@@ -4,132 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
-import resource
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ktdeval.calls.call_log import CallLog, read_calls
-from ktdeval.calls.client import ClientSettings, ModelClient
+from call_clients import COST, PRICE, USAGE, Answer, ScriptedModel, ask, failing, reply_to
+from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.prices import Price
-from ktdeval.calls.record import CacheEntry, CallRecord, request_key
+from ktdeval.calls.record import CacheEntry, request_key
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
-from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolProtocol, Usage
-from ktdeval.jsonio import JsonValue
+from ktdeval.errors import BudgetError, ModelError, ProviderError
+from ktdeval.harness.messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner.access import RemoteAccess
-from tables import on_each_row
 from threads import in_threads
-
-PRICE = Price(input=2.0, output=10.0)
-USAGE = Usage(15, 80)
-COST = 0.00083
-"""US dollars of `USAGE` at `PRICE`."""
-
-Answer = Reply | BaseException
-
-
-def reply_to(text: str, **changes: Any) -> Reply:
-    return replace(Reply(f"answer to {text}", usage=USAGE, served_by="model-1-2026"), **changes)
-
-
-def ask(text: str, seed: int = 0) -> ModelRequest:
-    return ModelRequest((Message("user", text),), params=CallParams(seed=seed, max_output_tokens=100))
-
-
-class ScriptedModel:
-    """A `RemoteModel` that answers by a function of the request and of how often it was asked the same; it counts all it does."""
-
-    provider = "scripted"
-    name = "model-1"
-    endpoint = "http://localhost/v1"
-    protocols: tuple[ToolProtocol, ...] = ("native",)
-    price_table: Path | None = None
-
-    def __init__(self, answer: Callable[[str, int], Answer] | None = None) -> None:
-        self.answer = answer or (lambda text, attempt: reply_to(text))
-        self.lock = threading.Lock()
-        self.asked: Counter[str] = Counter()
-        self.answered: Counter[str] = Counter()
-        self.at_once = self.most_at_once = 0
-
-    def connect(self) -> None:
-        """It is always connected."""
-
-    def settings(self) -> JsonValue:
-        return {}
-
-    def secrets(self) -> tuple[str, ...]:
-        return ()
-
-    def reply(self, request: ModelRequest) -> Reply:
-        text = request.messages[-1].content
-        with self.lock:
-            self.asked[text] += 1
-            attempt = self.asked[text]
-            self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
-        try:
-            answer = self.answer(text, attempt)
-        finally:
-            with self.lock:
-                self.at_once -= 1
-        if isinstance(answer, BaseException):
-            raise answer
-        with self.lock:
-            self.answered[text] += 1
-        return answer
-
-
-def failing(error: BaseException, *good: str) -> ScriptedModel:
-    """A model that answers only these questions."""
-    return ScriptedModel(lambda text, attempt: reply_to(text) if text in good else error)
-
-
-class Place:
-    """A run's folder, and clients opened in it one after another, as by one command after another."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.stop = StopSignal()
-        self.notes: list[tuple[str, float, int, int]] = []
-        self._open: list[Any] = []
-
-    def client(self, model: ScriptedModel, price: Price | None = PRICE, **settings: Any) -> ModelClient:
-        self.close()
-        self.stop = StopSignal()
-        cache = CallDatabase(self.folder / "replies.sqlite")
-        log = CallLog(self.folder, cache)
-        self._open = [log, cache]
-        return ModelClient(model, ClientSettings(**{"backoff_s": 0.001, **settings}), price, log, self.stop)
-
-    def note(self, kind: str, wait_s: float, attempt: int, attempts: int) -> None:
-        self.notes.append((kind, wait_s, attempt, attempts))
-
-    def close(self) -> None:
-        while self._open:
-            self._open.pop(0).close()
-
-    def records(self) -> list[CallRecord]:
-        """The book, all of it."""
-        self.close()
-        return list(read_calls(self.folder))
-
-
-@pytest.fixture
-def place(tmp_path) -> Iterator[Place]:
-    one = Place(tmp_path)
-    yield one
-    one.close()
-
 
 # --- cache and book
 
@@ -216,148 +106,6 @@ def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(place,
         assert len({result.content for result in results if isinstance(result, Reply)}) == 8
     else:
         assert Counter(record.outcome for record in place.records())["cached"] == 7 - (8 - good)
-
-
-# --- failures
-
-
-@pytest.mark.parametrize("kind", ["timeout", "rate_limited", "overloaded", "server", "connection", "bad_response"])
-def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_in_the_book(place, kind):
-    model = ScriptedModel(lambda text, attempt: ModelError(kind, "not now") if text == "a" and attempt <= 3 else reply_to(text))
-    client = place.client(model)
-    client.for_episode("check").reply(ask("hello"))  # the address is right
-    assert client.for_episode("e1", place.note).reply(ask("a")) == reply_to("a")
-    records = place.records()[1:]
-    assert [(record.outcome, record.attempt) for record in records] == [(kind, 1), (kind, 2), (kind, 3), ("answered", 4)]
-    assert [(note[0], *note[2:]) for note in place.notes] == [(kind, 1, 13), (kind, 2, 13), (kind, 3, 13)]
-    may_be_billed = kind in ("timeout", "bad_response")
-    assert [record.held_usd > 0 for record in records] == [may_be_billed] * 3 + [False]
-    assert [record.cost_usd for record in records] == [None] * 3 + [pytest.approx(COST)]
-
-
-@pytest.mark.parametrize(("kind", "attempts"), [("server", 3), ("bad_request", 1)])
-def test_a_failure_for_good_is_raised_with_its_kind_and_does_not_stop_the_run(place, kind, attempts):
-    client = place.client(failing(ModelError(kind, "down")), max_retries=2)
-    with pytest.raises(ModelError, match="down") as caught:
-        client.for_episode("e1").reply(ask("a"))
-    assert caught.value.kind == kind
-    assert not place.stop.is_set()
-    assert [record.outcome for record in place.records()] == [kind] * attempts
-
-
-@on_each_row
-def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_last_is_a_decision(place, limit, words):
-    model = failing(ModelError("timeout", "no answer"), "good")
-    client = place.client(model, max_retries=0, max_failures=limit)
-    episode = client.for_episode("e1")
-    for text in "abcd"[: limit - 1]:
-        with pytest.raises(ModelError):
-            episode.reply(ask(text))
-        with pytest.raises(ModelError):  # that of a check, which may fail on purpose, says nothing about the run
-            client.for_episode("check").reply(ask("check"))
-    episode.reply(ask("good"))  # an answer ends a row of failures
-    for text in "efgh"[: limit - 1]:
-        with pytest.raises(ModelError):
-            episode.reply(ask(text))
-    with pytest.raises(ProviderError) as caught:
-        episode.reply(ask("z"))
-    assert str(caught.value).startswith(words)
-    assert "run the same command again to resume" in str(caught.value)
-    assert place.stop.reason is caught.value
-    with pytest.raises(ProviderError):  # nobody else asks any more
-        client.for_episode("e2").reply(ask("y"))
-    assert model.asked["y"] == 0
-
-
-def test_failures_of_calls_that_were_under_way_when_the_run_stopped_are_no_decisions_either(place):
-    under_way = threading.Barrier(8)
-
-    def fail(text: str, attempt: int) -> Answer:
-        under_way.wait(240)
-        return ModelError("server", "down")
-
-    client = place.client(ScriptedModel(fail), max_retries=0, max_failures=3, concurrency=8)
-    results = in_threads(8, lambda number: client.for_episode(f"e{number}").reply(ask(f"question {number}")))
-    assert sum(isinstance(result, ModelError) for result in results) == 2
-    assert sum(isinstance(result, RunStop) for result in results) == 6
-
-
-def test_a_refusal_of_every_call_stops_the_run_and_is_booked(place):
-    error = ProviderError("scripted: the key is refused; set SCRIPTED_API_KEY")
-    model = failing(error)
-    with pytest.raises(ProviderError) as caught:
-        place.client(model).for_episode("e1").reply(ask("a"))
-    assert caught.value is place.stop.reason is error
-    assert model.asked == {"a": 1}
-    assert [(record.outcome, record.held_usd) for record in place.records()] == [("refused", 0.0)]
-
-
-def test_a_defect_of_an_adapter_blocks_nobody(place):
-    client = place.client(failing(ZeroDivisionError(), "b"), concurrency=1, max_tokens=5000)
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            client.for_episode("e1").reply(ask("a"))
-    assert client.for_episode("e1").reply(ask("b")) == reply_to("b")
-
-
-def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(place):
-    """A limit on the size of files stands for a full disk."""
-    model = ScriptedModel()
-    episode = place.client(model).for_episode("e1")
-    episode.reply(ask("a"))
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((place.folder / "calls.sqlite-wal").stat().st_size + 10, hard))
-    try:
-        for text in "bc":
-            with pytest.raises(StoreError, match="run the same command again"):
-                episode.reply(ask(text))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert model.asked == {"a": 1, "b": 1}
-    assert episode.reply(ask("a")) == reply_to("a")  # what is known can still be had
-
-
-def test_a_provider_that_wants_to_be_left_alone_for_too_long_fails_the_call_and_holds_back_no_other(place):
-    episode = place.client(failing(ModelError("rate_limited", "tomorrow", 86_400), "b")).for_episode("e1", place.note)
-    with pytest.raises(ModelError, match="tomorrow"):
-        episode.reply(ask("a"))
-    assert episode.reply(ask("b")) == reply_to("b")
-    assert place.notes == []
-
-
-def test_others_are_told_of_a_pause_that_the_provider_wants(place):
-    now = [0.0]
-    client = place.client(failing(ModelError("rate_limited", "slow down", 2.0), "b"), concurrency=2, max_retries=0)
-    client._limiter._clock = lambda: now[0]
-    with pytest.raises(ModelError):
-        client.for_episode("e1").reply(ask("a"))
-
-    def note(*words: object) -> None:
-        place.notes.append(words)
-        now[0] = 2.0
-
-    assert client.for_episode("e2", note).reply(ask("b")) == reply_to("b")
-    assert place.notes == [("rate_limited", 2.0, 0, 1)]
-
-
-def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuses(place):
-    """Some questions are asked by several; half of the first attempts fail; no more than three calls are taken at once."""
-    kinds = ("server", "connection", "overloaded", "rate_limited")
-
-    def answer(text: str, attempt: int) -> Answer:
-        if model.at_once > 3:
-            return ModelError("rate_limited", "too many")
-        return ModelError(kinds[int(text) % 4], "not now") if attempt == 1 and int(text) % 2 else reply_to(text)
-
-    model = ScriptedModel(answer)
-    client = place.client(model, concurrency=12, max_retries=1000)
-    numbers = [range(number, number + 20) for number in range(16)]
-    results = in_threads(16, lambda number: [client.for_episode(f"e{number}").reply(ask(str(n))) for n in numbers[number]])
-    assert results == [[reply_to(str(n)) for n in part] for part in numbers]
-    assert set(model.answered.values()) == {1}
-    assert model.most_at_once <= 12
-    outcomes = Counter(record.outcome for record in place.records())
-    assert (outcomes["answered"], outcomes["cached"]) == (35, 320 - 35)
 
 
 # --- limits

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from paths import REPOSITORY
+from terminal import Terminal
 
 # How long an example takes depends on what else the machine does. The same examples each time: a change passes or it does not.
 # `--hypothesis-profile search` looks at others.
@@ -87,6 +88,12 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from run_support import store_market
 
     return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """Commands, called in this process."""
+    return Terminal(capsys)
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str,
 JsonObject = Mapping[str, JsonValue]
 TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
+_BUFFER_BYTES = 1 << 18  # lines of a journal have 15 kB and more
 _TEXT, _EXACT = frozenset({str}), frozenset({str, int, bool, type(None)})
 _SCALARS = _EXACT | {float}
 
@@ -182,7 +183,7 @@ def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
-            return os.fdopen(descriptor, "rb")
+            return io.BufferedReader(io.FileIO(descriptor), _BUFFER_BYTES)
         os.close(descriptor)
     except OSError as error:
         if error.errno == errno.ELOOP and not follow:

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast, get_args
 
 import msgspec
 import zstandard
@@ -35,6 +35,14 @@ class JournalEntry(Value, Generic[R]):
     transcript: TranscriptEntry  #: its conversation
     memory: JsonValue  #: memory of the agent for the next step
     shown: tuple[str, ...] = ()  #: handles that the mask had shown by its end
+    wall_s: float = 0.0  #: seconds that it took
+
+
+class _FinishedEntry(msgspec.Struct, Generic[R], frozen=True):
+    """Part of a journalled step that an episode keeps at its end: the conversation as it is written there, undecoded."""
+
+    step: R  #: its record
+    transcript: msgspec.Raw  #: canonical JSON of a `TranscriptEntry`
     wall_s: float = 0.0  #: seconds that it took
 
 
@@ -108,6 +116,22 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
         raise StoreError(f"{path}: can't read: {error.strerror or error}") from error
 
 
+def compacted(path: Path, type_: type[Entry]) -> tuple[list[Any], list[float], bytes]:
+    """Return the records of a journal, their seconds, and the packed transcript in the bytes in which conversations are written
+    there: by this process, or read by it when it opened the journal. Errors as of `read_journal`.
+    """
+    records, seconds = [], []
+
+    def transcript() -> Iterator[msgspec.Raw]:  # one by one: all entries together may not fit in memory
+        for entry in read_journal(path, cast("type[_FinishedEntry[Any]]", _FinishedEntry[get_args(type_)[0]])):  # type: ignore[misc]
+            records.append(entry.step)
+            seconds.append(entry.wall_s)
+            yield entry.transcript
+
+    packed = pack_lines(transcript())
+    return records, seconds, packed
+
+
 class _Kind(msgspec.Struct):
     step: dict[str, msgspec.Raw]
 
@@ -135,10 +159,9 @@ def _corrupt(path: Path, number: int) -> str:
 def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
     where = _corrupt(path, number)
     if b'"nav_fen":' in line:  # a step from before journals named money as of any market: of a run that is still unfinished
-        old = decode_json(line, dict[str, Any], where)
-        entry = from_plain({**old, "step": in_minor(old.get("step", {}))}, type_, where)
-    else:
-        entry = decode_json(line, type_, where)
+        old = decode_json(line, dict[str, msgspec.Raw], where)
+        line = msgspec.json.encode({**old, "step": in_minor(decode_json(old.get("step", b"{}"), Any, where))})
+    entry = decode_json(line, type_, where)
     if isinstance(entry, JournalEntry):
         check_exchanges(entry.transcript, where)
     return entry
@@ -167,9 +190,9 @@ def check_exchanges(entry: TranscriptEntry, where: str) -> None:
 
 
 def pack_lines(values: Iterable[Any]) -> bytes:
-    """Return values as compressed lines of JSON; equal values give equal bytes."""
-    lines = b"".join(encode_canonical(value).encode() + b"\n" for value in values)
-    return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(lines)
+    """Return values as compressed lines of JSON, an `msgspec.Raw` as it is; equal values give equal bytes."""
+    lines = (bytes(value) if isinstance(value, msgspec.Raw) else encode_canonical(value).encode() for value in values)
+    return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(b"".join(line + b"\n" for line in lines))
 
 
 def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:

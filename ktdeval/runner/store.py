@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -44,7 +44,7 @@ from ktdeval.jsonio import (
     write_atomic,
 )
 from ktdeval.plugin_import import is_file_name
-from ktdeval.runner.journal import Entry, Journal, Record, check_exchanges, entry_type, pack_lines, read_journal, unpack_lines
+from ktdeval.runner.journal import Entry, Journal, Record, check_exchanges, compacted, entry_type, read_journal, unpack_lines
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.stats.metric import RuleSet
 from ktdeval.trading.ledger import Ledger
@@ -245,15 +245,7 @@ class RunFolder:
     def complete(self, spec: EpisodeSpec, entry_type: type[Entry], encode: Callable[[Sequence[Any]], tuple[str, bytes]]) -> None:
         """Compact a whole journal into the file of its records and the transcript; safe to repeat after a crash at any point."""
         folder = self.episode_path(spec)
-        records, seconds = [], []
-
-        def transcript() -> Iterator[TranscriptEntry]:  # one by one: all entries together may not fit in memory
-            for entry in read_journal(folder / JOURNAL, entry_type):
-                records.append(entry.step)
-                seconds.append(entry.wall_s)
-                yield entry.transcript
-
-        packed = pack_lines(transcript())
+        records, seconds, packed = compacted(folder / JOURNAL, entry_type)
         name, data = encode(records)
         files = {name: data, TRANSCRIPT: packed}
         for file_name, content in files.items():

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, strategies as st
 
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import StoreError
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.runner.journal import Journal, JournalEntry, read_journal
+from ktdeval.runner.journal import Journal, JournalEntry, compacted, pack_lines, read_journal
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
-from ktdeval.runner.store import LEDGER, RunFolder, RunManifest
+from ktdeval.runner.store import LEDGER, TRANSCRIPT, RunFolder, RunManifest
 from ktdeval.testing import step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import from_plain, to_plain
+from searching import examples
 from trading_market import make_market
 
 SPEC = EpisodeSpec(
@@ -91,6 +93,22 @@ def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_
     assert not (folder.episode_path(SPEC) / "journal.jsonl").exists()
 
 
+scalars = st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(scalars | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
+
+
+@examples(20)
+@given(st.lists(st.dictionaries(st.text(), values)), values)
+def test_a_transcript_has_the_bytes_of_its_entries_whatever_stands_around_them(tmp_path_factory, exchanges, memory):
+    folder = RunFolder.create(tmp_path_factory.mktemp("run"), MANIFEST)
+    entry = TranscriptEntry(step=0, exchanges=tuple(exchanges), submission=None)
+    with folder.open_journal(SPEC, ENTRY) as journal:
+        journal.append(JournalEntry(step=step(0), transcript=entry, memory=memory, shown=("asset_0001",)))
+    folder.complete(SPEC, ENTRY, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps))))
+    folder.release()
+    assert (folder.episode_path(SPEC) / TRANSCRIPT).read_bytes() == pack_lines([entry])
+
+
 def test_a_journal_from_before_money_had_general_names_resumes(tmp_path):
     folder = run_folder(tmp_path / "run", [step(0), step(1)])
     path = folder.episode_path(SPEC) / "journal.jsonl"
@@ -99,6 +117,7 @@ def test_a_journal_from_before_money_had_general_names_resumes(tmp_path):
     path.write_text(today.replace("_minor", "_fen"))
     with folder.open_journal(SPEC, ENTRY) as journal:
         assert [entry.step for entry in journal.recovered] == [step(0), step(1)]
+    assert compacted(path, ENTRY)[0] == [step(0), step(1)]
     path.write_text('{"step":["nav_fen"],"nav_fen":1}\n')
     with pytest.raises(StoreError, match="corrupt here"):
         folder.open_journal(SPEC, ENTRY)

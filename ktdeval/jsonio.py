@@ -53,7 +53,12 @@ def _is_usual(value: JsonValue) -> bool:
         value = value.values()
     elif kind is not list and kind is not tuple:
         return (1e-4 <= abs(value) < 1e16 or value == 0.0) if kind is float else kind in _EXACT
-    return _EXACT.issuperset(map(type, value)) or all(map(_is_usual, value))
+    elif _EXACT.issuperset(map(type, value)):
+        return True
+    for item in value:  # noqa: SIM110 - a generator costs more than most of what it would yield
+        if type(item) not in _EXACT and not _is_usual(item):
+            return False
+    return True
 
 
 @cache

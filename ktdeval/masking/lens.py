@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -48,6 +50,7 @@ MOST_DIGITS = 6
 MOST_NOISE_PCT = 50.0
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_REFS, _ASSET_OF = frozenset({AssetRef}), itemgetter(0)
 _SHORT = 64  # characters of a text that may be a handle, and is worth remembering
 
 
@@ -287,9 +290,9 @@ class Lens:
         if kind is dict:
             return {key if type(key) is str else self._key(key): self._render(item) for key, item in value.items()}
         if kind is list or kind is tuple:
-            if value and type(value[0]) is AssetRef:  # a universe comes with every step
-                known = self._handles
-                return [known[ref.asset] if type(ref) is AssetRef and ref.asset in known else self._render(ref) for ref in value]
+            if _REFS.issuperset(map(type, value)):  # a universe comes with every step
+                with suppress(KeyError):  # one that was not shown yet
+                    return list(map(self._handles.__getitem__, map(_ASSET_OF, value)))
             return [self._render(item) for item in value]
         return self._render_rare(value)
 

@@ -155,6 +155,7 @@ FIRST_YEAR, LAST_YEAR = 1990, 2039
 _EXPONENT_FROM = 10 ** (SIGNIFICANT_DIGITS - 1)
 _PLAIN_BELOW = _EXPONENT_FROM - 0.05  # floats from here on are rounded up to the exponent form
 _YEARS = frozenset(f"{sign}{year}" for year in range(FIRST_YEAR, LAST_YEAR + 1) for sign in ("", "-"))
+_TEXT = frozenset({str})
 _JSON_BASES: tuple[type[Any], ...] = (str, int, float, list, tuple)
 
 
@@ -199,9 +200,12 @@ def render_json(value: JsonValue) -> str:
     if kind is str:
         return encode_basestring(value)
     if kind is list or kind is tuple:
-        return f"[{','.join([encode_basestring(item) if type(item) is str else render_json(item) for item in value])}]"
+        if _TEXT.issuperset(map(type, value)):  # a universe comes with every step
+            return dumps_compact(value)
+        return f"[{','.join([render_json(item) for item in value])}]"
     if kind is dict:
-        return f"{{{','.join([f'{_key(key)}:{render_json(item)}' for key, item in value.items()])}}}"
+        names = [encode_basestring(key) if type(key) is str else _key(key) for key in value]
+        return f"{{{','.join([f'{name}:{render_json(item)}' for name, item in zip(names, value.values())])}}}"
     if value is None or kind is bool:
         return "null" if value is None else "true" if value else "false"
     return _render_rare(value)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
+
+import numpy as np
 
 from ktdeval.contracts import EpisodeSpec, MaskedConfig, Window, windows_of
 from ktdeval.errors import ConfigError
@@ -85,6 +88,7 @@ class KtdfinScene:
         self._stage = stage
         self._system = _system_prompt(config)
         self._user = Template(_prompt_text("user"))
+        self._order = np.array(lens.order)
         self._listed = [AssetRef(asset) for asset in lens.order]
 
     def observe(self, step: int, view: MarketView, account: Account, last: StepRecord | None) -> Observation:
@@ -109,8 +113,7 @@ class KtdfinScene:
             "constraints": tables.constraints(step),
         }
         if self._config.mode == "memory_only":
-            is_member = step.member.tolist()
-            state["universe"] = [ref for ref in self._listed if is_member[ref.asset]]
+            state["universe"] = list(compress(self._listed, step.member[self._order].tolist()))
         elif self._config.mode == "fixed_candidate":
             candidates = tables.factor_union(step, harness.max_candidates)
             state["candidates"] = tables.features(step, candidates)

@@ -317,6 +317,12 @@ def test_rendered_json_reads_back_as_what_it_was(value):
     assert json.loads(render_json(value)) == value
 
 
+@examples(40)
+@given(st.lists(st.text() | st.text(st.characters(categories=["Cs", "Cc"]))))
+def test_a_list_of_texts_is_written_as_each_of_them_is(value):
+    assert render_json(value) == f"[{','.join(map(render_json, value))}]"
+
+
 def test_json_is_compact_and_keeps_the_order_of_keys_and_chinese():
     assert render_json({"b": [1, 2.5, None, True], "a": {}, "名": "五粮"}) == '{"b":[1,2.5,null,true],"a":{},"名":"五粮"}'
     assert render_json([]) == "[]"

@@ -251,6 +251,14 @@ def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> N
     assert sum(entry["n"] for entry in pooled["bins"]) == pooled["n"]
 
 
+def test_an_episode_says_its_seed_its_days_and_what_it_ended_with() -> None:
+    names = ("seed", "steps", "first_day", "last_day", "final_nav_fen")
+    # On the last day 500 fen are cash, 200 the second asset and 328, with 80 more a seed, the first.
+    said = [[entry[name] for name in names] for entry in card((0, 2))["episodes"]]
+    assert sorted(said) == [[0, 5, "2024-01-03", "2024-01-09", 1028], [2, 5, "2024-01-03", "2024-01-09", 1188]]
+    assert [[entry[name] for name in names] for entry in card(limit=3)["episodes"]] == [[0, 3, "2024-01-03", "2024-01-05", 1014]]
+
+
 def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_covers_the_same_days() -> None:
     reference = card()["reference"]["benchmark_buy_and_hold"]["long"]
     # 100 at the close of 2 January, 103 at the close of 9 January, 101 to 99 on the way.

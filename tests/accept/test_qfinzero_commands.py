@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,8 @@ def test_a_log_is_verified_and_carried_out_again(capsys: pytest.CaptureFixture[s
     log.write_text("".join(f"{line}\n" for line in lines).replace('"qty":100', '"qty":101', 1))
     assert "broker log line" in refusal(capsys, "replay", log)
     assert "can't read" in refusal(capsys, "replay", tmp_path / "none")
+    os.mkfifo(tmp_path / "pipe")
+    assert "is no plain file but a pipe" in refusal(capsys, "replay", tmp_path / "pipe")
 
 
 def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks(

@@ -27,7 +27,7 @@ from ktdeval_board.ranking.models import history, model_pages
 from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
-from ktdeval_board.rules import Division
+from ktdeval_board.rules import Division, load_rules
 from ktdeval_board.site.curves import curves, has_curves
 from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, check_addresses, ranks_of, scope_key, standings_of
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
@@ -59,6 +59,7 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
     baselines; names it; UsageError: `out` holds something else; StoreError: the site can't be written.
     """
     tell = progress or (lambda _: None)
+    load_rules(board_path)  # a slip in its name makes no folder
     with replacing(out, MARKER) as folder, without_collection():
         tell("reading the board")
         board = load_board(board_path)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ktdeval.errors import ConfigError
 from ktdeval.fields import build, option
-from ktdeval.jsonio import loads_strict
+from ktdeval.jsonio import loads_untrusted, read_plain
 from ktdeval.yamlio import load_yaml
 
 _FILE_HELP = "a .csv, .csv.gz, .jsonl, .jsonl.gz or .json file, or a pattern such as minute/*.csv; relative to the spec's folder"
@@ -73,7 +73,7 @@ def load_spec(path: Path) -> IngestSpec:
     if path.suffix != ".json":
         return build(IngestSpec, load_yaml(path), str(path))
     try:
-        return build(IngestSpec, loads_strict(path.read_bytes()), str(path))
+        return build(IngestSpec, loads_untrusted(read_plain(path)), str(path))
     except OSError as error:
         raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
     except ValueError as error:

@@ -253,6 +253,12 @@ def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -
 # -- boards that can't be built
 
 
+def test_a_slip_in_the_boards_name_makes_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no board here"):
+        build_site(tmp_path / "bord", tmp_path / "bord" / "site")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("folder", ["series", "decisions"])
 def test_a_derived_file_that_is_no_json_is_named(small: Path, tmp_path: Path, folder: str) -> None:
     path = sorted((small / folder).iterdir())[0]

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
@@ -395,8 +396,12 @@ def test_a_spec_is_yaml_or_json_and_strict(tmp_path: Path) -> None:
     (tmp_path / "ingest.yaml").write_text(yaml.safe_dump(fields | {"bras": []}))
     with pytest.raises(ConfigError, match="unknown field 'bras'; did you mean 'bars'"):
         load_spec(tmp_path / "ingest.yaml")
+    (tmp_path / "ingest.json").write_text('{"timezone": "UTC", "timezone": "Asia/Shanghai"}')
+    with pytest.raises(ConfigError, match="stands twice"):
+        load_spec(tmp_path / "ingest.json")
     (tmp_path / "ingest.json").write_text("{")
-    for name in ("ingest.json", "none.json", "none.yaml"):
+    os.mkfifo(tmp_path / "pipe.json")
+    for name in ("ingest.json", "none.json", "none.yaml", "pipe.json"):
         with pytest.raises(ConfigError):
             load_spec(tmp_path / name)
 

@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_untrusted
+from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_untrusted, read_plain
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, source_options, start_at
 from ktdeval_qfinzero.access.served_market import check_rules, load_rules
 from ktdeval_qfinzero.access.workspaces import Limits
@@ -154,7 +154,7 @@ def replay(log: Path, is_rerun: bool, rules: Path | None, source: Source) -> Non
 
 def _lines(log: Path) -> list[str]:
     try:
-        return log.read_text(encoding="utf-8").splitlines()
+        return read_plain(log).decode().splitlines()
     except OSError as error:
         raise DataError(f"{log}: can't read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -40,6 +40,21 @@ def test_reading_past_the_cursor_raises(snapshot: MarketSnapshot) -> None:
             snapshot.as_of(outside)
 
 
+def test_what_is_derived_of_a_day_is_made_once_for_all_its_views(snapshot: MarketSnapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    def total(day: int, of: MarketSnapshot) -> list[float]:
+        view = of.as_of(day)
+        return view.derived("total", lambda: [np.nansum(view.volume)])
+
+    other = dataclasses.replace(snapshot)
+    first = total(1, snapshot)
+    assert first is total(1, snapshot)
+    assert first < total(2, snapshot)
+    assert first is not total(1, other)
+    monkeypatch.setattr("ktdeval.market.snapshot._MOST_DERIVED", 2 * len(snapshot.codes))
+    assert [total(day, snapshot) for day in (2, 3, 4)] == [total(day, other) for day in (2, 3, 4)]
+    assert first is not total(1, snapshot)  # no longer among the days that are kept
+
+
 def test_arrays_can_not_be_written(snapshot: MarketSnapshot) -> None:
     for name in (*BAR_FIELDS, "member", "adjusted_close"):
         with pytest.raises(ValueError, match="read-only"):

@@ -24,7 +24,7 @@ TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be r
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
 _BUFFER_BYTES = 1 << 18  # lines of a journal have 15 kB and more
 _TEXT, _EXACT = frozenset({str}), frozenset({str, int, bool, type(None)})
-_SCALARS = _EXACT | {float}
+_SCALARS, _NESTED = _EXACT | {float}, frozenset({dict, list, tuple})
 
 
 def dumps_canonical(value: JsonValue) -> str:
@@ -52,11 +52,13 @@ def _is_usual(value: JsonValue) -> bool:
             return False
         value = value.values()
     elif kind is not list and kind is not tuple:
-        return (1e-4 <= abs(value) < 1e16 or value == 0.0) if kind is float else kind in _EXACT
-    elif _EXACT.issuperset(map(type, value)):
-        return True
-    for item in value:  # noqa: SIM110 - a generator costs more than most of what it would yield
-        if type(item) not in _EXACT and not _is_usual(item):
+        value = (value,)
+    for item in value:
+        kind = type(item)
+        if kind is float:
+            if not (1e-4 <= abs(item) < 1e16 or item == 0.0):
+                return False
+        elif kind not in _EXACT and not (kind in _NESTED and _is_usual(item)):
             return False
     return True
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -190,6 +191,7 @@ _FUNCTIONS = (
 _BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 
 
+@cache  # runs, scores and verifications ask for them again and again
 def research_tool(name: str) -> Tool:
     """One of the tools by name. Its schema comes from the function's signature."""
     return tool(_BY_NAME[name])

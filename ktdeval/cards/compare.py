@@ -101,9 +101,13 @@ def card_difference(recorded: Mapping[str, JsonValue], recomputed: Mapping[str, 
     return _difference(recorded, {**others, **kept}, text, _is_close)
 
 
-def value_difference(recorded: JsonValue, recomputed: JsonValue) -> str | None:
-    """First value that differs, without a line: `exchanges[0].sent[1].content: recorded "…", recomputed "…"`."""
-    found = _first_path(recorded, recomputed, ())
+def value_difference(recorded: object, recomputed: object) -> str | None:
+    """First value that differs in two typed values or JSON, without a line: `exchanges[0].sent[1].content: recorded "…", recomputed
+    "…"`.
+    """
+    if _is_written_alike(recorded, recomputed):
+        return None
+    found = _first_path(to_plain(recorded), to_plain(recomputed), ())
     return None if found is None else f"{path_text(found[0]) if found[0] else 'entry'}: {found[1]}"
 
 
@@ -112,7 +116,7 @@ def steps_difference(recorded: Sequence[StepRecord], recomputed: Sequence[StepRe
     line such as `line 18 (step 17, 2024-04-26): orders[0].filled_shares: recorded 100, recomputed 200`.
     """
     for place, (old, new) in enumerate(zip(recorded, recomputed, strict=False)):
-        if (found := _first_path(to_plain(old), to_plain(new), ())) is not None:
+        if not _is_written_alike(old, new) and (found := _first_path(to_plain(old), to_plain(new), ())) is not None:
             path, contrast = found
             return f"line {place + 1} (step {place}, {old.filled_on}): {path_text(path) if path else 'record'}: {contrast}"
     if len(recorded) != len(recomputed):

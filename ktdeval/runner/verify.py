@@ -35,7 +35,6 @@ from ktdeval.runner.journal import Entry, Record
 from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files
 from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder, run_of
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.typed import to_plain
 
 
 class RecordedModel:
@@ -93,7 +92,7 @@ def retrace_memories(folder: RunFolder, spec: EpisodeSpec, plugins: Plugins, sna
     retraced = retrace_episode(folder.load_transcript(spec), lambda model: opener.open(spec, model))
     for recorded in folder.load_ledger(spec).steps:
         found = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at false replies
-        if difference := value_difference(to_plain(recorded), to_plain(found and found.step)):
+        if difference := value_difference(recorded, found and found.step):
             raise VerificationError(f"step {recorded.step}: the replies on record do not give it: {difference}")
         memories.append(found.memory)
     return memories
@@ -218,9 +217,9 @@ class _EpisodeCheck:
                 return f"line {number + 1}: {error}"
             if found is None:
                 return f"line {number + 1}: the window has no such day"
-            if difference := value_difference(to_plain(entry), to_plain(found.transcript)):
+            if difference := value_difference(entry, found.transcript):
                 return f"line {number + 1}: {difference}"
-            if steps is not None and (difference := value_difference(to_plain(steps[number]), to_plain(found.step))):
+            if steps is not None and (difference := value_difference(steps[number], found.step)):
                 return f"line {number + 1}: its replies do not give line {number + 1} of {self.records_file}: {difference}"
             self.traced += entry.submission is not None
         return None

@@ -13,7 +13,6 @@ from scipy.stats import rankdata, spearmanr
 
 from forging import read_transcript
 from ktdeval import testing
-from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval_qlib import TITLES
@@ -25,6 +24,7 @@ from ktdfin_market import small_market
 from qlib_play import TEST, TRAIN, VALID, WINDOW
 from run_support import SAME_MASK, episodes, ktdeval, records
 from tables import changed, on_each_row
+from terminal import Terminal
 
 DAYS = ("--train", TRAIN, "--valid", VALID, "--test", TEST)
 TASK = "blinded_open_research"
@@ -38,14 +38,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = ktdeval("train", "qlib/linear", "--data", "data", *DAYS, "--out", "models", cwd=folder)
     assert done.code == 0, done
     return folder
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """The line that a command is refused with, the last one that it prints."""
-    assert main([str(word) for word in words]) != 0
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("ktdeval: error: ")
-    return line
 
 
 def command(place: Path, out: Path, *words: object, models: Path | None = None) -> tuple[object, ...]:
@@ -116,14 +108,14 @@ def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(place: Path, t
     assert read_model(place / "models/linear/seed-0").sha256 in json.dumps(manifest)
 
 
-def test_days_of_training_can_not_be_evaluated(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_days_of_training_can_not_be_evaluated(place: Path, tmp_path: Path, terminal: Terminal) -> None:
     words = command(place, tmp_path / "run", "--windows", "2023-12-01:2024-01-31")
-    assert "does not lie after the days of training and validation, which end on 2023-12-29" in refusal(capsys, *words)
+    assert "does not lie after the days of training and validation, which end on 2023-12-29" in terminal.error(*words)
 
 
 @on_each_row
 def test_a_missing_or_changed_training_is_one_line(
-    file: str, change: Any, told: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file: str, change: Any, told: str, place: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     shutil.copytree(place / "models", tmp_path / "models")
     path = tmp_path / "models/linear/seed-0" / file
@@ -131,14 +123,12 @@ def test_a_missing_or_changed_training_is_one_line(
         path.write_text(changed(path.read_text(), change))
     else:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert told in refusal(capsys, *command(place, tmp_path / "run", models=tmp_path / "models"))
+    assert told in terminal.error(*command(place, tmp_path / "run", models=tmp_path / "models"))
 
 
 @on_each_row
-def test_what_can_not_be_trained_is_one_line(
-    words: tuple[str, ...], told: str, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert told in refusal(capsys, "train", *words, "--data", place / "data", "--out", place / "models")
+def test_what_can_not_be_trained_is_one_line(words: tuple[str, ...], told: str, place: Path, terminal: Terminal) -> None:
+    assert told in terminal.error("train", *words, "--data", place / "data", "--out", place / "models")
 
 
 def test_days_default_to_those_that_the_market_has(place: Path, tmp_path: Path) -> None:

@@ -251,6 +251,14 @@ def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> N
     assert sum(entry["n"] for entry in pooled["bins"]) == pooled["n"]
 
 
+def test_a_market_stands_with_its_size_and_days_and_a_window_with_its_trading_days() -> None:
+    short = spec(window=Window("short", "2024-01-04", "2024-01-08"))
+    made = card(specs=[short], ledgers=[], missing_episodes=[{"id": short.id, "error": "lost"}])
+    assert [made["snapshot"][name] for name in ("assets", "first_day", "last_day")] == [2, "2024-01-02", "2024-01-09"]
+    # The sixth and the seventh are a weekend.
+    assert made["windows"] == [{"name": "short", "first": "2024-01-04", "last": "2024-01-08", "days": 3}]
+
+
 def test_an_episode_says_its_seed_its_days_and_what_it_ended_with() -> None:
     names = ("seed", "steps", "first_day", "last_day", "final_nav_fen")
     # On the last day 500 fen are cash, 200 the second asset and 328, with 80 more a seed, the first.

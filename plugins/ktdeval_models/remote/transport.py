@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -21,12 +21,7 @@ from ktdeval.jsonio import JsonValue, dumps_compact
 MAX_REPLY_BYTES = 16 << 20  #: A body of more bytes, as sent or unpacked, is refused; no real reply comes near
 
 _KEEPALIVE_S = 20.0  # below the idle timeouts of the usual load balancers, above the time between two calls of a step
-_MOST_HEAD_BYTES = 100 << 10  # of a response's head, all headers together
-_READ_BYTES = 64 << 10
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
-
-
-_Headers = Sequence[tuple[bytes, bytes]]
 
 
 class BodyError(Exception):
@@ -56,22 +51,15 @@ class Transport:
 
     def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
         httpx, self._httpcore = http_libraries()
-        h11 = import_module("h11")
-        ssl_context = httpx.create_ssl_context() if endpoint.startswith("https") else None  # takes a while: made once
-        proxy = _proxy_for(endpoint, self._httpcore)
-        self._new_lane: Callable[[], _Lane] = (
-            partial(_StraightLane, self._httpcore, h11, ssl_context)
-            if proxy is None
-            else partial(_ProxyLane, self._httpcore, proxy, ssl_context)
-        )
+        self._ssl_context = httpx.create_ssl_context() if endpoint.startswith("https") else None  # takes a while: made once
+        self._proxy = _proxy_for(endpoint, self._httpcore)
         host = urlsplit(endpoint).netloc
         self._headers = [(b"Host", host.encode()), (b"Accept-Encoding", b"gzip, deflate")]
         self._headers += [(name.encode(), value.encode()) for name, value in headers.items()]
         self._url: Callable[[str], Any] = lru_cache(self._httpcore.URL)
         self._free: deque[_Lane] = deque()
         names = ("NetworkError", "ProtocolError", "ProxyError", "UnsupportedProtocol")
-        self._failures: tuple[type[Exception], ...] = (h11.ProtocolError, *(getattr(self._httpcore, name) for name in names))
-        self._cuts = (h11.RemoteProtocolError, self._httpcore.ProtocolError)
+        self._failures: tuple[type[Exception], ...] = tuple(getattr(self._httpcore, name) for name in names)
 
     def post(self, url: str, body: Mapping[str, JsonValue], timeout_s: float, caller: Caller) -> Answer:
         """Send one request and read the whole response. `timeout_s`: longest time for all of it: connecting, TLS, sending, waiting,
@@ -94,25 +82,29 @@ class Transport:
         try:
             lane = self._free.pop()
         except IndexError:
-            lane = self._new_lane()
+            lane = _Lane(self._httpcore, self._proxy, self._ssl_context)
         lane.clock.until = time.monotonic() + timeout_s
+        headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
         try:
-            status, headers = lane.begin(self._url(url), [*self._headers, (b"Content-Length", str(len(content)).encode())], content)
-            received = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers}
-            return Answer(status, received, _unpacked(self._read(lane.body()), received.get("content-encoding", "")))
+            request = self._httpcore.Request("POST", self._url(url), headers=headers, content=content)
+            response = lane.connection_to(request.url.origin).handle_request(request)
+            try:
+                received = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+                return Answer(response.status, received, _unpacked(self._read(response), received.get("content-encoding", "")))
+            finally:
+                response.close()
         finally:
-            lane.end()
             self._free.append(lane)
 
-    def _read(self, body: Iterable[bytes]) -> bytes:
+    def _read(self, response: Any) -> bytes:
         chunks, size = [], 0
         try:
-            for chunk in body:
+            for chunk in response.stream:
                 size += len(chunk)
                 if size > MAX_REPLY_BYTES:
                     raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
                 chunks.append(chunk)
-        except self._cuts as error:
+        except self._httpcore.ProtocolError as error:
             raise BodyError("the reply ends before its end") from error
         return b"".join(chunks)
 
@@ -200,118 +192,26 @@ class _Backend:
         self._plain.sleep(seconds)
 
 
-class _Lane(Protocol):
-    """One connection with its clock, for one call at a time; errors are those of httpcore and h11."""
-
-    clock: _Clock
-
-    def begin(self, url: Any, headers: _Headers, content: bytes) -> tuple[int, _Headers]:
-        """Send a request over the connection of the one before, or a new one where it was hung up, or was idle for too long; return
-        the status and headers of the response.
-        """
-
-    def body(self) -> Iterator[bytes]:
-        """Yield the body of the response, as it comes."""
-
-    def end(self) -> None:
-        """Keep the connection after a whole response, close it after anything else."""
-
-
-class _StraightLane:
-    """A connection to the server: its streams are httpcore's, HTTP/1.1 is h11's. httpcore's client, which is h11 too, takes twice
-    the CPU time for a request.
-    """
-
-    def __init__(self, httpcore: ModuleType, h11: ModuleType, ssl_context: Any) -> None:
-        self.clock = _Clock()
-        self._httpcore, self._h11, self._ssl_context = httpcore, h11, ssl_context
-        if ssl_context is not None:
-            ssl_context.set_alpn_protocols(["http/1.1"])
-        self._backend = _Backend(httpcore, self.clock)
-        self._stream: Any = None
-        self._wire: Any = None
-        self._idle_until = 0.0
-
-    def begin(self, url: Any, headers: _Headers, content: bytes) -> tuple[int, _Headers]:
-        """As of `_Lane`."""
-        h11 = self._h11
-        request = h11.Request(method="POST", target=url.target, headers=headers)
-        if self._stream is not None and (time.monotonic() > self._idle_until or self._stream.get_extra_info("is_readable")):
-            self._close()
-        if self._stream is None:
-            self._connect(url.origin)
-        for event in (request, h11.Data(data=content), h11.EndOfMessage()):
-            self._stream.write(self._wire.send(event))
-        while type(response := self._next_event()) is not h11.Response:
-            pass  # 100 Continue and its like
-        return response.status_code, list(response.headers)
-
-    def body(self) -> Iterator[bytes]:
-        """As of `_Lane`."""
-        while type(event := self._next_event()) is self._h11.Data:
-            yield bytes(event.data)
-
-    def end(self) -> None:
-        """As of `_Lane`."""
-        if self._wire is not None and self._wire.our_state is self._wire.their_state is self._h11.DONE:
-            self._wire.start_next_cycle()
-            self._idle_until = time.monotonic() + _KEEPALIVE_S
-        else:
-            self._close()
-
-    def _connect(self, origin: Any) -> None:
-        host = origin.host.decode("ascii")
-        self._stream = self._backend.connect_tcp(host, origin.port)
-        if self._ssl_context is not None:
-            self._stream = self._stream.start_tls(self._ssl_context, host)
-        self._wire = self._h11.Connection(self._h11.CLIENT, _MOST_HEAD_BYTES)
-
-    def _next_event(self) -> Any:
-        while (event := self._wire.next_event()) is self._h11.NEED_DATA:
-            data = self._stream.read(_READ_BYTES)
-            if not data and self._wire.their_state is self._h11.SEND_RESPONSE:
-                raise self._httpcore.RemoteProtocolError("Server disconnected without sending a response.")
-            self._wire.receive_data(data)
-        return event
-
-    def _close(self) -> None:
-        stream, self._stream, self._wire = self._stream, None, None
-        if stream is not None:
-            stream.close()
-
-
-class _ProxyLane:
-    """A connection by a proxy: all of it is httpcore's."""
+class _Lane:
+    """One connection with its clock. A call has a lane to itself: httpcore's pool only makes it, straight or by a proxy."""
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
         self.clock = _Clock()
-        self._httpcore = httpcore
         self._connection: Any = None
-        self._response: Any = None
-        backend = _Backend(httpcore, self.clock)
         self._maker = httpcore.ConnectionPool(
-            ssl_context=ssl_context, keepalive_expiry=_KEEPALIVE_S, network_backend=backend, proxy=proxy
+            ssl_context=ssl_context,
+            keepalive_expiry=_KEEPALIVE_S,
+            network_backend=_Backend(httpcore, self.clock),
+            **({} if proxy is None else {"proxy": proxy}),
         )
 
-    def begin(self, url: Any, headers: _Headers, content: bytes) -> tuple[int, _Headers]:
-        """As of `_Lane`."""
+    def connection_to(self, origin: Any) -> Any:
+        """Return the connection of the request before, or a new one where it was hung up, or was idle for too long."""
         if self._connection is not None and not self._connection.is_closed() and self._connection.has_expired():
             self._connection.close()
         if self._connection is None or self._connection.is_closed():
-            self._connection = self._maker.create_connection(url.origin)
-        request = self._httpcore.Request("POST", url, headers=headers, content=content)
-        self._response = self._connection.handle_request(request)
-        return self._response.status, self._response.headers
-
-    def body(self) -> Iterator[bytes]:
-        """As of `_Lane`."""
-        return iter(self._response.stream)
-
-    def end(self) -> None:
-        """As of `_Lane`."""
-        response, self._response = self._response, None
-        if response is not None:
-            response.close()
+            self._connection = self._maker.create_connection(origin)
+        return self._connection
 
 
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:

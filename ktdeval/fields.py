@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.jsonio import loads_strict
+from ktdeval.jsonio import loads_untrusted
 
 T = TypeVar("T")
 
@@ -232,7 +232,7 @@ def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
 
 def _json_object(text: str, where: str) -> dict[str, Any]:
     try:
-        return dict(loads_strict(text))
+        return dict(loads_untrusted(text))
     except ValueError as error:
         raise UsageError(f"{where}: not a JSON object: {error}") from error
 

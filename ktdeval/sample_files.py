@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, is_flat, loads_strict, open_plain
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, is_flat, loads_untrusted, open_plain
 
 HUB: Final = "hf:"
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -88,7 +88,7 @@ def _line_rows(path: Path) -> Iterator[SampleRow]:
 
 def _parsed(text: str, where: str) -> JsonValue:
     try:
-        value = loads_strict(text)
+        value = loads_untrusted(text)
         if "\\u" in text:
             dumps_canonical(value).encode()  # a lone surrogate is no text
     except ValueError as error:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import dumps_canonical, loads_strict, open_plain
+from ktdeval.jsonio import dumps_canonical, loads_untrusted, open_plain
 from ktdeval.market.documents import Close, Document, Documents, Entity, EntityKind
 from ktdeval.market.snapshot import parse_code, parse_symbol
 
@@ -93,7 +93,7 @@ def _json_rows(path: Path, stream: io.TextIOWrapper, fields: tuple[str, ...]) ->
             continue
         where = f"{path}: line {number}"
         try:
-            row = loads_strict(line)
+            row = loads_untrusted(line)
             if "\\u" in line:
                 dumps_canonical(row).encode()  # a lone surrogate is no text
         except ValueError as error:
@@ -107,7 +107,10 @@ def _json_rows(path: Path, stream: io.TextIOWrapper, fields: tuple[str, ...]) ->
 def _csv_rows(path: Path, stream: io.TextIOWrapper, fields: tuple[str, ...]) -> Rows:
     csv.field_size_limit(_CSV_CELL)
     reader = csv.DictReader(stream, strict=True)
-    _refuse_unknown(dict.fromkeys(reader.fieldnames or ()), fields, f"{path}: line 1")
+    names = reader.fieldnames or ()
+    _refuse_unknown(dict.fromkeys(names), fields, f"{path}: line 1")
+    if doubled := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"{path}: line 1: column {doubled[0]!r} stands twice; keep one")
     for row in reader:
         where = f"{path}: line {reader.line_num}"
         if None in row or None in row.values():

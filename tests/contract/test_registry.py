@@ -344,7 +344,7 @@ def test_assignments_are_read_as_typed() -> None:
     assert read == {"a": 1, "b": "x,y", "c": True, "d": 0.001, "e": "007", "f": "", "g": [1, 2]}
 
 
-@pytest.mark.parametrize("texts", [["a"], ["=1"], ["a=1,a=2"], ["a=1", "a=2"], ['{"a": NaN}'], ["{"], ["{]"]])
+@pytest.mark.parametrize("texts", [["a"], ["=1"], ["a=1,a=2"], ["a=1", "a=2"], ['{"a": 1, "a": 2}'], ['{"a": NaN}'], ["{"], ["{]"]])
 def test_what_is_no_assignment_or_given_twice_is_refused_in_one_line(texts: list[str]) -> None:
     with pytest.raises(UsageError, match=r"^--model-args: [^\n]*$"):
         parse_assignments(texts, "--model-args")

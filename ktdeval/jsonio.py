@@ -22,6 +22,7 @@ JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str,
 JsonObject = Mapping[str, JsonValue]
 TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
+_HASHED_BYTES = 2047  # at once: for more hashlib lets another thread run, which takes longer than to hash a prompt
 _BUFFER_BYTES = 1 << 18  # lines of a journal have 15 kB and more
 _TEXT, _EXACT = frozenset({str}), frozenset({str, int, bool, type(None)})
 _SCALARS, _NESTED = _EXACT | {float}, frozenset({dict, list, tuple})
@@ -173,7 +174,11 @@ def sha256_hex(data: bytes | str) -> str:
     """SHA-256 of bytes, or of the UTF-8 form of text, as 64 hexadecimal digits."""
     import hashlib  # noqa: PLC0415 - with `tempfile` a twelfth of what `ktdeval --help` takes
 
-    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+    data = data.encode() if isinstance(data, str) else data
+    digest, piece = hashlib.sha256(), _HASHED_BYTES if len(data) < _BUFFER_BYTES else len(data)
+    for start in range(0, len(data), piece):
+        digest.update(data[start : start + piece])
+    return digest.hexdigest()
 
 
 def content_hash(value: JsonValue) -> str:

@@ -173,16 +173,17 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     if not isinstance(reply, Reply) or not all(isinstance(call, ToolCall) for call in reply.tool_calls):
         raise PluginError(f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply, or has tool calls that are no ToolCall")
     texts = [reply.content, reply.reasoning, reply.served_by]
-    texts += [text for call in reply.tool_calls for text in (call.id, call.name, call.arguments)]
-    texts += [call.opaque.data for call in reply.tool_calls if call.opaque is not None]
+    for call in reply.tool_calls:
+        texts += (call.id, call.name, call.arguments)
+        if call.opaque is not None:
+            texts.append(call.opaque.data)
     if odd := [text for text in texts if not isinstance(text, str)]:
         raise PluginError(f"the model's reply has {odd[0]!r:.80} as a text; arguments of a ToolCall are JSON text")
-    counts = reply.usage.to_json()
-    odd = [name for name, count in counts.items() if not 0 <= count <= MAX_TOKEN_COUNT]
+    odd = [name for name in USAGE_FIELDS if not 0 <= getattr(reply.usage, name) <= MAX_TOKEN_COUNT]
     if sum(map(len, texts)) > MAX_REPLY_CHARS or len(reply.tool_calls) > MAX_REPLY_CALLS or odd:
         problem = f"counts {odd[0]} that no call has" if odd else "is larger than 1,048,576 characters or 256 tool calls"
         raise ModelError("bad_response", f"the reply {problem}")
-    if all(change(text) == text for text in texts):
+    if list(map(change, texts)) == texts:
         return reply
     calls = tuple(
         ToolCall(

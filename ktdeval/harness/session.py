@@ -211,8 +211,10 @@ class GuardedSession:
         self.counts.usage += reply.usage
         if (failure := _FINISH_FAILURES.get(reply.finish_reason)) is not None:
             self.counts.fail(failure)
-        calls = tuple(map(_readable, reply.tool_calls))
-        return replace(reply, content=self._withhold(reply.content), reasoning=self._withhold(reply.reasoning), tool_calls=calls)
+        read = self._withhold(reply.content), self._withhold(reply.reasoning), tuple(map(_readable, reply.tool_calls))
+        if read == (reply.content, reply.reasoning, reply.tool_calls):
+            return reply
+        return replace(reply, content=read[0], reasoning=read[1], tool_calls=read[2])
 
     def _predictions(self, seed: int) -> dict[str, float] | None:
         """Return the model's own prediction for each name it can tell of, by handle: recorded ones where there are such. `seed`: of

@@ -7,7 +7,6 @@ their scales there, and a column of charges. Version 1 is that of A-shares, with
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -118,9 +117,9 @@ def encode_ledger(ledger: Ledger) -> bytes:
         own = {name: getattr(ledger, name) for name in _Market.__struct_fields__ if name != "scales"}
         metadata[_MARKET_KEY] = encode_canonical(_Market(**own, scales=dict(sorted(ledger.scales.items())))).encode()
         table = pa.Table.from_pylist([{_CHARGES: [], **row} for row in rows], schema=SCHEMAS[2])
-    sink = io.BytesIO()
+    sink = pa.BufferOutputStream()  # to a file of Python's, Arrow would wait for the interpreter at each column
     pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd")
-    return sink.getvalue()
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def load_table(path: Path) -> pa.Table:

@@ -37,6 +37,7 @@ class Stage:
     harness: HarnessConfig
     trading: TradingConfig
     limit_ppm: IntArray  #: [N] distance from the previous close at which trading stops, in parts per million
+    price_limit_pct: Mapping[str, float]  #: `limit_stop_pct` of each board that an asset is on
     rules: MarketRules
     place: IntArray  #: [N] each asset's place in `lens.order`, the last tie-break of every ranking
     sector_of: IntArray  #: [N] index into `sectors`
@@ -56,6 +57,7 @@ class Stage:
             harness=harness,
             trading=trading,
             limit_ppm=np.array([limit[board] for board in snapshot.boards], dtype=np.int64),
+            price_limit_pct={str(board): limit_stop_pct(board, trading) for board in Board if board in snapshot.boards},
             rules=MarketRules.of(snapshot, trading),
             place=np.array(lens.place, dtype=np.int64),
             sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),

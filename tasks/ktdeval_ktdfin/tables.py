@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ktdeval.market import Board
 from ktdeval.masking import AssetRef, DayRef, OwnFigure, Payload, Price, SectorRef, Shares, figure, table
 from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
-from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, limit_stop_pct, ranked
+from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, ranked
 
 BAR_COLUMNS = ("day", "open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny", "return_pct")
 POSITION_COLUMNS = ("stock_id", "board", "shares", "locked_shares", "last_close_cny", "value_cny", "weight", "member", "status")
@@ -88,7 +87,7 @@ def constraints(step: Step) -> dict[str, Payload]:
     trading = step.stage.trading
     return {
         **{name: getattr(trading, name) for name in LIMITS},
-        "price_limit_pct": {str(board): limit_stop_pct(board, trading) for board in Board if board in step.view.boards},
+        "price_limit_pct": step.stage.price_limit_pct,
         "min_reason_chars": step.stage.harness.min_reason_chars,
     }
 

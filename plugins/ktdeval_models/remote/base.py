@@ -257,7 +257,7 @@ def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason
 def count(usage: Any, *path: str) -> int:
     """Return a count of tokens, 0 where there is none, or none that makes sense."""
     for name in path:
-        usage = usage.get(name) if isinstance(usage, Mapping) else None
+        usage = usage.get(name) if isinstance(usage, dict) else None
     return usage if isinstance(usage, int) and not isinstance(usage, bool) and 0 < usage <= MAX_TOKEN_COUNT else 0
 
 
@@ -266,9 +266,6 @@ def whole_usage(total: int, found: Usage) -> Usage:
 
     `total`: of input and output, as the provider says; 0 where it does not. Some leave reasoning out of the output, not of it.
     """
-    output = max(found.output_tokens, total - found.input_tokens)
-    read = min(found.cache_read_tokens, found.input_tokens)
-    return replace(
-        found, output_tokens=output, reasoning_tokens=min(found.reasoning_tokens, output), cache_read_tokens=read,
-        cache_write_tokens=min(found.cache_write_tokens, found.input_tokens - read),
-    )  # fmt: skip
+    read, output = min(found.cache_read_tokens, found.input_tokens), max(found.output_tokens, total - found.input_tokens)
+    written = min(found.cache_write_tokens, found.input_tokens - read)
+    return Usage(found.input_tokens, output, min(found.reasoning_tokens, output), read, written)

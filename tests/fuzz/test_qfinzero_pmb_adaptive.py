@@ -37,7 +37,7 @@ def test_no_policy_earns_more_than_its_command_blind_twin() -> None:
 
 def test_the_same_policies_earn_on_a_broker_that_lets_orders_be_taken_back() -> None:
     with taking_back():
-        assert earning(120)[1] < 0.001  # fewer are enough to find it  # fewer are enough to find it
+        assert earning(60)[1] < 0.001  # fewer are enough to find it
 
 
 def test_the_check_finds_each_way_of_taking_an_order_back() -> None:

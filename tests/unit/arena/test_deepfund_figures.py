@@ -75,8 +75,8 @@ def test_sharpe_beta_and_alpha_by_hand() -> None:
 
 def test_the_first_days_portfolio_is_held_through_splits_and_missing_days_whatever_was_traded_later() -> None:
     # After day 1: 400,000 in cash, 500,000 in AAA, 100,000 in BBB. AAA halves by a 2:1 split and then rises by 10 %; BBB has no
-    # price at the end and rose by 50 % before: 400,000 + 550,000 + 150,000.
-    prices: list[list[float | None]] = [[10.0, 4.0], [10.0, 4.0], [5.0, 6.0], [5.5, None]]
+    # price at the end and rose by 50 % before: 400,000 + 550,000 + 150,000. What they cost on day 0, before it, does not count.
+    prices: list[list[float | None]] = [[8.0, 5.0], [10.0, 4.0], [5.0, 6.0], [5.5, None]]
     snapshot = market(prices, factor=[[1.0, 1.0], [1.0, 1.0], [2.0, 1.0], [2.0, 1.0]])
     held = {"positions": [position("AAA", 50, 500_000), position("BBB", 25, 100_000)]}
     made = ledger(snapshot, [CASH, 5, 7], {0: held})

@@ -118,13 +118,15 @@ def test_margin_calls_are_turnover() -> None:
 def test_an_order_is_judged_from_its_fill_to_the_next_price_of_that_kind(fill: FillRule, outcomes: list[bool]) -> None:
     nan = math.nan
     closes = np.array([[10.0, 20], [12, 17], [11, 18], [13, nan], [14, nan], [15, 15]])
-    base = dataclasses.replace(market(), close=closes.copy(), open=closes + 10.0, high=closes + 10.0, low=closes.copy())
-    snapshot = other(base)
     orders = [order("009001.SZ"), order("609001.SH")]  # both bought on the third day
-    traded = of(snapshot, ledger([step(0, 1000, charges=[]), step(1, 1000, charges=[], orders=orders)]))
-    scales = dict.fromkeys(snapshot.codes, Scale(fill=fill))  # as the task's own rules may have it, whatever the assets' venue
-    judged = judged_orders(dataclasses.replace(traded, scales=scales), snapshot)
-    assert [forecast.success for forecast in judged.forecasts] == outcomes
+    for factor in (np.ones_like(closes), 2.0 ** np.arange(len(closes))[:, None].repeat(2, axis=1)):  # unsplit, and split each day
+        low, high = closes / factor, (closes + 10.0) / factor
+        base = dataclasses.replace(market(), close=low, open=high, high=high.copy(), low=low.copy(), factor=factor)
+        snapshot = other(base)
+        traded = of(snapshot, ledger([step(0, 1000, charges=[]), step(1, 1000, charges=[], orders=orders)]))
+        scales = dict.fromkeys(snapshot.codes, Scale(fill=fill))  # as the task's own rules may have it, whatever the assets' venue
+        judged = judged_orders(dataclasses.replace(traded, scales=scales), snapshot)
+        assert [forecast.success for forecast in judged.forecasts] == outcomes
 
 
 # ---- few assets

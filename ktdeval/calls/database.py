@@ -70,6 +70,8 @@ class Connection:
         """Open the file, or (unless `read_only`) make it. Raises StoreError: unreadable, damaged, of another kind or version."""
         self.path, self.kind = path, kind
         self._is_plain_at_rest = kind is RECORD and not read_only
+        if path.exists() and not path.is_file():  # SQLite reports a pipe as a broken disk
+            raise self.problem(f"is no plain file; {kind.elsewhere}")
         if not read_only:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)

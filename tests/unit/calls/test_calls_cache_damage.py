@@ -156,7 +156,7 @@ def test_what_is_no_cache_of_this_version_is_refused_and_left_as_it_is(tmp_path,
     CallDatabase(path).close()
     change(path, "PRAGMA user_version = 2")
     fails_with(path, "its version 2 is not 1; use the ktdeval that wrote it")
-    fails_with(tmp_path, "unable to open database file; make it and its folder readable and writable")
+    fails_with(tmp_path, "is no plain file; choose another file with --cache")
     with pytest.raises(StoreError, match=r"replies\.sqlite: reply cache: can't make its folder: .*; choose another file"):
         CallDatabase(notes / "replies.sqlite")
     (empty := tmp_path / "empty.sqlite").touch()  # becomes a cache, but is none to look after

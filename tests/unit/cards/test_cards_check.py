@@ -77,6 +77,7 @@ MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "a lone surrogate": (dumps_pretty(CARD).replace("written by hand", "\\ud800"), "is not strict JSON"),
     "deep nesting": ("[" * 200_000, "is nested too deeply"),
     "an empty file": ("", "is not JSON"),
+    "a byte order mark": ("\ufeff{}", "begins with a byte order mark; save it as UTF-8 without one"),
     "not text": (b"\xff\xfe\x00", "is not UTF-8 text at byte 0"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -154,7 +155,9 @@ def test_files_that_are_no_cache_are_one_line(ktdeval, tmp_path):
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE bookmarks (address TEXT)")
     connection.close()
+    os.mkfifo(tmp_path / "pipe")
     for command in (("ls",), ("verify",), ("prune", "--all")):
+        assert "is no plain file; choose another file" in ktdeval(*command, "--file", tmp_path / "pipe", code=2)
         assert "file is not a database" in ktdeval(*command, "--file", notes, code=2)
         assert "of another application and is left as it is" in ktdeval(*command, "--file", other, code=2)
         assert "no such file" in ktdeval(*command, "--file", tmp_path / "nothing.sqlite", code=2)

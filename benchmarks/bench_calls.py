@@ -13,7 +13,6 @@ part asks whether a step costs more late in a long episode than early in it.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import resource
@@ -35,6 +34,7 @@ import openai
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.stop import StopSignal
+from ktdeval.cli.run import hold_collector_back
 from ktdeval.config import RunConfig
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, as_remote
 from ktdeval.registry import load_plugins
@@ -146,7 +146,7 @@ def episodes(port: int, calls: int, concurrency: int) -> tuple[float, float]:
 
 def run_episodes(run: object) -> None:
     """The episodes of a run, without its cards."""
-    gc.freeze()  # as `ktdeval run` does
+    hold_collector_back()  # as `ktdeval run` does
     with patch("ktdeval.runner.run.write_cards", lambda *_: []):
         result = execute_run(run)  # type: ignore[arg-type]
     assert not result.failed, result.failed[0].error

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ktdeval.runner.estimate import Amount, Finished, RunEstimate
     from ktdeval.runner.run import RunResult
 
+_COLLECTED_AFTER = 20_000  #: New objects until they are looked through, some megabytes; Python's own 700 come every 16 steps
+
 
 @contextlib.contextmanager
 def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
@@ -67,7 +69,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             prepared = prepare_run(config, plugins, stop)
         for note in prepared.plan.notes:
             console.print(f"note: {clean(note)}", markup=False, highlight=False)
-        gc.freeze()  # market and modules stay to the process's end: Python's collector need not look through them again and again
+        hold_collector_back()
         try:
             with ProgressObserver(console, len(prepared.plan.specs)) as progress:
                 plugins.register_observer(progress)
@@ -78,6 +80,14 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             ) from interrupt
         finally:
             prepared.close()
+
+
+def hold_collector_back() -> None:
+    """Let Python's collector look at less and less often: market and modules stay to the process's end, and next to nothing that a
+    step leaves behind refers to itself.
+    """
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_AFTER)
 
 
 def check_finished(result: RunResult) -> None:

@@ -193,6 +193,7 @@ def test_records_are_read_away_from_secrets_and_from_the_folder_that_the_check_r
     spy = tmp_path / "spy.py"
     spy.write_text(
         "import os, pathlib, sys\npathlib.Path(__file__).with_name('seen').write_text('\\n'.join([*os.environ, *sys.path]))\n"
+        "from ktdeval.api import hookimpl\n@hookimpl\ndef ktdeval_tasks(): return []\n"
     )
     hostile = tmp_path / "hostile"
     hostile.mkdir()

@@ -226,6 +226,7 @@ TRANSCRIPT_CHANGES: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
     "submission": (lambda entries: resubmitted(entries[with_orders(entries)]), "its replies do not give line"),
     "dropped line": (lambda entries: entries[:2] + entries[3:], "is step 3, expected step 2"),
     "cut": (lambda entries: entries[:5], "5 lines, ledger.parquet has 7"),
+    "lost exchange": (lambda entries: entries[1]["exchanges"].pop(), ""),
     "prompt": (
         lambda entries: entries[2]["exchanges"][0]["sent"][1].update(content="Buy low, sell high."),
         'exchanges[0].sent[1].content: recorded "Buy low, sell high.", recomputed ',

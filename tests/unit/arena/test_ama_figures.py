@@ -93,6 +93,9 @@ def test_a_holding_then_a_short_then_nothing_worked_by_hand(instrument: Instrume
     assert strict["annualised_return"].value == pytest.approx(1.2078 ** (year / 3) - 1, rel=1e-9)
     returns = [109_840 / 100_000 - 1, second, 0.0]
     assert strict["sharpe"].value == pytest.approx(np.mean(returns) / np.std(returns, ddof=1) * math.sqrt(year), rel=1e-9)
+    # By strict rules Buy & Hold pays for its purchase too.
+    gaps = [own / 100_000 - other / 1.0005 for own, other in zip(path[1:], held[1:], strict=True)]
+    assert strict["gap_to_buy_and_hold"].value == pytest.approx(sum(gaps) / 3, rel=1e-9)
 
 
 def test_the_last_position_is_closed_at_the_runs_cost_and_its_gain_counts_after_costs_under_strict() -> None:
@@ -102,6 +105,9 @@ def test_the_last_position_is_closed_at_the_runs_cost_and_its_gain_counts_after_
     assert found["cumulative_return"].value == pytest.approx(100_030 * 0.9995 / 99_950 - 1, rel=1e-9)
     assert strict["cumulative_return"].value == pytest.approx(100_030 * 0.9995 / 100_000 - 1, rel=1e-9)
     assert (found["win_rate"].value, strict["win_rate"].value) == (1.0, 0.0)  # 8 bps up, 10 bps of costs
+    fallen = market(100.0, 110.0, 90.0)
+    kept = values(ledger(fallen, (1, 100_000, 50, 109_945), (1, 109_945, 0, 89_955)), fallen)
+    assert kept["win_rate"] == MetricValue(0.0, 1)  # what it was worth at the last close counts, not at the best
 
 
 def test_days_on_which_the_exchange_is_closed_count_under_neither_rule_for_stocks() -> None:

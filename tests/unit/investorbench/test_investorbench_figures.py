@@ -57,6 +57,8 @@ def test_a_holding_then_a_short_worked_by_hand(instrument: Instrument, days: int
     assert found["ib_volatility"].value == pytest.approx(up * math.sqrt(days), rel=1e-12)  # sd of (x, -x, 0) is x
     assert found["ib_sharpe"].value == pytest.approx(0.0, abs=1e-12)
     assert found["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 + x, (1 + x)(1 - x)
+    short = values(ledger(snapshot, (-1, 0, 0)), snapshot)
+    assert short["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 - x: from what it began with
     held = values(ledger(snapshot, (1, 1, 1)), snapshot)
     returns = [up, up, math.log(60 / 121)]
     mean = sum(returns) / 3

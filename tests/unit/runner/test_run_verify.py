@@ -253,6 +253,19 @@ def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     pq.write_table(change(pq.read_table(path)), path)
 
 
+def test_the_ledger_of_another_episode_is_found(run: Path) -> None:
+    path, key = first_episode(run) / "ledger.parquet", b"ktdeval.spec"
+
+    def of_another_seed(table: pa.Table) -> pa.Table:
+        head = table.schema.metadata
+        return table.replace_schema_metadata({**head, key: dumps_canonical(json.loads(head[key]) | {"seed": 7}).encode()})
+
+    rewritten(path, of_another_seed)
+    found = findings(verify(run, "--plugin", PLUGIN))
+    place = re.escape(f"episodes/{path.parent.name}/ledger.parquet: spec: line ")
+    assert any(re.match(rf"{place}\d+: seed: ", finding) for finding in found), found
+
+
 UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "transcript: empty": ("transcript.jsonl.zst: ", lambda path: path.write_bytes(b"")),
     "transcript: not zstd": ("transcript.jsonl.zst: ", lambda path: path.write_bytes(b"not zstd")),

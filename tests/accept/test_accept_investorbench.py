@@ -1,7 +1,8 @@
-"""InvestorBench on its public files: the paper's Buy & Hold rows, days without a price, and masked texts."""
+"""InvestorBench on its public files: the paper's Buy & Hold rows, figures and fills recomputed from the files, and masked texts."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -12,7 +13,10 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
+from ktdeval.registry import load_plugins
 from ktdeval.runner.store import RunFolder
+from ktdeval_investorbench.params import TwinParams
+from ktdeval_investorbench.twin import make_twin
 
 FIGURES = ("ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown")
 PAPER = {  # Tables 2 and 4: CR %, SR, AV %, MDD %
@@ -37,6 +41,11 @@ def market(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(market: Path, out: Path, task: str, model: str, **more: Any) -> Any:
     (card,) = ktdeval.evaluate(model, task, data=str(market), out=str(out), rules="paper", quiet=True, **more).cards
     return card.plain
+
+
+def prices(files: Path, symbol: str, first: str, last: str) -> dict[str, float]:
+    days = json.loads((files / f"{symbol}.json").read_text(encoding="utf-8"))
+    return {day: cells["prices"] for day, cells in sorted(days.items()) if first <= day <= last}
 
 
 @pytest.mark.parametrize("symbol", PAPER)
@@ -70,6 +79,41 @@ def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(files: P
     assert card["metrics"]["total_return"]["value"] == pytest.approx(math.expm1(returns.sum()), rel=1e-6)
 
 
+@pytest.mark.parametrize(("symbol", "first", "last"), [("jnj", "2020-10-01", "2021-05-05"), ("btc", "2023-04-05", "2023-11-05")])
+def test_figures_and_fills_of_random_decisions_follow_from_the_file(
+    symbol: str, first: str, last: str, files: Path, market: Path, tmp_path: Path
+) -> None:
+    arguments = {"sell_probability": 0.4, "short_probability": 0.5, "largest_weight": 1.0}
+    card = run(market, tmp_path / "run", f"investorbench_{symbol}", "builtin/random", model_args=arguments)
+    known = prices(files, symbol, first, last)
+    closes = np.array([*known.values()])
+    store = RunFolder.load(tmp_path / "run")
+    (spec,) = store.manifest.specs
+    steps = store.load_ledger(spec).steps
+    assert [steps[0].decided_on, *(step.filled_on for step in steps)] == [*known]
+    sides, nav = [], 1_000_000.0
+    units = 0.0
+    for step in steps:
+        for order in step.orders:
+            assert order.status == "filled"
+            assert abs(order.price_ticks - known[step.decided_on] * 1e8) <= 0.5  # at the close that was decided on
+            worth = nav * (order.target_weight or 0.0)
+            traded = order.filled_shares / 1e8 * (1 if order.side == "BUY" else -1)
+            assert (units + traded) * known[step.decided_on] == pytest.approx(worth, abs=0.02 * (len(sides) + 2))
+            units += traded
+        nav += units * (known[step.filled_on] - known[step.decided_on])
+        assert step.nav_minor / 100 == pytest.approx(nav, rel=1e-9, abs=0.02 * (len(sides) + 1))
+        sides.append(int(np.sign(units)))
+    assert {-1, 0, 1} == set(sides)
+    returns = np.array(sides) * np.diff(np.log(closes))
+    year = 365 if symbol == "btc" else 252
+    volatility = float(np.std(returns, ddof=1)) * math.sqrt(year)
+    path = np.concatenate([[1.0], np.cumprod(1 + returns)])
+    expected = [returns.sum(), returns.sum() / (len(closes) / 252) / volatility, volatility]
+    expected.append(float((1 - path / np.maximum.accumulate(path)).max()))
+    assert [card["metrics"][name]["value"] for name in FIGURES] == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_masked_run_shows_neither_the_company_nor_a_day_and_says_what_it_left_out(market: Path, tmp_path: Path) -> None:
     card = run(market, tmp_path / "run", "investorbench_msft", "builtin/hold", limit=12)
     store = RunFolder.load(tmp_path / "run")
@@ -81,3 +125,60 @@ def test_a_masked_run_shows_neither_the_company_nor_a_day_and_says_what_it_left_
     (episode,) = card["episodes"]
     counted = episode["metrics"]["documents_withheld"]["detail"]
     assert 0 <= counted["withheld"] < counted["known"]
+
+
+def by_hand(closes: Any, sides: list[int], rule: str) -> Any:
+    """Weights by trying every set of bounds that may hold: nothing of the product's but the formula."""
+    if rule == "equal":
+        return np.array(sides) / max(1, sum(map(abs, sides)))
+    returns = np.diff(closes, axis=0) / closes[:-1]
+    sample, n = np.cov(returns.T), len(sides)
+    means = 0.9 * returns.mean(axis=0) + 0.1 * returns.mean()
+    covariance = 0.9 * sample + 0.1 * np.eye(n) * np.diag(sample).mean()
+    best, most = np.zeros(n), 0.0
+    for bounds in itertools.product((0.0, 1.0, None), repeat=n):
+        if any(side == 0 and bound != 0.0 for side, bound in zip(sides, bounds, strict=True)):
+            continue
+        free = [place for place, bound in enumerate(bounds) if bound is None]
+        found = np.array([0.0 if bound is None else bound * side for bound, side in zip(bounds, sides, strict=True)])
+        if free:
+            found[free] = np.linalg.solve(2 * covariance[np.ix_(free, free)], means[free] - 2 * covariance[free] @ found)
+        inside = found * np.array(sides)
+        if inside.min() >= 0 and inside.max() <= 1 and (worth := float(means @ found - found @ covariance @ found)) > most:
+            best, most = found, worth
+    return best / max(np.abs(best).sum(), 1e-12)
+
+
+@pytest.mark.parametrize("rule", ["optimised", "equal"])
+def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(rule: str, tmp_path: Path) -> None:
+    task = "investorbench_portfolio" + ("_equal" if rule == "equal" else "")
+    arguments = {"sell_probability": 0.3, "short_probability": 0.5, "largest_weight": 1.0}
+    more = {"model_args": arguments, "limit": 40, "out": str(tmp_path / "run"), "quiet": True}
+    result = ktdeval.evaluate("builtin/random", task, data="synthetic_investorbench", **more)
+    (card,), snapshot = result.cards, make_twin(TwinParams())
+    store = RunFolder.load(tmp_path / "run")
+    (spec,) = store.manifest.specs
+    lens = load_plugins().make_task(task).scene(spec, snapshot).lens
+    columns = [snapshot.asset_index[code] for code in ("MSFT", "JNJ", "UVV", "HON", "NFLX")]
+    column_of = {lens.asset_handle(column): column for column in columns}
+    steps = store.load_ledger(spec).steps
+    first = snapshot.day_index(steps[0].decided_on)
+    nav, units, moved = 1e6, np.zeros(5), set[str]()
+    for step, entry in zip(steps, store.load_transcript(spec), strict=True):
+        row = snapshot.day_index(step.decided_on)
+        said = json.loads(entry.submission or "")["decisions"]
+        decided = {column_of[item["stock_id"]]: {"BUY": 1, "SELL": -1, "HOLD": 0}[item["decision"]] for item in said}
+        weights = by_hand(snapshot.close[first - 7 : row + 1, columns], [decided[column] for column in columns], rule)
+        assert {order.status for order in step.orders} <= {"filled"}
+        moved |= {f"{order.side} {np.sign(order.target_weight or 0.0):.0f}" for order in step.orders}
+        for order in step.orders:
+            place = columns.index(snapshot.asset_index[order.code or ""])
+            units[place] += order.filled_shares / 1e8 * (1 if order.side == "BUY" else -1)
+            assert order.target_weight == pytest.approx(weights[place], abs=3e-6)
+        assert units * snapshot.close[row, columns] / nav == pytest.approx(weights, abs=4e-6)
+        nav += float(units @ (snapshot.close[row + 1, columns] - snapshot.close[row, columns]))
+        assert step.nav_minor / 100 == pytest.approx(nav, rel=1e-9, abs=1.0)
+    assert moved == {"BUY 1", "BUY 0", "BUY -1", "SELL 1", "SELL 0", "SELL -1"}
+    navs = np.log([1e8, *(step.nav_minor for step in steps)])
+    assert card.plain["metrics"]["ib_cumulative_return"]["value"] == pytest.approx(navs[-1] - navs[0], abs=1e-12)
+    assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0

@@ -1,35 +1,55 @@
-"""Books of runs, and what tools tell, against what follows from prices without ktdeval."""
+"""Every figure that a card or a tool gives, against one worked out again from ledgers and prices without ktdeval."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import reference_broker
-from accept_figures import Prices, figures
-from accept_runs import evaluate, silently
+from accept_figures import (
+    TOLERANCE,
+    Episode,
+    Prices,
+    annual_ratio,
+    benchmark_of,
+    bill,
+    bins,
+    counts,
+    drawdown,
+    episodes,
+    figures,
+    forecasts,
+    metrics,
+    transcript_of,
+)  # fmt: skip
+from accept_runs import conversations, evaluate, silently
 from ktdeval.market.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.store import RunFolder
-from ktdeval.trading.executor import execute
+from ktdeval.trading.account import open_account
+from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Order, Position, TradingConfig
-from ktdfin_market import FIRST, rows, small_market, spec_of
+from ktdfin_market import FIRST, LAST, rows, small_market, spec_of
 from searching import is_searching
+from trading_market import make_market
 
 RUNS = {
     "chaos": ("builtin/chaos", "blinded_open_research", ("--windows", "W5", "--seeds", "2")),
     "random": ("builtin/random", "blinded_fixed_candidate", ("--windows", "W2", "--seeds", "2")),  # in the season of dividends
     "reversal": ("builtin/reversal", "blinded_open_research", ("--windows", "W2")),
     "equal_weight": ("builtin/equal_weight", "blinded_fixed_candidate", ("--windows", "W7")),
+    "hold": ("builtin/hold", "blinded_memory_only", ("--windows", "W5")),
 }
 LONG_RUNS = {  # one model, and with `--hypothesis-profile search` all
     f"{model} {mode}": (f"builtin/{model}", f"blinded_{mode}", ("--windows", "long"))
@@ -62,10 +82,114 @@ def run(request: pytest.FixtureRequest, market: Path, tmp_path_factory: pytest.T
     return evaluate(tmp_path_factory.mktemp("runs") / "run", model, [task], "--data", str(market), *words).path
 
 
+def card_of(run: Path, rules: str = "strict") -> dict[str, Any]:
+    (path,) = (run / "cards" / ("" if rules == "strict" else rules)).glob("*.json")
+    card: dict[str, Any] = json.loads(path.read_text())
+    return card
+
+
+def near(value: float | None) -> Any:
+    return None if value is None else pytest.approx(value, rel=TOLERANCE, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("rules", ["strict", "paper"])
+def test_every_figure_on_a_card_follows_from_ledgers_and_prices(run: Path, prices: Prices, rules: str, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "run")
+    assert silently(["score", str(copy), "--rules", rules]) == 0
+    card = card_of(copy, rules)
+    assert card["rules"] == rules
+    found = list(episodes(copy, card))
+    expected = [metrics(episode, prices, rules) for episode in found]
+    for episode, figures_of_it in zip(found, expected, strict=True):
+        check_episode(episode, figures_of_it, card, prices)
+    for name in expected[0]:
+        entry = card["metrics"][name]
+        values = [value for value, _ in (of[name] for of in expected) if value is not None]
+        assert entry["value"] == near(float(np.median(values)) if values else None), name
+        assert (entry["n"], sum(entry["undefined"].values())) == (len(values), len(found) - len(values))
+        assert (entry["value"] is None) == ("reason" in entry)
+        if len(values) > 1:
+            assert [entry["interval"]["low"], entry["interval"]["high"]] == near(list(np.percentile(values, [25, 75])))
+    check_totals(card, found, prices)
+
+
+def check_episode(episode: Episode, expected: dict[str, tuple[float | None, int]], card: dict[str, Any], prices: Prices) -> None:
+    entry, steps = episode.entry, episode.steps
+    (window,) = (window for window in card["windows"] if window["name"] == entry["window"])
+    days = [day for day in prices.days if window["first"] <= day <= window["last"]]
+    assert [step["filled_on"] for step in steps] == days
+    assert (entry["steps"], window["days"]) == (len(days), len(days))
+    assert entry["final_nav_fen"] == steps[-1]["nav_fen"]
+    for name, (value, n) in expected.items():
+        got = entry["metrics"][name]
+        assert (got["value"], got["n"]) == (near(value), n), (name, entry["window"], entry["seed"])
+        assert (got["value"] is None) == ("reason" in got)
+    check_counts(entry, counts(steps))
+    judged, no_fill, no_next_open = forecasts(episode, prices)
+    check_calibration(entry["metrics"]["ece"]["detail"], judged, (no_fill, no_next_open))
+    levels = benchmark_of(episode, prices)
+    reference = card["reference"]["benchmark_buy_and_hold"][entry["window"]]["metrics"]
+    assert reference["total_return"]["value"] == near(levels.iloc[-1] / levels.iloc[0] - 1)
+    assert reference["sharpe"]["value"] == near(annual_ratio(levels.pct_change().dropna()))
+    assert reference["max_drawdown"]["value"] == near(drawdown(levels))
+
+
+def check_counts(entry: dict[str, Any], expected: dict[str, Counter[str]]) -> None:
+    for name in ("decisions", "failures", "usage"):
+        assert Counter(entry[name]) == expected[name], name
+    assert Counter({name: count for name, count in entry["orders"].items() if name != "rules"}) == expected["orders"]
+    assert Counter(entry["orders"]["rules"]) == expected["rules"]
+
+
+def check_calibration(table: dict[str, Any], judged: pd.DataFrame, left_out: tuple[int, int]) -> None:
+    assert (table["n"], table["no_fill"], table["no_next_open"]) == (len(judged), *left_out)
+    expected = bins(judged)
+    assert [row["low"] for row in table["bins"]] == [number / 10 for number in expected.index]
+    for name in ("n", "mean_confidence", "accuracy"):
+        assert [row[name] for row in table["bins"]] == near(list(expected[name]))
+
+
+def check_totals(card: dict[str, Any], found: list[Episode], prices: Prices) -> None:
+    per_episode = [counts(episode.steps) for episode in found]
+    totals = {name: sum((count[name] for count in per_episode), Counter()) for name in per_episode[0]}
+    check_counts(card, totals)
+    decided = totals["decisions"]["model"] + totals["decisions"]["model_after_retry"]
+    steps, planned = totals["decisions"].total(), len(found)
+    coverage = {"episodes_planned": planned, "episodes_finished": planned, "steps_planned": steps, "steps": steps}
+    assert card["coverage"] == coverage | {"steps_decided": decided}
+    assert ("low coverage" in card["labels"]) == (decided < 0.95 * steps)
+    assert card["cost"]["value"] == bill(totals["usage"], card["cost"]["price"])
+    judged = [forecasts(episode, prices) for episode in found]
+    pooled = pd.concat([table for table, _, _ in judged])
+    check_calibration(card["calibration"], pooled, (sum(no_fill for _, no_fill, _ in judged), sum(last for *_, last in judged)))
+
+
 def test_the_books_of_an_episode_add_up_from_prices_alone(run: Path, prices: Prices) -> None:
     folder = RunFolder.load(run)
     for spec in folder.manifest.specs:
         reference_broker.keep(prices.tables, folder.load_ledger(spec).steps)
+
+
+def test_counts_of_a_step_are_those_of_its_conversation(run: Path) -> None:
+    """Submissions, retries and tokens as the transcript has them."""
+    for episode in episodes(run, card_of(run)):
+        transcript = transcript_of(run, episode)
+        for step, entry in zip(episode.steps, transcript, strict=True):
+            asked = sum(exchange["tool_choice"] == "submit_action" for exchange in entry["exchanges"])
+            failed = [exchange["error"] for exchange in entry["exchanges"] if "error" in exchange]
+            assert step["submissions"] == asked
+            assert {
+                "model": asked == 1 and not failed,
+                "model_after_retry": 2 <= asked <= 4 and not failed,
+                "fallback": asked == 4 and not failed,
+                "error": len(failed) == 1,
+            }[step["provenance"]]
+            if step["provenance"] in ("fallback", "error"):
+                assert step["orders"] == []
+            else:
+                submitted = json.loads(entry["submission"])["orders"]
+                for name in ("side", "confidence", "target_weight", "shares"):
+                    assert [order.get(name) for order in submitted] == [order[name] for order in step["orders"]]
 
 
 # ---- what a model is shown
@@ -156,6 +280,40 @@ def test_a_sector_without_returns_is_neither_strong_nor_weak() -> None:
     assert sectors["total"] == 8
 
 
+def test_the_state_that_a_model_sees_is_that_of_the_ledger(tmp_path: Path, small: Prices) -> None:
+    save_snapshot(SMALL, tmp_path / "market")
+    words = ("--data", str(tmp_path / "market"), "--windows", f"{FIRST}:{LAST}")
+    folder = evaluate(tmp_path / "run", "builtin/random", ["bright_open_research"], *words)
+    (episode,) = episodes(folder.path, card_of(folder.path))
+    transcript = folder.load_transcript(folder.manifest.specs[0])
+    before: dict[str, Any] = {"nav_fen": 100_000_000, "cash_fen": 100_000_000, "holdings_fen": 0, "positions": []}
+    first = episode.steps[0]["decided_on"]
+    for step, entry in zip(episode.steps, transcript, strict=True):
+        text = next(iter(conversations(entry)))[1]["content"]
+        state, day = json.loads(text.split("```json")[1].split("```")[0]), step["decided_on"]
+        assert state["day"] == day
+        for name in ("nav", "cash", "holdings"):
+            assert state["account"][f"{name}_cny"] == pytest.approx(before[f"{name}_fen"] / 100, rel=6e-6)
+        own, market = before["nav_fen"] / 1e8 - 1, small.benchmark[day] / small.benchmark[first] - 1
+        performance = state["performance"]
+        assert performance["portfolio_return_pct"] == pytest.approx(100 * own, abs=6e-4)
+        assert performance["benchmark_return_pct"] == pytest.approx(100 * market, abs=6e-4)
+        assert performance["excess_return_pct"] == pytest.approx(100 * (own - market), abs=6e-4)
+        positions = {row["stock_id"]: row for row in rows(state["positions"])}
+        assert set(positions) == {row["code"] for row in before["positions"]}
+        for row in before["positions"]:
+            seen = positions[row["code"]]
+            assert (seen["shares"], seen["locked_shares"]) == (row["shares"], row["locked"])
+            assert seen["value_cny"] == pytest.approx(row["value_fen"] / 100, rel=6e-6)
+            assert seen["weight"] == pytest.approx(row["value_fen"] / before["nav_fen"], abs=6e-5)
+        if state["last_step"] is not None:
+            for seen, order in zip(rows(state["last_step"]["orders"]), before["orders"], strict=True):
+                assert seen | {name: order[name] for name in ("status", "rule", "filled_shares")} == seen
+                assert seen["cost_cny"] == pytest.approx(order["fee_fen"] / 100, rel=6e-6)
+        before = step
+    assert any(step["positions"] for step in episode.steps)
+
+
 @pytest.fixture(scope="module")
 def repeated_days() -> list[Any]:
     """For each step a fill day that opens at the closes of the decision day and changes nothing else."""
@@ -199,3 +357,79 @@ def test_a_risk_check_says_what_the_executor_then_does(repeated_days: list[Any])
         assert report["projected"]["positions_held"] == len(after.positions)
         assert report["violations"] == sum(outcome.rule is not None for outcome in outcomes)
     assert set(seen) >= {None, "universe", "suspended", "position_limit", "weight_limit", "target", "lot", "cash"}
+
+
+# ---- by hand
+
+
+HAND_CODES = ("000001.SZ", "300002.SZ", "600003.SH", "688004.SH")
+HAND_OPENS = [
+    [10.00, 20.00, 33.33, 300.00], [10.00, 20.00, 33.33, 300.00], [10.95, 23.90, 33.34, 310.00], [10.94, None, 16.70, 320.00],
+    [11.00, 12.00, 16.00, 330.00],
+]  # fmt: skip
+HAND_CLOSES = [
+    [10.00, 20.00, 33.33, 300.00], [10.00, 20.00, 33.33, 300.00], [10.50, 24.00, 33.40, 310.00], [10.60, None, 16.80, 320.00],
+    [11.00, 12.50, 16.10, 330.00],
+]  # fmt: skip
+HAND = make_market(HAND_CODES, HAND_OPENS, HAND_CLOSES, factor=[[1, 1, 1, 1]] * 3 + [[1, 2, 2, 1]] * 2)
+
+
+def order(asset: int, side: str, weight: float | None = None, shares: int | None = None) -> Order:
+    return Order(asset, side, 0.5, "", weight, shares)  # type: ignore[arg-type]
+
+
+def test_four_days_worked_out_by_hand() -> None:
+    config = TradingConfig()
+    tape = MarketTape.from_snapshot(HAND, config)
+
+    # Day 1. NAV 1,000,000.00. Exactly 10 % is 10,000 shares at 10.00; 10,100 would be more. 100 at 20.00 cost the minimum.
+    # 6 % is exactly 200 STAR shares at 300.00; 5 % is 166, no whole order. 300 at 33.33 = 9,999.00, 5 bps = 4.9995: minimum.
+    actions = (
+        order(0, "BUY", weight=0.10), order(0, "BUY", shares=100), order(1, "BUY", shares=100),
+        order(3, "BUY", weight=0.05), order(3, "BUY", weight=0.06), order(2, "BUY", shares=300),
+    )  # fmt: skip
+    day = settle(open_account(config), tape.day(1), actions, 0)
+    assert [(end.status, end.rule, end.shares, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
+        ("filled", None, 10_000, 10_000_000, 5_000),
+        ("rejected", "weight_limit", 0, 0, 0),
+        ("filled", None, 100, 200_000, 500),
+        ("rejected", "lot", 0, 0, 0),
+        ("filled", None, 200, 6_000_000, 3_000),
+        ("filled", None, 300, 999_900, 500),
+    ]
+    cash = 100_000_000 - 10_005_000 - 200_500 - 6_003_000 - 1_000_400
+    assert (day.after.cash_minor, day.nav_minor) == (cash, 100_000_000 - 5_000 - 500 - 3_000 - 500)
+
+    # Day 2. 10.95 is exactly 9.5 % above 10.00: no buying, but selling. 23.90 is exactly 19.5 % above 20.00.
+    # 33.34 * 100 = 3,334.00, 15 bps = 5.001: 5.00. Selling 1,000 at 10.95 = 10,950.00 costs 16.425: 16.43 (half a fen rounds up).
+    actions = (
+        order(0, "BUY", shares=100), order(1, "BUY", shares=100), order(2, "SELL", shares=100), order(0, "SELL", shares=1_000),
+    )  # fmt: skip
+    day = settle(day.after, tape.day(2), actions, 1)
+    assert [(end.rule, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
+        ("price_limit", 0, 0), ("price_limit", 0, 0), (None, 333_400, 500), (None, 1_095_000, 1_643),
+    ]  # fmt: skip
+    cash += 333_400 - 500 + 1_095_000 - 1_643
+    assert day.after.cash_minor == cash
+    assert day.nav_minor == cash + 9_000 * 1_050 + 100 * 2_400 + 200 * 3_340 + 200 * 31_000
+
+    # Day 3. Two for one in 1 (suspended) and 2: twice the shares at half the price, no fen gained or lost; the suspended holding
+    # stays worth 2,400.00, the other opens at its reference of 16.70.
+    actions = (order(1, "SELL", weight=0.0), order(2, "SELL", weight=0.0))
+    before = day
+    day = settle(day.after, tape.day(3), actions, 2)
+    assert [(action.shares_before, action.shares_after, action.cash_minor) for action in day.corporate_actions] == [
+        (100, 200, 0), (200, 400, 0),
+    ]  # fmt: skip
+    assert day.open_nav_minor - before.nav_minor == 9_000 * (1_094 - 1_050) + 200 * (32_000 - 31_000)
+    assert [(end.rule, end.shares, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
+        ("suspended", 0, 0, 0), (None, 400, 668_000, 1_002),
+    ]  # fmt: skip
+    cash += 668_000 - 1_002
+    assert (day.after.cash_minor, day.nav_minor) == (cash, cash + 9_000 * 1_060 + 200 * 1_200 + 200 * 32_000)
+
+    # Day 4. 1 trades again at 12.00, its own reference: sold whole. 330.00 * 200 = 66,000.00 at 15 bps = 99.00.
+    day = settle(day.after, tape.day(4), (order(1, "SELL", weight=0.0), order(3, "SELL", weight=0.0)), 3)
+    cash += 240_000 - 500 + 6_600_000 - 9_900
+    assert (day.after.cash_minor, day.nav_minor) == (cash, cash + 9_000 * 1_100)
+    assert day.after.positions == {0: Position(9_000)}

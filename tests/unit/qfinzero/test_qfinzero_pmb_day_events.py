@@ -158,11 +158,13 @@ def test_what_the_holder_gets_is_what_the_writer_gives_and_worth_the_intrinsic_v
 # ---- exercise and early assignment
 
 
-def test_a_part_of_a_position_can_be_exercised() -> None:
+def test_a_part_of_a_position_can_be_exercised_and_only_an_option() -> None:
     event = days.delivery_event(ending(Position(CALL, 3, e4(100))), 2)
     assert (event.type, event.change, event.stock_change, event.cash_e4) == ("OPTION_EXERCISED", -2, 200, e4(-20_000))
     assert (event.cost_e4, event.stock_cost_e4) == (e4(100) * 2 // 3, e4(20_000) + event.cost_e4)
     assert (event.fee_e4, event.spot_e4) == (e4(10), None)
+    with pytest.raises(ServiceError, match="is not an option"):
+        days.delivery_event(ending(Position(STOCK, 100, 0)), 1)
 
 
 def test_only_what_is_held_can_be_exercised_only_until_expiry_and_in_a_cash_account_only_if_it_can_be_paid() -> None:

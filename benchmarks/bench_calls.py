@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 from urllib.request import urlopen
@@ -81,10 +82,13 @@ def timed(work: Callable[[], None]) -> tuple[float, float]:
     return time.perf_counter() - wall, cpu_s() - cpu
 
 
-def median_of(repeats: int, once: Callable[[], tuple[float, float]]) -> tuple[float, float]:
-    """Medians of wall and CPU seconds."""
-    times = [once() for _ in range(repeats)]
-    return statistics.median(wall for wall, _ in times), statistics.median(cpu for _, cpu in times)
+def in_turns(repeats: int, *callers: Callable[[], tuple[float, float]]) -> list[tuple[float, float]]:
+    """Medians of each caller's wall and CPU seconds. They take turns, so that a slow minute of the machine hits all of them."""
+    rounds = [[once() for once in callers] for _ in range(repeats)]
+    return [
+        (statistics.median(wall for wall, _ in times), statistics.median(cpu for _, cpu in times))
+        for times in zip(*rounds, strict=True)
+    ]
 
 
 def bare_sdk(port: int, calls: int, concurrency: int) -> tuple[float, float]:
@@ -216,12 +220,16 @@ def main() -> None:
     latency = f"{options.latency_ms:g} ms"
     print(f"{calls} calls of {latency} at concurrency {concurrency}, ideal {ideal:.2f} s; medians of {options.repeats}")
     with stub_server(options.latency_ms) as port:
-        bare, bare_cpu = median_of(options.repeats, lambda: bare_sdk(port, calls, concurrency))
-        line("bare SDK on threads, nothing kept", bare, ideal, None, f"CPU {bare_cpu / calls * 1e3:.2f} ms a call")
-        wall, cpu = median_of(options.repeats, lambda: client_calls(port, calls, concurrency))
-        line("ktdeval calls, durable", wall, ideal, bare, f"CPU {cpu / calls * 1e3:.2f} ms a call")
-        wall, cpu = median_of(options.repeats, lambda: episodes(port, calls, concurrency))
-        line("ktdeval whole episodes, durable", wall, ideal, bare, f"CPU {cpu / calls * 1e3:.2f} ms a step")
+        callers = (bare_sdk, client_calls, episodes)
+        medians = in_turns(options.repeats, *(partial(caller, port, calls, concurrency) for caller in callers))
+        bare = medians[0][0]
+        rows = (
+            ("bare SDK on threads, nothing kept", None, "call"),
+            ("ktdeval calls, durable", bare, "call"),
+            ("ktdeval whole episodes, durable", bare, "step"),
+        )
+        for (name, beside, unit), (wall, cpu) in zip(rows, medians, strict=True):
+            line(name, wall, ideal, beside, f"CPU {cpu / calls * 1e3:.2f} ms a {unit}")
         few = options.peer_calls
         jobs = {"Inspect": (options.inspect_python, "inspect_job.py", ["http", str(few), str(concurrency), "eval"])}
         jobs["lm-eval"] = (options.lmeval_python, "lmeval_job.py", ["http", str(few), str(concurrency)])

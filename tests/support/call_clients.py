@@ -34,7 +34,20 @@ def ask(text: str, seed: int = 0) -> ModelRequest:
     return ModelRequest((Message("user", text),), params=CallParams(seed=seed, max_output_tokens=100))
 
 
-class ScriptedModel:
+class OpenProvider:
+    """What a provider of tests has no use for: a connection, settings, secrets."""
+
+    def connect(self) -> None:
+        """It is always connected."""
+
+    def settings(self) -> JsonValue:
+        return {}
+
+    def secrets(self) -> tuple[str, ...]:
+        return ()
+
+
+class ScriptedModel(OpenProvider):
     """A `RemoteModel` that answers by a function of the request and of how often it was asked the same; it counts all it does."""
 
     provider = "scripted"
@@ -49,15 +62,6 @@ class ScriptedModel:
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.at_once = self.most_at_once = 0
-
-    def connect(self) -> None:
-        """It is always connected."""
-
-    def settings(self) -> JsonValue:
-        return {}
-
-    def secrets(self) -> tuple[str, ...]:
-        return ()
 
     def reply(self, request: ModelRequest) -> Reply:
         text = request.messages[-1].content

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from call_clients import OpenProvider
 from ktdeval.calls.capability import ATTEMPTS, choose_protocol
 from ktdeval.errors import BudgetError, ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness.messages import CallParams, ModelRequest, Reply, ToolCall, ToolProtocol
-from ktdeval.jsonio import JsonValue
 from protocol_speaker import spoken, understood
 
 LADDER: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
@@ -23,7 +23,7 @@ PARAMS = CallParams(temperature=0.3, max_output_tokens=900, seed=77)
 Behaviour = Callable[[ModelRequest], Reply]
 
 
-class Server:
+class Server(OpenProvider):
     """A provider whose model obeys: behind each protocol stands how it takes a native request, or a server that refuses it."""
 
     provider, name, endpoint, price_table = "house", "model-1", "http://localhost:1/v1", None
@@ -31,15 +31,6 @@ class Server:
     def __init__(self, behaviours: Mapping[ToolProtocol, Behaviour], protocols: tuple[ToolProtocol, ...] = LADDER) -> None:
         self.behaviours, self.protocols = behaviours, protocols
         self.asked: list[ModelRequest] = []
-
-    def connect(self) -> None:
-        """There is nothing to connect to."""
-
-    def settings(self) -> JsonValue:
-        return {}
-
-    def secrets(self) -> tuple[str, ...]:
-        return ()
 
     def reply(self, request: ModelRequest) -> Reply:
         self.asked.append(request)

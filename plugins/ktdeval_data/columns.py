@@ -45,6 +45,7 @@ _ENCODINGS = ("utf-8-sig", "gb18030")
 _MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null")  # in any column but codes
 _COMPACT = re.compile(r"[0-9]{8}(\.0)?")
 _DASHED = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_GROUPED = r"[+-]?[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"  # 1,234.5 or 12,34,567; not 10,25, whose comma is decimal
 _EARLIEST, _LATEST = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")  # numpy wraps others in nanoseconds, and says nothing
 
 
@@ -146,7 +147,9 @@ def _read_csv(file: Path, columns: Sequence[str] = (), **options: Any) -> pd.Dat
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 read = pd.read_csv(file, encoding=encoding, index_col=False, **options)
-                return read if isinstance(read, pd.DataFrame) else _as_one([_within(part, columns) for part in read])
+                if isinstance(read, pd.DataFrame):
+                    return read
+                return _as_one([_within(part, columns, options["dtype"], file) for part in read])
         except UnicodeDecodeError:
             continue
         except pd.errors.ParserWarning as error:
@@ -157,10 +160,11 @@ def _read_csv(file: Path, columns: Sequence[str] = (), **options: Any) -> pd.Dat
     raise ValueError(f"not text in any of {', '.join(_ENCODINGS)}")
 
 
-def _within(part: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def _within(part: pd.DataFrame, columns: Sequence[str], texts: Mapping[str, object], file: Path) -> pd.DataFrame:
+    """Return the columns of a part, those that are no `texts` as numbers: as texts they take several times their memory."""
     if _BEYOND in part and not part[_BEYOND].isin(["", np.nan]).all():
         raise ValueError(_BEYOND)
-    return part[[*columns]]
+    return pd.DataFrame({name: part[name] if name in texts else to_numbers(part[name], file) for name in columns}, copy=False)
 
 
 def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str]) -> pd.DataFrame:
@@ -173,7 +177,7 @@ def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str
         else:
             dtypes = {columns[field]: "category" if field in repeated else str for field in text}
             cells = {own: ("",) if field == "code" else _MISSING for field, own in columns.items()}
-            options = {"dtype": dtypes, "na_values": cells, "keep_default_na": False, "thousands": ",", "low_memory": False}
+            options = {"dtype": dtypes, "na_values": cells, "keep_default_na": False, "low_memory": False}
             frame = _read_csv(file, [*cells], chunksize=_ROWS, **options)
             named = ((field, frame[column]) for field, column in columns.items())
         kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
@@ -185,13 +189,14 @@ def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str
 
 def to_numbers(series: pd.Series, file: Path | str) -> pd.Series:
     """Return a column as float64; empty cells become NaN. Raises DataError, which `file` starts: a cell is no number."""
-    if pd.api.types.is_numeric_dtype(series):
+    if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_bool_dtype(series):
         return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
-    texts = series.astype(str)
+    texts = series.astype(str).str.strip()
     numbers = pd.to_numeric(texts.str.replace(",", "").replace({"None": "nan", "": "nan", "<NA>": "nan"}), errors="coerce")
     bad = numbers.isna() & series.notna() & ~texts.str.lower().isin(["nan", "none", ""])
+    bad |= texts.str.contains(",") & ~texts.str.fullmatch(_GROUPED)
     if bad.any():
-        raise DataError(f"{file}: column {series.name!r} holds {series[bad].iloc[0]!r}, expected numbers")
+        raise DataError(f"{file}: column {series.name!r} holds {texts[bad].iloc[0]!r}, expected numbers such as 1234.5 or 1,234.5")
     return numbers.astype(np.float64)
 
 

@@ -58,6 +58,7 @@ def read_long(params: LongParams) -> RawMarket:
     column mapping names a field, or an option a venue, that there is not.
     """
     mappings = _split_mapping(params.map)
+    _refuse_idle(params, mappings)
     benchmark_code = index_code(params.benchmark_code) if params.benchmark else ""
     listing = read_listing(params.industry, mappings["industry"], params.venue, params.kind)
     names = read_names(params.names, mappings["names"], listing.codes)
@@ -108,6 +109,18 @@ def _split_mapping(mapping: Mapping[str, str]) -> dict[str, dict[str, str]]:
             raise UsageError(f"map: {key!r} names no file{near_matches(file, _FILES) or '; files: ' + ', '.join(_FILES)}")
         split[file or "bars"][field] = column
     return split
+
+
+def _refuse_idle(params: LongParams, mappings: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise UsageError if an option is about a file that is not given."""
+    given: dict[str, dict[str, object]] = {
+        "minutes": {"--minutes-zone": params.minutes_zone, "--minutes-length": params.minutes_length},
+        "benchmark": {"--benchmark-code": params.benchmark_code != LongParams.benchmark_code},
+    }
+    for file in _FILES:
+        options = {**given.get(file, {}), f"--map {file}.{next(iter(mappings[file]), '')}": mappings[file]}
+        if (idle := next((name for name, value in options.items() if value), None)) and not getattr(params, file):
+            raise UsageError(f"{idle} is of a file that is not given; give --{file} too, or leave it out")
 
 
 def _clip(bars: pd.DataFrame, params: LongParams) -> pd.DataFrame:
@@ -290,11 +303,11 @@ def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
 
 def documents_of(params: DocumentParams) -> Documents:
     """Read the documents that `params` names; none without a file. Raises DataError as of `read_documents`, UsageError: entities
-    without documents.
+    or a close without documents.
     """
     if params.documents is None:
-        if params.entities is not None:
-            raise UsageError("--entities are of documents; give --documents too")
+        if params.entities is not None or params.documents_close != DocumentParams.documents_close:
+            raise UsageError("--entities and --documents-close are of documents; give --documents too, or leave them out")
         return NO_DOCUMENTS
     entities = None if params.entities is None else Path(params.entities)
     return read_documents(Path(params.documents), Close.parse(params.documents_close), entities)

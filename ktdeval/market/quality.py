@@ -347,12 +347,14 @@ def _check_minutes(raw: RawMarket) -> Iterator[Finding]:
     prices = np.stack([rows[name] for name in PRICE_FIELDS])
     wrong = ~((prices > 0) & (prices <= rows["high"]) & (prices >= rows["low"]) & np.isfinite(prices)).all(axis=0)
     slack, (high, low) = 1 + _PRICE_TOLERANCE, (table[name][bar] for name in ("high", "low"))
+    total, volume = np.bincount(bar, rows["volume"], len(keys))[bar], table["volume"][bar]
     masks = {
         "minutes": np.ones(len(rows), dtype=np.bool_),
         "minutes_without_bar": ~has_bar,
         "minutes_repeated": np.append(False, ends[1:] == ends[:-1]),
         "minutes_impossible": wrong | (rows["volume"] < 0) | np.isinf(rows["volume"]),
         "minutes_outside_bar": has_bar & ((rows["high"] > high * slack) | (rows["low"] * slack < low)),
+        "minutes_volume": has_bar & ((total > 2 * volume) | (10 * total < volume)),
     }
     for kind, mask in masks.items():
         found = (f"{raw.minutes.codes[row['asset']]} {row['ends_at']} UTC" for row in rows[mask][:EXAMPLES])

@@ -152,11 +152,12 @@ def test_a_manifest_that_hides_its_minutes_is_refused(tmp_path: Path) -> None:
 def test_a_fault_is_found_and_named(place: int, cells: dict[str, Any], kind: str | None, example: str) -> None:
     rows: list[Any] = [*ROWS]
     rows[place] = tuple({**dict(zip(COLUMNS, ROWS[place], strict=True)), **cells}.values())
-    findings = {finding.kind: finding for finding in check(raw_from_snapshot(market(rows))) if finding.kind.startswith("minutes")}
+    daily = replace(market(rows), volume=np.array([[4.0, 407.0], [0.5, 0.0], [1.0, 59.0]]))  # as the minutes add up
+    findings = {finding.kind: finding for finding in check(raw_from_snapshot(daily)) if finding.kind.startswith("minutes")}
     assert findings.pop("minutes").count == 9
     if kind != "minutes_outside_bar":  # a price of 0 is outside, too
         findings.pop("minutes_outside_bar", None)
     assert list(findings) == ([] if kind is None else [kind])
     if kind is not None:
         assert (findings[kind].count, findings[kind].examples) == (1, (example,))
-        assert findings[kind].severity == ("warning" if kind == "minutes_outside_bar" else "error")
+        assert findings[kind].severity == ("warning" if kind in ("minutes_outside_bar", "minutes_volume") else "error")

@@ -62,6 +62,7 @@ from ktdeval.stats.paired import (
     SignFlip as SignFlip,
     correlated_null as correlated_null,
     hodges_lehmann as hodges_lehmann,
+    levelled as levelled,
     positive_rank_sums as positive_rank_sums,
     rank_null as rank_null,
     sign_flip as sign_flip,

@@ -21,6 +21,7 @@ EXACT_UP_TO = 300
 
 ENUMERATE_UP_TO = 16  #: Blocks up to which a sign-flip test looks at every one of the 2**blocks sign patterns
 _SIMULATION_CHUNK = 20_000
+_ROUNDING = 1e-10  # of the largest difference of a sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,27 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
     return np.asarray((positive @ np.arange(1.0, samples.shape[1] + 1.0)).astype(np.int64))
 
 
+def levelled(differences: Vector) -> Vector:
+    """[..., n] differences whose sizes are made equal where they are but for rounding, 0 included; NaN stays. The last bits of 5/43
+    - 3/43 and of 12/43 - 10/43 differ: ranks would tell these apart.
+    """
+    sizes = np.abs(differences)
+    order = np.argsort(sizes, axis=-1)  # NaN last
+    ordered = np.take_along_axis(sizes, order, axis=-1)
+    largest = np.fmax.reduce(sizes, axis=-1, keepdims=True, initial=0.0)
+    begins = np.diff(ordered, axis=-1, prepend=0.0) > _ROUNDING * largest
+    place = np.maximum.accumulate(np.where(begins, np.arange(sizes.shape[-1]), -1), axis=-1)
+    found = np.empty_like(sizes)
+    np.put_along_axis(found, order, np.where(place < 0, 0.0, np.take_along_axis(ordered, np.maximum(place, 0), axis=-1)), axis=-1)
+    return np.where(np.isnan(differences), np.nan, np.copysign(found, differences) + 0.0)
+
+
 def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull | None = None) -> SignedRank:
     """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. `wilcoxon` drops zeros before ranking,
-    `pratt` after; both are exact given zeros and ties. `null`: another distribution, such as `correlated_null`.
+    `pratt` after; both are exact given zeros and ties, which are those of `levelled`. `null`: another distribution, such as
+    `correlated_null`.
     """
+    differences = levelled(differences)
     nonzero = differences != 0
     n, n_nonzero = len(differences), int(nonzero.sum())
     if n == 0:

@@ -139,8 +139,8 @@ def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) ->
     by_unit: dict[tuple[str, int | None], list[float]] = {}
     for (window, seed), value in differences.items():
         by_unit.setdefault((window, None if options.unit == "window" else seed), []).append(value)
-    units = {unit: float(np.median(values)) for unit, values in by_unit.items()}
-    sample, windows = np.array(list(units.values()), dtype=np.float64), [window for window, _ in units]
+    sample = stats.levelled(np.array([np.median(values) for values in by_unit.values()], dtype=np.float64))
+    windows = [window for window, _ in by_unit]
     null, moving, blocks = _dependence(group, windows, sample, options)
     ranks = stats.signed_rank(sample, null=moving)
     plain = ranks if moving is None else stats.signed_rank(sample)
@@ -158,7 +158,7 @@ def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) ->
         "left_out": dict(left_out),
         "differences": [
             {"window": window, **({} if seed is None else {"seed": seed}), "value": value}
-            for (window, seed), value in units.items()
+            for (window, seed), value in zip(by_unit, sample.tolist(), strict=True)
         ],
         "shift": asdict(stats.hodges_lehmann(sample, 1.0 - options.alpha, null)),
         "rank_biserial": ranks.rank_biserial,

@@ -183,7 +183,7 @@ class _Table:
         definition = self.design.first.card.metrics[self.metric]
         mean = stats.mean_with_interval(values, self.correlation, 1.0 - self.options.alpha)
         detail = mean.detail or {"low": None, "high": None, "se": None, "t_p": None}
-        moving = np.flatnonzero(values)
+        moving = np.flatnonzero(stats.levelled(values))
         correlation = self.correlation[np.ix_(moving, moving)]
         dependent = len(moving) > 0 and correlation.sum() > len(moving)
         ranks = stats.signed_rank(

@@ -99,7 +99,7 @@ def pair_tests(entries: Sequence[Entry], windows: Windows) -> dict[str, dict[str
     first, second = np.triu_indices(len(entries), 1)
     for metric in metrics:
         figures = _figures(entries, metric, [window.name for window in windows.windows])
-        rows = _tests(medians(figures[first] - figures[second])[0], windows)
+        rows = _tests(stats.levelled(medians(figures[first] - figures[second])[0]), windows)
         for one, other, row in zip(first.tolist(), second.tolist(), rows, strict=True):
             here, there = entries[one], entries[other]
             if metric in here.trading.metrics and metric in there.trading.metrics:

@@ -77,17 +77,25 @@ APART = {name: OVERLAPPING[name] for name in ("W1", "W3")} | {
 
 
 @pytest.mark.parametrize("windows", [OVERLAPPING, APART])
-@pytest.mark.parametrize("kind", ["plain", "ties", "seeds"])
+@pytest.mark.parametrize("kind", ["plain", "ties", "seeds", "shares"])
 def test_tests_of_pairs_are_those_of_compare(windows, kind) -> None:
     rng = np.random.default_rng(len(kind))
     draws = {name: rng.normal(0.02, 0.05, 3 if kind == "seeds" else 1) for name in windows}
     if kind == "ties":
         draws = {name: np.array([0.01 if place < 2 else 0.02 * place]) for place, name in enumerate(windows)}
+    held = dict.fromkeys(windows, 0.0)
+    if kind == "shares":  # 2/43 and 1/43 in turn, which differ in their last bits
+        held = {name: 7 * place / 43 for place, name in enumerate(windows)}
+        draws = {name: np.array([(7 * place + 2 - place % 2) / 43]) for place, name in enumerate(windows)}
     ours, theirs = pair(
         {name: values.tolist() for name, values in draws.items()},
-        {name: [0.0] * len(values) for name, values in draws.items()},
+        {name: [held[name]] * len(values) for name, values in draws.items()},
         windows,
     )
+    if kind == "shares":
+        assert ours["method"] == "exact" if windows is APART else "simulated"
+        assert theirs["wilcoxon"]["positive_ranks"] == sum(range(len(windows) + 1))
+        assert len({row["value"] for row in theirs["differences"]}) == 2
     wilcoxon, shift = theirs["wilcoxon"], theirs["shift"]
     assert (ours["n"], ours["method"]) == (len(windows), wilcoxon["method"])
     for mine, other in (

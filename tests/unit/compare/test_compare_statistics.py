@@ -28,7 +28,7 @@ from ktdeval.stats.designs import (
     shared_days,
 )
 from ktdeval.stats.envelope import EnvelopeSettings, random_envelope
-from ktdeval.stats.paired import correlated_null, hodges_lehmann, rank_null, sign_flip, signed_rank
+from ktdeval.stats.paired import correlated_null, hodges_lehmann, levelled, rank_null, sign_flip, signed_rank
 from ktdeval.trading.types import TradingConfig
 
 DIFFERENCES = st.lists(st.integers(-6, 6), min_size=1, max_size=11).map(lambda values: np.array(values, dtype=float))
@@ -99,6 +99,18 @@ def test_scale_changes_no_p_and_sign_changes_only_the_direction(sample: np.ndarr
     assert hodges_lehmann(-sample).value == pytest.approx(-hodges_lehmann(sample).value, abs=1e-12)  # type: ignore[operator]
 
 
+@given(st.lists(st.tuples(st.integers(0, 43), st.integers(0, 43)), min_size=1, max_size=12))
+def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(pairs: list[tuple[int, int]]) -> None:
+    first, second = np.array(pairs, dtype=float).T
+    shares, counts = first / 43 - second / 43, first - second
+    assert signed_rank(shares) == signed_rank(counts)  # 5/43 - 3/43 and 12/43 - 10/43 differ in their last bits
+    assert levelled(np.array([*(shares - counts / 43), -1.0])).tolist() == [0.0] * len(pairs) + [-1.0]
+    gap = levelled(np.array([*shares, np.nan]))
+    assert np.array_equal(gap[:-1], levelled(shares))
+    assert np.isnan(gap[-1])
+    assert shares == pytest.approx(levelled(shares), abs=1e-12)
+
+
 @given(DIFFERENCES)
 def test_sign_flips_equal_their_enumeration(sample: np.ndarray) -> None:
     sums = [abs(float(np.dot(signs, sample))) for signs in itertools.product((1, -1), repeat=len(sample))]
@@ -132,7 +144,7 @@ def test_the_shift_is_the_median_of_walsh_averages_and_the_interval_that_of_tabl
 
 @given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
 def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(values: list[float]) -> None:
-    sample = np.array(values)
+    sample = levelled(np.array(values))
     if len(np.unique(np.abs(sample))) < len(sample) or (sample == 0).any():
         return
     rows, columns = np.triu_indices(len(sample))

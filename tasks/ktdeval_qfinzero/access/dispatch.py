@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -158,26 +158,28 @@ def is_json(headers: Headers) -> bool:
 
 class Bodies:
     """Middleware that reads a body before anything is done with it, for HTTP and MCP alike: bounded in size and time, strict JSON.
-    A client that breaks off is left alone. `limit_s`: seconds in which a body has to come.
+    A client that breaks off is left alone. `limit_s`: seconds in which a body has to come; `refusal`: path, body as far as it was
+    read, and error -> answer.
     """
 
-    def __init__(self, app: ASGIApp, limit_s: float) -> None:
+    def __init__(self, app: ASGIApp, limit_s: float, refusal: Callable[[str, bytes, ServiceError], Answer]) -> None:
         self._app = app
         self._limit_s = limit_s
+        self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its whole body, or answer it with an error."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        headers, body = Headers(scope=scope), None
         try:
             body = await self._read(headers, receive)
             if body and is_json(headers):
                 check_json(body)
         except ServiceError as error:
             close = {"connection": "close"} if error.code == "timeout" else {}
-            await error_answer(error).response(close)(scope, receive, send)
+            await self._refusal(scope["path"], body or b"", error).response(close)(scope, receive, send)
             return
         if body is None:
             return

@@ -21,8 +21,8 @@ from starlette.routing import Route
 
 from ktdeval.harness import in_words
 from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval_qfinzero.access.dispatch import DEFECT, Bodies, Guard, Security, answer_of, dispatch, error_answer, is_json
-from ktdeval_qfinzero.access.mcp import McpEndpoint
+from ktdeval_qfinzero.access.dispatch import DEFECT, Answer, Bodies, Guard, Security, answer_of, dispatch, error_answer, is_json
+from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
 from ktdeval_qfinzero.access.openapi import DROPPING, OPENING, openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
@@ -58,7 +58,7 @@ def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security)
             *(_route(each.path, each.method, _endpoint(workspaces, each)) for each in catalogue.operations),
             Route(MCP_PATH, mcp),
         ],
-        middleware=[Middleware(Guard, security), Middleware(Bodies, workspaces.limits.body_s)],
+        middleware=[Middleware(Guard, security), Middleware(Bodies, workspaces.limits.body_s, _refusal)],
         exception_handlers={HTTPException: _on_http_error, ServiceError: _on_service_error, Exception: _on_defect},
         lifespan=lifespan,
     )
@@ -146,9 +146,16 @@ async def _body(request: Request) -> dict[str, JsonValue]:
     return given
 
 
-async def _on_service_error(_: Request, error: Exception) -> Response:
+def _refusal(path: str, body: bytes, error: ServiceError) -> Answer:
+    """Answer to a refused request in the form of what stands at its path. `body`: as far as it was read."""
+    if path != MCP_PATH:
+        return error_answer(error)
+    return answer_of(error.status, refused(body, error).model_dump(by_alias=True, exclude_unset=True))
+
+
+async def _on_service_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
-    return error_answer(error).response()
+    return _refusal(request.url.path, b"", error).response()
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

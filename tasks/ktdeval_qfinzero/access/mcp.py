@@ -102,7 +102,7 @@ async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits, lo
             try:
                 _check_message(line)
             except ServiceError as error:
-                await write.send(_refused(line, error))
+                await write.send(SessionMessage(refused(line, error)))
             else:
                 yield line
 
@@ -125,16 +125,17 @@ def _check_message(line: str) -> None:
         raise invalid("id", "the id of a request is a text or a whole number")
 
 
-def _refused(line: str, error: ServiceError) -> SessionMessage:
-    """Answer to a line that is not strict JSON, with the id of its request where that can be read."""
+def refused(message: bytes | str, error: ServiceError) -> types.JSONRPCError:
+    """Answer to a message that is refused before it is carried out, with the id of its request where that can be read."""
     try:
-        given = json.loads(line)
+        given = json.loads(message)
     except (ValueError, RecursionError):
         given = None
     asked = given.get("id") if isinstance(given, dict) else None
-    code = types.PARSE_ERROR if given is None else types.INVALID_REQUEST
-    named = asked if type(asked) in (int, str) else None
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=named, error=types.ErrorData(code=code, message=error.message)))
+    code = types.PARSE_ERROR if given is None and error.code == "invalid_argument" else types.INVALID_REQUEST
+    is_text = isinstance(asked, str) and asked == asked.encode(errors="ignore").decode()  # a lone surrogate can't be sent back
+    named = asked if type(asked) is int or is_text else None
+    return types.JSONRPCError(jsonrpc="2.0", id=named, error=types.ErrorData(code=code, message=error.message))
 
 
 def _tool(operation: Operation) -> types.Tool:

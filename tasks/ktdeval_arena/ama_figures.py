@@ -44,8 +44,8 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | s
     steps = ledger.steps
     if not steps:
         return "no steps"
-    traded = sum(step.traded_minor for step in steps)
-    cost = sum(order.fee_minor for step in steps for order in step.orders) / traded if traded else _COST
+    traded = sum(order.notional_minor for step in steps for order in step.orders)
+    cost = sum(map(_paid, steps)) / traded if traded else _COST
     before = np.array([*(step.open_nav_minor for step in steps), steps[-1].nav_minor], dtype=np.float64)
     path = before - np.array([*(_paid(step) for step in steps), cost * _gross(steps[-1])])
     sides = np.array([np.sign(sum(position.shares for position in step.positions)) for step in steps], dtype=np.float64)
@@ -59,14 +59,14 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | s
         return Course(path, before, sides, None, cost, market.days_a_year)
     (asset,) = assets
     first = market.day_index(steps[0].decided_on)
-    closes, factors = (values[first : first + len(path), asset] for values in (market.close, market.factor))
-    prices = closes * factors
+    prices = market.adjusted_close[first : first + len(path), asset]
     known = np.isfinite(prices)
     held = _held(prices, known, cost, rules) if known.any() else None
     days = market.rules[market.venues[asset]].days_a_year
     if rules == "strict" and known[0]:  # days without a price are none of the asset's
         rows = np.flatnonzero(known)
-        rows[-1] = len(path) - 1  # nothing moves after the last price, but for the cost of closing
+        # Nothing moves after the last price, but for the cost of closing.
+        rows = np.append(rows[:-1] if len(rows) > 1 else rows, len(path) - 1)
         return Course(path[rows], before[rows], sides[rows[:-1]], None if held is None else held[rows], cost, days)
     return Course(path, before, sides, held, cost, days)
 

@@ -32,7 +32,7 @@ from ktdeval.stats import (
     simple_returns,
     standard_deviation,
 )
-from ktdeval.trading import Ledger
+from ktdeval.trading import Ledger, StepRecord
 
 RISK_FREE = 0.0429  #: 1-month US Treasury bill on 2025-04-17, a year
 
@@ -86,21 +86,27 @@ def sale_profits(ledger: Ledger) -> Iterator[float]:
     costs: dict[str, float] = {}
     for step in ledger.steps:
         shares |= {action.code: action.shares_after for action in step.corporate_actions}
-        for order in step.orders:
-            if order.code is None or not order.filled_shares:
-                continue
-            before, filled = shares.get(order.code, 0), order.filled_shares
-            if order.side == "BUY":
-                opened = max(before + filled, 0) - max(before, 0)
-                costs[order.code] = costs.get(order.code, 0.0) + (order.notional_minor + order.fee_minor) * opened / filled
-                shares[order.code] = before + filled
-                continue
-            if sold := min(filled, max(before, 0)):
-                cost = costs[order.code] * sold / before
-                costs[order.code] -= cost
-                yield (order.notional_minor - order.fee_minor) * sold / filled - cost
-            shares[order.code] = before - filled
-        shares = {position.code: position.shares for position in step.positions}
+        for code, change, cash in _fills(step):
+            before = shares.get(code, 0)
+            shares[code] = before + change
+            if change > 0:
+                opened = max(before + change, 0) - max(before, 0)
+                costs[code] = (costs[code] if before > 0 else 0.0) - cash * opened / change
+            elif sold := min(-change, max(before, 0)):
+                cost = costs[code] * sold / before
+                costs[code] -= cost
+                yield cash * sold / -change - cost
+
+
+def _fills(step: StepRecord) -> Iterator[tuple[str, int, int]]:
+    """Code, change in shares and change in cash of each fill, costs included, as they follow on each other: margin calls, sells,
+    buys.
+    """
+    yield from ((call.code, call.shares, call.cash_minor) for call in step.charges or () if call.kind == "margin_call")
+    for order in sorted(step.orders, key=lambda order: order.side == "BUY"):
+        if order.code is not None and order.filled_shares:
+            sign = 1 if order.side == "BUY" else -1
+            yield order.code, sign * order.filled_shares, -sign * order.notional_minor - order.fee_minor
 
 
 def market_model(ledger: Ledger, market: MarketSnapshot) -> tuple[float, FloatArray] | str:

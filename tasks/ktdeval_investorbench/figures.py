@@ -1,10 +1,11 @@
 """Figures of InvestorBench (§4.1, Appendix): on log returns of the asset under the position held; `strict` on those of the NAV.
 
-`paper`: r_t = side_t · ln(p_t / p_t-1), side_t = +1 for a holding, −1 for a short, 0 for none, over the asset's days with a price;
-a missing one is skipped. CR = Σ r; AV = sd(r) · √(days a year), the venue's; SR = (CR / (N / 252)) / AV with N prices, 252 for
-coins too; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t / NAV_t-1), N returns and the
-venue's days a year throughout, MDD of the NAV. Where several assets were held, `paper` takes ln(NAV_t / NAV_t-1) too, with its
-own years and path; a portfolio that held one asset alone has the figures of that asset. Fractions, not per cent.
+`paper`: r_t = side_t · ln(p_t / p_t-1), side_t = +1 for a holding, −1 for a short, 0 for none, over the asset's days with a price
+(adjusted for splits and dividends); a missing one is skipped. CR = Σ r; AV = sd(r) · √(days a year), the venue's; SR = (CR / (N /
+252)) / AV with N prices, 252 for coins too; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t /
+NAV_t-1), N returns and the venue's days a year throughout, MDD of the NAV. Where several assets were held, `paper` takes ln(NAV_t /
+NAV_t-1) too, with its own years and path; a portfolio that held one asset alone has the figures of that asset. Fractions, not per
+cent.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def daily_returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tup
         return np.zeros(len(ledger.steps)), days
     (asset,) = assets
     first = market.day_index(ledger.steps[0].decided_on)
-    closes = market.close[first : first + len(ledger.steps) + 1, asset]
+    closes = market.adjusted_close[first : first + len(ledger.steps) + 1, asset]
     sides = [0.0, *(float(np.sign(sum(position.shares for position in step.positions))) for step in ledger.steps)]
     known = np.isfinite(closes)
     returns = np.full(len(ledger.steps), np.nan)
@@ -72,7 +73,7 @@ def _metric(name: str) -> Callable[..., MetricValue]:
         if isinstance(found, str):
             return MetricValue(None, len(ledger.steps), found)
         known = found[0][np.isfinite(found[0])]
-        value, n = _figure(name, known, found[1], rules), len(known)
+        value, n = _figure(name, known, found[1], rules) if len(known) else "no returns", len(known)
         return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
     return compute

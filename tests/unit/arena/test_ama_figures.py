@@ -7,6 +7,7 @@ import json
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,6 +21,7 @@ from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketTape
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
+from ktdeval.trading.ledger import ChargeRecord
 from ktdeval_arena.ama_figures import FIGURES, figure
 from metric_cases import order
 from searching import examples
@@ -128,6 +130,21 @@ def test_a_window_that_ends_on_a_closed_day_still_pays_for_closing() -> None:
         one, two = values(ledger(whole, steps[0]), whole, rules), values(ledger(longer, *steps), longer, rules)
         assert two["cumulative_return"].value == one["cumulative_return"].value
         assert two["gap_to_buy_and_hold"].value == pytest.approx(one["gap_to_buy_and_hold"].value, abs=3e-4)
+
+
+def test_an_asset_without_a_price_after_the_first_pays_for_opening_and_closing() -> None:
+    alone = market(100.0, None, instrument=STOCK)
+    found = values(ledger(alone, (1, 100_000, 50, 99_950)), alone, "strict")
+    assert found["cumulative_return"].value == pytest.approx(99_950 * 0.9995 / 100_000 - 1, rel=1e-9)
+    assert (found["win_rate"], found["days_above_buy_and_hold"].n) == (MetricValue(0.0, 1), 1)
+
+
+def test_the_cost_of_closing_is_that_of_orders_whatever_a_margin_call_traded() -> None:
+    snapshot = market(*PRICES)
+    plain = ledger(snapshot, *STEPS[:2])
+    call = ChargeRecord("margin_call", "BBB", -1, 1, 50_000_000, 0)
+    called = dataclasses.replace(plain, steps=(msgspec.structs.replace(plain.steps[0], charges=(call,)), *plain.steps[1:]))
+    assert values(called, snapshot) == values(plain, snapshot)
 
 
 def test_what_has_no_value_says_why() -> None:

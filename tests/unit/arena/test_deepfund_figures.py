@@ -105,6 +105,20 @@ def test_a_win_is_a_day_in_the_paper_and_a_sale_by_strict_rules() -> None:
     assert value("df_win_rate", ledger(snapshot, [CASH]), snapshot, "strict").reason == "nothing held was sold"
 
 
+def test_sales_are_judged_as_they_fill_margin_calls_first_and_sells_before_buys() -> None:
+    snapshot = market([[1.0, 1.0]] * 6)
+    call = {"kind": "margin_call", "code": "AAA", "shares": -100, "price_ticks": 1, "cash_minor": 2000, "fee_minor": 0}
+    days = {
+        0: {"orders": [order("AAA", "BUY", 100, 1000)]},
+        1: {"orders": [order("AAA", "BUY", 100, 3000), order("AAA", "SELL", 100, 1500)]},  # sold at 15 what had cost 10
+        2: {"charges": [call]},  # at 20 what had cost 30
+        3: {"orders": [order("AAA", "BUY", 100, 500)]},
+        4: {"orders": [order("AAA", "SELL", 100, 600)]},  # at 6 what had cost 5, whatever was lost on what was held before
+    }
+    made = ledger(snapshot, [CASH] * 5, days)
+    assert value("df_win_rate", made, snapshot, "strict") == MetricValue(2 / 3, 3)
+
+
 def test_an_effective_order_is_followed_by_its_move() -> None:
     snapshot = market([[1.0, 5.0], [2.0, 5.0], [1.5, 5.0], [1.6, 4.0]])
     trades = [order("AAA", "BUY", 5, 5), order("BBB", "BUY", 5, 25), order("BBB", "SELL", 0, 0)]  # 1 to 2; 5 to 5

@@ -76,6 +76,12 @@ def test_a_day_without_a_price_is_skipped_and_counts_no_return() -> None:
     }
 
 
+def test_a_split_is_no_return() -> None:
+    whole, split = market(100.0, 110.0, 130.0), market(100.0, 110.0, 65.0)
+    split = dataclasses.replace(split, factor=np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
+    assert values(ledger(split, (1, 1)), split) == values(ledger(whole, (1, 1)), whole)
+
+
 def test_strict_figures_are_those_of_the_nav() -> None:
     snapshot = market(100.0, 110.0, 121.0, 60.0)
     found = values(ledger(snapshot, (1, 1, 0), (1_100_000, 1_050_000, 1_050_000)), snapshot, "strict")
@@ -93,6 +99,8 @@ def test_what_has_no_value_says_why() -> None:
     assert none["ib_sharpe"].reason == "the returns do not vary"
     steady = values(ledger(snapshot, (1, 1)), snapshot)  # 10 % twice: equal but for rounding
     assert steady["ib_sharpe"].reason == "the returns do not vary"
+    closed = market(100.0, None)
+    assert set(values(ledger(closed, (1,)), closed).values()) == {MetricValue(None, 0, "no returns")}
     lost = values(ledger(snapshot, (1, 1), (100, 0)), snapshot, "strict")
     assert {one.reason for one in lost.values()} == {"the NAV is not positive on a step"}
 

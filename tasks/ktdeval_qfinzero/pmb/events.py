@@ -306,7 +306,9 @@ class Traded(Happening, frozen=True):
         if order.status not in WORKING:
             del state.working[order.id], state.reserves[order.id]
         for other in order.others(state.working.values()) if order.group in state.groups else ():
-            other.qty -= min(trade.qty, other.open_qty)
+            left = other.qty - min(trade.qty, other.open_qty)
+            state.reserves[other.id] = -(-state.reserves[other.id] * left // other.qty)  # of what is taken, nothing is tied up
+            other.qty = left
         account = state.accounts[order.account_id]
         account.position(order.instrument).move(trade.change, trade.value_e4)
         state.pay(account, "TRADE", -trade.value_e4)

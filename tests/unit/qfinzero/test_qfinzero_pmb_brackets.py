@@ -75,6 +75,18 @@ def test_one_cancels_the_other_and_the_worse_one_is_first(row: Row, price: float
     assert play.held() == 0
 
 
+def test_a_part_that_fills_ties_up_nothing_in_the_other() -> None:
+    """$20,000 for 100 at 99 or at 101: after 90 at 99, $11,090 are left, of which 10 at 99 and 10 at 101 tie up $2,000."""
+    play = Play([FLAT, bar(100, 100, 99, 90), FLAT], cash=20_000, account_type="CASH")
+    play.step()
+    lower = play.order("BUY", "LIMIT", limit_price=99.0, time_in_force="GTC")
+    higher = play.order("BUY", "STOP", stop_price=101.0, oco_with=lower.id, time_in_force="GTC")
+    play.step()
+    assert (play.cash, lower.open_qty, higher.open_qty) == (11_090.0, 10, 10)
+    assert play.order("BUY", "LIMIT", 101, limit_price=90.01).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    assert play.order("BUY", "LIMIT", 101, limit_price=90.0).status == "ACCEPTED"  # $9,090
+
+
 def test_a_part_that_fills_is_taken_from_the_other() -> None:
     play = holding(bar(100, 112, 99, 30), bar(100, 100, 88), CALM)
     pair(play)

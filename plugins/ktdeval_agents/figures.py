@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.harness import last_object
+from ktdeval.masking import figure, render_json
 from ktdeval.yamlio import load_yaml
 from ktdeval_agents.limits import limit_lines
 from ktdeval_agents.sight import Sight, first_number
@@ -25,9 +26,14 @@ def technical_figures(sight: Sight) -> str:
     """
     lines = []
     for asset in sight.bars:
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in technical(_bars(sight, asset), _year(sight, asset)).items())
+        shown = ", ".join(f"{name} {_told(value)}" for name, value in technical(_bars(sight, asset), _year(sight, asset)).items())
         lines.append(f"- {asset}: {shown or 'too few bars'}")
     return "\n".join(lines)
+
+
+def _told(value: float) -> str:
+    """Four significant digits, of larger numbers as payloads have them: a price of 2024 must not read as a year."""
+    return render_json(figure(value)) if abs(value) >= 1.0 else f"{value:.4g}"
 
 
 def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:

@@ -42,7 +42,7 @@ class Brief:
         self._market = market
         self._public = {
             "boards": ", ".join(str(board) for board in Board if board in ever_members),
-            "period_days": str(stop - start),
+            "period_days": f"{stop - start:,}",  # 2024 would read as a year
             "first_quarter": quarter_words(market.days[start]),
             "last_quarter": quarter_words(market.days[stop - 1]),
             "factors": ", ".join(f"`{name}`" for name in factors),

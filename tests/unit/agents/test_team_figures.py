@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 from ktdeval.harness import Observation
+from ktdeval.market.snapshot import NO_MARKET
+from ktdeval.masking import IdentityIndex
 from ktdeval.yamlio import load_yaml
 from ktdeval_agents.figures import position_ratios, read_ratios, technical, technical_figures, volatility_limits
 from ktdeval_agents.limits import average_correlations, correlation_factor, scaled_limit
@@ -155,3 +157,10 @@ def test_figures_that_need_more_bars_are_left_out() -> None:
     assert "rsi_14 50" in told
     assert "volume" not in told
     assert technical_figures(sight()) == ""
+
+
+def test_no_figure_reads_as_a_year() -> None:
+    bars = [{"stock_id": "a", "day": place, "close": 2024.3} for place in range(60)]
+    told = technical_figures(sight(history=table(*bars)))
+    assert "ema_8 2024.0, " in told
+    assert not IdentityIndex(NO_MARKET, assets=False, dates=True).has_any(told)

@@ -223,7 +223,7 @@ class IdentityIndex:
         groups = [match.span() for match in _GROUPS.finditer(text, start, end)]
         for first, (begin, _) in enumerate(groups):
             digits = ""
-            for count, (left, right) in enumerate(groups[first:], 1):
+            for count, (left, right) in enumerate(groups[first : first + 6], 1):
                 digits += text[left:right]
                 if len(digits) >= 6:
                     if count > 1 and digits in self._digits and _is_one_code(text, begin, right, count):

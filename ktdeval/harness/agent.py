@@ -96,6 +96,11 @@ class StepSession(Protocol):
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
 
+    def withhold(self, text: str) -> str:
+        """Return what an agent made of the model's words (cut, or joined to one line) with hidden identities withheld: without
+        their unit or a line's end, words that named nothing may name a code or a day.
+        """
+
     def keep(self, memory: JsonValue) -> None:
         """Set the memory that comes back at the next step should a model call of this one fail; the last one counts."""
 

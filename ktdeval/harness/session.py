@@ -198,7 +198,7 @@ class GuardedSession:
             "seed": seed,
         }
         if request.role is not None:
-            exchange["role"] = self._withhold(encodable(request.role))
+            exchange["role"] = self.withhold(encodable(request.role))
         self.exchanges.append(exchange)
         try:
             reply = sound(self._parts.model.reply(sent))
@@ -211,7 +211,7 @@ class GuardedSession:
         self.counts.usage += reply.usage
         if (failure := _FINISH_FAILURES.get(reply.finish_reason)) is not None:
             self.counts.fail(failure)
-        read = self._withhold(reply.content), self._withhold(reply.reasoning), tuple(map(_readable, reply.tool_calls))
+        read = self.withhold(reply.content), self.withhold(reply.reasoning), tuple(map(_readable, reply.tool_calls))
         if read == (reply.content, reply.reasoning, reply.tool_calls):
             return reply
         return replace(reply, content=read[0], reasoning=read[1], tool_calls=read[2])
@@ -330,7 +330,7 @@ class GuardedSession:
         if cleared is None:
             if message.role == "assistant":
                 calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
-                cleared = replace(message, content=self._withhold(message.content), tool_calls=calls)
+                cleared = replace(message, content=self.withhold(message.content), tool_calls=calls)
             else:
                 if message.role != "system" or message.content not in self._parts.cleared_prompts:
                     self._parts.guard.check(message.content, f"a {message.role} message")
@@ -342,12 +342,13 @@ class GuardedSession:
             self._cleared[message] = cleared
         return cleared
 
-    def _withhold(self, text: str) -> str:
+    def withhold(self, text: str) -> str:
+        """Return a text with hidden identities withheld."""
         return self._parts.guard.redact(text) if text else ""
 
     def _clear_call(self, call_: ToolCall) -> ToolCall:
         own = call_.name in self._tools or call_.name == self.submit_tool.name
-        name = call_.name if own or self._withhold(call_.name) == call_.name else "withheld"
+        name = call_.name if own or self.withhold(call_.name) == call_.name else "withheld"
         arguments = self._parts.guard.redact_json(call_.arguments)
         opaque = call_.opaque if call_.opaque in self._opaque else None  # the provider's own, and nothing that an agent wrote
         return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
@@ -355,7 +356,7 @@ class GuardedSession:
     def _clear_id(self, text: str) -> str:
         """Return the id of a call, which its answer repeats: as the model gave it, or a plain one where it holds an identity."""
         if text not in self._cleared_ids:
-            is_clean = self._withhold(text) == text
+            is_clean = self.withhold(text) == text
             self._cleared_ids[text] = text if is_clean else f"call_{len(self._cleared_ids)}_withheld"
         return self._cleared_ids[text]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -53,14 +53,14 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         """Return the entries with an outcome that the model has not reflected on."""
         return [entry for entry in self.entries if entry.change_pct is not None and entry.reflection is None]
 
-    def remember(self, step: int, sight: Sight, decision: Decision, submitted: str) -> None:
-        """Add a decision that the model made; `submitted` are the arguments of its submission."""
+    def remember(self, step: int, sight: Sight, decision: Decision, submitted: str, withhold: Callable[[str], str]) -> None:
+        """Add a decision that the model made; `submitted`: arguments of its submission; `withhold`: as a session has it."""
         made = list(_stances(submitted, sight) if sight.asks_stances else _orders(decision))
         if not made:
             made = [(sight.candidates[0] if len(sight.candidates) == 1 else ACCOUNT, "no order", "")]
         for asset, what, reason in made:
             why, label = (" ".join(text.replace("```", "'''").split()) for text in (reason or decision.overall_reason, asset))
-            self.entries.append(Entry(step, sight.day, label, what, _cut(why), sight.prices.get(asset)))
+            self.entries.append(Entry(step, sight.day, withhold(label), what, withhold(_cut(why)), sight.prices.get(asset)))
         self.entries = self.entries[-_KEPT:]
 
     def shown(self, rule: MemoryRule, sight: Sight) -> str:

@@ -60,6 +60,7 @@ class RoleSession:
     submission_attempts: int
     lessons: Sequence[Lesson]
     count_failure: Callable[[str], None]
+    withhold: Callable[[str], str]
     embed: Callable[[Sequence[str], Callable[[Sequence[str]], Sequence[str]]], Sequence[str]]
 
     def __init__(self, session: StepSession, role: str, tools: int, keep: Callable[[JsonValue], None] | None = None) -> None:
@@ -138,7 +139,7 @@ class TeamAgent:
         if rule is None:
             return decision
         if decision.provenance in ("model", "model_after_retry"):
-            state.remember(observation.step, sight, decision, desk.submitted)
+            state.remember(observation.step, sight, decision, desk.submitted, session.withhold)
         return replace(decision, memory=to_plain(state))
 
     def _reflect(self, state: TeamMemory, instructions: str, session: StepSession) -> None:
@@ -151,7 +152,7 @@ class TeamAgent:
         if not answer:
             session.count_failure("empty_reply")
         for entry in due:
-            entry.reflection = " ".join(_unfenced(answer).split())
+            entry.reflection = session.withhold(" ".join(_unfenced(answer).split()))
 
     def _hold(self, stage: Stage, meeting: Meeting) -> None:
         """Let the roles of a stage speak."""
@@ -186,7 +187,7 @@ class TeamAgent:
             meeting.session.count_failure("no_signal")
         if role.gives == "ratios":
             text = f"{text}\n\n{self._ratios(text, meeting)}"
-        return _unfenced(text)
+        return meeting.session.withhold(_unfenced(text))
 
     def _ratios(self, text: str, meeting: Meeting) -> str:
         """Return the position ratios of a reply in words; where it holds none, that is counted and said."""

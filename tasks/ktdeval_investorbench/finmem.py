@@ -114,7 +114,7 @@ class FinmemAgent:
         """Decide one step. Raises ModelError: the model call failed; StoreError: `memory` is not this agent's."""
         state = AgentState() if memory is None else from_plain(memory, AgentState, "memory of the agent finmem")
         embed = SessionEmbedder(self._embed, session, state.vectors) if isinstance(self._embed, RemoteEmbedding) else self._embed
-        remembered = LayeredMemory(self._rules, state.memory, self._params.seed, embed)
+        remembered = LayeredMemory(self._rules, state.memory, self._params.seed, embed, session.withhold)
         if memory is not None:  # a step whose model call failed passed without it
             remembered.end_step(max(0, observation.step - state.step - 1))
         sight = Sight.of(observation.user, f"step {observation.step}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -132,9 +132,18 @@ class LayeredMemory:
     states: what is drawn comes from `seed` and the text.
     """
 
-    def __init__(self, rules: ParameterSet, state: JsonValue = None, seed: int = 0, embedder: Embedder | None = None) -> None:
-        """Take up `state`, as `to_json` gave it; None: nothing is remembered. Raises StoreError for what is no such state."""
-        self.rules = rules
+    def __init__(
+        self,
+        rules: ParameterSet,
+        state: JsonValue = None,
+        seed: int = 0,
+        embedder: Embedder | None = None,
+        withhold: Callable[[str], str] = str,
+    ) -> None:
+        """Take up `state`, as `to_json` gave it; None: nothing is remembered. `withhold` is done to each text before it is
+        remembered, as a session has it. Raises StoreError for what is no such state.
+        """
+        self.rules, self._withhold = rules, withhold
         self._seed = seed
         self._embed = embedder or HashingEmbedder()
         empty = MemoryState({layer: [] for layer in rules.layers})
@@ -151,6 +160,7 @@ class LayeredMemory:
     def add(self, layer: Layer, text: str) -> str:
         """Remember a text in a layer, or in the last one of a set without that layer; returns its id."""
         self.state.made += 1
+        text = self._withhold(text)
         home = self._home(layer)
         drawn = derive_seed("importance", self._seed, layer, self.state.made, text, bits=53) / 2**53
         initial = self.rules.importance.get(layer, self.rules.layers[home].importance)
@@ -163,7 +173,7 @@ class LayeredMemory:
     def add_reflection(self, text: str) -> str | None:
         """Remember a reflection; None where one of its layer says nearly the same (cosine of at least 0.95)."""
         layer: Layer = "reflection" if "reflection" in self.rules.layers else "long"
-        known = self._vectors(self.state.layers[self._home(layer)])
+        text, known = self._withhold(text), self._vectors(self.state.layers[self._home(layer)])
         if len(known) and float(np.max(known @ self._embed([text])[0])) >= NEAR_EQUAL:
             self._count("near_equal")
             return None

@@ -27,6 +27,8 @@ from ktdeval.harness import (
     shown_state,
     table_rows,
 )
+from ktdeval.market.snapshot import NO_MARKET
+from ktdeval.masking import IdentityIndex
 from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
 from ktdeval_agents import TEAMS, TeamParams, VoteParams
@@ -39,6 +41,7 @@ from tables import beside, on_each_row
 
 Words = str | None | Callable[[ModelRequest], str]
 LOOK = ToolSpec("look", "Look.", {})
+DATES = IdentityIndex(NO_MARKET, assets=False, dates=True)
 
 
 class Session:
@@ -47,6 +50,7 @@ class Session:
     submit_tool = ToolSpec("submit_action", "Submit.", {})
     submission_attempts = 2
     lessons = ()
+    withhold = staticmethod(DATES.withhold)
 
     def __init__(self, says: Mapping[str, Words] = {}, submits: Mapping[str, Any] | None = None, budget: int = 0) -> None:
         self.says, self.submits, self.tool_budget = says, submits or {"orders": [], "overall_reason": "as agreed"}, budget
@@ -282,6 +286,18 @@ def test_five_entries_of_the_same_asset_and_three_of_others_are_shown() -> None:
     shown = [line[2:].partition(":")[0] for line in remembered(session).splitlines() if line.startswith("- ")]
     others = [f"day_+{step}, asset_1" for step in (4, 5, 6)]
     assert sorted(shown) == sorted([*others, *(f"day_+{step}, asset_2" for step in (2, 3, 4, 5, 6))])
+
+
+@pytest.mark.parametrize("said", ["Hold. May\n\n\n12 names rise.", f"{'word ' * 58}2024 shares are held"])
+def test_words_that_name_a_day_only_once_they_are_joined_or_cut_are_withheld(said: str) -> None:
+    assert not DATES.has_any(said)
+    session = Session({"reflection": said}, {"orders": [], "overall_reason": said})
+    memory, agent = None, make_team("trade")
+    for step in range(3):
+        memory = decide(agent, session, step, memory)
+    shown = [message.content for _, request in session.asked for message in request.messages]
+    assert not any(map(DATES.has_any, shown))
+    assert any("[withheld]" in text for text in shown)
 
 
 def test_stances_are_remembered_by_asset_and_reasons_stay_out() -> None:

@@ -12,12 +12,15 @@ from ktdeval.errors import ConfigError, ModelError, StoreError
 from ktdeval.harness import Lesson, Observation, Submission, ToolSpec
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.keyless import Conversation
+from ktdeval.market.snapshot import NO_MARKET
+from ktdeval.masking import IdentityIndex
 from ktdeval.registry import load_plugins
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_investorbench.params import FinmemParams
 from tables import on_each_row
 
 AGENT = FinmemAgent(FinmemParams(parameters="investorbench"))
+DATES = IdentityIndex(NO_MARKET, assets=False, dates=True)
 NEWS = ("day", "source", "kind", "stock_ids", "title", "text")
 
 
@@ -28,6 +31,7 @@ class Session:
     submit_tool = ToolSpec("submit_action", "Submit.", {})
     tool_budget = 0
     submission_attempts = 2
+    withhold = staticmethod(DATES.withhold)
 
     def __init__(self, reason: str | None, lessons: tuple[Lesson, ...] = ()) -> None:
         self.reason, self.lessons = reason, lessons
@@ -114,6 +118,18 @@ def test_the_state_of_the_day_stays_readable_whatever_a_memory_holds() -> None:
         read = Conversation(ModelRequest((Message("system", "s"), Message("user", prompt)))).state
         assert read["day"] == f"day_+{step}"
     assert prompts[1].count("## Short-term\n") == 1
+
+
+@pytest.mark.parametrize(
+    "said", ["Hold. May\n\n\n12 names rise.", "20[memory: M1]24 was good", f"{'word ' * 30}2024 shares are held"]
+)
+def test_words_that_name_a_day_only_once_they_are_joined_or_cut_are_withheld(said: str) -> None:
+    agent = FinmemAgent(FinmemParams(parameters="investorbench", characters=200))
+    news = ("news", f"{'word ' * 36}2024 shares were sold, {'word ' * 36}")
+    assert not any(map(DATES.has_any, (said, news[1])))
+    prompts, *_ = play((observation(0, news), said), (observation(1), "again"), (observation(2), "again"), agent=agent)
+    assert not any(map(DATES.has_any, prompts))
+    assert "[withheld]" in prompts[1]
 
 
 @pytest.mark.parametrize(("nav", "importance", "credited"), [(110.0, 52.9, 1), (90.0, 19.8, 1), (100.0, 36.6, 0)])

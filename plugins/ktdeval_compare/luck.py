@@ -31,16 +31,16 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     wanted = {(window.name, entrant.card.snapshot.id) for entrant in named for window in entrant.card.windows}
     trials = {(window, snapshot): count_trials(roots, window, snapshot) for window, snapshot in sorted(wanted)}
     rows: list[Row] = [_card_row(entrant, trials) for entrant in named]
-    exposures = _exposures(named)
+    factors = exposures(named)
     if differ_in_windows(named):
         ranks: Row = {"spearman": None, "kendall": None, "reason": "the cards' figures are of different windows"}
-        exposures = [row | {"mean": None, "members": 0, "same_sign": 0} for row in exposures]
+        factors = [row | {"mean": None, "members": 0, "same_sign": 0} for row in factors]
     else:
         ranks = rank(rows)
     notes = [f"{entrant.label}: window {window} is left out: {reason}"
              for entrant in named for window, reason in (entrant.card.left_out or {}).items()]  # fmt: skip
     notes += cutoff_notes(named)
-    return {"cards": rows, "ranks": ranks, "exposures": exposures, "notes": notes}
+    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": notes}
 
 
 def rank(rows: Sequence[Row]) -> Row:
@@ -93,7 +93,7 @@ def card_value(card: TradingCard, name: str) -> float | None:
     return card.metrics[name].value if name in card.metrics else None
 
 
-def _exposures(entrants: Sequence[Entrant]) -> list[Row]:
+def exposures(entrants: Sequence[Entrant]) -> list[Row]:
     """Mean style exposures of each card's holdings, and of the cohort that the cards are; none where no card has them."""
     members: dict[str, dict[str, float | None]] = {}
     for entrant in entrants:

@@ -19,7 +19,7 @@ from ktdeval.cli import grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
 from ktdeval_compare.entrants import Entrant, Scored, cutoff_notes, differ_in_windows, label, load_cards, load_entrants
-from ktdeval_compare.luck import card_value as _value, luck
+from ktdeval_compare.luck import card_value as _value, exposures
 
 Row = dict[str, float | str | None]
 UNDEFINED = "-"
@@ -153,7 +153,8 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
     if "excess" in metrics:
         card = entrants[0].card
         windows = list(dict.fromkeys(episode.window for episode in card.pooled))
-        rows[f"{card.snapshot.benchmark_name} buy-and-hold"] = {metric: benchmark_held(card, metric, windows) for metric in metrics}
+        held: Row = {metric: benchmark_held(card, metric, windows) for metric in metrics}
+        rows |= {f"{card.snapshot.benchmark_name} buy-and-hold": held} if held["total_return"] is not None else {}
     frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis("Model")
     return frame.sort_values("total_return", ascending=False, kind="stable")
 
@@ -216,7 +217,8 @@ def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataF
 
 def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.DataFrame:
     """Factors x models, or x cohorts and, of two, their difference."""
-    rows = luck(entrants, ())["exposures"]
+    if not (rows := exposures(label(entrants))):
+        raise UsageError(f"{entrants[0].path}: these cards have no exposures to the same style factors (metric selection_alpha)")
     frame = pd.DataFrame({row["factor"]: row["cards"] for row in rows}).T.rename_axis("Factor")
     if not cohorts:
         return frame.assign(mean=frame.mean(axis=1))

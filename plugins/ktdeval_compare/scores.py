@@ -97,7 +97,7 @@ def _test(
     for found in answers:
         if isinstance(found, str):
             return found
-        points.append({sample: float(np.mean(values)) for sample, values in found[name].items()})
+        points.append({sample: stats.mean(values) for sample, values in found[name].items()})
     shared = sorted(points[0].keys() & points[1].keys())
     if not shared:
         return "answers do not have this figure of their own"
@@ -106,7 +106,7 @@ def _test(
             f"{members[0].label} and {members[1].label} did not answer the same samples (a failed call is no answer of the model); "
             f"--common compares the {len(shared)} that both have"
         )
-    differences = np.array([points[0][sample] - points[1][sample] for sample in shared])
+    differences = stats.levelled(np.array([points[0][sample] - points[1][sample] for sample in shared]))
     line = members[0].card.scores[name]
     flips = stats.sign_flip(differences, seed=options.seed)
     shift = stats.mean_with_interval(differences, confidence=1.0 - options.alpha)

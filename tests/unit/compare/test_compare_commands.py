@@ -230,6 +230,17 @@ def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(ter
         assert terminal.call("table", cards[1], "--like", name)[0] == 0
 
 
+def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(terminal: CardTerminal, tmp_path: Path) -> None:
+    card = make_card({("A1", 0): 0.01})
+    with_index = terminal.text("table", save_card(tmp_path / "with", card), "--like", "ktdfin-9")
+    assert "buy-and-hold" in with_index
+    for held in card["reference"]["benchmark_buy_and_hold"].values():
+        held["metrics"] = {key: {"value": None, "n": 5, "reason": "the market has no index"} for key in held["metrics"]}
+    path = save_card(tmp_path / "without", card)
+    assert "buy-and-hold" not in terminal.text("table", path, "--like", "ktdfin-9")
+    assert "have no exposures to the same style factors" in terminal.refusal("table", path, "--like", "ktdfin-8")
+
+
 def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(terminal: CardTerminal) -> None:
     assert "nothing to set against" in terminal.refusal("effects", *design(terminal, ("blinded",), ("open_research",)))
     twice = terminal.cards(make_card(figures(6)), make_card(figures(6)))

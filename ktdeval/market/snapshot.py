@@ -157,6 +157,8 @@ class MarketSnapshot:
             if array.shape != shape:
                 raise DataError(f"snapshot {self.meta.name}: {name} has shape {array.shape}, expected {shape}")
             array.setflags(write=False)
+        for array in (self.days, *self.indices.values()):
+            array.setflags(write=False)
         if self.meta.benchmark and self.meta.benchmark not in self.indices:
             raise DataError(f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series")
         if self.instruments:

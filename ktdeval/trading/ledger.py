@@ -173,17 +173,23 @@ class Ledger:
     @cached_property
     def nav(self) -> npt.NDArray[np.float64]:
         """[steps + 1] units of currency: the initial cash, then the NAV at the close of each fill day."""
-        return np.concatenate([[self.initial_cash_minor], self.column("nav_minor")]) / float(self.minor_per_unit)
+        nav = np.concatenate([[self.initial_cash_minor], self.column("nav_minor")]) / float(self.minor_per_unit)
+        nav.setflags(write=False)  # all metrics share these arrays
+        return nav
 
     @cached_property
     def returns(self) -> npt.NDArray[np.float64]:
         """[steps] simple daily returns of the NAV."""
-        return self.nav[1:] / self.nav[:-1] - 1.0
+        returns = self.nav[1:] / self.nav[:-1] - 1.0
+        returns.setflags(write=False)
+        return returns
 
     @cached_property
     def days(self) -> npt.NDArray[np.datetime64]:
         """[steps] fill days."""
-        return np.array([step.filled_on for step in self.steps], dtype="datetime64[D]")
+        days = np.array([step.filled_on for step in self.steps], dtype="datetime64[D]")
+        days.setflags(write=False)
+        return days
 
     @property
     def base_day(self) -> np.datetime64:

@@ -59,6 +59,9 @@ def test_arrays_can_not_be_written(snapshot: MarketSnapshot) -> None:
     for name in (*BAR_FIELDS, "member", "adjusted_close"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(snapshot, name)[0, 0] = 0
+    for levels in (snapshot.days, snapshot.benchmark, *snapshot.indices.values()):
+        with pytest.raises(ValueError, match="read-only"):
+            levels[0] = levels[1]
 
 
 def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:

@@ -364,7 +364,7 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
     (tmp_path / "odd.py").write_text(
         f"{HEAD}class Odd:\n    name = formula = unit = source = 'odd'\n    better = 'higher'\n    headline = False\n"
         f"    range = {tuple(ends)}\n"
-        f"    def compute(self, ledger, market, rules):\n        return MetricValue({body}, 1)\n"
+        f"    def compute(self, ledger, market, rules):\n        return MetricValue({body}{'' if ',' in body else ', 1'})\n"
         "@hookimpl\ndef ktdeval_metrics():\n    return [Spec('odd', Odd, 'odd')]\n"
     )
     words = (*MIXED, "--data", market, "--out", tmp_path / "run", "--plugin", "./odd.py", "--metrics", "odd")

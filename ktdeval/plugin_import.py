@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from functools import cache
 from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
@@ -85,7 +86,7 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
         return function(*args)
     except KtdevalError as error:
         raise PluginError(f"{where}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a plugin that ends the process would end it without a word
         raise PluginError(f"{where}: {type(error).__name__}: {one_line(error)}") from error
 
 
@@ -143,6 +144,9 @@ def offered_specs(kind: str, offered: Any, where: str) -> list[Spec]:
     for spec in specs:
         if not isinstance(spec, Spec):
             raise PluginError(f"{where} returned a list with {type(spec).__name__} in it, expected Spec only")
+        for part, expected in _PARTS_OF_SPEC.items():
+            if not _IS[expected](value := getattr(spec, part)):
+                raise PluginError(f"{where}: {part} of Spec {spec.name!r} must be {expected}, was {value!r:.80}")
         if spec.name in names:
             raise PluginError(f"{where} offers {spec.name!r} twice; rename one of them")
         names.add(spec.name)
@@ -159,12 +163,20 @@ def _spec_of_metric(offered: Any) -> Any:
 
 _IS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
+    "text that is not empty": lambda value: isinstance(value, str) and value != "",
     "text or None": lambda value: isinstance(value, str | None),
     "a tuple": lambda value: isinstance(value, tuple),
+    "a tuple or list": lambda value: isinstance(value, tuple | list),
     "a mapping": lambda value: isinstance(value, Mapping),
+    "a dataclass or None": lambda value: value is None or (isinstance(value, type) and is_dataclass(value)),
     "a method": callable,
+    "a function": callable,
     "": lambda _: True,
 }
+_PARTS_OF_SPEC = {
+    "name": "text that is not empty", "make": "a function", "summary": "text", "params": "a dataclass or None",
+    "groups": "a tuple or list", "extra": "a mapping",
+}  # fmt: skip
 
 
 @cache

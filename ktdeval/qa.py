@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from statistics import fmean, stdev
 
 from ktdeval.contracts.scoring import AnswerRecord, Sample, Score, ScoreDefinition, TargetTask
@@ -31,7 +32,7 @@ class QATask:
     """A scoring task made of questions. Implements `ktdeval.api.ScoringTask`. `score` scores a submitted answer (pure); `scores`
     names the figures that it gives; `name` is what `--tasks` calls the task; raise `version` whenever a change may alter a score:
     it is on every card. A subclass may have another `system` prompt, and names the paper or other origin in `source`. Raises
-    ConfigError: there are no samples, or one is not a question.
+    ConfigError: there are no samples, one is not a question, `score` is no function, or `scores` are no names.
     """
 
     mask = None
@@ -54,12 +55,16 @@ class QATask:
         summary: str = "Questions and answers",
         scores: Sequence[str] = ("accuracy",),
     ) -> None:
+        if not callable(score):
+            raise ConfigError(f"task {name}: score: expected a function of answer and sample, was {type(score).__name__}")
+        if isinstance(scores, str) or not scores or not all(isinstance(each, str) and each for each in scores):
+            raise ConfigError(f"task {name}: scores: expected names such as ('accuracy',), was {scores!r:.80}")
         self.name, self.version, self.summary = name, version, summary
         formula = "mean over the samples with a valid answer"
         self.scores: Mapping[str, ScoreDefinition] = {
             score_name: ScoreDefinition(formula, "1", (None, None), "higher", self.source) for score_name in scores
         }
-        self._samples = tuple(dict(sample) for sample in samples)
+        self._samples = tuple(samples or ())
         self._score = score
         _check_samples(self._samples, name)
 
@@ -110,10 +115,11 @@ class _Questions:
         return Sample(str(sample.get("id", number)), UNMASKED, self._system, user, form, facts)
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        found = self._score(answer["answer"], self._samples[number])
+        found = self._score(answer["answer"], deepcopy(self._samples[number]))  # what it changes is not the question
         scores = dict(found) if isinstance(found, Mapping) else {self._names[0]: found}
         if set(scores) != set(self._names):
-            raise PluginError(f"sample {number}: score() gave {', '.join(scores) or 'nothing'}, expected {', '.join(self._names)}")
+            gave = ", ".join(map(str, scores)) or "nothing"
+            raise PluginError(f"sample {number}: score() gave {gave}, expected {', '.join(self._names)}")
         for name, value in scores.items():
             if not (value is None or (isinstance(value, int | float) and math.isfinite(value))):
                 raise PluginError(f"sample {number}: score {name!r} is {value!r}, expected a finite number, a truth value or None")
@@ -126,6 +132,8 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
     known: set[str] = set()
     for number, sample in enumerate(samples):
         where = f"task {name}: sample {number}"
+        if not isinstance(sample, Mapping):
+            raise ConfigError(f"{where}: expected a mapping with a question, was {type(sample).__name__}")
         if not isinstance(sample.get("question"), str) or not sample["question"]:
             raise ConfigError(f"{where}: question: expected text")
         try:
@@ -133,8 +141,8 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
         except (TypeError, ValueError) as error:  # a lone surrogate is no text, too
             raise ConfigError(f"{where}: not plain JSON: {error}; keep days as text, and sets as lists") from error
         choices = sample.get("choices") or ()
-        if not isinstance(choices, list | tuple) or not all(isinstance(choice, str) for choice in choices):
-            raise ConfigError(f"{where}: choices: expected a list of texts")
+        if not isinstance(choices, list | tuple) or not all(isinstance(choice, str) and choice for choice in choices):
+            raise ConfigError(f"{where}: choices: expected a list of texts, none of them empty")
         if len(set(choices)) < len(choices):  # providers refuse such a schema, each call of it
             raise ConfigError(f"{where}: choices: one stands there twice")
         identity = str(sample.get("id", number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ from ktdeval.cards.parts import Definition, EpisodeMetric, Interval, MetricLine,
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
 from ktdeval.fields import build
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.stats import series
@@ -236,6 +236,10 @@ def compute_metric(metric: Metric, ledger: Ledger, market: MarketSnapshot, rules
         raise PluginError(f"{where} returned {type(result).__name__}; compute() must return a MetricValue")
     if problem := call_foreign(range_problem, where, result.value, metric.range):
         raise PluginError(f"{where}: {problem}; fix the metric, or the range that it declares")
+    if not isinstance(result.n, SupportsIndex) or int(result.n) < 0:
+        raise PluginError(f"{where}: n must be a count of observations, was {result.n!r:.80}")
+    said = [result.reason, result.detail]
+    call_foreign(lambda: dumps_canonical(said).encode(), f"{where}: its reason and detail must be plain JSON")
     return result
 
 

@@ -179,7 +179,8 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
             texts.append(call.opaque.data)
     if odd := [text for text in texts if not isinstance(text, str)]:
         raise PluginError(f"the model's reply has {odd[0]!r:.80} as a text; arguments of a ToolCall are JSON text")
-    odd = [name for name in USAGE_FIELDS if not 0 <= getattr(reply.usage, name) <= MAX_TOKEN_COUNT]
+    counts = {name: getattr(reply.usage, name) for name in USAGE_FIELDS}
+    odd = [name for name, count in counts.items() if not (isinstance(count, int) and 0 <= count <= MAX_TOKEN_COUNT)]
     if sum(map(len, texts)) > MAX_REPLY_CHARS or len(reply.tool_calls) > MAX_REPLY_CALLS or odd:
         problem = f"counts {odd[0]} that no call has" if odd else "is larger than 1,048,576 characters or 256 tool calls"
         raise ModelError("bad_response", f"the reply {problem}")

@@ -37,12 +37,26 @@ from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.trading.types import PROVENANCES, Action
+from ktdeval.trading.types import PROVENANCES, Action, Order
 from ktdeval.typed import Value
 
 MAX_ARGUMENTS_CHARS = 1 << 16  # of one call: some twenty orders have 10,000
 _SHOWN_CHARS = 200
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
+
+
+def _decision_problem(decision: Any) -> str:
+    """What a decision that an agent of a plugin gave must be and is not; empty where all is well."""
+    if not isinstance(decision, Decision) or decision.provenance not in PROVENANCES:
+        shown = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
+        return f"a provenance of {', '.join(PROVENANCES)}, was {shown!r}"
+    if not (isinstance(decision.action, tuple | list) and all(isinstance(order, Order) for order in decision.action)):
+        return f"an action of Orders, was {decision.action!r:.80}"
+    try:
+        dumps_canonical([{"overall_reason": decision.overall_reason, "memory": decision.memory}]).encode()
+    except (TypeError, ValueError) as error:
+        return f"an overall_reason and a memory that are plain JSON: {error}"
+    return "" if isinstance(decision.overall_reason, str) else f"text as overall_reason, was {decision.overall_reason!r:.80}"
 
 
 class FactorHistory(NamedTuple):
@@ -138,12 +152,8 @@ class GuardedSession:
             decision = agent.decide(observation, self, memory)
         except ModelError:  # counted in `ask` under its kind
             decision = Decision((), "error", memory=self._kept)
-        if not isinstance(decision, Decision) or decision.provenance not in PROVENANCES:
-            shown = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
-            raise PluginError(
-                f"agent {type(agent).__name__}: decide() must return a Decision with a provenance of {', '.join(PROVENANCES)}, "
-                f"was {shown!r}"
-            )
+        if problem := _decision_problem(decision):
+            raise PluginError(f"agent {type(agent).__name__}: decide() must return a Decision with {problem}")
         text, embedded = self.accepted_text(decision), tuple(self._embedded) or UNSET
         predicted = UNSET if self._predicted is None else self._predicted
         transcript = TranscriptEntry(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import walk_tb
 
 from msgspec.structs import replace
 
@@ -85,7 +87,7 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
         problem = str(error)
     except KtdevalError as error:
         problem = str(error)
-    except Exception as error:  # noqa: BLE001 - a stranger's agent, model or task may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's agent, model or task may raise anything
         problem = f"{_place(error)}: {type(error).__name__}: {error}"
     else:
         context.emit(EpisodeFinished(spec, already_done=False))
@@ -102,11 +104,13 @@ def _hopeless(errors: int, failures: Mapping[str, int]) -> str:
     return f"{steps} ended in a failed call ({kinds}); fix it, then run the same command again to resume (--max-failures)"
 
 
-def _place(error: Exception) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return "unknown place" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+def _place(error: BaseException) -> str:
+    """File and line of the innermost call that is not in Python's own library."""
+    place = "unknown place"
+    for frame, line in walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in sys.stdlib_module_names:
+            place = f"{Path(frame.f_code.co_filename).name}:{line}"
+    return place
 
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:

@@ -71,10 +71,11 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
     trading = [task for task in tasks.values() if not is_scoring(task)]
     for name in dict.fromkeys((*(name for task in trading for name in task.metrics), *config.metrics)):
         plugins.make_metric(name)
+    where = f"model {config.model}: window_problem()"
     for task in tasks.values():
         for window in choose_windows(task, config.windows):
-            if window is not None and window_problem is not None and (problem := window_problem(window)):
-                raise UsageError(problem)
+            if window is not None and window_problem is not None and (problem := call_foreign(window_problem, where, window)):
+                raise UsageError(str(problem))
     refuse_market(tasks.values(), config, RunConfig(config.model, config.tasks))
     return tasks
 

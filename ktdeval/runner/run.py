@@ -21,6 +21,7 @@ from ktdeval.errors import RunStop, UsageError
 from ktdeval.harness.messages import RemoteModel, as_remote
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price
 from ktdeval.runner.data_source import open_market
@@ -175,7 +176,8 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
             raise UsageError("--base-url and --model-args base_url=… name two addresses; give one of them")
         config = replace(config, model_args={**config.model_args, "base_url": config.base_url})
     model = plugins.make_model(config.model, config.model_args)
-    config = replace(config, model_args={**config.model_args, **getattr(model, "recorded_args", {})})
+    pins = call_foreign(dict, f"model {config.model}: recorded_args must be a mapping", getattr(model, "recorded_args", {}))
+    config = replace(config, model_args={**config.model_args, **pins})
     recorded = getattr(model, "recorded_settings", None)
     if recorded is not None:
         unset, known = RunConfig(model=config.model, tasks=config.tasks), recorded(tuple(choose_tasks(config, plugins)))

@@ -32,7 +32,7 @@ class MetricValue:
     detail: JsonValue = None  #: a JSON value with the metric's table, such as calibration bins
 
     def __post_init__(self) -> None:
-        if (self.value is None) == (self.reason is None):
+        if (self.value is None) == (self.reason is None) or self.reason == "":
             raise ValueError("a metric has either a value or the reason why it has none")
         if self.value is not None and not abs(self.value) < float("inf"):
             raise ValueError("a metric's value is finite; return None and a reason instead")

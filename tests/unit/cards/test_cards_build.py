@@ -356,7 +356,6 @@ TRADING: dict[str, tuple[dict[str, Any], str]] = {
     "a config that does not hash": ({"task": {**SUBJECT, "name": "other"}}, "task_hash .* is not the content hash"),
     "one episode twice": ({"specs": [spec(), spec()]}, "is planned twice"),
     "one metric twice": ({"metrics": [panel_metric("ece"), panel_metric("ece")]}, "metric 'ece' is given twice"),
-    "a table with NaN": ({"metrics": [Custom(MetricValue(1.0, 1, detail=[math.nan]))]}, "'episodes' is not strict JSON"),
     "one name for two windows": ({"specs": [spec(), spec(window=OTHER_WINDOW)]}, "window 'long' has two date ranges"),
 }
 SCORING: dict[str, tuple[dict[str, Any], str]] = {

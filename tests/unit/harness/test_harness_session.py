@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from ktdeval.errors import LeakError, ModelError
+from ktdeval.errors import LeakError, ModelError, PluginError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Decision, HarnessConfig, Observation, StepSession
 from ktdeval.harness.arguments import AssetArg
@@ -183,6 +183,26 @@ def test_memory_that_was_kept_stands_where_the_model_call_fails(kept, expected, 
     assert (decision.provenance, decision.memory) == (("error", expected) if fails else ("fallback", "decided"))
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (None, "a provenance of model, model_after_retry, fallback, error, was 'NoneType'"),
+        (Decision((), "human"), "was 'human'"),
+        (Decision(({"stock_id": "a"},), "model"), "an action of Orders"),
+        (Decision((), "fallback", None), "text as overall_reason, was None"),
+        (Decision((), "fallback", memory={1, 2}), "a memory that are plain JSON: Object of type set"),
+        (Decision((), "fallback", memory="\ud800"), "surrogates not allowed"),
+    ],
+)
+def test_what_is_no_decision_is_the_agents_error_before_anything_is_recorded(given, problem):
+    class Odd:
+        def decide(self, *_):
+            return given
+
+    with pytest.raises(PluginError, match=f"agent Odd: decide\\(\\) must return a Decision with .*{problem}"):
+        desk_of()[0].decide(Odd(), Observation(0, "", ""), None)
+
+
 def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors():
     session, _ = desk_of()
     asked = []
@@ -349,6 +369,7 @@ def test_arguments_that_are_too_long_deep_or_large_are_a_counted_failure_and_are
 @pytest.mark.parametrize("reply", [
     Reply("x" * (MAX_REPLY_CHARS + 1)), Reply(tool_calls=(ToolCall("1", "look", "x" * MAX_REPLY_CHARS),)),
     Reply(tool_calls=(ToolCall("1", "look", "{}"),) * 257), Reply(usage=Usage(10**40)), Reply(usage=Usage(-1)),
+    Reply(usage=Usage(1.5)),
 ])  # fmt: skip
 def test_a_reply_without_bounds_is_a_failed_call(reply):
     session, _ = desk_of(reply)

@@ -89,9 +89,31 @@ def test_samples_that_cannot_be_recorded_are_refused() -> None:
             task_of(samples=[{"question": "?", **sample}])
 
 
+@pytest.mark.parametrize("scores", ["accuracy", (), (1,)])
+def test_scores_are_names_and_score_is_a_function(scores: Any) -> None:
+    with pytest.raises(ConfigError, match="task sums: scores: expected names such as"):
+        task_of(scores=scores)
+    with pytest.raises(ConfigError, match="task sums: score: expected a function of answer and sample, was float"):
+        task_of(0.5)
+
+
+def test_a_score_that_changes_its_sample_changes_no_question() -> None:
+    task = task_of(
+        lambda answer, sample: bool(sample["gold"].append(answer)) or len(sample["gold"]), samples=[{**SAMPLES[0], "gold": []}]
+    )
+    before, samples = task.describe(), task.samples(SPEC, None, None)
+    assert [samples.score(0, {"answer": "5"}) for _ in range(2)] == [{"accuracy": 1}] * 2
+    assert task.describe() == before
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
-    [({"f1": 1.0}, "gave f1, expected accuracy"), (float("nan"), "expected a finite number"), ("yes", "expected a finite number")],
+    [
+        ({1: 1.0}, "gave 1, expected accuracy"),
+        ({"f1": 1.0}, "gave f1, expected accuracy"),
+        (float("nan"), "expected a finite number"),
+        ("yes", "expected a finite number"),
+    ],
 )
 def test_a_score_that_is_no_number_is_the_plugins_error(given: Any, problem: str) -> None:
     with pytest.raises(PluginError, match=problem):

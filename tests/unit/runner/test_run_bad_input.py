@@ -402,9 +402,12 @@ def test_a_model_that_gives_no_reply_is_told_what_one_is(tmp_path: Path) -> None
         ("None", "the model gave None, which is no ktdeval.api.Reply"),
         ("Reply(tool_calls=({'name': 'x'},))", "has tool calls that are no ToolCall"),
         ("Reply(tool_calls=(ToolCall('1', 'x', {}),))", "has {} as a text; arguments of a ToolCall are JSON text"),
+        ("json.loads('{')", "gives3.py:8: JSONDecodeError"),  # the place in the plugin, not in Python's library
+        ("sys.exit()", "gives4.py:8: SystemExit"),
     )):  # fmt: skip
         (tmp_path / f"gives{number}.py").write_text(
-            f"{HEAD}from ktdeval.api import QATask, Reply, ToolCall\nclass Gives:\n    is_free, name = True, 'gives/x'\n"
+            f"{HEAD}import json, sys\nfrom ktdeval.api import QATask, Reply, ToolCall\n"
+            "class Gives:\n    is_free, name = True, 'gives/x'\n"
             f"    def reply(self, request):\n        return {reply}\n"
             "@hookimpl\ndef ktdeval_models():\n    return [Spec('gives', lambda name: Gives(), 'gives')]\n"
             "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}], len, name='asked').spec()]\n"

@@ -137,11 +137,11 @@ class Engine:
         return tuple(self.state.orders[order_id] for order_id in self.state.spreads[order.spread_id].order_ids)
 
     def _cost(self, instrument_id: str) -> int | None:
-        """Average cost of a position, for the price of what has never had one."""
+        """Average cost of a position, for the price of what has never had one; at least a step, as where a deal's cash was more."""
         for account in self.state.accounts.values():
             position = account.positions.get(instrument_id)
             if position is not None and position.qty:
-                return max(1, abs(position.cost_e4 // (position.qty * position.instrument.multiplier)))
+                return max(1, position.cost_e4 // (position.qty * position.instrument.multiplier))
         return None
 
 

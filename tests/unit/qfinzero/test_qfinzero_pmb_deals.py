@@ -87,6 +87,15 @@ def test_its_options_are_closed_at_what_they_are_worth_at_these_terms(row: DealR
     assert (event.cash_e4, event.terms, play.held(symbol)) == (round(cash * 10_000), "INTRINSIC", 0)
 
 
+@pytest.mark.parametrize(("cash", "equity"), [(124.0, 1_000_000 + 100 * 24 + 0.01), (24.0, 1_000_000)])
+def test_shares_that_never_had_a_price_are_worth_what_they_cost_and_never_less_than_a_step(cash: float, equity: float) -> None:
+    dataset = market({"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([], [])}, "day", deal_rows=[deal(cash, "BRKT")])
+    play = Play(dataset, frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-15")
+    play.order("BUY", "MARKET")
+    play.step(2)
+    assert (play.held("BRKT"), play.equity) == (100, equity)
+
+
 def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_says_so(tmp_path: Path) -> None:
     play, found = ended(None)
     assert (found, play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == ([], 101, 1_000_000)

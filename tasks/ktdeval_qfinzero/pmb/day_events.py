@@ -173,8 +173,12 @@ def deal_effects(account: Account, deal: DealRow, marks: Mapping[str, int]) -> t
     """Events of a stock's end, for the account's shares and its options on them, by instrument id.
     Cash that comes with shares lowers what these cost. Options are closed at their intrinsic value at what a share became.
     `marks`: `STOCK:X` of the stock, its last price, and of what it becomes; without the latter, parts of shares bring nothing.
+    Without terms and a last price nothing ends: what is held of options stays.
     """
-    prices = (deal.cash_e4 if deal.has_terms else marks[f"STOCK:{deal.symbol}"], marks.get(f"STOCK:{deal.into}", 0))
+    share_e4 = deal.cash_e4 if deal.has_terms else marks.get(f"STOCK:{deal.symbol}")
+    if share_e4 is None:
+        return ()
+    prices = (share_e4, marks.get(f"STOCK:{deal.into}", 0))
     held = [held for _, held in sorted(account.positions.items()) if held.qty and held.instrument.underlying == deal.symbol]
     return tuple(_ended(account.id, position, deal, prices) for position in held)
 

@@ -96,6 +96,14 @@ def test_shares_that_never_had_a_price_are_worth_what_they_cost_and_never_less_t
     assert (play.held("BRKT"), play.equity) == (100, equity)
 
 
+def test_a_stock_that_ended_before_it_ever_had_a_price_is_no_obstacle() -> None:
+    dataset = market({"AVLN": table([], []), "BRKT": table(DAYS, [FLAT] * 2)}, "day", deal_rows=[deal()])
+    play = Play(dataset, frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-15")
+    play.order("BUY", "MARKET", symbol="BRKT")
+    play.step(3)
+    assert (play.held("BRKT"), play.equity) == (100, 1_000_000)
+
+
 def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_says_so(tmp_path: Path) -> None:
     play, found = ended(None)
     assert (found, play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == ([], 101, 1_000_000)

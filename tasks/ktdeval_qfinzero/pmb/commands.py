@@ -13,7 +13,7 @@ from ktdeval_qfinzero.moments import day_of, moment_text, parse_day, parse_momen
 from ktdeval_qfinzero.pmb import events, placement, types
 from ktdeval_qfinzero.pmb.day_events import Ending, delivery_event, exercise_problem, settlement_day, settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.frames import BarFeed, require_reach, tick_at, ticks_by
+from ktdeval_qfinzero.pmb.frames import BarFeed, read_end, require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
 from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.ticks import review
@@ -105,7 +105,7 @@ def move_clock(engine: Engine, given: types.MoveClock) -> str:
 def _span(engine: Engine, given: types.CreateSession) -> tuple[int, int]:
     """(start, end) of a session."""
     start_ns = parse_moment(given.start_ts, "start_ts")
-    end_ns = parse_moment(given.end_ts, "end_ts", end_of_day=True)
+    end_ns = read_end(engine.hours, given.end_ts, "end_ts")
     if start_ns < engine.now_ns:
         raise conflict(f"the clock stands at {moment_text(engine.now_ns)}; a session can't start before it", "start_ts")
     if not FIRST <= day_of(start_ns) <= day_of(end_ns) <= LAST:
@@ -116,7 +116,7 @@ def _span(engine: Engine, given: types.CreateSession) -> tuple[int, int]:
     info = engine.reference.dataset.info
     # Where the data end is not told: it may lie ahead of the clock. Beyond it a session has ticks and no bars.
     first = info.first_day if given.frequency == "1d" else info.minute_first_day
-    if day_of(end_ns) < first:
+    if day_of(end_ns - 1) < first:
         raise invalid("end_ts", f"bars of {given.frequency} begin on {first} only")
     return start_ns, end_ns
 
@@ -141,7 +141,7 @@ def _universe(engine: Engine, given: types.Universe, start_ns: int) -> tuple[tup
 def place(engine: Engine, given: types.PlaceOrder) -> str:
     """Place an order; it can fill on bars that start at or after the clock."""
     session = placement.running_session(engine, given.session_id, given.account_id)
-    spec = placement.read_spec(given.order)
+    spec = placement.read_spec(engine.hours, given.order)
     content = content_hash([session.id, spec.content]) if given.client_order_id else ""
     known = _known(engine, session, given.client_order_id, content)
     if known is not None:
@@ -156,7 +156,7 @@ def place(engine: Engine, given: types.PlaceOrder) -> str:
 def place_spread(engine: Engine, given: types.PlaceSpread) -> str:
     """Place a spread of two to four legs: all fill at one tick's opens, as market orders do, or none does."""
     session = placement.running_session(engine, given.session_id, given.account_id)
-    specs = _read_legs(given)
+    specs = _read_legs(engine, given)
     net_limit_e4 = None if given.net_limit_price is None else placement.exact_e4(given.net_limit_price, "net_limit_price")
     terms = [session.id, given.qty, net_limit_e4, [spec.content for spec in specs]]
     content = content_hash(terms) if given.client_order_id else ""
@@ -223,9 +223,9 @@ def exercise(engine: Engine, given: types.ExerciseOption) -> str:
     return instrument.symbol
 
 
-def _read_legs(given: types.PlaceSpread) -> list[placement.OrderSpec]:
+def _read_legs(engine: Engine, given: types.PlaceSpread) -> list[placement.OrderSpec]:
     """Specs of a spread's legs, as market orders: what limits them is the net price."""
-    expire_ns = placement.read_expiry(given, "expire_ts")
+    expire_ns = placement.read_expiry(engine.hours, given, "expire_ts")
     specs = []
     for number, leg in enumerate(given.legs):
         instrument = placement.read_instrument(leg.instrument, f"legs[{number}].instrument")

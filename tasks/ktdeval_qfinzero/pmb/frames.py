@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, Resolution
 from ktdeval_qfinzero.data.stores import PriceStore, Span
 from ktdeval_qfinzero.errors import invalid
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_start, parse_moment
 from ktdeval_qfinzero.pmb.values import Bar, Frequency, Instrument
 from ktdeval_qfinzero.trading_hours import TradingHours
 
@@ -51,6 +51,14 @@ def day_order_end(hours: TradingHours, now_ns: int, frequency: Frequency) -> int
     """When a DAY order of a moment expires: at the close of the trading day of the first bar that it can fill on."""
     last_starts = hours.open_ns if frequency == "1d" else hours.close_ns - MINUTE
     return int(hours.close_ns[int(np.searchsorted(last_starts, now_ns))])
+
+
+def read_end(hours: TradingHours, text: str, field: str) -> int:
+    """A moment, or the end of a day with its last tick, which is at the midnight after it where the market never closes.
+    Raises ServiceError `invalid_argument`.
+    """
+    end_ns = parse_moment(text, field, end_of_day=True)
+    return end_ns + int(end_ns + 1 in hours.close_ns)
 
 
 def require_reach(hours: TradingHours, ns: int, field: str) -> None:

@@ -13,14 +13,14 @@ from ktdeval.jsonio import content_hash
 from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
-from ktdeval_qfinzero.moments import parse_moment
 from ktdeval_qfinzero.pmb import types
 from ktdeval_qfinzero.pmb.day_events import settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.frames import day_order_end
+from ktdeval_qfinzero.pmb.frames import day_order_end, read_end
 from ktdeval_qfinzero.pmb.margin import Circumstances, WantedTrade, order_problem, reservation_e4
 from ktdeval_qfinzero.pmb.matching import price_step, slipped
 from ktdeval_qfinzero.pmb.values import FillRules, Instrument, Kind, NamedInstrument, Order, OrderType, Session, Side, TimeInForce
+from ktdeval_qfinzero.trading_hours import TradingHours
 
 NOT_OURS = "don't have it"
 _PRICES: Mapping[OrderType, tuple[str, ...]] = {
@@ -50,7 +50,7 @@ class OrderSpec(msgspec.Struct, frozen=True):
         return content_hash({name: value for name, value in msgspec.to_builtins(self).items() if value or name not in extra})
 
 
-def read_spec(given: types.NewOrder) -> OrderSpec:
+def read_spec(hours: TradingHours, given: types.NewOrder) -> OrderSpec:
     """An order from a call's arguments; raises ServiceError `invalid_argument`, with the place."""
     instrument = read_instrument(given.instrument, "order.instrument")
     prices = []
@@ -59,7 +59,7 @@ def read_spec(given: types.NewOrder) -> OrderSpec:
         if has == (value is None):
             raise invalid(f"order.{name}", f"{given.order_type} orders {'need it' if has else NOT_OURS}")
         prices.append(None if value is None else read_price(value, instrument.kind, f"order.{name}"))
-    expire_ns = read_expiry(given, "order.expire_ts")
+    expire_ns = read_expiry(hours, given, "order.expire_ts")
     terms = (instrument, given.side, given.order_type, given.qty, prices[0], prices[1], given.time_in_force, expire_ns)
     return OrderSpec(*terms, *_read_bracket(given, instrument.kind, prices), given.oco_with or "")
 
@@ -107,11 +107,11 @@ def exact_e4(value: float, field: str) -> int:
     return int(scaled)
 
 
-def read_expiry(given: types.NewOrder | types.PlaceSpread, field: str) -> int | None:
+def read_expiry(hours: TradingHours, given: types.NewOrder | types.PlaceSpread, field: str) -> int | None:
     """When a GTD order expires; None of others; raises ServiceError `invalid_argument`."""
     if (given.time_in_force == "GTD") == (given.expire_ts is None):
         raise invalid(field, "GTD orders need it, others don't have it")
-    return None if given.expire_ts is None else parse_moment(given.expire_ts, field, end_of_day=True)
+    return None if given.expire_ts is None else read_end(hours, given.expire_ts, field)
 
 
 def require_tradable(engine: Engine, session: Session, instrument: Instrument, field: str) -> None:

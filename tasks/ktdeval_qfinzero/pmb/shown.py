@@ -26,8 +26,8 @@ from ktdeval_qfinzero.pmb.placement import reserved_e4
 from ktdeval_qfinzero.pmb.values import Account, Frequency, Instrument, NamedInstrument, Order, Position, Session, Trade
 from ktdeval_qfinzero.trading_hours import TradingHours
 
-TRADING_DAYS = 252
-"""Trading days of a year, by which volatility and Sharpe ratio are annualised."""
+TRADING_DAYS = {"24/7": 365}
+"""Trading days of a year by calendar, 252 of others, by which volatility and Sharpe ratio are annualised."""
 _ZERO_VOLATILITY = 1e-12
 """Daily volatility below which returns count as equal: above the rounding of floats, below a cent on a billion dollars."""
 
@@ -231,6 +231,7 @@ def summary_shown(engine: Engine, session: Session) -> Any:
     facts = SessionFacts(
         session.start_equity_e4,
         _closes(engine, session),
+        TRADING_DAYS.get(engine.reference.dataset.info.calendar, 252),
         traded_value_e4=sum(abs(trade.value_e4) for trade in trades),
         num_trades=len(trades),
         num_orders=session.accepted + session.rejected,
@@ -266,6 +267,7 @@ class SessionFacts:
 
     start_equity_e4: int  # base of the first return
     closes_e4: tuple[int, ...]  # equity at the closes of trading days; the last may be an unfinished day's latest
+    days_a_year: int = 252  # trading days, by which figures are annualised
     traded_value_e4: int = 0  # sum of |price × qty × multiplier| of all trades
     num_trades: int = 0
     num_orders: int = 0  # sent: accepted and rejected
@@ -283,8 +285,8 @@ def summarise(facts: SessionFacts) -> types.Figures:
     """Work out the figures.
 
     * total_return: final equity / equity at the start − 1.
-    * annualised_volatility: sample standard deviation of daily returns × √252.
-    * sharpe: mean / sample standard deviation of daily returns × √252, over a rate of 0.
+    * annualised_volatility: sample standard deviation of daily returns × √days a year.
+    * sharpe: mean / sample standard deviation of daily returns × √days a year, over a rate of 0.
     * max_drawdown: greatest fall from a running peak, as a positive fraction of the peak; the start counts as a peak.
     * turnover: traded value (purchases and sales) / mean equity at the closes; not annualised.
     * reject_rate, invalid_action_rate: rejected orders / orders, refused commands / commands.
@@ -295,8 +297,8 @@ def summarise(facts: SessionFacts) -> types.Figures:
     returns, no_base = _daily_returns(equity), "equity was not positive at the start"
     figures: dict[str, float | str] = {
         "total_return": equity[-1] / equity[0] - 1 if equity[0] > 0 else no_base,
-        "annualised_volatility": returns if isinstance(returns, str) else _deviation(returns) * math.sqrt(TRADING_DAYS),
-        "sharpe": _sharpe(returns),
+        "annualised_volatility": returns if isinstance(returns, str) else _deviation(returns) * math.sqrt(facts.days_a_year),
+        "sharpe": _sharpe(returns, facts.days_a_year),
         "max_drawdown": _max_drawdown(equity) if equity[0] > 0 else no_base,
         "turnover": _turnover(facts),
         "reject_rate": facts.num_rejected / facts.num_orders if facts.num_orders else "no order was sent",
@@ -326,12 +328,12 @@ def _deviation(returns: npt.NDArray[np.float64]) -> float:
     return float(np.std(returns, ddof=1))
 
 
-def _sharpe(returns: npt.NDArray[np.float64] | str) -> float | str:
+def _sharpe(returns: npt.NDArray[np.float64] | str, days_a_year: int) -> float | str:
     if isinstance(returns, str):
         return returns
     if (deviation := _deviation(returns)) < _ZERO_VOLATILITY:
         return "daily returns do not vary"
-    return float(np.mean(returns)) / deviation * math.sqrt(TRADING_DAYS)
+    return float(np.mean(returns)) / deviation * math.sqrt(days_a_year)
 
 
 def _max_drawdown(equity: list[int]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ktdeval.cli.main import main
@@ -274,3 +275,13 @@ def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None
     (trade,) = ask(workspace, "PMB.account.trades", **account)["trades"]
     assert (trade["qty"], trade["price"]) == (7, 61.0002)  # 61,000.15 of the tenth
     assert ask(workspace, "PMB.account.get", **account)["account"]["cash"] == pytest.approx(1_000 - 7 * 61.0002)
+    good = {**order, "side": "SELL", "order_type": "LIMIT", "limit_price": 61.0, "time_in_force": "GTD", "expire_ts": "2025-01-12"}
+    ask(workspace, "PMB.order.place", **account, **session, order=good)
+    stepped = ask(workspace, "PMB.session.step", **session, step=5)
+    assert stepped["as_of_ts"] == "2025-01-14T00:00:00Z"  # to the end of the thirteenth
+    (sold,) = ask(workspace, "PMB.account.trades", **account)["trades"][1:]
+    assert (sold["qty"], sold["price"]) == (7, 61.2002)  # 61,200.15 of the twelfth, whose bar ends with the day
+    told, closes = ask(workspace, "PMB.session.summary", **session), np.array([61.5002, 61.6002]) * 7 + 1_000 - 7 * 61.0002
+    levels = [1_000, *closes, *[1_000 + 7 * 0.2] * 2]
+    returns = np.diff(levels) / levels[:-1]
+    assert told["sharpe"] == pytest.approx(returns.mean() / returns.std(ddof=1) * 365**0.5)

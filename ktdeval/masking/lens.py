@@ -61,7 +61,7 @@ class MaskConfig:
     kind: Literal["bright", "stock_blind", "date_blind", "blinded"] = option(
         "blinded", help="bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both"
     )
-    rebase_prices: bool = option(False, help="show each asset's prices with its close of day_+0 as 100, and its volumes to match")
+    rebase_prices: bool = option(False, help="show each asset's close of day_+0 (listed later: its first) as 100, volumes to match")
     round_digits: int | None = option(
         None,
         help="significant digits of shown prices, volumes, amounts, returns, factor values and index figures; null: as they are",
@@ -88,8 +88,9 @@ class MaskConfig:
 
 
 class Lens:
-    """One episode's mask. Equal seeds give equal handles and order under every mask; of the market only static facts and rows up to
-    `base_row`, that of `day_+0`, are read. What a lens has shown it understands; nothing else. Raises DataError if that is no row.
+    """One episode's mask. Equal seeds give equal handles and order under every mask; of the market only static facts, rows up to
+    `base_row`, that of `day_+0`, and first closes since are read. What a lens has shown it understands; nothing else. Raises
+    DataError if that is no row.
     """
 
     def __init__(self, mask: MaskConfig, seed: int, snapshot: MarketSnapshot, base_row: int) -> None:
@@ -113,7 +114,9 @@ class Lens:
         self._day_texts: tuple[str, ...] = tuple(np.datetime_as_string(snapshot.days, unit="D").tolist())
         self._rows = {text: row for row, text in enumerate(self._day_texts)}
         self._index_scale = {code: self._index_scale_of(levels[: base_row + 1]) for code, levels in snapshot.indices.items()}
-        self._scale: list[float] | None = _price_scales(snapshot.close[: base_row + 1]) if mask.rebase_prices else None
+        self._scale: list[float] | None = [1.0] * len(snapshot.codes) if mask.rebase_prices else None
+        self._unlisted: Sequence[int] = range(len(self._scale or ()))  # assets that have no price to rebase to yet
+        self._rebase(snapshot.close[base_row::-1])
         self._digits = mask.round_digits
         self._noise: Noise | None = Noise(seed, mask.noise_pct) if mask.noise_pct else None
         self._snapshot = snapshot
@@ -133,10 +136,11 @@ class Lens:
         }
 
     def move_to(self, row: int) -> None:
-        """From now on, show visible codes and names as they were on day `row`, and understand codes that were in use by then."""
+        """From now on, show visible codes and names as on day `row`, understand codes in use by then, rebase what was listed."""
         if self._snapshot.spells and not self.hides_assets:
             self._handles.clear()
         self._today, self._latest = row, max(row, self._latest)
+        self._rebase(self._snapshot.close[self.base_row + 1 : row + 1])
 
     # --- from the market to the model
 
@@ -357,18 +361,19 @@ class Lens:
             return None
         return value if self._digits is None else round_significant(value, self._digits)
 
+    def _rebase(self, closes: FloatArray) -> None:
+        """Show assets without a price so far with the first known one of `closes`, [rows, N], as 100."""
+        if self._scale is None or not self._unlisted or not len(closes):
+            return
+        first = closes[np.isfinite(closes).argmax(axis=0), np.arange(closes.shape[1])].tolist()
+        for asset in self._unlisted:
+            self._scale[asset] = REBASE_LEVEL / first[asset] if first[asset] > 0.0 else 1.0
+        self._unlisted = [asset for asset in self._unlisted if not first[asset] > 0.0]
+
     def _index_scale_of(self, levels: FloatArray) -> float:
         """Factor that makes the last known level 100; NaN (shown as null) where there is no level to rebase to."""
         known = levels[np.isfinite(levels)]
         return REBASE_LEVEL / float(known[-1]) if len(known) else math.nan
-
-
-def _price_scales(close: FloatArray) -> list[float]:
-    """[N] factors that make each asset's last known close 100; 1 where an asset had no bar yet."""
-    known = np.isfinite(close)
-    last = close.shape[0] - 1 - np.argmax(known[::-1], axis=0)
-    base = np.where(known.any(axis=0), close[last, np.arange(close.shape[1])], REBASE_LEVEL)
-    return cast("list[float]", (REBASE_LEVEL / base).tolist())
 
 
 class _RefusedTypeError(TypeError):

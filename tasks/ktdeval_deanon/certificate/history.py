@@ -67,9 +67,8 @@ class PublicHistory:
 
     @cached_property
     def log_base(self) -> SingleArray:
-        """Natural logarithm of what `rebase_prices` divides by at each day_+0: the last close, over 100."""
-        last = pd.DataFrame(self.market.close).ffill().to_numpy()
-        return single(_log(np.where(np.isfinite(last), last, _REBASED_TO) / _REBASED_TO))
+        """Natural logarithm of what `rebase_prices` divides by at each day_+0: the last close, else the first since, over 100."""
+        return single(_log(pd.DataFrame(self.market.close).ffill().bfill().to_numpy() / _REBASED_TO))
 
     @cached_property
     def minus_log_base(self) -> SingleArray:

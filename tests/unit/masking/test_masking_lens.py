@@ -154,7 +154,11 @@ def test_rebased_prices_start_at_100_and_keep_amounts():
         close = MARKET.close[BASE_ROW, asset]
         if np.isnan(close):
             assert lens.render(Price(asset, 50.0)) == 50.0  # no bar yet, so nothing to rebase to
-            continue
+            first = int(np.flatnonzero(np.isfinite(MARKET.close[:, asset]))[0])
+            lens.move_to(first - 1)
+            assert lens.render(Price(asset, 50.0)) == 50.0  # a close of later tells nothing
+            lens.move_to(first + 2)
+            close = MARKET.close[first, asset]
         assert lens.render(Price(asset, close)) == pytest.approx(100)
         assert lens.render(Price(asset, 7.0)) * lens.render(Shares(asset, 300)) == pytest.approx(7.0 * 300)
 
@@ -190,6 +194,8 @@ SPOILED = replace(
 @given(kind=kinds, rebase=st.booleans(), payload=payloads)
 def test_nothing_after_day_0_shines_through_a_lens(kind, rebase, payload):
     lenses = [Lens(MaskConfig(kind, rebase), 3, snapshot, BASE_ROW) for snapshot in (MARKET, SPOILED)]
+    for lens in lenses:
+        lens.move_to(BASE_ROW)
     assert lenses[0].render_text(payload) == lenses[1].render_text(payload)
 
 

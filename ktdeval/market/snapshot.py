@@ -354,6 +354,13 @@ class MarketView:
                 self._derived.popitem(last=False)
         return found
 
+    def bar_row(self, asset: int, row: int) -> int | None:
+        """Return the latest row up to `row` on which the asset has a bar, None before its first."""
+        closes = self.close
+        while row >= 0 and (close := closes[row, asset]) != close:
+            row -= 1
+        return row if row >= 0 else None
+
     def row(self, field_name: str, day: int) -> FloatArray:
         """[N] values of one array on `day`. Raises LookAheadError: `day` lies after the cursor."""
         if day > self.day:

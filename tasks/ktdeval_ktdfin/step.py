@@ -168,13 +168,6 @@ class Step:
         change: FloatArray = closes[-1] / closes[-1 - days] - 1.0
         return change
 
-    def bar_row(self, asset: int, row: int) -> int | None:
-        """Return the latest row up to `row` on which the asset has a bar, None before its first."""
-        closes = self.view.close
-        while row >= 0 and (close := closes[row, asset]) != close:
-            row -= 1
-        return row if row >= 0 else None
-
     def shown(self, name: str, asset: int) -> Payload:
         """One of `dims` as a payload, null where it is not defined."""
         value = figure(self.dims[name][asset])
@@ -182,7 +175,7 @@ class Step:
             return None
         day, days = self.view.day, _RETURN_DAYS.get(name)
         if days is not None:
-            last, since = self.bar_row(asset, day), self.bar_row(asset, day - days)
+            last, since = self.view.bar_row(asset, day), self.view.bar_row(asset, day - days)
             if last is not None and since is not None:
                 return AssetRef(asset).change_pct(value, last, since)
         return AssetRef(asset).figure(value, name, day)

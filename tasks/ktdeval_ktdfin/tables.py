@@ -43,7 +43,7 @@ def price(asset: int, value: Any, day: int | None) -> Payload:
 
 def last_close(step: Step, asset: int) -> Payload:
     """Return the last close in today's terms, null before the first bar."""
-    return price(asset, step.marks_cny[asset], step.bar_row(asset, step.view.day))
+    return price(asset, step.marks_cny[asset], step.view.bar_row(asset, step.view.day))
 
 
 def account(step: Step) -> Payload:

@@ -94,7 +94,7 @@ def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, 
         lookback: trading days to look back, today included.
     """
     mark, limit = float(step.marks_cny[stock_id]), step.stage.limit_ppm[stock_id] / PPM
-    today, before = (step.bar_row(stock_id, day) for day in (step.view.day, step.view.day - 1))
+    today, before = (step.view.bar_row(stock_id, day) for day in (step.view.day, step.view.day - 1))
     return {
         "stock_id": AssetRef(stock_id),
         "name": AssetName(stock_id),

@@ -81,7 +81,7 @@ def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payloa
         asset, scale = stage.scale(held.code)
         weight = round(held.value_minor / last.nav_minor, 4) if last and last.nav_minor > 0 else 0.0
         shares = (Shares(asset, held.shares / scale.steps_per_unit), Shares(asset, held.locked / scale.steps_per_unit))
-        price = Price(asset, held.price_ticks / scale.ticks_per_unit, view.day)
+        price = Price(asset, held.price_ticks / scale.ticks_per_unit, view.bar_row(asset, view.day))
         member = bool(view.member[view.day, asset])
         rows.append((AssetRef(asset), *shares, price, stage.money(held.value_minor), weight, member, status(view, asset)))
     return table(POSITION_COLUMNS, rows)
@@ -230,10 +230,14 @@ def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -
     day, path, ref = view.day, closes[:, asset], AssetRef(asset)
     prices = ((part, float(getattr(view, part)[day, asset])) for part in _PARTS)
     volume = figure(view.volume[day, asset])
-    changes = []
+    changes = list[Payload]()
     for days in RETURN_DAYS:
         change = figure((path[-1] / path[-1 - days] - 1.0) * 100.0) if len(path) > days else None
-        changes.append(None if change is None else ref.change_pct(change, day, day - days))
+        last, since = view.bar_row(asset, day), view.bar_row(asset, day - days)
+        if change is None or last is None or since is None:
+            changes.append(None)
+        else:
+            changes.append(ref.change_pct(change, last, since))
     recent = path[-1 - VOLATILITY_DAYS :]
     moves = recent[1:] / recent[:-1] - 1.0
     spread = figure(np.std(moves, ddof=1) * 100.0) if len(moves) == VOLATILITY_DAYS else None

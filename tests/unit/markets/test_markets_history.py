@@ -88,6 +88,8 @@ def test_masks_hold_and_bars_agree_with_the_assets_table_and_from_step_to_step(o
     assert [row[0] for row in bars[share]][-4:] == [scene.lens.day_handle(row) for row in (57, 59, 60, 62)]
     assert bars[share][:-1] == earlier[share][-19:], "days shown twice are shown alike"
     closes = {row[0]: row[4] for row in bars[share]}
+    growth = closes[scene.lens.day_handle(62)] / closes[scene.lens.day_handle(60)]
+    assert table[share]["return_1d_pct"] == pytest.approx(100 * growth - 100, abs=0.01), "a day of rest has no noise of its own"
     if options == {"rebase_prices": True}:
         assert closes[scene.lens.day_handle(60)] == 100, "last close known on day_+0, a day of rest"
         assert closes[scene.lens.day_handle(59)] == pytest.approx(100 * 79.5 / 80)

@@ -115,6 +115,8 @@ Statistic = Callable[[Draws], npt.NDArray[np.float64]]
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 """Metrics of a series of days, which have intervals over days."""
 
+_LARGEST_GROWTH = math.log(1e6)  # at the upper end of an interval that tells anything; beyond e^709 there is no number
+
 MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no interval is given
 
 
@@ -202,8 +204,10 @@ class Bootstrap:
         """Of the total return of n days of simple returns: `exp(n * mean log growth) - 1`; its truth is the process's growth."""
         if self.problem is None and not self.values.min() > -1:
             return self._none("a day lost everything")
-        n = len(self.values)
-        return self._studentised(np.log1p, _mean_terms, "mean").transformed(lambda value: math.expm1(n * value))
+        n, growth = len(self.values), self._studentised(np.log1p, _mean_terms, "mean")
+        if growth.high is not None and n * (growth.high + (growth.monte_carlo_se or 0.0)) > _LARGEST_GROWTH:
+            return self._none("too few days moved: its upper end is more than a million times the capital")
+        return growth.transformed(lambda value: math.expm1(n * value))
 
     def ratio(self, days_a_year: int = TRADING_DAYS) -> Interval:
         """Of mean over standard deviation, annualised: of returns the Sharpe ratio, of excess returns the information ratio."""

@@ -188,6 +188,12 @@ NO_INTERVAL = [
     (np.append(returns(40), math.inf), KINDS, "a daily value is missing"),
     (np.append(returns(40), -1.0), ("total_return", "max_drawdown"), "a day lost everything"),
     (0.05 * (np.arange(60) == 30), ("ratio",), "a resample has no variance"),
+    # A day in the market, and a share of a cent in it on the others: resamples without that day have hardly a standard error.
+    (
+        0.1 * (np.arange(60) == 30) + returns(60) * 1e-6,
+        ("total_return",),
+        "too few days moved: its upper end is more than a million times the capital",
+    ),
 ]
 
 

@@ -126,7 +126,6 @@ class CallLog(Closing):
         with self._has_work:
             if self._is_closing:
                 raise StoreError(f"{self.path}: the record of calls is closed")
-            self._check_late()
             group = self._group
             group.calls.append(row)
             if entry is not None:
@@ -135,6 +134,7 @@ class CallLog(Closing):
             if (durable and not group.is_awaited) or len(group.calls) == 1:
                 group.is_awaited |= durable
                 self._has_work.notify()
+            self._check_late()  # of an earlier call; this one is written all the same, for it may have been paid
         if durable:
             _wait_for(group)
 

@@ -20,6 +20,7 @@ def check_base_url(url: str, option: str = "--base-url") -> str:
         raise ConfigError(f"{option} is no address; give one {example}") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ConfigError(f"{option} holds a user, password, query or fragment; give the bare address, {example}")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_sound or any(sign.isspace() for sign in url):
-        raise ConfigError(f"{option} must be an http or https address, {example}, was {one_line(url)!r}")
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_sound or not is_plain:
+        raise ConfigError(f"{option} must be an http or https address in ASCII, {example}, was {one_line(url)!r}")
     return url.rstrip("/")

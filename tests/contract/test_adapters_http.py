@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import ipaddress
 import json
 import socket
@@ -230,6 +231,16 @@ def test_a_proxy_of_the_environment_is_used_unless_excepted(monkeypatch: pytest.
             ask(model_at(f"{server.address}/v1"))
             assert server.paths == ["/v1/responses"]
         assert len(proxy.paths) == 1
+    for unusable in ("http://[::1", "ftp://me:pass-word@proxy:1", "http://me:päss-word@proxy:1", "http://:1"):
+        monkeypatch.setenv("HTTP_PROXY", unusable)
+        with pytest.raises(ProviderError, match=r"the proxy that the environment names \(HTTP_PROXY or ALL_PROXY\)") as caught:
+            ask(model_at("http://model.example/v1"))
+        assert "ss-word" not in str(caught.value)
+
+
+def test_an_answer_may_be_packed_and_say_so_in_any_case() -> None:
+    with prepared(Prepared(gzip.compress(json.dumps(ANSWER).encode()), headers={"Content-Encoding": "GZIP"})) as server:
+        assert ask(model_at(f"{server.address}/v1")).usage.input_tokens == 1
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ktdeval.calls import Caller, bad_response, network_error
+from ktdeval.errors import ProviderError
 from ktdeval.jsonio import JsonValue, dumps_compact
 
 MAX_REPLY_BYTES = 16 << 20  #: A body of more bytes, as sent or unpacked, is refused; no real reply comes near
@@ -46,7 +48,8 @@ class Transport:
     come headers and libraries, and requests are sent as they are.
 
     Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere. `endpoint`: base URL, for the choice
-    of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`). `headers`: of every request, its key among them.
+    of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`; ProviderError: it can't be used). `headers`: of every request,
+    its key among them.
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
@@ -113,14 +116,14 @@ def _unpacked(content: bytes, encoding: str) -> bytes:
     """A body as it was before it was compressed. Raises BodyError: it is not compressed as its header says, or unpacks to far too
     much.
     """
-    if encoding in ("", "identity"):
+    if encoding.lower() in ("", "identity"):
         return content
     unpacker = zlib.decompressobj(_ZLIB_OR_GZIP)
     try:
         unpacked = unpacker.decompress(content, MAX_REPLY_BYTES + 1)
     except zlib.error as error:
         raise BodyError("the reply can't be unpacked") from error
-    if encoding not in ("gzip", "deflate") or not unpacker.eof or len(unpacked) > MAX_REPLY_BYTES:
+    if encoding.lower() not in ("gzip", "deflate") or not unpacker.eof or len(unpacked) > MAX_REPLY_BYTES:
         raise BodyError("the reply can't be unpacked")
     return unpacked
 
@@ -215,13 +218,21 @@ class _Lane:
 
 
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
-    """Return the proxy that the environment names for an address, as curl and httpx understand it; None when there is none."""
+    """Return the proxy that the environment names for an address, as curl and httpx understand it; None when there is none. Raises
+    ProviderError: it can't be used. What is named, which may hold a password, is not shown.
+    """
     parts = urlsplit(endpoint)
     proxies = getproxies()
     url = proxies.get(parts.scheme) or proxies.get("all")
     if not url or proxy_bypass(parts.hostname or ""):
         return None
-    proxy = urlsplit(url if "://" in url else f"http://{url}")
-    has_login = proxy.username is not None
-    login = (unquote(proxy.username or ""), unquote(proxy.password or "")) if has_login else None
-    return httpcore.Proxy(url=f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}", auth=login)
+    kinds = ("http", "https", *(("socks5", "socks5h") if find_spec("socksio") else ()))
+    with suppress(ValueError, TypeError):  # malformed, or with letters outside ASCII
+        proxy = urlsplit(url if "://" in url else f"http://{url}")
+        login = None if proxy.username is None else (unquote(proxy.username), unquote(proxy.password or ""))
+        if proxy.scheme in kinds and proxy.hostname and proxy.port != 0:
+            return httpcore.Proxy(url=f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}", auth=login)
+    raise ProviderError(
+        f"{endpoint}: the proxy that the environment names ({parts.scheme.upper()}_PROXY or ALL_PROXY) can't be used; give it as "
+        "http://HOST:PORT (socks5://HOST:PORT needs `pip install socksio`), or except the address with NO_PROXY"
+    )

@@ -19,6 +19,7 @@ from ktdeval.harness.session import TranscriptEntry
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import run_price
+from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.measure import (
@@ -267,7 +268,7 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
     else:
         yield f"{' / '.join(f'{limits.call_s(case):g}' for case in cases)} s a call"
     yield "hours are without waiting for rate limits and repeated attempts; cost is without a discount of a provider's prompt cache"
-    yield f"besides, {4 * run.config.canary:,} short questions at start and end (--canary)"
+    yield f"besides, {2 * REPEATS * min(run.config.canary, len(CANARIES)):,} short questions at start and end (--canary)"
     if run.folder is None and run.config.tool_protocol == "auto" and run.remote and len(run.remote.protocols) > 1:
         yield f"tools are offered by {run.remote.protocols[0]}, unless a short check before the run finds that it does not work"
 

@@ -270,7 +270,7 @@ def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal
 
 
 def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(terminal: Terminal) -> None:
-    text = terminal.out("plan", *words("--out", "new", "--max-cost", "0.01"))
+    text = terminal.out("plan", *words("--out", "new", "--max-cost", "0.01", "--canary", "99"))
     lines = text.splitlines()
     assert lines[:3] == [
         "model     far/momentum, tools offered by native",
@@ -283,6 +283,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(termina
     assert "all tasks, steps that are left" in lines
     assert "  150 / 600 / 4,096 tokens a reply, reasoning included" in lines
     assert "  4.2 / 3.7 / 3.3 bytes a token in instructions, 2.7 / 2.3 / 1.5 in data" in lines
+    assert "  besides, 48 short questions at start and end (--canary)" in lines
     assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
     assert max(map(len, lines)) <= 132
     made = loads_strict(terminal.out("plan", *words("--out", "new", "--json")))

@@ -51,7 +51,7 @@ class RunConfig:
         "auto", help="how tools are offered to the model; auto: the best that it is found to speak"
     )
     base_url: str | None = option(None, help="address of the model's server, such as http://localhost:8000/v1")
-    timeout_s: float = option(120.0, help="longest wait for a reply in seconds", minimum=0.001)
+    timeout_s: float = option(120.0, help="longest wait for a reply in seconds", minimum=0.001, maximum=1_000_000)
     max_retries: int = option(12, help="attempts after the first where a call fails for reasons of the network", minimum=0)
     max_wait_s: float = option(3600.0, help="longest wait between all attempts of one call together, in seconds", minimum=0)
     max_failures: int = option(
@@ -78,6 +78,11 @@ class RunConfig:
     quiet: bool = option(False, help="no progress bar")
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, str) and (not value or "\0" in value):
+                raise ConfigError(
+                    f"--{name.replace('_', '-')}: expected text, was {value[:40]!r}; leave the option out for its default"
+                )
         if self.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", self.mask_key):
             raise ConfigError(
                 f"--mask-key: expected 32 hexadecimal digits (0-9, a-f) as a card has them, was {self.mask_key[:40]!r}"

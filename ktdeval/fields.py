@@ -6,22 +6,25 @@ parameters as a user types them, `key=value` text that is brought to the types o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import functools
+import os
 import re
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.jsonio import loads_untrusted
+from ktdeval.jsonio import bounded_int, loads_untrusted
 
 T = TypeVar("T")
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
@@ -123,7 +126,7 @@ def _convert_union(args: tuple[Any, ...], value: Any, where: str) -> Any:
 
 
 def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
-    if isinstance(value, int) and value.bit_length() > 63:  # no card and no ledger holds it
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:  # no card and no ledger holds it
         raise ConfigError(f"{where}: expected a number of 64 bits, was one of {value.bit_length()}")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -172,6 +175,11 @@ def to_mapping(config: Any) -> dict[str, Any]:
 # ---- as a user types them
 
 
+def user_path(text: str | Path) -> Path:
+    """Path as a user writes it: `~` is a home folder, where there is such a user."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
+
+
 def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
     """Build a params dataclass from user input: as `build`, with text brought to the field's type where it plainly is one."""
     hints = _type_hints(cls)
@@ -202,11 +210,13 @@ def _accepts(hint: Any, value: Any) -> bool:
 
 
 def parse_scalar(text: str) -> Any:
-    """Return a number, `true`, `false` or `null` where the text is exactly that (`007` stays text), else the text."""
+    """Return a number, `true`, `false` or `null` where the text is exactly that, else the text: `007`, and what no 64 bits hold."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if _INTEGER.fullmatch(text):
-        return int(text)
+        with contextlib.suppress(ValueError):
+            return bounded_int(text)
+        return text
     return float(text) if _NUMBER.fullmatch(text) else text
 
 

@@ -108,7 +108,7 @@ def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def bounded_int(token: str) -> int:
     """Refuse an integer that does not fit 64 bits: a `parse_int` of `json`."""
-    if len(token) > 20 or abs(number := int(token)) >= 1 << 63:
+    if len(token) > 20 or not -(1 << 63) <= (number := int(token)) < 1 << 63:
         raise ValueError(f"an integer of {len(token)} digits does not fit 64 bits")
     return number
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ktdeval.errors import ConfigError
-from ktdeval.jsonio import read_plain
+from ktdeval.jsonio import bounded_int, read_plain
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 _SCALARS = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("int", r"[-+]?[0-9]{1,18}", "-+0123456789"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+0123456789."),
     ("merge", r"<<", "<"),
 )
@@ -44,7 +44,7 @@ def _strict_loader() -> Any:
     StrictLoader.yaml_implicit_resolvers = {}
     for tag, pattern, first in _SCALARS:
         StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"^(?:{pattern})$"), list(first))
-    StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node)))
+    StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: bounded_int(loader.construct_scalar(node)))
     StrictLoader.add_constructor(
         "tag:yaml.org,2002:float", lambda loader, node: float(re.sub(r"\.(?=[in])", "", loader.construct_scalar(node).lower()))
     )

@@ -83,7 +83,9 @@ class CacheAdmin(Closing):
         """Open an existing cache; `prune` needs `read_only` False. Raises StoreError where it is unreadable, damaged or something
         else.
         """
-        self._file = Connection(path, read_only=read_only)
+        self._file = Connection(path, read_only=True)  # which makes no cache of an empty file
+        if not read_only:
+            self._file.rows("PRAGMA query_only=OFF")
 
     def models(self) -> list[ModelUse]:
         """Return the content by provider and model."""

@@ -2,6 +2,7 @@
 
 from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
+    FilePath as FilePath,
     Number as Number,
     config_option as config_option,
     open_plugins as open_plugins,

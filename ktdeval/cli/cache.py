@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.cli.options import Number, json_option, warn
+from ktdeval.cli.options import FilePath, Number, json_option, warn
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.fields import near_matches
@@ -24,7 +24,7 @@ _HEADER = ("MODEL", " REPLIES", "    BYTES", " INPUT TOKENS", "OUTPUT TOKENS", "
 
 
 _file_option = click.option(
-    "--file", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="a cache file; default: the shared one"
+    "--file", "file", type=FilePath(dir_okay=False), metavar="FILE", help="a cache file; default: the shared one"
 )
 
 
@@ -123,12 +123,12 @@ def verify(file: Path | None, as_json: bool) -> int:
 
 
 @contextmanager
-def _opened(file: Path | None, read_only: bool = False) -> Iterator[tuple[Path, CacheAdmin | None]]:
+def _opened(file: Path | None, read_only: bool = True) -> Iterator[tuple[Path, CacheAdmin | None]]:
     """The cache file that is meant, opened; the shared one need not have been made yet. StoreError: a named file does not exist."""
     from ktdeval.calls.cache_admin import CacheAdmin
     from ktdeval.runner.access import cache_path
 
-    path = file.expanduser() if file is not None else cache_path("shared", Path())
+    path = file if file is not None else cache_path("shared", Path())
     if path.exists():
         with CacheAdmin(path, read_only=read_only) as admin:
             yield path, admin

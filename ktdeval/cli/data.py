@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 
-from ktdeval.cli.options import config_option, field_option, inherited, json_option, open_plugins
+from ktdeval.cli.options import FilePath, config_option, field_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table
 from ktdeval.errors import UsageError
 from ktdeval.fields import build_params, near_matches, parse_assignments
@@ -115,7 +115,10 @@ def _param_options(spec: Spec) -> list[click.Parameter]:
     hints = get_type_hints(spec.params) if spec.params is not None else {}
     options: list[click.Parameter] = [field_option(field, hints[field.name]) for field in params_of(spec)]
     options.append(click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="parameters by name"))
-    return [*options, click.Option(["--spec", "spec_file"], metavar="FILE", help="YAML file of parameters; options count more")]
+    file = click.Option(
+        ["--spec", "spec_file"], type=FilePath(), metavar="FILE", help="YAML file of parameters; options count more"
+    )
+    return [*options, file]
 
 
 def _call_body(body: Body, plugins: Plugins, spec: Spec, **values: Any) -> Any:
@@ -123,7 +126,7 @@ def _call_body(body: Body, plugins: Plugins, spec: Spec, **values: Any) -> Any:
     given = {field.name: values.pop(field.name) for field in params_of(spec)}
     assigned, spec_file = parse_assignments(values.pop("assignments"), "--set"), values.pop("spec_file")
     options = {name: value for name, value in given.items() if value is not None}
-    layers = (load_yaml(Path(spec_file)) if spec_file is not None else {}, assigned, options)
+    layers = (load_yaml(spec_file) if spec_file is not None else {}, assigned, options)
     return body(plugins, spec, merge_layers(layers), **values)
 
 
@@ -232,7 +235,7 @@ def _nothing(as_json: bool) -> None:
 
 
 @click.command("check")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FilePath())
 @json_option
 @click.pass_context
 def _check_folder(context: click.Context, folder: Path, as_json: bool) -> int:
@@ -246,7 +249,7 @@ def _check_folder(context: click.Context, folder: Path, as_json: bool) -> int:
     return _report(raw_from_snapshot(load_snapshot(folder)), as_json)
 
 
-_OUT = click.Option(["--out"], required=True, type=click.Path(path_type=Path), metavar="DIR", help="folder to write")
+_OUT = click.Option(["--out"], required=True, type=FilePath(), metavar="DIR", help="folder to write")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="print JSON")
 data.add_command(ProviderGroup("build", body=_build, own=[_OUT], help="Make a snapshot from a provider and store it."))
 data.add_command(
@@ -268,8 +271,8 @@ data.add_command(
         callback=_fetch_again,
         invoke_without_command=True,
         params=[
-            click.Option(["--recipe"], type=click.Path(path_type=Path), metavar="FILE", help="make the market of a recipe again"),
-            click.Option(["--out"], type=click.Path(path_type=Path), metavar="DIR", help="folder to write, with --recipe"),
+            click.Option(["--recipe"], type=FilePath(), metavar="FILE", help="make the market of a recipe again"),
+            click.Option(["--out"], type=FilePath(), metavar="DIR", help="folder to write, with --recipe"),
             click.Option(
                 ["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="what no recipe says, such as answers=DIR"
             ),
@@ -294,7 +297,7 @@ data.add_command(
 
 
 @data.command("info", short_help="Say what a stored snapshot holds.")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FilePath())
 @json_option
 def info(folder: Path, as_json: bool) -> None:
     """Say what a stored snapshot holds, after checking that it is what was stored."""

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple
@@ -160,6 +161,29 @@ class CleanStream:
         return getattr(self.raw, name)
 
 
+class DroppingStream:
+    """A text stream for progress and messages, of which a command does not depend: what can't be written, on a full disk or to a
+    reader that has gone, is dropped.
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def write(self, text: str) -> int:
+        """Write the text, where that is possible; return its length."""
+        with suppress(OSError):
+            self.raw.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what is kept back, where that is possible."""
+        with suppress(OSError):
+            self.raw.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
 def _make_writable(*streams: Any) -> None:
     """Let a stream that can't write every character, as in a locale without UTF-8, write `?` in its place instead of failing."""
     for stream in streams:
@@ -183,7 +207,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     _make_writable(sys.stdout, sys.stderr)
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(CleanStream, streams)  # they have all that a text stream has
+    out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115 - in the place of one that the caller closed
+    sys.stdout, sys.stderr = CleanStream(out), CleanStream(DroppingStream(err))  # they have all that a text stream has
     try:
         return _run(arguments)
     finally:
@@ -208,10 +233,13 @@ def _run(arguments: list[str]) -> int:
         return _fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
-    except BrokenPipeError:
-        # The reader has gone (`| head`); pointing stdout elsewhere keeps Python from complaining when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:
+        if error.filename is None:
+            # Pointing stdout elsewhere keeps Python from complaining when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # the reader has gone (`| head`)
+            return 0
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}; mend that, or name another place", 2)
 
 
 _NO_COMMAND: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())

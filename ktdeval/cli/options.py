@@ -6,12 +6,13 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
 from ktdeval.config import RunConfig, is_list, load_config
-from ktdeval.fields import parse_assignments, split_list
+from ktdeval.fields import parse_assignments, split_list, user_path
 from ktdeval.hints import hints
 from ktdeval.registry import Plugins, load_plugins
 
@@ -30,6 +31,19 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
+
+
+class FilePath(click.Path):
+    """Path of a file or folder: not the empty text, as a shell makes of a variable that is not set, which would be this folder."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(path_type=Path, **settings)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path."""
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(user_path(value), param, ctx)  # type: ignore[return-value]  # as `path_type` says
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
@@ -53,7 +67,7 @@ def run_options() -> list[click.Parameter]:
     hints = get_type_hints(RunConfig)
     options = [field_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
     file_help = "YAML file of these options (underscores for dashes); what the command line says counts more"
-    return [*options, click.Option(["--config", "config_file"], metavar="FILE", help=file_help)]
+    return [*options, click.Option(["--config", "config_file"], type=FilePath(), metavar="FILE", help=file_help)]
 
 
 def grouped(options: Sequence[click.Parameter]) -> dict[str, list[click.Parameter]]:
@@ -83,7 +97,7 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
     names = [field.name for field in dataclasses.fields(RunConfig)]
 
     @functools.wraps(function)
-    def body(config_file: str | None, **values: Any) -> Any:
+    def body(config_file: Path | None, **values: Any) -> Any:
         overrides = {name: values.pop(name) for name in names}
         return function(load_config(config_file, overrides), **values)
 

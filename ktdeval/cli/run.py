@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktdeval.cli.options import GroupedCommand, config_option, config_options, open_plugins
+from ktdeval.cli.options import FilePath, GroupedCommand, config_option, config_options, open_plugins
 from ktdeval.cli.table import grid_lines, print_json
 from ktdeval.config import RunConfig, load_config
 from ktdeval.errors import CardError, EpisodeFailure, StoreError, VerificationError
@@ -124,7 +124,7 @@ def run(config: RunConfig) -> None:
 
 
 @click.command("score")
-@click.argument("run_folder", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("run_folder", type=FilePath(), metavar="RUN")
 @config_option("data", "data_args", "metrics", "rules", "certificate", "items", "plugin")
 def score(run_folder: Path, **options: object) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
@@ -153,7 +153,7 @@ def _print_cards(paths: Sequence[Path]) -> None:
         click.echo(f"{'' if place else chr(10)}all     ktdeval card show {path} --all")
 
 
-_PATH = click.argument("path", type=click.Path(path_type=Path))
+_PATH = click.argument("path", type=FilePath())
 
 
 @click.group()
@@ -165,7 +165,7 @@ def card() -> None:
 
 
 @card.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
+@click.argument("paths", nargs=-1, required=True, type=FilePath(), metavar="PATH…")
 @click.option("--all", "whole", is_flag=True, help="all of a card: facts, diagnostics, windows, activity, notes")
 @click.option("--plain", is_flag=True, help="aligned text without colours, also in a terminal")
 def show(paths: tuple[Path, ...], whole: bool, plain: bool) -> None:

@@ -22,6 +22,7 @@ from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import ConfigError, ProviderError, UsageError, redact_secrets
+from ktdeval.fields import user_path
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.runner.canary import ask_at_end, ask_at_start
@@ -144,7 +145,7 @@ def cache_path(where: str, folder: Path) -> Path:
     """Return the file that `--cache` stands for: the one of this user, the run folder's, or the file itself."""
     if where == "shared":
         return cache_folder() / REPLIES
-    return folder / REPLIES if where == "run" else Path(where).expanduser()
+    return folder / REPLIES if where == "run" else user_path(where)
 
 
 def run_price(config: RunConfig, model: Model) -> Price | None:

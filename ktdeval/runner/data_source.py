@@ -13,7 +13,7 @@ from ktdeval.config import RunConfig
 from ktdeval.contracts.scoring import needs_market
 from ktdeval.contracts.task import Task
 from ktdeval.errors import DataError, StoreError
-from ktdeval.fields import build_params, near_matches
+from ktdeval.fields import build_params, near_matches, user_path
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot, with_id
@@ -22,7 +22,7 @@ from ktdeval.registry import Plugins
 
 def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
     """Return the snapshot of a stored folder or a data provider (with its arguments). Raises DataError where it is no such."""
-    path = Path(data).expanduser()
+    path = user_path(data)
     if (path / "manifest.json").is_file():
         if data_args:
             raise DataError(f"--data {data} is a stored snapshot and takes no arguments, was given {', '.join(sorted(data_args))}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cards import PriceEntry, ScoringCard, TradingCard, load_card, usage_cost
-from ktdeval.cli import grid_lines
+from ktdeval.cli import FilePath, grid_lines
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
 from ktdeval.jsonio import JsonValue, dumps_pretty
@@ -63,7 +63,7 @@ def _price(run: Path) -> PriceEntry | None:
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("run", type=FilePath(), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="print the figures as JSON")
 def roles(run: Path, as_json: bool) -> None:
     """Count calls, tokens and cost of a run by the role that asked.

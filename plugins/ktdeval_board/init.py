@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ktdeval.contracts import is_scoring, needs_market
 from ktdeval.errors import ConfigError, StoreError, UsageError
+from ktdeval.fields import user_path
 from ktdeval.jsonio import JsonValue, content_hash, write_atomic
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.registry import Plugins
@@ -122,7 +123,7 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
 
 def _is_folder(data: str) -> bool:
     """Return whether a market is a folder of this machine, and not a provider's."""
-    return (Path(data).expanduser() / "manifest.json").is_file()
+    return (user_path(data) / "manifest.json").is_file()
 
 
 # ---- what it is to be

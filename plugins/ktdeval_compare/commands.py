@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import Number
+from ktdeval.cli import FilePath, Number
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval_compare import functions
@@ -18,7 +18,7 @@ from ktdeval_compare.plan import Plan, plan_report, spreads_of_cards
 from ktdeval_compare.texts import cutoff_lines, power_lines
 from ktdeval_compare.variance import NO_FACTOR
 
-_PATH = click.Path(path_type=Path)
+_PATH = FilePath()
 _spread = Number(0, 1000)
 _level = Number(0.0001, 0.5)
 _cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")

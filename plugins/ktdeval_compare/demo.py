@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import check_finished, run_shown
+from ktdeval.cli import FilePath, check_finished, run_shown
 from ktdeval.config import RunConfig
 from ktdeval.registry import load_plugins
 from ktdeval_compare.entrants import load_entrants
@@ -20,7 +20,7 @@ STRATEGIES = ("equal_weight", "low_volatility", "momentum", "reversal", "random"
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("ktdeval-runs/demo"), show_default=True, metavar="DIR",
+@click.option("--out", type=FilePath(), default=Path("ktdeval-runs/demo"), show_default=True, metavar="DIR",
               help="where the runs go; what is finished there is not run again")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="no progress bar")
 def demo(out: Path, quiet: bool) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.cards import TradingCard, TradingEpisode
-from ktdeval.cli import grid_lines, warn
+from ktdeval.cli import FilePath, grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
 from ktdeval_compare.entrants import Entrant, Scored, cutoff_notes, differ_in_windows, label, load_cards, load_entrants
@@ -30,7 +30,7 @@ _IN_PERCENT = ("percent", "share")
 
 
 @click.command("table")
-@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
+@click.argument("cards", nargs=-1, required=True, type=FilePath(), metavar="CARD…")
 @click.option("--like", "name", required=True, metavar="NAME", help="which table, such as ktdfin-4 (KTD-Fin's Table 4)")
 @click.option("--format", "form", type=click.Choice(["text", "csv", "markdown", "latex"]), default="text", show_default=True,
               help="how it is written; CSV has every digit")  # fmt: skip

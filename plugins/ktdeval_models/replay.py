@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
 
 from ktdeval.errors import ModelError, ProviderError, UsageError
-from ktdeval.fields import build
+from ktdeval.fields import build, user_path
 from ktdeval.harness import ModelRequest, Reply, TranscriptEntry
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.runner import RunFolder
@@ -26,7 +25,7 @@ class ReplayModel:
 
     def __init__(self, name: str) -> None:
         """Answer as the run in folder `name` was answered. Raises UsageError: there is no run."""
-        self._folder = folder = Path(name).expanduser()
+        self._folder = folder = user_path(name)
         if not (folder / "manifest.json").is_file():
             raise UsageError(
                 f"replay/{name}: {folder} is no run folder (manifest.json is missing); name one that `ktdeval run` made"

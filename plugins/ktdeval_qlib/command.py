@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from ktdeval.cli import config_option, grid_lines, open_plugins, print_json
+from ktdeval.cli import FilePath, config_option, grid_lines, open_plugins, print_json
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import MarketSnapshot
@@ -69,7 +69,7 @@ class _Done(NamedTuple):
 @click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="of each library")
 @click.option("--device", type=click.Choice(get_args(Device)), default="cpu", show_default=True, help="where networks are trained")
 @click.option("--shuffle-labels", "shuffled", is_flag=True, help="a control: labels permuted within each day, nothing to learn")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(FOLDER), show_default=True, metavar="DIR")
+@click.option("--out", type=FilePath(file_okay=False), default=Path(FOLDER), show_default=True, metavar="DIR")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @config_option("data", "data_args", "plugin")
 def train(models: tuple[str, ...], out: Path, as_json: bool, **given: Any) -> None:

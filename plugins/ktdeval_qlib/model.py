@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from ktdeval.contracts import Window
 from ktdeval.errors import UsageError
+from ktdeval.fields import user_path
 from ktdeval.keyless import TopModel
 from ktdeval.market import FloatArray
 from ktdeval_qlib import TrainedParams
@@ -28,7 +28,7 @@ class TrainedModel(TopModel):
         """Read the training. Raises UsageError: there is none, or another than the parameters pin; DataError as `read_model`."""
         super().__init__(params)
         self.recipe = recipes()[name]
-        self.folder = Path(params.trained).expanduser() / name / f"seed-{params.training_seed}"
+        self.folder = user_path(params.trained) / name / f"seed-{params.training_seed}"
         if not (self.folder / DESCRIPTION).is_file():
             raise UsageError(f"qlib/{name}: {self.folder} holds no trained model; make it: ktdeval train qlib/{name} --data DATA")
         self.trained = read_model(self.folder)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cards import clean
-from ktdeval.cli import grid_lines, open_plugins, plugin_option
+from ktdeval.cli import FilePath, grid_lines, open_plugins, plugin_option
 from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval.runner import redact_secrets
 from ktdeval_rationale.linter import LEAK_CATEGORIES, WORDS
@@ -20,7 +20,7 @@ from ktdeval_rationale.similarity import SimilarityLinter, choose_encoder
 
 _UNDEFINED = "-"
 _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
-_PATH = click.Path(path_type=Path)
+_PATH = FilePath()
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import open_plugins, plugin_option, warn
+from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import make_folder, write_atomic
 from ktdeval_report.canvas import plot_file, require_matplotlib
@@ -20,13 +20,9 @@ _FORMATS = ("png", "svg")
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN…")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True, metavar="FILE", help="the page"
-)
-@click.option(
-    "--plots", type=click.Path(path_type=Path), metavar="DIR", help="write each plot as a file of its own into this folder too"
-)
+@click.argument("runs", nargs=-1, required=True, type=FilePath(), metavar="RUN…")
+@click.option("--out", type=FilePath(), default=Path("report.html"), show_default=True, metavar="FILE", help="the page")
+@click.option("--plots", type=FilePath(), metavar="DIR", help="write each plot as a file of its own into this folder too")
 @click.option("--format", "formats", default="png", show_default=True, metavar="png,svg", help="formats of these files")
 @click.option("--windows", metavar="NAME,…", help="windows to draw [default: chosen by the benchmark's return]")
 @click.option("--metric", "metrics", metavar="NAME,…", help="metrics of mask and mode effects [default: total_return]")

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from msgspec import UNSET
 
-from ktdeval.cli import open_plugins, plugin_option, warn
+from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.jsonio import JsonValue, make_folder, write_atomic
@@ -33,8 +33,8 @@ _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="folder of the pages [default: RUN/view]")
+@click.argument("run", type=FilePath(), metavar="RUN")
+@click.option("--out", type=FilePath(), metavar="DIR", help="folder of the pages [default: RUN/view]")
 @click.option("--episode", metavar="TEXT", help="only episodes with these words in task, window, seed (`seed-1`) or id")
 @click.option("--day", metavar="DAY", help="the day to begin at: its number, `day_+17`, or the date of the decision")
 @click.option("--open", "is_opened", is_flag=True, help="open the index in the browser, or the page where it is one")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import clean
-from ktdeval.cli import LazyCommand, LazyGroup, config_option, grid_lines, open_plugins, plugin_option, print_json
+from ktdeval.cli import FilePath, LazyCommand, LazyGroup, config_option, grid_lines, open_plugins, plugin_option, print_json
 from ktdeval.config import load_config
 from ktdeval.errors import DataError, EpisodeFailure, UsageError
 from ktdeval.fields import split_list
@@ -23,7 +23,7 @@ _AGREEMENT = LazyCommand(__name__, "agreement", "Report how far raters of daily 
 _AGGREGATE = LazyCommand(__name__, "aggregate", "Make daily summaries of the news of several sources.")
 _COMMANDS = {"aggregate": _AGGREGATE, "agreement": _AGREEMENT}
 ama = LazyGroup("ktdeval ama", _COMMANDS, help="Agent Market Arena's summaries of news.")
-_PATH = click.Path(path_type=Path)
+_PATH = FilePath()
 _HEADS = ["rule", "items", "rated twice", "mean", "0", "1", "2", "agreement %", "95 %", "alpha"]
 
 

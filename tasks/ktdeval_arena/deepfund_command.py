@@ -9,7 +9,7 @@ import click
 import pandas as pd
 
 from ktdeval.cards import clean
-from ktdeval.cli import LazyCommand, LazyGroup, grid_lines, open_plugins, plugin_option, print_json, warn
+from ktdeval.cli import FilePath, LazyCommand, LazyGroup, grid_lines, open_plugins, plugin_option, print_json, warn
 from ktdeval.runner import recorded_market
 from ktdeval.yamlio import load_yaml
 from ktdeval_arena.consistency import Record, Row, analyst_rows, decision_rows, summary_rows
@@ -26,7 +26,7 @@ deepfund = LazyGroup("ktdeval deepfund", _LAZY, help="Records of DeepFund and of
 _DECISIONS = click.option("--decisions", is_flag=True, help="list each decision with its signals")
 _FORMAT = click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True,
                        help="how it is written; CSV and JSON have every digit, shares as fractions")  # fmt: skip
-_RUNS = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN…")
+_RUNS = click.argument("runs", nargs=-1, required=True, type=FilePath(), metavar="RUN…")
 _NONE = "-"
 _WEEK_FIGURES = {
     "nav": "{nav:,.2f}",
@@ -37,7 +37,7 @@ _WEEK_FIGURES = {
 
 
 @click.command()
-@click.argument("database", type=click.Path(path_type=Path), metavar="FILE.db")
+@click.argument("database", type=FilePath(), metavar="FILE.db")
 @_DECISIONS
 @click.option("--json", "as_json", is_flag=True, help="print JSON: every table, shares as fractions")
 def replay(database: Path, decisions: bool, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import click
 import pandas as pd
 
 from ktdeval.cards import UNDEFINED, clean
-from ktdeval.cli import LazyCommand, LazyGroup, grid_lines, open_plugins, print_json
+from ktdeval.cli import FilePath, LazyCommand, LazyGroup, grid_lines, open_plugins, print_json
 from ktdeval.errors import UsageError
 from ktdeval.runner import RunFolder, open_recorded_snapshot
 from ktdeval.yamlio import load_yaml
@@ -23,15 +23,13 @@ investorbench = LazyGroup("ktdeval investorbench", {"table": _TABLE}, help="Tabl
 
 
 @click.command()
-@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
+@click.argument("cards", nargs=-1, required=True, type=FilePath(), metavar="CARD…")
 @click.option("--show", type=click.Choice(["models", "types", "sizes", "tests"]), default="models", show_default=True,
               help="figures of models and assets; types or sizes of models in % of Buy & Hold; Wilcoxon tests")  # fmt: skip
 @click.option("--median", "rule", type=click.Choice(["trajectory", "figures"]), default="trajectory", show_default=True,
               help="figures of the epoch with the median Sharpe ratio, or the median of each figure over the epochs")  # fmt: skip
 @click.option("--rules", type=click.Choice(["paper", "strict"]), help="take only the cards by this rule set")
-@click.option(
-    "--classes", type=click.Path(path_type=Path), metavar="FILE", help="own patterns of models, looked at before those shipped"
-)
+@click.option("--classes", type=FilePath(), metavar="FILE", help="own patterns of models, looked at before those shipped")
 @click.option("--class", "given", multiple=True, metavar="MODEL=TYPE:BILLIONS", help="class of a model, may be repeated")
 @click.option("--data", metavar="DATA", help="where the market of the runs is, if it has moved; --show tests reads it")
 @click.option("--format", "form", type=click.Choice(["text", "csv", "markdown", "json"]), default="text", show_default=True,

@@ -19,6 +19,7 @@ from ktdeval import discovery
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
 from ktdeval.fields import build_params, option, parse_assignments, parse_scalar
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.jsonio import loads_untrusted
 from ktdeval.registry import KINDS, Plugins, load_plugins
 from ktdeval.task_files import merge_layers, task_specs
 from ktdeval.yamlio import parse_yaml
@@ -374,6 +375,13 @@ def test_parameters_take_text_where_it_plainly_fits_and_are_refused_by_name_wher
     built = build_params(Everything, {"number": "3", "share": 1, "name": 7, "names": "1,2", "on": "true"}, "here")
     assert built == Everything(3, 1.0, "7", (1, 2), True)
     assert build_params(Everything, {"names": 4, "name": None}, "here") == Everything(names=(4,))
+    for number in (-(1 << 63), (1 << 63) - 1):  # the ends of 64 bits, in each form
+        text = str(number)
+        assert build_params(Everything, {"number": text}, "here").number == parse_yaml(f"a: {text}", "here")["a"] == number
+        assert loads_untrusted(text) == number
+        assert parse_scalar(f"{text}0") == f"{text}0"  # no float, which would be another number
+        with pytest.raises(ConfigError, match=r"an integer of 2[01] digits does not fit 64 bits"):
+            parse_yaml(f"a: {text}0", "here")
     for name, value in [("number", "x"), ("number", 1.5), ("on", "maybe"), ("share", "2"), ("names", "a")]:
         with pytest.raises(ConfigError, match=f"^here: {name}"):
             build_params(Everything, {name: value}, "here")

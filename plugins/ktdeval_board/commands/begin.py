@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from ktdeval.cli import open_plugins, plugin_option
+from ktdeval.cli import FilePath, open_plugins, plugin_option
 from ktdeval.errors import ConfigError, VerificationError
 from ktdeval.fields import parse_assignments, split_list
 from ktdeval.registry import Plugins
@@ -27,7 +27,7 @@ from ktdeval_board.submit import Request, Stored, submit_run
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("folder", type=FilePath(), metavar="DIR")
 @click.option("--name", required=True, help="short name: lower-case letters, digits and dashes")
 @click.option("--title", required=True, help="heading of the site")
 @click.option("--tasks", required=True, metavar="TASKS", help="tasks, groups or globs, with commas; each becomes a division")
@@ -77,7 +77,7 @@ _STRATEGY = "baseline"
 
 
 @click.command()
-@click.argument("board", default=".", type=click.Path(path_type=Path), metavar="[DIR]")
+@click.argument("board", default=".", type=FilePath(), metavar="[DIR]")
 @click.option("--division", "only", metavar="ID", help="of this division alone [default: of all that trade]")
 @click.option(
     "--records", "stored", type=click.Choice(["elsewhere", "repository"]), default="elsewhere", show_default=True,

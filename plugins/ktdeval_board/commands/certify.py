@@ -8,7 +8,7 @@ import click
 
 import ktdeval
 from ktdeval.cards import ATTACHED, card_kinds
-from ktdeval.cli import open_plugins, plugin_option
+from ktdeval.cli import FilePath, open_plugins, plugin_option
 from ktdeval.errors import PluginError, StoreError, VerificationError
 from ktdeval.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
 from ktdeval.runner import RunFolder
@@ -20,7 +20,7 @@ from ktdeval_board.layout import BoardFolder
 from ktdeval_board.options import as_day, moved_market
 from ktdeval_board.rules import load_rules
 
-_FILE = click.Path(path_type=Path)
+_FILE = FilePath()
 
 
 @click.command()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import open_plugins, plugin_option, warn
+from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.typed import to_plain
@@ -16,7 +16,7 @@ from ktdeval_board.options import as_day, say
 
 
 @click.command()
-@click.argument("board", default=".", type=click.Path(path_type=Path), metavar="[DIR]")
+@click.argument("board", default=".", type=FilePath(), metavar="[DIR]")
 @click.option("--since", metavar="REV", help="what a pull request is proposed to, such as origin/main: it may only add submissions")
 @click.option("--all", "every", is_flag=True, help="execute the records of all cards again, also of those that have a verdict")
 @click.option("--card", "only", multiple=True, metavar="ID", help="execute the records of this card alone; may be repeated")
@@ -24,7 +24,7 @@ from ktdeval_board.options import as_day, say
 @click.option(
     "--data", metavar="DATA", help="one of the board's markets, where it is not where board.yaml says: folder or provider"
 )
-@click.option("--rerun", type=click.Path(path_type=Path), metavar="RUN", help="your own run of the plan of a submitted card")
+@click.option("--rerun", type=FilePath(), metavar="RUN", help="your own run of the plan of a submitted card")
 @click.option("--by", "rerun_by", default="", metavar="NAME", help="who made the run of --rerun")
 @click.option("--on", "today", metavar="DAY", help="day of the check, YYYY-MM-DD [default: today, UTC]")
 @plugin_option

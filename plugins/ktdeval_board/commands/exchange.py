@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
+from ktdeval.cli import FilePath
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.jsonio import dumps_pretty, write_atomic
 from ktdeval.typed import to_plain
@@ -25,9 +26,9 @@ _SHOWN = 12
 
 
 @click.command()
-@click.argument("board", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
+@click.argument("board", type=FilePath(), default=Path(), metavar="[DIR]")
 @click.option("--to", "form", type=click.Choice(FORMATS), required=True, help="what to write")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="a new or empty folder for it")
+@click.option("--out", type=FilePath(), required=True, metavar="OUT", help="a new or empty folder for it")
 @click.option("--division", metavar="ID", help="only the cards of this division")
 @click.option("--dataset", metavar="OWNER/NAME", help="of eval-results: the benchmark dataset on the Hub")
 @click.option(
@@ -75,10 +76,8 @@ READERS = {"lm-eval": read_lm_eval}
 
 
 @click.command("import")
-@click.argument("results", type=click.Path(path_type=Path), metavar="RESULTS.json")
-@click.option(
-    "--board", type=click.Path(path_type=Path), default=Path(), show_default=True, metavar="DIR", help="the board's folder"
-)
+@click.argument("results", type=FilePath(), metavar="RESULTS.json")
+@click.option("--board", type=FilePath(), default=Path(), show_default=True, metavar="DIR", help="the board's folder")
 @click.option("--kind", type=click.Choice(sorted(READERS)), default="lm-eval", show_default=True, help="what wrote the file")
 @click.option("--model", metavar="NAME", help="name of the model [default: what the file says]")
 def import_results(results: Path, board: Path, kind: str, model: str | None) -> None:

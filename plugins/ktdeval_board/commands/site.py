@@ -11,15 +11,15 @@ from pathlib import Path
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import warn
+from ktdeval.cli import FilePath, warn
 from ktdeval_board.options import say
 from ktdeval_board.serve import LiveSite, SiteServer
 from ktdeval_board.site.build import BuildReport, build_site
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", default=".")
-@click.option("--out", type=click.Path(path_type=Path), metavar="OUT", help="folder of the site [default: DIR/site]")
+@click.argument("folder", type=FilePath(), metavar="[DIR]", default=".")
+@click.option("--out", type=FilePath(), metavar="OUT", help="folder of the site [default: DIR/site]")
 @click.option("--quiet", is_flag=True, help="no progress")
 def build(folder: Path, out: Path | None, quiet: bool) -> None:
     """Write the static site of a board.
@@ -48,7 +48,7 @@ def show_report(report: BuildReport) -> None:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", default=".")
+@click.argument("folder", type=FilePath(), metavar="[DIR]", default=".")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="port; 0: any that is free")
 @click.option(
     "--host", default="127.0.0.1", show_default=True, metavar="HOST", help="address to listen on; only this machine by default"

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import open_plugins, plugin_option
+from ktdeval.cli import FilePath, open_plugins, plugin_option
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.typed import to_plain
 from ktdeval_board.bundle import Redactor
@@ -22,8 +22,8 @@ _CLAIMS = Claims.__struct_fields__
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
-@click.option("--board", default=".", show_default=True, type=click.Path(path_type=Path), metavar="DIR", help="clone of the board")
+@click.argument("run", type=FilePath(), metavar="RUN")
+@click.option("--board", default=".", show_default=True, type=FilePath(), metavar="DIR", help="clone of the board")
 @click.option("--card", metavar="TASK", help="the card of this task alone [default: of all tasks that the board has]")
 @click.option("--submitter", default="", metavar="NAME", help="who submits: a person or a team")
 @click.option("--contact", default="", help="e-mail address or https address at which questions are answered")
@@ -47,7 +47,7 @@ _CLAIMS = Claims.__struct_fields__
     help="where ledgers and transcripts are kept",
 )  # fmt: skip
 @click.option("--records-url", default="", metavar="URL", help="where records that are kept elsewhere can be had, https://…")
-@click.option("--records-out", type=click.Path(path_type=Path), metavar="DIR", help="folder to write these to, without secrets")
+@click.option("--records-out", type=FilePath(), metavar="DIR", help="folder to write these to, without secrets")
 @click.option("--data", metavar="DATA", help="the market, where it has moved since the run: a snapshot folder or data provider")
 @click.option("--data-args", multiple=True, metavar="NAME=VALUE,…", help="arguments of the data provider")
 @click.option("--dry-run", "is_dry", is_flag=True, help="only say what is missing, or what would be written")

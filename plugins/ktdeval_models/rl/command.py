@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from ktdeval.cli import config_option, open_plugins
+from ktdeval.cli import FilePath, config_option, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import make_folder, write_atomic
 from ktdeval.lazy import later
@@ -29,9 +29,7 @@ def rl() -> None:
 @click.option("--lookback", type=click.IntRange(1, 499), default=10, show_default=True, help="daily returns that a policy sees")
 @click.option("--steps", type=click.IntRange(1, 10**8), default=10_000, show_default=True, help="decisions to train on")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="of all chance in training")
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="policy to write, JSON"
-)
+@click.option("--output", type=FilePath(dir_okay=False), required=True, metavar="FILE", help="policy to write, JSON")
 @config_option("data", "data_args", "windows", "plugin")
 def train(name: str, days: str, output: Path, **given: Any) -> None:
     """Train a policy on days before those that it is evaluated on.

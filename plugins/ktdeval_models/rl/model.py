@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from ktdeval.contracts import Window
 from ktdeval.errors import ProviderError, UsageError
+from ktdeval.fields import user_path
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval_models.rl import PolicyParams
@@ -21,7 +20,7 @@ class PolicyModel:
 
     def __init__(self, _name: str, params: PolicyParams) -> None:
         """Read the policy. Raises DataError as `read_policy`, UsageError: it is not the one that the parameters pin."""
-        self._policy = read_policy(Path(params.policy).expanduser())
+        self._policy = read_policy(user_path(params.policy))
         told = self._policy.content
         self.recorded_args = {"sha256": self._policy.sha256, "trained": f"{told.first}:{told.last}"}
         for name, found in self.recorded_args.items():

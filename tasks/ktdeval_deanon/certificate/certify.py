@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from ktdeval.cards import card_difference, load_card, validate_card
 from ktdeval.contracts import describe_task
 from ktdeval.errors import CardError, ConfigError, StoreError
-from ktdeval.fields import to_mapping
+from ktdeval.fields import to_mapping, user_path
 from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, describe_any, describe_environment, open_snapshot, recorded_mask_key, verify_records
@@ -61,7 +61,7 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
     questions = open_questions(task, plugins, snapshot, ProbeChoice(config.windows, config.seed, each, key))
     parts = _parts(questions, plugins, read_attacks(config.runs, questions), on_probe)
     # A data folder as an absolute path, so that a certificate can be verified from anywhere on this machine.
-    path = Path(config.data).expanduser()
+    path = user_path(config.data)
     data = str(path.resolve()) if (path / "manifest.json").is_file() else config.data
     provenance = {**describe_environment(time.perf_counter() - began), "data": data, "data_args": dict(config.data_args)}
     certificate = build_certificate({**parts, "provenance": provenance})

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from ktdeval.cards import card_lines, print_lines
-from ktdeval.cli import config_option, open_plugins
+from ktdeval.cli import FilePath, config_option, open_plugins
 from ktdeval.errors import UsageError, VerificationError
 from ktdeval.jsonio import dumps_pretty, make_folder, write_atomic
 from ktdeval_deanon.certificate.certify import CertifyConfig, OnProbe, certify as make, verify_certificate
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_FOLDER = click.Path(path_type=Path, file_okay=False)
+_FILE = FilePath(dir_okay=False)
+_FOLDER = FilePath(file_okay=False)
 
 
 @click.command("certify", short_help="Attack a mask and write its certificate, or verify one.")

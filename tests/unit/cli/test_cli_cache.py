@@ -156,10 +156,13 @@ def test_files_that_are_no_cache_are_one_line(ktdeval, tmp_path):
         connection.execute("CREATE TABLE bookmarks (address TEXT)")
     connection.close()
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").touch()
     for command in (("ls",), ("verify",), ("prune", "--all")):
         assert "is no plain file; choose another file" in ktdeval(*command, "--file", tmp_path / "pipe", code=2)
         assert "file is not a database" in ktdeval(*command, "--file", notes, code=2)
         assert "of another application and is left as it is" in ktdeval(*command, "--file", other, code=2)
         assert "no such file" in ktdeval(*command, "--file", tmp_path / "nothing.sqlite", code=2)
         assert "is a directory" in ktdeval(*command, "--file", tmp_path, code=2)
-    assert notes.read_text() == "buy low, sell high\n" * 99
+        assert "the file is empty; delete it" in ktdeval(*command, "--file", tmp_path / "empty", code=2)
+        assert "'--file': the path is empty" in ktdeval(*command, "--file", "", code=2)
+    assert (notes.read_text(), (tmp_path / "empty").read_bytes()) == ("buy low, sell high\n" * 99, b"")

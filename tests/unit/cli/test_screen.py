@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import re
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
@@ -59,6 +61,18 @@ def test_an_error_line_holds_no_controls_and_the_streams_are_given_back(capsys: 
     assert line.endswith("\n")
     assert line.rstrip("\n").isprintable()
     assert (sys.stdout, sys.stderr) == streams
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_a_stream_that_is_full_or_closed_is_no_defect(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    with suppress(OSError), open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert main(["tasks", "show", "nothing-of-this-name"]) == 2
+        assert main(["tasks"]) == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["tasks"]) == 0
+    assert capfd.readouterr().err == ""
 
 
 # -- progress

@@ -8,12 +8,13 @@ from string import Template
 
 import click
 
+from ktdeval.cli import FilePath
 from ktdeval.jsonio import dumps_pretty
 from ktdeval_qfinzero.access.commands.options import Source, data_options
 from ktdeval_qfinzero.access.served_market import served
 from ktdeval_qfinzero.catalogue import catalogue
 
-_PATH = click.Path(path_type=Path)
+_PATH = FilePath()
 
 
 @click.command()

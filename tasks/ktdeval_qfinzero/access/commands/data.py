@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from ktdeval.cli import FilePath
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
@@ -25,8 +26,8 @@ from ktdeval_qfinzero.moments import moment_text
 
 Decorated = Callable[..., Any]
 
-_SPEC = click.argument("spec", type=click.Path(path_type=Path), metavar="SPEC")
-_FOLDER = click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
+_SPEC = click.argument("spec", type=FilePath(), metavar="SPEC")
+_FOLDER = click.argument("folder", type=FilePath(), metavar="FOLDER")
 
 
 def _parameters(function: Decorated) -> Decorated:

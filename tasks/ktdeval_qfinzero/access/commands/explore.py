@@ -8,6 +8,7 @@ from typing import cast
 
 import click
 
+from ktdeval.cli import FilePath
 from ktdeval.errors import DataError, UsageError
 from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_untrusted, read_plain
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, source_options, start_at
@@ -92,7 +93,7 @@ def _read(text: str) -> object:
 @click.option(
     "--publish",
     "published",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FOLDER",
     help="write the items as a dataset for Hugging Face's datasets instead of printing them",
 )
@@ -121,11 +122,11 @@ def items(suite: str, items_seed: int, is_proved: bool, published: Path | None, 
 
 
 @click.command()
-@click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
+@click.argument("log", type=FilePath(), metavar="LOG")
 @click.option("--rerun", "is_rerun", is_flag=True, help="also carry out its commands again over the data, and compare every byte")
 @click.option(
     "--rules",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FILE",
     help="also check that it was made under the rules of this served market",
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ktdeval.cli import FilePath
 from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.workspaces import Limits, first_moment
 from ktdeval_qfinzero.data.folder import open_dataset
@@ -41,7 +42,7 @@ def source_options(function: Decorated) -> Decorated:
     folder = click.option(
         "--data",
         "folder",
-        type=click.Path(path_type=Path),
+        type=FilePath(),
         metavar="FOLDER",
         help="a dataset's folder; the embedded synthetic market when not given",
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import click
 
-from ktdeval.cli import Number
+from ktdeval.cli import FilePath, Number
 from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
@@ -48,11 +48,11 @@ from ktdeval_qfinzero.catalogue import catalogue
 )
 @click.option(
     "--rules",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FILE",
     help="YAML with the market's fees, fills, margin and accounts, which clients can't choose; the defaults when not given",
 )
-@click.option("--logs", type=click.Path(path_type=Path), metavar="DIR", help="folder in which each client's broker leaves its log")
+@click.option("--logs", type=FilePath(), metavar="DIR", help="folder in which each client's broker leaves its log")
 def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     transport: str,
     host: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ def evaluate(model: str | Model | Replies, tasks: str | object | Sequence[str | 
     """
     given = _Given()
     name = given.model_name(model)
+    options = {option: os.fspath(value) if isinstance(value, os.PathLike) else value for option, value in options.items()}
     options |= {"model": name, "tasks": given.names_of("tasks", tasks)}
     if "metrics" in options:
         options["metrics"] = given.names_of("metrics", options["metrics"])
@@ -59,7 +61,7 @@ def evaluate(model: str | Model | Replies, tasks: str | object | Sequence[str | 
 
 
 def load_run(folder: str | Path) -> Evaluation:
-    """Open a run folder. Raises StoreError: there is no run, or none of its episodes is finished."""
+    """Open a run folder, complete or not. Raises StoreError: there is no run."""
     return Evaluation(RunFolder.load(Path(folder)).path, load_plugins())
 
 

@@ -21,8 +21,9 @@ from ktdeval.runner.score import (
     open_recorded_snapshot as open_recorded_snapshot,
     recorded_market as recorded_market,
     rescore as rescore,
+    run_of as run_of,
 )
-from ktdeval.runner.store import RunFolder as RunFolder, run_of as run_of
+from ktdeval.runner.store import RunFolder as RunFolder
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import (
     Verification as Verification,

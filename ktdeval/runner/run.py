@@ -18,17 +18,18 @@ from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
-from ktdeval.harness.messages import RemoteModel, as_remote
+from ktdeval.fields import user_path
+from ktdeval.harness.messages import RemoteModel, ToolProtocol, as_remote
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price
+from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price, wanted_protocol
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
-from ktdeval.runner.store import MANIFEST, FolderClaim, RunFolder, RunManifest
+from ktdeval.runner.store import MANIFEST, FolderClaim, RunFolder, RunManifest, refuse_other
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 
@@ -66,6 +67,8 @@ class PreparedRun:
 
 def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> PreparedRun:
     """Check everything that can be checked before the first step, and open the run folder. Raises KtdevalError."""
+    if config.dry_run:
+        raise UsageError("--dry-run: nothing is run with it; leave it out, or see `ktdeval plan` for what the run would take")
     config = with_model_settings(config, plugins)
     tasks = choose_tasks(config, plugins)
     model = plugins.make_model(config.model, config.model_args)
@@ -81,11 +84,19 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     snapshot = open_market(plugins, config, tasks.values())
     claim = FolderClaim(run_path(config, make_plan(config, plugins, tasks, snapshot, None)))
     access = None
+
+    def planned(protocol: ToolProtocol | None) -> tuple[Plan, RunManifest]:
+        plan = make_plan(config, plugins, tasks, snapshot, protocol)
+        return plan, _manifest(config, snapshot, plan, price, remote, cutoff)
+
     try:
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(claim.path) or secrets.token_hex(16))
+        if remote is not None and (claim.path / MANIFEST).exists():  # before it is asked how it takes tools
+            protocol = wanted_protocol(config, claim.path)
+            refuse_other(claim.path, planned(None if protocol == "auto" else protocol)[1])
         access = ModelAccess(model) if remote is None else RemoteAccess(remote, config, price, claim.path, stop)
-        plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
-        folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote, cutoff), claim)
+        plan, manifest = planned(access.protocol)
+        folder = RunFolder.create(claim.path, manifest, claim)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
@@ -194,7 +205,7 @@ def recorded_mask_key(path: Path) -> str | None:
 def run_path(config: RunConfig, plan: Plan) -> Path:
     """Return the folder of a run: `--out`, or `ktdeval-runs/<task>-<model>-<hash>`, which the same command finds and so resumes."""
     if config.out:
-        return Path(config.out)
+        return user_path(config.out)
     names = list(plan.tasks)
     title = names[0] if len(names) == 1 else f"{len(names)}-tasks"
     words = f"{title}-{plan.specs[0].model}"
@@ -203,7 +214,7 @@ def run_path(config: RunConfig, plan: Plan) -> Path:
 
 
 def _data_of(config: RunConfig) -> dict[str, JsonValue]:
-    path = Path(config.data).expanduser()
+    path = user_path(config.data)
     # A folder by its absolute path, so that the run can be scored and verified from anywhere on this machine.
     data = str(path.resolve()) if (path / "manifest.json").is_file() else config.data
     return {"data": data, "data_args": dict(config.data_args)}

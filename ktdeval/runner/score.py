@@ -240,6 +240,12 @@ def _there(path: Path) -> dict[str, Any]:
         return {}
 
 
+def run_of(card: Path) -> Path:
+    """Return the run folder that a card lies in: under `cards`, or in a folder of that where it was scored again."""
+    folder = card.resolve().parent
+    return folder.parent if folder.name == "cards" else folder.parent.parent
+
+
 def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]) -> MarketSnapshot:
     """Open a run's snapshot, from where it was or where `changes` says it is now. Raises DataError where it is not the same."""
     recorded = folder.manifest.data

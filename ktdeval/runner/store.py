@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
 from ktdeval.cards.parts import CutoffEntry, PriceEntry
@@ -97,9 +98,7 @@ class RunManifest:
         except OSError as error:
             raise StoreError(f"{path}: not a readable manifest: {error.strerror or error}") from error
         where = f"{path}: not a readable manifest"
-        version = decode_json(data, _Versioned, where).version
-        if version != MANIFEST_VERSION:
-            raise StoreError(f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it")
+        _check_head(data, path)
         file = decode_json(data, ManifestFile, where)
         if not file.episodes:
             raise StoreError(f"{where}: episodes: expected at least one")
@@ -129,8 +128,18 @@ def _spec_problem(spec: EpisodeSpec) -> str | None:
     return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
 
 
-class _Versioned(msgspec.Struct):
+class _Head(msgspec.Struct):
     version: int
+    episodes: msgspec.Raw | UnsetType = UNSET
+
+
+def _check_head(data: bytes, path: Path) -> None:
+    """Raise StoreError where a manifest is not that of a run, or of another version."""
+    head = decode_json(data, _Head, f"{path}: not a readable manifest")
+    if head.episodes is UNSET:
+        raise StoreError(f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a new one")
+    if head.version != MANIFEST_VERSION:
+        raise StoreError(f"{path}: version {head.version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it")
 
 
 class DataSource(Value):
@@ -190,9 +199,7 @@ class RunFolder:
 
     def _begin(self) -> None:
         """Lay down the plan, or check that it is the one that is there; then clear what a killed process left."""
-        recorded = RunFolder.load(self.path).manifest if (self.path / MANIFEST).exists() else self.manifest
-        if difference := _manifest_difference(recorded, self.manifest, carded=any(self.path.glob("cards/*.json"))):
-            raise StoreError(f"{self.path}: holds another run ({difference}); choose another --out, or the command that began it")
+        refuse_other(self.path, self.manifest)
         self.save_manifest(self.manifest)
         for name in ("episodes", "cards"):
             (self.path / name).mkdir(exist_ok=True)
@@ -324,12 +331,6 @@ class RunFolder:
         return self.path / "cards" / scored / f"{task}.json"
 
 
-def run_of(card: Path) -> Path:
-    """Return the run folder that a card lies in: under `cards`, or in a folder of that where it was scored again."""
-    folder = card.resolve().parent
-    return folder.parent if folder.name == "cards" else folder.parent.parent
-
-
 class FolderClaim:
     """Hold of this process on a run folder, which it makes where there is none. Until released no other process has it."""
 
@@ -339,7 +340,9 @@ class FolderClaim:
         self._lock: int | None = None
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if not (path / MANIFEST).exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
+            if (path / MANIFEST).exists():
+                _check_head(read_plain(path / MANIFEST), path / MANIFEST)
+            elif any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
                 raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             is_ours = try_lock(self._lock)
@@ -359,6 +362,13 @@ class FolderClaim:
 def _is_trace_of_a_start(name: str) -> bool:
     """Whether a run that was killed before it wrote its manifest can have left a file of this name."""
     return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, OLD_LOG_FILE, REPLIES))
+
+
+def refuse_other(path: Path, wanted: RunManifest) -> None:
+    """Raise StoreError where a folder holds another run than that of a manifest."""
+    recorded = RunFolder.load(path).manifest if (path / MANIFEST).exists() else wanted
+    if difference := _manifest_difference(recorded, wanted, carded=any(path.glob("cards/*.json"))):
+        raise StoreError(f"{path}: holds another run ({difference}); choose another --out, or the command that began it")
 
 
 def _manifest_difference(recorded: RunManifest, wanted: RunManifest, *, carded: bool) -> str:

@@ -32,8 +32,8 @@ from ktdeval.registry import Plugins
 from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, Record
-from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files
-from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder, run_of
+from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files, run_of
+from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 
 

@@ -58,7 +58,7 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
 
 @on_each_row
 def test_a_name_or_value_that_is_not_known_is_named_with_what_is_near(market: Path, tmp_path: Path, words: str, said: str) -> None:
-    given = shlex.split(words.replace("MOMENTUM", shlex.join(MOMENTUM)))
+    given = shlex.split(words.replace("MOMENTUM", shlex.join(MOMENTUM)).replace("LONG", "x" * 300))
     # On the small market, so that nothing is generated; what the case says of the data counts.
     data = () if "--data" in given or given[0] not in ("--model", "--tasks") else ("--data", market)
     assert said in refused(tmp_path, *given, *data)
@@ -128,6 +128,8 @@ OTHERS = (
     (("--model-args", "positions=3"), '(model: builtin/momentum {}; now builtin/momentum {"positions":3})'),
     (("--temperature", "0"), "(call parameters: "),
     (("--agent", "remembering", "--plugin", PLUGIN), "(agent: react {}; now remembering {})"),
+    # Nobody is at that address: it is refused before the model is asked how it takes tools.
+    (("--model", "vllm/x", "--base-url", "http://127.0.0.1:9/v1"), "(model: builtin/momentum {}; now vllm/x {"),
 )
 
 
@@ -147,6 +149,9 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path:
     (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "thesis")
     assert "the folder is not empty and holds no run" in line
+    shutil.copytree(market, tmp_path / "market")
+    line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "market")
+    assert "is not the manifest of a run; name a folder that `ktdeval run` made, or a new one" in line
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / ".git").write_text("")
     refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "hidden")

@@ -113,12 +113,8 @@ def is_impossible(table: BarTable) -> BoolArray:
 
 
 def is_known_code(code: str) -> bool:
-    """Whether a code is normalised (`600519.SH`) and belongs to an A-share board."""
-    try:
-        board_of(code)
-    except DataError:
-        return False
-    return parse_code(code) == code
+    """Whether a code is normalised (`600519.SH`) and belongs to an A-share board; `000300.SH`, an index, does not."""
+    return parse_code(code[:6]) == code
 
 
 def fits_venue(raw: RawMarket, code: str) -> bool:

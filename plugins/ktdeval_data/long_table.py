@@ -178,9 +178,7 @@ def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing)
     required = _REQUIRED if listing.venues[params.venue].has_boards else _REQUIRED_OF_CLOSES
     optional = (*(name for name in _REQUIRED if name not in required), *_OPTIONAL)
     bars = read_table(Path(where), required, optional, mapping, ("date", "code"))
-    bars["date"] = parse_days(bars["date"], f"{where}: date")
-    if bars["date"].isna().any():
-        raise DataError(f"{where}: {int(bars['date'].isna().sum())} rows have no date")
+    bars["date"] = _known_days(bars, "date", where)
     bars["code"] = listing.codes(bars["code"])
     if "traded" in bars:
         bars["traded"] = parse_flags(bars["traded"], f"{where}: traded")
@@ -188,6 +186,14 @@ def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing)
         if name not in bars:
             bars[name] = np.nan
     return bars
+
+
+def _known_days(table: pd.DataFrame, column: str, where: Path | str) -> pd.Series:
+    """Days of a column. Raises DataError: a cell is none, or empty."""
+    days = parse_days(table[column], f"{where}: {column}")
+    if missing := int(days.isna().sum()):
+        raise DataError(f"{where}: {missing} rows have no {column}; fill it in, or leave the rows out")
+    return days
 
 
 def to_our_units(
@@ -233,7 +239,7 @@ def _read_indices(params: LongParams, mapping: Mapping[str, str], benchmark_code
         return pd.DataFrame({"date": pd.to_datetime([]), "code": [], "close": np.empty(0)})
     path = Path(params.benchmark)
     table = read_table(path, ["date", "close"], ["code"], mapping)
-    table["date"] = parse_days(table["date"], f"{path}: date")
+    table["date"] = _known_days(table, "date", path)
     table["code"] = [index_code(str(text)) for text in table["code"]] if "code" in table else benchmark_code
     known = sorted(set(table["code"]))
     if benchmark_code not in known:
@@ -252,12 +258,12 @@ def read_members(path: Path, mapping: Mapping[str, str], benchmark_code: str, li
         raise DataError(f"{path}: no members of {benchmark_code}")
     table["code"] = listing.codes(table["code"])
     if "in_date" in table:
-        first = parse_days(table["in_date"], f"{path}: in_date")
+        first = _known_days(table, "in_date", path)
         last = parse_days(table["out_date"], f"{path}: out_date") if "out_date" in table else pd.Series(pd.NaT, index=table.index)
         return pd.DataFrame({"code": table["code"], "first": first, "last": last.fillna(OPEN_END)}).reset_index(drop=True)
     if "date" not in table:
         raise DataError(f"{path}: no column in_date (intervals) nor date (dated lists); map one")
-    return intervals(table["code"], parse_days(table["date"], f"{path}: date"))
+    return intervals(table["code"], _known_days(table, "date", path))
 
 
 def intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:

@@ -86,6 +86,7 @@ FINDINGS = [  # market, kind, count, first examples
     (market(members=SPELLS), "membership_reversed", 1, ("600519.SH 2024-01-08…2024-01-05",)),
     (market(benchmark="000300.SH", indices=LEVELS.assign(code="000300.SH")), "member_count_far", 5, ("2024-01-02: 3",)),
     (market(with_rows(first_bar(code="AAPL"))), "unknown_codes", 1, ("AAPL",)),
+    (market(with_rows(first_bar(code="000300.SH"))), "unknown_codes", 1, ("000300.SH",)),  # an index
     (market(SATURDAY), "calendar_mismatch", 2, ("2024-01-06 is no session", "2024-01-04 has no bars")),
     (market(with_rows(first_bar(date=pd.Timestamp("2060-01-06")))), "calendar_unknown", 1, ()),
     (market(bars().assign(volume=10.0), has_factor=False), "wrong_units", 15, ("000001.SZ 2024-01-02",)),

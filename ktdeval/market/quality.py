@@ -47,6 +47,7 @@ ACCEPT_MEMBER_COUNT = "accept_member_count"
 _FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at prices of 1,000 and above
 SPLIT_TOLERANCE = 0.05  #: A close that moves by a whole number of times, give or take this part, looks like a split
 _PRICE_TOLERANCE = 1e-6  # relative: adjusted prices in single precision disagree by that much
+_COARSE = 1e-3  # part of a price by which rounding to a tick may move it
 
 
 @dataclass(frozen=True)
@@ -129,11 +130,18 @@ def _check_rows(raw: RawMarket) -> Iterator[Finding]:
         codes = [code for code in unknown if raw.venue(code).has_boards is boards]
         yield _finding(kind, len(codes), map(repr, codes) if kind == "unknown_symbols" else codes)
     of_boards = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)[table.column]
+    ticks = np.array([raw.venue(code).ticks_per_unit for code in table.codes])
+
+    def is_coarse(part: BarTable) -> BoolArray:
+        exact = np.stack([part["open"], part["close"]]) * ticks[part.column]
+        return np.asarray(part.traded & (np.abs(np.floor(exact + 0.5) - exact) > _COARSE * np.abs(exact)).any(axis=0))
+
     masks = {
         "duplicate_rows": table.duplicated(),
         "incomplete_bars": is_incomplete(raw),
         "non_positive_price": table.judged(is_non_positive),
         "impossible_bars": table.judged(is_impossible),
+        "coarse_ticks": table.judged(is_coarse),
         "suspended_rows": table.suspended,
         "missing_volume_rows": table.traded & of_boards & table.judged(lambda part: np.isnan(part["volume"])),
     }

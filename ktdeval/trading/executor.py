@@ -22,7 +22,7 @@ and the first rule that an order breaks rejects it. What the rules mean at the e
 * **minimum** A buy or short sale is worth at least the venue's smallest order; what is held can be sold, and what is owed bought
   back, however little it is worth.
 * **weight_limit** judges the whole ordered quantity at the fill price against the same NAV, before cash cuts it; equality is
-  allowed. A short counts with its size.
+  allowed. A short counts with its size. Nor has a holding more steps than a ledger's integers: coins at 1e-8 would.
 * **cash** A buy short of cash takes the largest number of whole lots that cash covers with its fee (partially filled), or
   none (rejected). The value of shorts and their initial margin are no cash to buy with, but for buying back. A buy that takes a
   short to a holding is filled whole or not at all. A sell whose fee is more than its proceeds and the cash is rejected.
@@ -47,6 +47,7 @@ REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
 """Rule -> what it says to whoever broke it."""
 _REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJECTIONS.items()}
 _CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
+_MOST_STEPS = (1 << 63) - 1
 
 
 def settle(account: Account, day: TradingDay, action: Action, decided_row: int) -> Settlement:
@@ -107,6 +108,9 @@ class _Book:
         self.terms, self.nav = day.rules.terms, nav
         self.most_names, self.most_worth_ppb = day.rules.limits.max_positions, day.rules.limits.max_weight_ppb * nav
 
+    def _is_too_large(self, steps: int, price: int, unit: int) -> bool:
+        return steps * price * PPB > self.most_worth_ppb * unit or steps > _MOST_STEPS
+
     def sell(self, order: Order) -> Outcome:
         """Judge and fill one sell."""
         asset, day = order.asset, self.day
@@ -158,7 +162,7 @@ class _Book:
             return _REJECTED["universe"]
         if not held and len(self.positions) >= self.most_names:
             return _REJECTED["position_limit"]
-        if short * price * PPB > self.most_worth_ppb * terms.unit:
+        if self._is_too_large(short, price, terms.unit):
             return _REJECTED["weight_limit"]
         if short % terms.lot:
             return _REJECTED["lot"]
@@ -194,7 +198,7 @@ class _Book:
             wanted = max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
         if held < 0:
             return self._buy_back(asset, wanted, held, price)
-        if (held + wanted) * price * PPB > self.most_worth_ppb * terms.unit:
+        if self._is_too_large(held + wanted, price, terms.unit):
             return _REJECTED["weight_limit"]
         if wanted % terms.lot or wanted < terms.min_buy:
             return _REJECTED["lot"]
@@ -223,7 +227,7 @@ class _Book:
         day, terms, shares, after = self.day, self.terms[asset], wanted, held + wanted
         if after > 0 and not day.member[asset]:
             return _REJECTED["universe"]
-        if after * price * PPB > self.most_worth_ppb * terms.unit:
+        if self._is_too_large(after, price, terms.unit):
             return _REJECTED["weight_limit"]
         if wanted <= 0 or (wanted % terms.lot and after):
             return _REJECTED["lot"]

@@ -115,6 +115,13 @@ def test_a_stock_at_a_venue_that_never_closes_has_sessions_nobody_knows() -> Non
     assert assemble(alone, ["drop_non_sessions"]).meta.repairs == ()
 
 
+def test_prices_that_a_tick_of_their_venue_moves_are_named() -> None:
+    fine = {"BTC": [1e-5, 1.0051e-5, 1.0, 1.0, 1.0], "TSLA": [0.0003, None, None, 0.1234, 1.0]}  # whole ticks, or under 0.1 %
+    assert "coarse_ticks" not in kinds(mixed(fine))
+    coarse = {"BTC": [1.4e-8, 1e-9, 1.0, 1.0, 1.0], "TSLA": [0.00034, None, None, 0.0712, 1.0]}
+    assert kinds(mixed(coarse))["coarse_ticks"] == 3
+
+
 def test_a_move_by_a_whole_number_of_times_looks_like_a_split_of_a_stock() -> None:
     like = {"BTC": [1.0, 15.0, 15.0, 15.0, 15.0], "TSLA": [150.0, None, None, 10.2, 6.4]}  # 14.7:1, then -37 %
     assert kinds(mixed(like))["split_like_moves"] == 1

@@ -106,6 +106,19 @@ def test_a_margin_call_buys_back_at_the_open_and_a_ruined_account_goes_on() -> N
     assert ends(still) == [("rejected", "weight_limit", 0)]
 
 
+def test_a_holding_or_short_has_no_more_steps_than_a_ledger_counts() -> None:
+    market = market_of("frictionless", opens=[[1e-8]] * 3)  # 10,000 at 1e-8 are 1e20 steps of 1e-8 coins, of at most 9.2e18
+    bought, sold = play(
+        market,
+        (order(0, "BUY", weight=0.1), order(0, "BUY", weight=0.05), order(0, "BUY", weight=0.1)),
+        (order(0, "SELL", weight=-0.1), order(0, "SELL", weight=-0.09)),
+        venue=find_venue("frictionless"),
+    )
+    assert ends(bought) == [("rejected", "weight_limit", 0), ("filled", None, 5 * 10**18), ("rejected", "weight_limit", 0)]
+    assert ends(sold)[0] == ("rejected", "weight_limit", 0)
+    assert sold.after.positions == {0: Position(-9 * 10**18)}
+
+
 def test_holdings_are_sold_for_a_debt() -> None:
     market = market_of("us_equity", "us_equity", opens=[[50, 10], [50, 10], [200, 10]])
     _, called = play(market, (order(0, "SELL", 2_000_000), order(1, "BUY", 4_000_000)), ())

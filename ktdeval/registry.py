@@ -216,8 +216,10 @@ class Plugins:
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
         """Task names that patterns stand for: a task, a group, a glob such as `blinded_*`, or a task file; in order, each once.
-        Raises UsageError: a pattern that matches nothing, with near names.
+        Raises UsageError: no pattern, or one that matches nothing, with near names.
         """
+        if not patterns:
+            raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
         for pattern in filter(is_task_file, patterns):
             if pattern not in self.task_files:
                 self.add_task_file(pattern)

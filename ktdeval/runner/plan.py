@@ -62,8 +62,6 @@ class Plan:
 
 def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
     """Return the tasks of a config, after a check of every other name in it. Raises KtdevalError, with near matches."""
-    if not config.tasks:
-        raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
     tasks: dict[str, Task] = {name: plugins.make_task(name, config.items) for name in plugins.resolve_tasks(config.tasks)}
     window_problem = getattr(plugins.make_model(config.model, config.model_args), "window_problem", None)
     plugins.make_agent(config.agent, config.agent_args)

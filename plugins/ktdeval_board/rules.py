@@ -183,8 +183,11 @@ def _explained(message: str) -> str:
     return in_words(message)
 
 
-def _mixed_windows(where: str, division: Division) -> Iterator[str]:
-    """Windows that may not share a figure with the others of a division."""
+def _window_problems(where: str, division: Division) -> Iterator[str]:
+    """Windows that end before they begin, or may not share a figure with the others of a division."""
+    for window in division.windows:
+        if window.first > window.last:
+            yield f"{where}: window {window.name}: expected first and last in order"
     try:
         found = left_out_windows({window.name: (window.first, window.last) for window in division.windows})
     except ValueError as error:
@@ -213,9 +216,8 @@ def _problems(rules: Rules) -> Iterator[str]:
             yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
         if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
             yield f"{where}: a window or seed stands there twice"
-        for window in division.windows:
-            if window.first > window.last:
-                yield f"{where}: window {window.name}: expected first and last in order"
-        yield from _mixed_windows(where, division)
+        yield from _window_problems(where, division)
+    if not rules.title.strip():
+        yield "title: expected one line of text"
     if rules.url and not rules.url.startswith(("https://", "http://")):
         yield "url: expected an address that begins with https://"

@@ -207,6 +207,9 @@ def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(session: R
     tab.wait_for_selector("text=Equity in W3")
     boxes.nth(2).check()
     assert tab.locator(".pairs li").count() == 3
+    for place in range(3, 6):
+        boxes.nth(place).check()
+    assert tab.inner_text(".pairs summary") == "Head-to-head: 10 pairs of the first 5"
     tab.click(".tray >> text=Clear")
     assert not tab.is_visible(".tray")
 

@@ -265,6 +265,15 @@ def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(session: Rea
 # -- what holds on the pages of a model, of two cards and of one card
 
 
+def test_a_name_that_is_wider_than_the_screen_is_cut_in_its_choice(session: Reader, forged_site: Path, tmp_path: Path) -> None:
+    def with_long_labels(index: Any) -> Any:
+        place = index["columns"].index("label")
+        return {**index, "rows": [[*row[:place], "W" * 100, *row[place + 1 :]] for row in index["rows"]]}
+
+    site = changed_site(forged_site, tmp_path / "site", {"cards-index": with_long_labels})
+    assert not scrolls_sideways(session.open("compare.html", folder=site, width=1280))
+
+
 def pages_of(site: Path) -> list[str]:
     first, second = ranked(site)[:2]
     return [

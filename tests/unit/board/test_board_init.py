@@ -144,6 +144,8 @@ def test_a_market_too_short_to_train_on_has_no_supervised_baseline_and_says_so(m
         ({"name": "No Slug"}, ConfigError, "name: expected `str` of lower-case letters"),
         ({"url": "ftp://example.org"}, ConfigError, "url: expected an address"),
         ({"title": "two\nlines"}, ConfigError, "--title: expected one line"),
+        ({"title": "  "}, ConfigError, "title: expected one line of text"),
+        ({"tasks": ()}, UsageError, "no task: name one with --tasks"),
         ({"baselines": ("builtin/momentumm",)}, UsageError, "builtin/momentum"),
     ],
 )

@@ -32,7 +32,8 @@ kt.selection = ({onClear, onWindow}) => {
           .slice(place + 1)
           .map((other) => el("li", {}, kt.compareLink(one.card, other.card, `${one.label} against ${other.label}`))),
       );
-    return el("details.pairs", {}, el("summary", {}, `Head-to-head: ${plural(links.length, "pair")}`), el("ul", {}, links));
+    const which = rows.length > MOST_PAIRS ? ` of the first ${MOST_PAIRS}` : "";
+    return el("details.pairs", {}, el("summary", {}, `Head-to-head: ${plural(links.length, "pair")}${which}`), el("ul", {}, links));
   }
 
   function showTray(rows) {

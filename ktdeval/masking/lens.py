@@ -25,6 +25,7 @@ from ktdeval.market.snapshot import NO_MARKET, FloatArray, MarketSnapshot, parse
 from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, DocumentAlias, Noise, round_significant
 from ktdeval.masking.identities import IdentityIndex, identities_of
 from ktdeval.masking.payload import (
+    TINY,
     AssetName,
     AssetRef,
     DayRef,
@@ -38,6 +39,8 @@ from ktdeval.masking.payload import (
     Prose,
     SectorRef,
     Shares,
+    TinyPrice,
+    place_of,
     render_json,
 )
 from ktdeval.masking.text import normalise
@@ -152,7 +155,7 @@ class Lens:
             return self._render(payload)
         except _RefusedTypeError as refused:
             raise PluginError(
-                f"payload{_place_of(refused.value, payload)}: a {type(refused.value).__name__} can't be shown; "
+                f"payload{place_of(refused.value, payload)}: a {type(refused.value).__name__} can't be shown; "
                 "use AssetRef, DayRef, … or plain JSON values"
             ) from None
 
@@ -323,7 +326,8 @@ class Lens:
         value = float(price.value) if self._scale is None else float(price.value) * self._scale[price.asset]
         if self._noise is not None and price.day is not None:
             value *= self._noise.price(price.asset, price.day, price.part)
-        return self._rounded(value)
+        shown = self._rounded(value)
+        return TinyPrice(shown) if shown and abs(shown) < TINY else shown
 
     def _render_shares(self, shares: Shares) -> int | float | None:
         number = float(shares.value)
@@ -380,21 +384,6 @@ class _RefusedTypeError(TypeError):
     def __init__(self, value: Any) -> None:
         super().__init__(type(value).__name__)
         self.value = value
-
-
-def _place_of(wanted: Any, payload: Payload) -> str:
-    """` at orders[3].price`, found by identity; only text keys and places are named, so the message identifies nothing."""
-    stack: list[tuple[Any, str]] = [(payload, "")]
-    while stack:
-        value, path = stack.pop()
-        if value is wanted:
-            return f" at {path.lstrip('.')}" if path else ""
-        if isinstance(value, Mapping):
-            stack += [(item, f"{path}.{key}" if type(key) is str else f"{path}.…") for key, item in value.items()]
-            stack += [(key, f"{path} (a key)") for key in value]
-        elif type(value) in (list, tuple):
-            stack += [(item, f"{path}[{place}]") for place, item in enumerate(value)]
-    return ""
 
 
 UNMASKED = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)  #: Hides nothing: for what is about no market

@@ -4,9 +4,9 @@ A payload is a tree of dicts (string keys), lists, tuples, plain scalars and the
 market; only `Lens.render` turns it into what a model may see.
 
 Numbers are rendered short, exact enough, and never to be mistaken for a code or a date. A run of six digits can be a security code,
-one of eight a date, and `2024` a year. So numbers from 100,000 on are written with an exponent, fractions have at most five digits,
-and whole numbers in the range of years carry a `.0`. Then the leak guard can treat every standalone run of six or eight digits and
-every bare year as what it looks like.
+one of eight a date, and `2024` a year. So numbers from 100,000 on and prices below 0.001 are written with an exponent, fractions
+have at most five digits, and whole numbers in the range of years carry a `.0`. Then the leak guard can treat every standalone run
+of six or eight digits and every bare year as what it looks like.
 """
 
 from __future__ import annotations
@@ -103,6 +103,10 @@ class Price(NamedTuple):
     part: Part = "close"  #: which of the bar's prices
 
 
+class TinyPrice(float):
+    """A price below `TINY`, as some coins have; it is written at six significant digits."""
+
+
 class Shares(NamedTuple):
     """A number of shares of one asset, rescaled inversely under `rebase_prices`."""
 
@@ -148,8 +152,24 @@ class IndexLevel(NamedTuple):
     value: float
 
 
+def place_of(wanted: Any, payload: Payload) -> str:
+    """Return where a value stands, found by identity: ` at orders[3].price`, of text keys and places, which identify nothing."""
+    stack: list[tuple[Any, str]] = [(payload, "")]
+    while stack:
+        value, path = stack.pop()
+        if value is wanted:
+            return f" at {path.lstrip('.')}" if path else ""
+        if isinstance(value, Mapping):
+            stack += [(item, f"{path}.{key}" if type(key) is str else f"{path}.…") for key, item in value.items()]
+            stack += [(key, f"{path} (a key)") for key in value]
+        elif type(value) in (list, tuple):
+            stack += [(item, f"{path}[{place}]") for place, item in enumerate(value)]
+    return ""
+
+
 SIGNIFICANT_DIGITS = 6
 DECIMALS = 5
+TINY = 1e-3  #: Prices below have fewer than three digits within the decimals
 FIRST_YEAR, LAST_YEAR = 1990, 2039
 
 _EXPONENT_FROM = 10 ** (SIGNIFICANT_DIGITS - 1)
@@ -188,6 +208,10 @@ def _float(value: float) -> str:
         return "0" if text == "-0" else text
     if -_PLAIN_BELOW < value < _PLAIN_BELOW:
         return f"{value:.{SIGNIFICANT_DIGITS}g}"
+    return _scientific(value)
+
+
+def _scientific(value: float) -> str:
     mantissa, _, exponent = f"{value:.{SIGNIFICANT_DIGITS - 1}e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
@@ -218,7 +242,9 @@ def _key(key: object) -> str:
 
 
 def _render_rare(value: JsonValue) -> str:
-    """Subclasses of the JSON types and other mappings; all else is refused."""
+    """Tiny prices, subclasses of the JSON types and other mappings; all else is refused."""
+    if isinstance(value, TinyPrice):
+        return _scientific(value)
     if isinstance(value, Mapping):
         return render_json(dict(value))
     for base in _JSON_BASES:

@@ -24,6 +24,7 @@ from ktdeval.masking.payload import (
     Shares,
     render_json,
     render_number,
+    table,
 )
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, N_DAYS, NAMES, fields, lens_of
 from searching import examples
@@ -282,6 +283,15 @@ numbers |= st.floats(99_990, 100_010) | st.floats(1989, 2041)
 @on_each_row
 def test_numbers_are_short_and_never_look_like_codes_or_years(value, text):
     assert render_number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("price", "text"), [(0.001, "0.001"), (0.000999, "9.99e-4"), (8.12345678e-6, "8.12346e-6"), (4e-7, "4e-7"), (0.0, "0")]
+)
+def test_a_price_keeps_its_digits_however_small_it_is(price, text):
+    payload = table(["close", "return"], [[Price(0, price), price]])
+    assert lens_of("blinded").render_text(payload) == f'{{"columns":["close","return"],"rows":[[{text},{render_number(price)}]]}}'
+    assert Lens(MaskConfig(round_digits=2), 1, MARKET, BASE_ROW).render_text(Price(0, 8.16e-6)) == "8.2e-6"
 
 
 @examples(40)

@@ -225,7 +225,7 @@ def _run(arguments: list[str]) -> int:
     except KtdevalError as error:
         return _fail(str(error), error.exit_code)
     except click.ClickException as error:
-        if isinstance(error, _NO_COMMAND):
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the group's help
             click.echo(error.format_message(), err=True)
             return error.exit_code
         if isinstance(error, click.NoSuchOption) and (known := hint("options", error.option_name)):
@@ -240,10 +240,6 @@ def _run(arguments: list[str]) -> int:
         if isinstance(error, BrokenPipeError):  # the reader has gone (`| head`)
             return 0
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}; mend that, or name another place", 2)
-
-
-_NO_COMMAND: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
-"""What click raises for a group that is called without a command, since 8.2; its message is the group's help."""
 
 
 def _show_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -93,7 +93,8 @@ class ProgressObserver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._live:  # without a terminal, older versions of rich end with an empty line
+            self._progress.stop()
 
     @hookimpl
     def ktdeval_event(self, event: Event) -> None:

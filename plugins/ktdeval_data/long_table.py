@@ -154,7 +154,7 @@ def _read_minutes(path: Path, mapping: Mapping[str, str], zone: str | None) -> p
     DataError: an unreadable file, an absent column, an unknown zone, a time that is none, has no zone, or is twice or never in it.
     """
     table = read_table(path, ["time", "code", "open", "high", "low", "close", "volume"], [], mapping)
-    places, texts = pd.factorize(table["time"].astype(str).fillna("").str.strip())
+    places, texts = pd.factorize(table["time"].astype(str).where(table["time"].notna(), "").str.strip())
     told = pd.Series(texts, dtype=str).str.extract(_TIME)
     naive, stamps = told[1].isna(), told[0] + told[1].fillna("Z")
     moments = pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -83,7 +84,7 @@ def _text_rows(path: Path, fields: tuple[str, ...], reader: Any) -> Rows:
         with open_plain(path) as plain:
             stream = gzip.GzipFile(fileobj=plain) if path.name.endswith(".gz") else plain
             yield from reader(path, io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), fields)
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise DataError(f"{path}: can't read: {' '.join(str(error).split())}") from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ _TEXT_FIELDS = (
 )  # fmt: skip
 _ROWS = 2**20  # of a text file read at once
 _BEYOND = "rows have more cells than the header"
+_UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
 _ENCODINGS = ("utf-8-sig", "gb18030")
 _MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null")  # in any column but codes
 _COMPACT = re.compile(r"[0-9]{8}(\.0)?")
@@ -134,7 +136,7 @@ def _resolve(header: Sequence[str], fields: Sequence[str], mapping: Mapping[str,
 def _header(file: Path) -> list[str]:
     try:
         return list(pq.read_schema(file).names if file.suffix == ".parquet" else _read_csv(file, nrows=0).columns)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
 
 
@@ -181,7 +183,7 @@ def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str
             frame = _read_csv(file, [*cells], chunksize=_ROWS, **options)
             named = ((field, frame[column]) for field, column in columns.items())
         kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
     pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, and would keep what a column shares with it
     return pd.DataFrame(kept, copy=False)
@@ -221,7 +223,7 @@ def parse_days(series: pd.Series, where: str) -> pd.Series:
     wrong = parsed.isna() | (parsed < _EARLIEST) | (parsed > _LATEST)
     if wrong.any():
         bad = texts[int(np.flatnonzero(wrong)[0])]
-        raise DataError(f"{where}: {bad!r} is no day (expected 2024-01-02 or 20240102, from 1678 to 2261); bars must be daily")
+        raise DataError(f"{where}: {str(bad)!r} is no day (expected 2024-01-02 or 20240102, from 1678 to 2261); bars must be daily")
     values = np.append(parsed.to_numpy(dtype="datetime64[ns]"), np.datetime64("NaT"))
     return pd.Series(values[places], index=series.index)
 

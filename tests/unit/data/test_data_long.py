@@ -280,6 +280,14 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
     (tmp_path / "broken.parquet").write_bytes(b"no parquet")
     with pytest.raises(DataError, match="can't read"):
         read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.parquet")}))
+    packed = gzip.compress((BARS * 500).encode())
+    for broken in (packed[: len(packed) // 2], packed[:20] + b"\xff\xff" + packed[22:]):
+        (tmp_path / "broken.csv.gz").write_bytes(broken)
+        with pytest.raises(DataError, match=r"broken\.csv\.gz: can't read"):
+            read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.csv.gz")}))
+        (tmp_path / "broken.jsonl.gz").write_bytes(broken)
+        with pytest.raises(DataError, match=r"broken\.jsonl\.gz: (can't read|line 1)"):
+            read(tmp_path, documents=str(tmp_path / "broken.jsonl.gz"))
     # Parameters are checked by name.
     with pytest.raises(ConfigError, match="expected one of unadjusted, adjusted, was 'hfq'"):
         read(tmp_path, prices="hfq")

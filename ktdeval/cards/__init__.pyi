@@ -12,6 +12,7 @@ from ktdeval.cards.card import (
 from ktdeval.cards.check import (
     ATTACHED as ATTACHED,
     CardKind as CardKind,
+    card_files as card_files,
     card_kinds as card_kinds,
     derive_card as derive_card,
     derived_fields as derived_fields,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os.path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from ktdeval.cards.scoring import derive_scoring, scoring_problems
 from ktdeval.cards.table import Report
 from ktdeval.cards.trading import NOT_GIVEN, derive_trading, trading_problems
 from ktdeval.contracts.spec import EpisodeSpec, Window
-from ktdeval.errors import CardError
+from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, dumps_pretty, loads_untrusted, read_plain
 from ktdeval.registry import Plugins, load_plugins
@@ -111,6 +112,20 @@ def card_kinds(wanted: str | None = None, plugins: Plugins | None = None) -> dic
 _MAX_ERRORS = 50  #: Schema errors looked at before the first one, by line, is reported
 
 _TYPES: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def card_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the cards of files and run folders (`RUN/cards/*.json`), in order, each once. UsageError: a folder without cards."""
+    files: dict[str, Path] = {}
+    for path in paths:
+        inside = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
+        if not inside:
+            raise UsageError(
+                f"{path}: no cards here; give cards, or runs with finished episodes (`ktdeval score RUN` writes theirs)"
+            )
+        for file in inside:
+            files.setdefault(os.path.realpath(file), file)
+    return list(files.values())
 
 
 def load_card(path: Path | str, kind: str | None = None) -> Card:

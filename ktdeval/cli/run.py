@@ -18,7 +18,7 @@ import click
 from ktdeval.cli.options import FilePath, GroupedCommand, config_option, config_options, open_plugins
 from ktdeval.cli.table import grid_lines, print_json
 from ktdeval.config import RunConfig, load_config
-from ktdeval.errors import CardError, EpisodeFailure, StoreError, VerificationError
+from ktdeval.errors import EpisodeFailure, StoreError, VerificationError
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop import StopSignal
@@ -172,10 +172,10 @@ def show(paths: tuple[Path, ...], whole: bool, plain: bool) -> None:
     """Print a card: its panel and what it claims; several side by side, a column each."""
     from rich.text import Text
 
-    from ktdeval.cards.check import load_card
+    from ktdeval.cards.check import card_files, load_card
     from ktdeval.cards.show import card_lines, plain_text, print_lines, side_by_side
 
-    cards = [load_card(file) for path in paths for file in _card_files(path)]
+    cards = [load_card(file) for file in card_files(paths)]
     if whole or len(cards) == 1:
         lines = [line for card in cards for line in (*card_lines(card, whole), *([Text()] if len(cards) > 1 else []))]
     else:
@@ -192,9 +192,9 @@ def show(paths: tuple[Path, ...], whole: bool, plain: bool) -> None:
 @_PATH
 def validate(path: Path) -> None:
     """Check a card against its schema and against its own episodes."""
-    from ktdeval.cards.check import card_kinds, load_card
+    from ktdeval.cards.check import card_files, card_kinds, load_card
 
-    for file in _card_files(path):
+    for file in card_files([path]):
         checked = load_card(file)
         click.echo(f"{file}: valid ({card_kinds(checked.kind)[checked.kind].content(checked)})")
 
@@ -207,11 +207,12 @@ def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> Non
 
     --data and --data-args are only needed when the snapshot has moved since the run, --items when the run had that option.
     """
+    from ktdeval.cards.check import card_files
     from ktdeval.runner.verify import verify_card
 
     plugins = open_plugins(plugin or ())
     moved = {name: value for name, value in changes.items() if value is not None}
-    for file in _card_files(path):
+    for file in card_files([path]):
         found = verify_card(file, plugins, moved)
         if found.findings:
             for finding in found.findings[1:]:
@@ -221,18 +222,6 @@ def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> Non
             f"{file}: verified (episodes: {found.episodes}, steps executed again: {found.steps}, "
             f"of these traced to the model's own submission: {found.traced_steps})"
         )
-
-
-def _card_files(path: Path) -> list[Path]:
-    """The card itself, or the cards of a run folder."""
-    if not path.is_dir():
-        return [path]
-    files = sorted((path / "cards").glob("*.json"))
-    if not files:
-        raise CardError(
-            f"{path}: no cards here; give a card file, or a run folder with finished episodes (`ktdeval score` writes its cards)"
-        )
-    return files
 
 
 # ---- plan

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ktdeval.cards import load_evaluation
-from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError
+from ktdeval.cards import card_files, load_evaluation
+from ktdeval.errors import KtdevalError, StoreError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import dumps_pretty, file_sha256, write_atomic
 from ktdeval.registry import Plugins
@@ -119,9 +119,7 @@ class _Candidate(NamedTuple):
 def _candidates(rules: Rules, request: Request) -> tuple[list[_Candidate], list[str], list[str]]:
     """Return the cards meant, what is missing where there is none, and notes on those passed over."""
     run = RunFolder.load(request.run)
-    paths = {path.stem: path for path in sorted((run.path / "cards").glob("*.json"))}
-    if not paths:
-        raise CardError(f"{run.path}: has no cards; `ktdeval score {run.path}` writes those of finished episodes")
+    paths = {path.stem: path for path in card_files([run.path])}
     if request.card is not None:
         if request.card not in paths:
             raise UsageError(f"--card: {run.path} has no card of {request.card!r}{near_matches(request.card, paths)}")

@@ -20,6 +20,7 @@ from ktdeval.cards import (
     ScoringCard,
     TradingCard,
     TradingEpisode,
+    card_files,
     load_card,
     load_evaluation,
     window_side,
@@ -111,10 +112,7 @@ def load_cards(paths: Sequence[Path], kind: str | None = None) -> tuple[list[Ent
     scored: list[Scored] = []
     seen: set[str] = set()
     for path in paths:
-        files = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
-        if not files:
-            raise UsageError(f"{path}: no cards here; give card files, or run folders with finished episodes")
-        for file in files:
+        for file in card_files([path]):
             if (real := os.path.realpath(file)) in seen:
                 raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
             seen.add(real)

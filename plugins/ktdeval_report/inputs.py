@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from ktdeval.cards import (
     ScoringCard,
     TradingCard,
     TradingEpisode,
+    card_files,
     compute_metric,
     derive_card,
     load_evaluation,
@@ -91,7 +91,7 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> tuple[list[Eval
     """
     markets: dict[str, MarketSnapshot | str] = {}
     found, scored = [], []
-    for path in _files(paths):
+    for path in card_files(paths):
         card = load_evaluation(path)
         if isinstance(card, TradingCard):
             found.append(_with_records(Evaluation(path, card, recorded_rules=card.rules), sources, markets))
@@ -100,20 +100,6 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> tuple[list[Eval
     if sources.rules is not None:
         found = [_under_rules(evaluation, sources.rules, sources.plugins) for evaluation in found]
     return list(_named(found)) if found else [], scored
-
-
-def _files(paths: Sequence[Path]) -> list[Path]:
-    """Return the card files, each once."""
-    files: dict[str, Path] = {}
-    for path in paths:
-        inside = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
-        if not inside:
-            raise UsageError(
-                f"{path}: no cards here; give run folders with finished episodes, or cards (`ktdeval score RUN` writes them)"
-            )
-        for file in inside:
-            files.setdefault(os.path.realpath(file), file)
-    return list(files.values())
 
 
 def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]) -> Evaluation:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os.path
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from ktdeval.cards import TradingCard, TradingEpisode, load_card, with_args
+from ktdeval.cards import TradingCard, TradingEpisode, card_files, load_card, with_args
 from ktdeval.errors import CardError, UsageError
 from ktdeval.stats import RuleSet
 from ktdeval.typed import encode_canonical
@@ -77,15 +76,13 @@ def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[Epochs]:
     return sorted(_labelled(made), key=lambda one: (one.task, one.window, one.label))
 
 
-def _cards(paths: Iterable[Path]) -> Iterator[tuple[Path, TradingCard]]:
+def _cards(paths: Sequence[Path]) -> Iterator[tuple[Path, TradingCard]]:
     """Trading cards with the figures, each file once; a folder may hold others, a file may not."""
-    given = [(file, path) for path in paths for file in (path.glob("cards/*.json") if path.is_dir() else [path])]
-    files = {os.path.realpath(file): (file, path) for file, path in given}
-    for file, path in files.values():
-        card = load_card(file, None if path.is_dir() else "trading")
+    for file in card_files(paths):
+        card = load_card(file, "trading" if file in paths else None)
         if isinstance(card, TradingCard) and all(name in card.metrics for name in FIGURES):
             yield file, card
-        elif file == path:
+        elif file in paths:
             raise UsageError(f"{file}: lacks InvestorBench's figures; `ktdeval score RUN --metrics {','.join(FIGURES)}` adds them")
 
 

@@ -32,7 +32,7 @@ from board_runs import (
     withdraw,
 )
 from ktdeval.cards import load_card
-from ktdeval.errors import CardError, ConfigError, StoreError, UsageError
+from ktdeval.errors import ConfigError, StoreError, UsageError
 from ktdeval.jsonio import file_sha256, loads_strict
 from ktdeval.runner import verify_card
 from ktdeval.typed import to_plain
@@ -188,7 +188,7 @@ def test_a_run_without_cards_and_a_folder_without_a_run_are_named(run: Path, boa
     bare = Path(shutil.copytree(run, tmp_path / "bare"))
     shutil.rmtree(bare / "cards")
     for error, said, there, source, options in (
-        (CardError, "has no cards; `ktdeval score", board, bare, {}),
+        (UsageError, "no cards here; give cards, or runs", board, bare, {}),
         (StoreError, "no run here", board, tmp_path, {}),
         (UsageError, "did you mean 'blinded_open_research'", board, run, {"card": "blinded_open_reserch"}),
         (ConfigError, "no board here", run, run, {}),

@@ -157,7 +157,7 @@ def weights_plot(window: WindowStudy) -> Plot:
     ledger = window.ledger
     has_shorts = any(place.value_minor < 0 for step in ledger.steps for place in step.positions)
     names, areas = (["held", "sold short"], _sides(ledger)) if has_shorts else _weights(ledger)
-    traded = 100.0 * np.array([step.traded_minor / max(step.open_nav_minor, 1) for step in ledger.steps])
+    traded = 100.0 * ledger.column("traded_minor") / _positive(ledger, "open_nav_minor")
     held = max((len(step.positions) for step in ledger.steps), default=0)
 
     def draw(figure: FigureBase) -> None:
@@ -184,10 +184,10 @@ def weights_plot(window: WindowStudy) -> Plot:
             quiet(axes)
         figure.legend(*above.get_legend_handles_labels(), loc="outside upper left", ncols=4, handlelength=1.0, columnspacing=1.0)
 
-    cash = float(areas[-1].mean()) / 100
-    short = f"{percent(-float(areas[1].mean()) / 100, signed=False)} sold short and " if has_shorts else ""
+    cash = float(np.nanmean(areas[-1])) / 100
+    short = f"{percent(-float(np.nanmean(areas[1])) / 100, signed=False)} sold short and " if has_shorts else ""
     text = f"At most {count(held, 'name')} at once, {short}{percent(cash, signed=False)} cash on average; " + (
-        f"{percent(float(traded.mean()) / 100, signed=False)} of the NAV is traded on an average day."
+        f"{percent(float(np.nanmean(traded)) / 100, signed=False)} of the NAV is traded on an average day."
     )
     return Plot("weights", f"{window.name}: weights at the close, and turnover", text, draw, 3.9)
 
@@ -196,8 +196,14 @@ def _sides(ledger: Ledger) -> Values:
     """[3, steps] per cent of the NAV: what is held, what is sold short (below 0), and cash, the proceeds of shorts in it."""
     values = [[place.value_minor for place in step.positions] for step in ledger.steps]
     held, short = ([sum(sign * max(sign * value, 0) for value in day) for day in values] for sign in (1, -1))
-    sides: Values = 100.0 * np.array([held, short, ledger.column("cash_minor")]) / ledger.column("nav_minor")
+    sides: Values = 100.0 * np.array([held, short, ledger.column("cash_minor")]) / _positive(ledger, "nav_minor")
     return sides
+
+
+def _positive(ledger: Ledger, name: str) -> Values:
+    """[steps] a NAV in minor units, NaN where the account is ruined: shares of it have no meaning."""
+    nav = ledger.column(name)
+    return np.where(nav > 0, nav, np.nan)
 
 
 def _weights(ledger: Ledger) -> tuple[list[str], Values]:

@@ -24,10 +24,10 @@ from ktdeval_report.canvas import PALETTE, SERIES, Plot, colour, inline_svg, plo
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
-from ktdeval_report.plots import Point, forest_plot, held_to, places_of
+from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, places_of, weights_plot
 from ktdeval_report.render import Table, figure, p_value, percent, span, templates, unbroken
-from ktdeval_report.study import choose_windows, representative
-from metric_cases import nav_ledger
+from ktdeval_report.study import WindowStudy, choose_windows, representative
+from metric_cases import CODES, ledger, nav_ledger, step
 from report_page import Page, check_page, contrast
 
 if TYPE_CHECKING:
@@ -193,6 +193,18 @@ def test_figures_without_interval_or_value_can_be_drawn() -> None:
 
 def nav_of(*levels: int) -> Ledger:
     return nav_ledger(levels, 100)
+
+
+@needs_matplotlib
+def test_a_ruined_account_is_drawn() -> None:
+    code = CODES[0]
+    steps = [step(0, 2000, {code: -1000}), step(1, 2000, {code: -3000}), step(2, -1000, {}, open_nav_minor=-1000)]
+    window = WindowStudy("W1", True, (), 0, ledger(steps))
+    assert equity_plot(window, "index").text == "The agent ends at −200.00\u202f%."
+    assert drawdown_plot(window, "index").text == "The agent falls 200.00\u202f% below its peak."
+    weights = weights_plot(window)  # of the one day with a NAV
+    assert weights.text.startswith("At most 1 name at once, 100.00\u202f% sold short and 200.00\u202f% cash on average; 0.00")
+    assert "<path" in inline_svg(weights, "p1")
 
 
 def test_the_seed_of_lower_median_return_stands_for_its_window() -> None:

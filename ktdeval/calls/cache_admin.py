@@ -21,8 +21,9 @@ _MOST_PROBLEMS = 20  # of the file itself that are named
 _BYTES = " + ".join(f"length({column})" for column in ("key", "provider", "model", "created_at", "checksum", "body")) + " + 16"
 """SQL: what a row takes in the file, its place in the index apart; two numbers of at most 8 bytes come to the texts."""
 _PAGE = f"SELECT rowid, {', '.join(REPLY_COLUMNS)} FROM replies WHERE rowid > ? ORDER BY rowid LIMIT {_AT_ONCE}"  # noqa: S608 - made of constants
-_MODELS = f"""SELECT provider, model, count(*), sum({_BYTES}), sum(input_tokens), sum(output_tokens),
-    substr(min(created_at), 1, 10), substr(max(created_at), 1, 10) FROM replies GROUP BY provider, model ORDER BY provider, model"""  # noqa: S608
+_MODELS = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), count(*), sum({_BYTES}), sum(input_tokens), sum(output_tokens),
+    substr(CAST(min(created_at) AS TEXT), 1, 10), substr(CAST(max(created_at) AS TEXT), 1, 10)
+    FROM replies GROUP BY provider, model ORDER BY provider, model"""  # noqa: S608
 _OF_MODEL = f"SELECT rowid, created_at, {_BYTES} FROM replies WHERE provider = ? AND model = ?"  # noqa: S608
 
 

@@ -113,7 +113,7 @@ def reply_of(data: bytes, where: str) -> Reply:
     """Return the reply of `reply_bytes`. Raises StoreError: it is not one."""
     try:
         return _decode(data)
-    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, msgspec.ValidationError) as error:
         raise StoreError(f"{where}: not a stored reply: {error}") from error
 
 

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
 from ktdeval.cards.parts import CutoffEntry, PriceEntry
@@ -108,16 +107,17 @@ class RunManifest:
             spec = from_plain(entry, EpisodeSpec, f"{where}: episodes[{number}]")
             if spec.id != recorded_id or spec.to_json() != entry:
                 raise StoreError(f"{path}: episode {str(recorded_id)[:20]} has been changed: its spec hashes to {spec.id}")
-            if problem := _spec_problem(spec):
+            if problem := _spec_problem(spec, file.snapshot):
                 raise StoreError(f"{where}: episodes[{number}].{problem}")
             specs.append(spec)
-        data_source, price = to_plain(file.data) if file.snapshot else None, to_plain(file.price)
-        cutoff = to_plain(file.knowledge_cutoff)
-        return cls(data_source, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings, cutoff)
+        data, price, cutoff = map(to_plain, (file.data if file.snapshot else None, file.price, file.knowledge_cutoff))
+        return cls(data, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings, cutoff)
 
 
-def _spec_problem(spec: EpisodeSpec) -> str | None:
-    """Return what no plan holds, though its types do: a window's days, a limit, one of market and window."""
+def _spec_problem(spec: EpisodeSpec, market: str | None) -> str | None:
+    """Return what no plan holds, though its types do: a window's days, a limit, one of market and window, another market."""
+    if spec.snapshot not in (None, market):
+        return "snapshot: expected that of the run"
     if (spec.window is None) != (spec.snapshot is None):
         return "window: it and snapshot go together"
     for name in ("first", "last") if spec.window is not None else ():
@@ -128,18 +128,13 @@ def _spec_problem(spec: EpisodeSpec) -> str | None:
     return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
 
 
-class _Head(msgspec.Struct):
-    version: int
-    episodes: msgspec.Raw | UnsetType = UNSET
-
-
 def _check_head(data: bytes, path: Path) -> None:
     """Raise StoreError where a manifest is not that of a run, or of another version."""
-    head = decode_json(data, _Head, f"{path}: not a readable manifest")
-    if head.episodes is UNSET:
+    head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
+    if "episodes" not in head:
         raise StoreError(f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a new one")
-    if head.version != MANIFEST_VERSION:
-        raise StoreError(f"{path}: version {head.version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it")
+    if (version := bytes(head.get("version", b"null")).decode()) != str(MANIFEST_VERSION):
+        raise StoreError(f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it")
 
 
 class DataSource(Value):
@@ -208,7 +203,7 @@ class RunFolder:
                 stray.unlink()
             if self.is_complete(spec):
                 self._drop_journal(spec)
-        for stray in self.path.glob(f".{MANIFEST}.*"):
+        for stray in (*self.path.glob(".*.*"), *self.path.glob("cards/.*")):
             stray.unlink()
 
     @classmethod

@@ -290,7 +290,16 @@ def test_a_place_that_can_not_be_written_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", ["attempt = 'many'", "held_usd = 'much'", "input_tokens = 1.5", "outcome = X'00'", "reply = X'7B7D'", "reply = X'FF'"]
+    "change",
+    [
+        "attempt = 'many'",
+        "held_usd = 'much'",
+        "input_tokens = 1.5",
+        "outcome = X'00'",
+        "reply = X'7B7D'",
+        "reply = X'FF'",
+        "reply = 1",
+    ],
 )
 def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
     with CallLog(run.folder) as log:

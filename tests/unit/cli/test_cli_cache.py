@@ -136,6 +136,10 @@ def test_verify_finds_every_damaged_reply_and_exits_with_1(ktdeval, shared):
     report = json.loads(ktdeval("verify", "--json", code=1))
     assert (report["replies"], len(report["findings"])) == (5, 2)
     assert report["findings"][0]["problem"] == "its checksum does not match"
+    with sqlite3.connect(shared) as connection:
+        connection.execute("UPDATE replies SET created_at = x'00', provider = x'00' WHERE model = 'opus-7'")
+    connection.close()
+    assert len(json.loads(ktdeval("ls", "--json"))["models"]) == len(ktdeval("ls").splitlines()) - 2 == 2
 
 
 def test_verify_says_what_to_do_where_the_file_itself_is_damaged(ktdeval, shared):

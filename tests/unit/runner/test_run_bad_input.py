@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.jsonio import dumps_pretty
 from run_support import (
     DAYS_IN_WINDOW,
     PLUGIN,
@@ -307,7 +308,8 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(whole: 
 
 def test_a_broken_manifest_is_one_line_for_every_command(whole: Path, market: Path, tmp_path: Path) -> None:
     run = copy_run(whole, tmp_path / "run")
-    for text in ("", "[]", "{}", '{"version": 1}', '{"version": 99, "episodes": []}', "\x00"):
+    without_market = dumps_pretty({**json.loads((run / "manifest.json").read_text()), "snapshot": ""})
+    for text in ("", "[]", "{}", '{"version": 1}', '{"version": 99, "episodes": []}', "\x00", without_market):
         (run / "manifest.json").write_text(text)
         for words in (("score", run), ("card", "verify", run), (*MIXED, "--data", market, "--out", run)):
             assert "manifest.json" in error_line(ktdeval(*words, cwd=tmp_path))

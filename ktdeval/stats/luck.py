@@ -119,6 +119,8 @@ def min_track_record(ledger: Ledger) -> float | str:
 def _series_problem(returns: Series) -> str | None:
     if len(returns) < 3:
         return "fewer than three days"
+    if (returns <= -1.0).any():
+        return "a level is not positive"
     if not np.isfinite(returns).all():
         return "a daily return is missing"
     return "returns have no variance" if standard_deviation(returns) < NO_VARIANCE else None

@@ -86,7 +86,14 @@ def test_one_trial_is_not_deflated_and_unfinished_ones_count_with_the_variance_o
     assert deflated_sharpe_ratio(returns, sharpes[:1], trials=40).reason == "the Sharpe ratios of the other trials are not known"
 
 
-@pytest.mark.parametrize(("navs", "reason"), [([1000] * 5, "returns have no variance"), ([1000, 1001], "fewer than three days")])
+@pytest.mark.parametrize(
+    ("navs", "reason"),
+    [
+        ([1000] * 5, "returns have no variance"),
+        ([1000, 1001], "fewer than three days"),
+        ([1100, -500, -600, -550], "a level is not positive"),  # what comes after has no returns
+    ],
+)
 def test_luck_is_undefined_with_a_reason(navs: list[int], reason: str) -> None:
     assert psr.compute(nav_ledger(navs), MARKET, "strict").reason == reason
     assert min_track_record.compute(nav_ledger(navs), MARKET, "strict").reason == reason

@@ -231,13 +231,18 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
     return Grid(title, ("task", "return", "sharpe", "drawdown", "info ratio", "decided"), tuple(rows))
 
 
-def _trading_notes(card: TradingCard) -> Iterator[str]:
+def figure_notes(card: TradingCard) -> Iterator[str]:
+    """Windows that stand in no figure over episodes, and why metrics are not defined, a line each."""
     for window, reason in (card.left_out or {}).items():
         yield f"window {window} stands in rows of its own and in no figure over episodes: it {reason}"
     for name, metric in card.metrics.items():
         for reason, times in metric.undefined.items():
             where = f" in {times} of {len(card.pooled)} episodes" if len(card.pooled) > 1 else ""
             yield f"{name} is not defined{where}: {reason}"
+
+
+def _trading_notes(card: TradingCard) -> Iterator[str]:
+    yield from figure_notes(card)
     known = [one for metric in card.metrics.values() if (one := metric.interval) and one.monte_carlo_se and one.draws]
     if shares := [(one.monte_carlo_se or 0) / width for one in known if (width := (one.high or 0.0) - (one.low or 0.0)) > 0]:
         error = f"a Monte-Carlo error of {100 * max(shares):.1f} % of the width, or less ({known[0].draws:,} resamples)"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.cards import MetricLine, TradingCard, count
+from ktdeval.cards import MetricLine, TradingCard, count, figure_notes
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval, MetricValue, mean_with_interval, overlap_correlation
 from ktdeval_report.inputs import Evaluation, known_values
 from ktdeval_report.render import UNDEFINED, WORDS, Table, figure, interval_text, span, unbroken, unit_name
@@ -113,10 +113,7 @@ def _interval_over_days(study: CardStudy, name: str) -> Interval | None:
 
 
 def panel_notes(study: CardStudy) -> Iterator[str]:
-    """How to read the intervals of the panel, and which metrics are not defined."""
-    card = study.evaluation.card
-    for window, reason in (card.left_out or {}).items():
-        yield f"Window {window} stands in no figure over windows or episodes, but in rows of its own: it {reason}."
+    """How to read the intervals of the panel, and what the card says of its figures."""
     if len(study.evaluation.pooled_windows) > 1:
         yield (
             "The interval is a t interval of the mean over windows, widened where windows share days, cut at the metric's range. "
@@ -125,10 +122,7 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
     elif study.windows and study.evaluation.market is not None:
         yield f"Intervals are over the days of seed {study.windows[0].seed}."
         yield from coverage_notes(study)
-    for name, metric in card.metrics.items():
-        for reason, times in metric.undefined.items():
-            where = f" in {times} of {len(card.episodes)} episodes" if len(card.episodes) > 1 else ""
-            yield f"{name} is not defined{where}: {reason}"
+    yield from figure_notes(study.evaluation.card)
 
 
 def window_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:

@@ -16,17 +16,19 @@ from hypothesis import given, strategies as st
 import card_cases
 from card_cases import card, remote_card, typed
 from compare_cards import APART, make_card, save_card
+from ktdeval.cards import figure_notes
 from ktdeval.registry import load_plugins
 from ktdeval.trading.ledger import Ledger
 from ktdeval_compare.effects import Options as EffectOptions, effects as compared
 from ktdeval_compare.entrants import load_entrants
 from ktdeval_report.canvas import PALETTE, SERIES, Plot, colour, inline_svg, plot_file
+from ktdeval_report.card_tables import panel_notes
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
 from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, places_of, weights_plot
 from ktdeval_report.render import Table, figure, p_value, percent, span, templates, unbroken
-from ktdeval_report.study import WindowStudy, choose_windows, representative
+from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, representative
 from metric_cases import CODES, ledger, nav_ledger, step
 from report_page import Page, check_page, contrast
 
@@ -278,6 +280,19 @@ def test_a_figure_that_is_missing_everywhere_is_a_reason_and_no_number(tmp_path:
     (effect,) = find_effects(evaluations(*paths), "total_return").masks
     assert effect.value is None
     assert effect.reason == "no window"
+
+
+def test_what_a_card_says_of_its_figures_stands_on_the_page_in_the_same_words(tmp_path: Path) -> None:
+    """A window that is longer than the others is in no figure over episodes, and is not counted among them."""
+    windows = {"W1": ("2024-01-01", "2024-01-05"), "W2": ("2024-01-08", "2024-01-12"), "long": ("2024-01-01", "2024-01-26")}
+    made = make_card({("W1", 0): None, ("W2", 0): 0.1, ("long", 0): 0.2}, windows=windows)
+    (one,) = evaluations(save_card(tmp_path / "run", made))
+    notes = list(figure_notes(one.card))
+    assert notes[0].startswith("window long stands in rows of its own and in no figure over episodes: it ")
+    assert [note.partition(":")[0] for note in notes if "total_return" in note] == [
+        "total_return is not defined in 1 of 2 episodes"
+    ]
+    assert list(panel_notes(CardStudy(one)))[-len(notes) :] == notes
 
 
 def test_labels_of_cards_tell_them_apart(tmp_path: Path) -> None:

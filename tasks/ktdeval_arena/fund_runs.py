@@ -47,7 +47,8 @@ def read_groups(paths: Sequence[Path]) -> list[Group]:
         if not tasks:
             raise UsageError(f"{path}: no episode of a trading task is finished; run one to its end first")
         for task, specs in tasks.items():
-            experiment = task if len(folders) == 1 else f"{task} · {path.name}"
+            alike = sum(other.name == path.name for other in folders)
+            experiment = task if len(folders) == 1 else f"{task} · {path.name if alike == 1 else path}"
             groups.append(Group(folder, task, experiment, f"{specs[0].model} · {specs[0].agent}", specs))
     return groups
 

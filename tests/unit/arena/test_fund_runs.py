@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -173,4 +174,10 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
     lines = terminal.out("deepfund", "weekly", run, "--format", "csv").splitlines()
     assert float(lines[-1].split(",")[6]) == pytest.approx(card["metrics"]["total_return"]["value"], rel=1e-9)
     assert [one.experiment for one in read_groups([run, path])] == ["deepfund_berkshire"]
+    other = Path(shutil.copytree(run, tmp_path / "other" / "run"))
+    named = terminal.out("deepfund", "weekly", run, other)
+    assert [
+        f"{number}  test/member · deepfund · deepfund_berkshire · {folder} · live" in named
+        for number, folder in ((1, run), (2, other))
+    ] == [True, True]
     assert "no run here" in terminal.error("deepfund", "report", tmp_path)

@@ -1,4 +1,4 @@
-"""Strict JSON, content hashes, atomic files and locks: the one way in and out for everything ktdeval writes."""
+"""Strict JSON, content hashes, atomic files and folders, and locks: the one way in and out for everything ktdeval writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import io
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -270,6 +271,62 @@ def make_folder(path: Path, advice: str = "choose another") -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{path}: can't make the folder: {error.strerror or error}; {advice}") from error
+
+
+@contextmanager
+def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold a folder's lock, which ends with the process. Raises StoreError: another process holds it and this one is not to `wait`,
+    or the folder can't be opened.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise StoreError(f"{folder}: can't open the folder: {error.strerror or error}") from error
+    try:
+        if wait:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        elif not try_lock(descriptor):
+            raise StoreError(f"{folder}: another process writes it; wait until it has ended")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder, which becomes `folder` (absent or empty) when the block ends well, unless the block removes it. What
+    killed processes left behind is removed first. Raises OSError: it can't be made, made durable or renamed.
+    """
+    import shutil  # noqa: PLC0415 - as above
+    import tempfile  # noqa: PLC0415 - as above
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{folder.name}.new-"
+    for path in folder.parent.iterdir():
+        if path.name.startswith(prefix):
+            with suppress(StoreError, OSError), locked(path):
+                shutil.rmtree(path)
+    temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+    try:
+        with locked(temporary):
+            # A folder inside, since the temporary one is readable by its owner only.
+            inside = temporary / "content"
+            inside.mkdir()
+            yield inside
+            if inside.exists():
+                sync_files(inside, (path.relative_to(inside) for path in inside.rglob("*") if path.is_file()))
+                inside.rename(folder)
+                sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
+    """Make some files of a folder durable, with the folders between. Raises OSError: it can't be done."""
+    paths = [folder / file for file in files]
+    between = {parent for path in paths for parent in path.parents if parent == folder or folder in parent.parents}
+    for path in [*sorted(paths), *sorted(between, reverse=True)]:
+        sync_folder(path)
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

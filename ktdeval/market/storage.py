@@ -15,8 +15,6 @@ its name. Layout of the folder:
 from __future__ import annotations
 
 import dataclasses
-import shutil
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +27,7 @@ import pyarrow.parquet as pq
 
 from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.fields import build, to_mapping
-from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, open_plain, read_plain, sha256_hex, sync_folder
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, new_folder, open_plain, read_plain, sha256_hex
 from ktdeval.market.documents import NO_DOCUMENTS, Close, Documents, Entity
 from ktdeval.market.minutes import MINUTE_FIELDS, NO_MINUTES, MinuteBars
 from ktdeval.market.snapshot import BAR_FIELDS, DayArray, Instrument, MarketSnapshot, NameSpell, SnapshotMeta
@@ -177,20 +175,13 @@ def save_snapshot(snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, b
             return named
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StoreError(f"{folder}: exists and is not this snapshot; choose another folder or remove it")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-            # A folder inside, since the temporary one is readable by its owner only.
-            content = Path(temporary) / "snapshot"
-            content.mkdir()
+        with new_folder(folder) as content:
             _write_tables(named, content)
             for name, data in {**(extras or {}), MANIFEST: dumps_pretty(manifest).encode()}.items():
                 (content / name).write_bytes(data)
-            for path in (*content.iterdir(), content):
-                sync_folder(path)
-            _move(content, folder, named.id)
-        sync_folder(folder.parent)
     except OSError as error:
-        raise StoreError(f"{folder}: can't write: {error.strerror or error}; free space or choose another folder") from error
+        if not _holds(folder, named.id):  # another process may have written the same snapshot in the meantime
+            raise StoreError(f"{folder}: can't write: {error.strerror or error}; free space or choose another folder") from error
     return named
 
 
@@ -199,16 +190,6 @@ def _holds(folder: Path, identity: str) -> bool:
         return bool(load_manifest(folder)["id"] == identity)
     except DataError:
         return False
-
-
-def _move(content: Path, folder: Path, identity: str) -> None:
-    try:
-        content.rename(folder)
-    except OSError:
-        # Another process may have written the same snapshot in the meantime: then ours is not needed.
-        if not _holds(folder, identity):
-            raise
-        shutil.rmtree(content)
 
 
 def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:

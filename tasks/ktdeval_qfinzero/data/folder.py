@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import stat
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import file_sha256, sync_folder, try_lock
+from ktdeval.jsonio import file_sha256, new_folder
 from ktdeval_qfinzero.data.bar_files import Block, content_of, write_block
 from ktdeval_qfinzero.data.blocks import (
     STEP,
@@ -51,59 +47,6 @@ from ktdeval_qfinzero.data.rows import EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES, parts_of
-
-
-@contextmanager
-def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a folder's lock, which ends with the process. Raises StoreError: another process holds it and this one is not to `wait`,
-    or the folder can't be opened.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise StoreError(f"{folder}: can't open the folder: {error.strerror or error}") from error
-    try:
-        if wait:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        elif not try_lock(descriptor):
-            raise StoreError(f"{folder}: another process writes this dataset; wait until it has ended")
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder, which becomes `folder` (absent or empty) when the block ends well, unless the block removes it. What
-    killed processes left behind is removed first. Raises OSError: it can't be made, made durable or renamed.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{folder.name}.new-"
-    for path in folder.parent.iterdir():
-        if path.name.startswith(prefix):
-            with suppress(StoreError, OSError), locked(path):
-                shutil.rmtree(path)
-    temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
-    try:
-        with locked(temporary):
-            # A folder inside, since the temporary one is readable by its owner only.
-            inside = temporary / "dataset"
-            inside.mkdir()
-            yield inside
-            if inside.exists():
-                sync_files(inside, (path.relative_to(inside) for path in inside.rglob("*") if path.is_file()))
-                inside.rename(folder)
-                sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
-    """Make some files of a folder durable, with the folders between. Raises OSError: it can't be done."""
-    paths = [folder / file for file in files]
-    between = {parent for path in paths for parent in path.parents if parent == folder or folder in parent.parents}
-    for path in [*sorted(paths), *sorted(between, reverse=True)]:
-        sync_folder(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import write_atomic
+from ktdeval.jsonio import locked, sync_files, write_atomic
 from ktdeval_qfinzero.data.bar_files import Block, block_of, join, read_block
 from ktdeval_qfinzero.data.blocks import SHOWN, Problems, Reaches, add_reach, block_problems, blocks_of, tables_of
-from ktdeval_qfinzero.data.folder import PartWriter, locked, reaches_of, sync_files, table_problems
+from ktdeval_qfinzero.data.folder import PartWriter, reaches_of, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
     Manifest,

@@ -214,3 +214,10 @@ def test_the_tables_are_what_any_reader_expects(snapshot: MarketSnapshot, tmp_pa
     assert table.columns.tolist() == ["date", "code", *BAR_FIELDS, "member"]
     assert len(table) == 15
     assert load_manifest(tmp_path / "m")["meta"]["name"] == "tiny"
+
+
+def test_what_a_killed_process_left_behind_goes_with_the_next_one(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    (tmp_path / ".market.new-dead" / "content").mkdir(parents=True)
+    (tmp_path / ".market.new-dead" / "content" / "bars.parquet").write_bytes(b"half")
+    save_snapshot(snapshot, tmp_path / "market")
+    assert [path.name for path in tmp_path.iterdir()] == ["market"]

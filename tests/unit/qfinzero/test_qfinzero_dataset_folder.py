@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import file_sha256
+from ktdeval.jsonio import file_sha256, locked
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.folder import locked, open_dataset, save_dataset
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, manifest_text
 from ktdeval_qfinzero.data.rows import Release, SplitRow
 from ktdeval_qfinzero.data.stores import Page, Span, Tags

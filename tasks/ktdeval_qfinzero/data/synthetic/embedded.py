@@ -10,8 +10,8 @@ from pathlib import Path
 import platformdirs
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import content_hash, make_folder
-from ktdeval_qfinzero.data.folder import locked, open_dataset, save_dataset
+from ktdeval.jsonio import content_hash, locked, make_folder
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.market import generate

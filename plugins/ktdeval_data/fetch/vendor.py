@@ -109,21 +109,13 @@ def _spans(table: Table, first: date, last: date) -> Iterator[tuple[date, date]]
 
 
 def _after(first: date, table: Table) -> date:
-    """First day of the span after the one that begins on `first`."""
-    if table.days:
-        return first + timedelta(days=table.days)
-    return _years_after(first, table.years) if table.years else date.max
+    """First day of the span after the one that begins on `first`; years after 29 February it is 1 March."""
+    if table.years is None:
+        return first + timedelta(days=table.days) if table.days else date.max
+    leap = timedelta(days=(first.month, first.day) == (2, 29))
+    return (first + leap).replace(year=first.year + table.years)
 
 
 def _milliseconds(day: date) -> int:
     """Start of a day of UTC, since 1970."""
     return (day - date(1970, 1, 1)).days * 86_400_000
-
-
-def _years_after(day: date, years: int) -> date:
-    """The same day `years` later; 1 March for 29 February."""
-    return (
-        (day + timedelta(days=1)).replace(year=day.year + years, month=3, day=1)
-        if (day.month, day.day) == (2, 29)
-        else day.replace(year=day.year + years)
-    )

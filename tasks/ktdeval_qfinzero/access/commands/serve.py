@@ -12,7 +12,7 @@ import anyio
 import click
 
 from ktdeval.cli import FilePath, Number
-from ktdeval.errors import UsageError
+from ktdeval.jsonio import make_folder
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
 from ktdeval_qfinzero.access.listen import address_of, bind, choose_security, serve
@@ -73,7 +73,7 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     limits = Limits(max_workspaces, idle_minutes * 60)
     operations = served(catalogue(), MarketRules() if rules is None else load_rules(rules))
     if logs is not None:
-        _make_folder(logs)
+        make_folder(logs, "choose another --logs")
     if transport == "stdio":
         # The thread that waits for stdin can't be interrupted, and there is nothing to be saved.
         dataset = open_data(source)
@@ -91,13 +91,6 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
             serve(app, bound)
         except KeyboardInterrupt:
             click.echo("")
-
-
-def _make_folder(logs: Path) -> None:
-    try:
-        logs.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--logs {logs}: can't make this folder: {error.strerror or error}") from error
 
 
 def _show_token(token: str) -> None:

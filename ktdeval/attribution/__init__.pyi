@@ -22,10 +22,10 @@ from ktdeval.attribution.fit import (
     FEW_ASSETS as FEW_ASSETS,
     Fit as Fit,
     Goodness as Goodness,
+    Scheme as Scheme,
     fit_factors as fit_factors,
     has_few_assets as has_few_assets,
 )
-from ktdeval.attribution.industries import Scheme as Scheme
 from ktdeval.attribution.panel import (
     FACTOR_NAMES as FACTOR_NAMES,
     factor_history as factor_history,

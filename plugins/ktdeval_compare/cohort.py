@@ -13,13 +13,14 @@ import math
 import os.path
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
+from scipy.stats import binomtest
 
 from ktdeval import stats
 from ktdeval.attribution import FACTOR_NAMES
@@ -28,7 +29,7 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.typed import encode_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_compare.compare import TASK_FACETS
-from ktdeval_compare.declines import declines
+from ktdeval_compare.effects import check_variants
 from ktdeval_compare.entrants import (
     Entrant,
     Row,
@@ -281,3 +282,67 @@ def _over_seeds(values: Values, level: float, least: float, greatest: float) -> 
     reason = "no_figure" if not len(values) else "one_seed" if low is None else None
     row: Row = {"value": float(np.median(values)) if len(values) else None, "mean": mean.value, "low": low, "high": high}
     return {**row, "n": len(values), "reason": reason and _REASONS[reason]}
+
+
+# ---- how often no order was placed while identities were hidden, against when they showed (KTD-Fin §1 and §5.1)
+
+_MASKS = ("bright", "blinded")
+_Key = tuple[str, str, int]  #: training seed, window, seed
+
+
+def _outcome(episode: TradingEpisode) -> str:
+    """`traded`; `declined`: no order, and every step is a decision of the model; `not known`: no order, but some step is not."""
+    if episode.orders.submitted:
+        return "traded"
+    return "not known" if episode.decisions.fallback or episode.decisions.error else "declined"
+
+
+def declines(entrants: Sequence[Entrant], alpha: float) -> Iterator[Row]:
+    """Rows of one model, one for each mode with cards under both masks, of tasks whose names differ in the mask alone: in how many
+    of the same (window, seed) it placed no order. A cell counts as `not_known` where one mask's outcome is not. Raises CardError:
+    cards differ in something else than the mask and the training seed, or two have one cell.
+    """
+    groups: dict[tuple[str, ...], list[Entrant]] = {}
+    for entrant in entrants:
+        if (task := entrant.card.task).mask in _MASKS:
+            stem = "_".join(part for part in task.name.split("_") if part not in _MASKS)
+            groups.setdefault((str(task.config.get("family")), task.mode, stem), []).append(entrant)
+    for (_, mode, _), members in sorted(groups.items()):
+        if {entrant.card.task.mask for entrant in members} == set(_MASKS):
+            check_variants(members, "declines would mix that with the mask")
+            check_windows(members)
+            yield {"mode": mode, **_declined({mask: _outcomes(members, mask) for mask in _MASKS}, alpha)}
+
+
+def _outcomes(entrants: Sequence[Entrant], mask: str) -> dict[_Key, str]:
+    found: dict[_Key, str] = {}
+    for entrant in entrants:
+        for episode in entrant.card.episodes if entrant.card.task.mask == mask else ():
+            key = (training_seed(entrant), episode.window, episode.seed)
+            if key in found:
+                raise CardError(
+                    f"{entrant.path}: another {mask} card of {entrant.label} has window {key[1]} seed {key[2]}; give one"
+                )
+            found[key] = _outcome(episode)
+    return found
+
+
+def _declined(cells: Mapping[str, Mapping[_Key, str]], alpha: float) -> Row:
+    bright, blinded = (cells[mask] for mask in _MASKS)
+    matched = sorted(bright.keys() & blinded.keys())
+    known = [key for key in matched if "not known" not in (bright[key], blinded[key])]
+    only_bright, only_blinded = (sum((one[key], other[key]) == ("declined", "traded") for key in known)
+                                 for one, other in ((bright, blinded), (blinded, bright)))  # fmt: skip
+    row: Row = {"n": len(known), "not_known": len(matched) - len(known), "unmatched": len(bright) + len(blinded) - 2 * len(matched)}
+    for mask in _MASKS:
+        count = sum(cells[mask][key] == "declined" for key in known)
+        share = stats.wilson(count, len(known), 1.0 - alpha)
+        row[mask] = {"declined": count, "share": count / len(known) if known else None, "low": share.low, "high": share.high}
+    # McNemar's exact test: given how many cells differ, either direction has probability 1/2.
+    p = float(binomtest(only_blinded, n).pvalue) if (n := only_bright + only_blinded) else 1.0
+    listed = [
+        {"training_seed": key[0], "window": key[1], "seed": key[2], **{mask: cells[mask][key] for mask in _MASKS}}
+        for key in matched
+    ]
+    row |= {"only_bright": only_bright, "only_blinded": only_blinded, "p": p if known else None}
+    return {**row, "reason": None if known else "no window and seed whose outcome is known under both masks", "cells": listed}

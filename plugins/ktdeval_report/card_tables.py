@@ -1,14 +1,16 @@
-"""Tables of one card's figures: the panel of metrics, its windows, its attribution."""
+"""One card on the page: tables of its panel of metrics, windows and attribution, and all that its template prints."""
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ktdeval.cards import MetricLine, TradingCard, count, figure_notes
+from ktdeval.cards import SCHEME_HEADS, MetricLine, TradingCard, count, figure_notes, scheme_rows
+from ktdeval.jsonio import file_sha256
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval, MetricValue, mean_with_interval, overlap_correlation
 from ktdeval_report.inputs import Evaluation, known_values
 from ktdeval_report.render import UNDEFINED, WORDS, Table, figure, interval_text, span, unbroken, unit_name
@@ -241,3 +243,40 @@ def deviations(figures: Mapping[tuple[str, int], float | None]) -> tuple[float |
     between = float((sizes * (means - grand) ** 2).sum() / (k - 1))
     n0 = (total - float((sizes**2).sum()) / total) / (k - 1)
     return math.sqrt(max((between - seed) / n0, 0.0)), math.sqrt(seed)
+
+
+def _no_attribution(study: CardStudy) -> str:
+    reasons = {window.no_attribution for window in study.windows} - {""}
+    return study.evaluation.problem or f"There is none: {'; '.join(sorted(reasons)) or 'no episode has one'}."
+
+
+def card_view(study: CardStudy, plots: Mapping[str, Sequence[object]]) -> dict[str, Any]:
+    """Values of `card.html`. `plots`: figures by their window, or by `lead`, those that come before any table."""
+    one, card = study.evaluation, study.evaluation.card
+    has_market = bool(study.windows) and one.market is not None
+    windows = [(f"{window.name}, seed {window.seed}", plots[window.name]) for window in study.windows if plots.get(window.name)]
+    return {
+        "label": one.label,
+        "anchor": one.anchor,
+        "labels": [(name, "") for name in card.labels],
+        "of": card,
+        "problem": one.problem,
+        "recorded_rules": one.recorded_rules,
+        "panel": panel(study),
+        "panel_notes": list(panel_notes(study)),
+        "metrics": [name for _, names in families(card) for name in names],
+        "windows": list(window_rows(one)),
+        "has_market": has_market,
+        "studied": study.windows,
+        "window_notes": windows_notes(study),
+        "drawn": windows,
+        "attribution": attribution_table(study) if study.lines else None,
+        "no_attribution": _no_attribution(study),
+        "attribution_notes": attribution_notes(study),
+        "schemes": Table("Selection by the industries in the fit, mean of episodes", SCHEME_HEADS, scheme_rows(card)),
+        "several": any(len(values) > 1 for values in study.lines.values()),
+        "lead": plots.get("lead", ()),
+        "is_calibrated": card.calibration.n > 0,
+        "quoted_path": shlex.quote(str(one.path)),
+        "sha256": file_sha256(one.path),
+    }

@@ -15,8 +15,7 @@ from statsmodels.tools import add_constant
 
 from ktdeval.attribution.decompose import attribute, attribution_problem, linking_coefficients
 from ktdeval.attribution.exposures import NOTE_MEANINGS
-from ktdeval.attribution.fit import Fit, close_to_close, fit_factors
-from ktdeval.attribution.industries import Scheme
+from ktdeval.attribution.fit import Fit, Scheme, close_to_close, fit_factors
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.testing.ledgers import ledger_of, step_record

@@ -10,8 +10,7 @@ import pytest
 from statsmodels.genmod.generalized_linear_model import GLM
 from statsmodels.regression.linear_model import WLS
 
-from ktdeval.attribution.fit import fit_factors
-from ktdeval.attribution.industries import MINIMUM, Scheme, pooled_industries
+from ktdeval.attribution.fit import MINIMUM, Scheme, fit_factors, pooled_industries
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot

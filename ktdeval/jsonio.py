@@ -126,6 +126,11 @@ def loads_strict(text: str | bytes) -> JsonValue:
     return _parse(text, _STRICT)
 
 
+def loads_unique(text: str) -> JsonValue:
+    """Parse JSON as `loads_strict`, without doubled fields. Raises DoubledFieldError for these, ValueError."""
+    return _parse(text, _UNIQUE)
+
+
 def loads_untrusted(text: str | bytes) -> JsonValue:
     """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers. Raises
     ValueError where it is not strict JSON.
@@ -134,6 +139,7 @@ def loads_untrusted(text: str | bytes) -> JsonValue:
 
 
 _STRICT = json.JSONDecoder(parse_constant=reject_constant)
+_UNIQUE = json.JSONDecoder(parse_constant=reject_constant, object_pairs_hook=unique_fields)
 _UNTRUSTED = json.JSONDecoder(
     parse_constant=reject_constant, object_pairs_hook=unique_fields, parse_float=_finite, parse_int=bounded_int
 )

@@ -17,7 +17,7 @@ from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.harness.plain_schema import plainly_follows
 from ktdeval.harness.wording import in_words
-from ktdeval.jsonio import DoubledFieldError, JsonValue, reject_constant, unique_fields
+from ktdeval.jsonio import DoubledFieldError, JsonValue, loads_unique
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
@@ -27,7 +27,6 @@ from ktdeval.trading.types import Order, Scale
 
 SUBMIT_TOOL = "submit_action"
 MAX_PROBLEMS = 5
-_DECODER = json.JSONDecoder(object_pairs_hook=unique_fields, parse_constant=reject_constant)
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
 _DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders keeps the portfolio as it is."
@@ -146,10 +145,10 @@ def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submiss
     gives one field two values, or breaks the schema.
     """
     try:
-        value = _DECODER.decode(text)
+        value = loads_unique(text)
     except DoubledFieldError:
         rule = "must have each field once in an object"
-    except (ValueError, RecursionError):
+    except ValueError:
         rule = "must be one JSON object, without NaN or Infinity"
     else:
         if plainly_follows(value, validator.schema):

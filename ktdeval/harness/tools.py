@@ -21,7 +21,7 @@ from ktdeval.errors import PluginError
 from ktdeval.fields import near_matches
 from ktdeval.harness.arguments import Converter, ToolArgumentError, compile_annotation, holds_handle
 from ktdeval.harness.messages import ToolSpec
-from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.jsonio import DoubledFieldError, JsonValue, loads_unique
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import Payload
 
@@ -138,9 +138,12 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
     `context`: passed to its function; `arguments_text`: raw JSON text; empty text means no arguments; `lens`: translates handles.
     """
     try:
-        given = loads_strict(arguments_text) if arguments_text.strip() else {}
-    except ValueError:
-        return ToolOutcome(_feedback("bad_json", "arguments", "one JSON object, without NaN or Infinity"), "bad_json")
+        given = loads_unique(arguments_text) if arguments_text.strip() else {}
+    except ValueError as error:
+        rule = (
+            "each field once in an object" if isinstance(error, DoubledFieldError) else "one JSON object, without NaN or Infinity"
+        )
+        return ToolOutcome(_feedback("bad_json", "arguments", rule), "bad_json")
     if not isinstance(given, dict):
         return ToolOutcome(_feedback("bad_arguments", "arguments", "one JSON object"), "bad_arguments")
     attempts = sum(lens.is_hidden_identity(text) for text in _texts(given))

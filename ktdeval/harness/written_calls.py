@@ -44,9 +44,9 @@ class Written(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """A JSON object in a text: where each value of it stands, and where it ends."""
+    """A JSON object in a text: where the values of each key stand, several where it stands there twice, and where it ends."""
 
-    spans: dict[str, slice]
+    spans: dict[str, list[slice]]
     end: int
 
 
@@ -102,11 +102,11 @@ def read_envelope(text: str) -> Written:
         opening = _CALLS_LIST.search(whole)
         calls = _read_list(whole, opening.end()) if opening is not None else ()
         return Written("" if calls else text, calls)
-    span = envelope.spans.get("calls")
-    if span is None or whole[span.start] != "[":
+    spans = envelope.spans.get("calls", ())
+    if not spans or any(whole[span.start] != "[" for span in spans):
         return Written(text, ())
     content = f"{_content(whole, envelope)}\n\n{whole[envelope.end :].strip()}".strip()
-    return Written(content, _read_list(whole, span.start + 1))
+    return Written(content, tuple(call for span in spans for call in _read_list(whole, span.start + 1)))
 
 
 def _next_block(text: str, place: int) -> tuple[int, int, bool] | None:
@@ -157,9 +157,9 @@ def _read_objects(text: str, place: int, limit: int) -> tuple[list[WrittenCall],
 
 def _content(text: str, envelope: _Object) -> str:
     """Return the text under `content`; something else there, as a schema of the request may have it, as JSON."""
-    span = envelope.spans.get("content")
-    if span is None:
+    if "content" not in envelope.spans:
         return ""
+    span = envelope.spans["content"][-1]
     return str(_DECODER.raw_decode(text, span.start)[0]) if text[span.start] == '"' else text[span]
 
 
@@ -179,11 +179,15 @@ def _read_list(text: str, place: int) -> tuple[WrittenCall, ...]:
 
 
 def _sound_call(text: str, item: _Object, key: str) -> WrittenCall | None:
-    named = item.spans.get(key)
-    if named is None or text[named.start] != '"':
+    """Return the call that an object is; None without a name. With two names or arguments, what stands from the first to the last
+    is no JSON object.
+    """
+    named = item.spans.get(key, ())
+    if not named or text[named[0].start] != '"':
         return None
-    arguments = item.spans.get("arguments")
-    return WrittenCall(_DECODER.raw_decode(text, named.start)[0], "" if arguments is None else text[arguments])
+    given = [*named[1:], *item.spans.get("arguments", ())]
+    arguments = text[min(span.start for span in given) : max(span.stop for span in given)] if given else ""
+    return WrittenCall(_DECODER.raw_decode(text, named[0].start)[0], arguments)
 
 
 def _broken_call(text: str, key: str) -> WrittenCall | None:
@@ -227,7 +231,7 @@ def _is_json(text: str) -> bool:
 
 
 def _object_at(text: str, place: int) -> _Object | None:
-    """Return the JSON object that begins at `place`; None where none does. Of equal keys the last counts, as everywhere in JSON."""
+    """Return the JSON object that begins at `place`; None where none does."""
     try:
         return _scan(text, place)
     except (ValueError, RecursionError):
@@ -235,7 +239,7 @@ def _object_at(text: str, place: int) -> _Object | None:
 
 
 def _scan(text: str, place: int) -> _Object:
-    spans: dict[str, slice] = {}
+    spans: dict[str, list[slice]] = {}
     place = _after(text, place, "{")
     if text.startswith("}", place):
         return _Object(spans, place + 1)
@@ -245,7 +249,7 @@ def _scan(text: str, place: int) -> _Object:
             raise ValueError("a key is no string")
         start = _after(text, end, ":")
         _, end = _value(text, start)
-        spans[key] = slice(start, end)
+        spans.setdefault(key, []).append(slice(start, end))
         place = _skip(text, end)
         if text.startswith("}", place):
             return _Object(spans, place + 1)

@@ -114,10 +114,16 @@ NO_JSON = [
     "1" * 5000,
 ]
 NO_OBJECT = ["[]", "null", "5", '"text"', "true"]
+DOUBLED = ('{"lookback": 5, "lookback": 60}', '{"weights": {"a": 0.1, "a": 0.2}}')
+EACH_ONCE = ("bad_json", "arguments", "each field once in an object")
+
 JSON_TOOL = {"type": "object", "properties": {"order": {"type": "object"}}, "additionalProperties": False}
 
 
-@pytest.mark.parametrize(("text", "said"), [*((text, JSON_ONLY) for text in NO_JSON), *((text, AN_OBJECT) for text in NO_OBJECT)])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(text, said) for texts, said in ((NO_JSON, JSON_ONLY), (NO_OBJECT, AN_OBJECT), (DOUBLED, EACH_ONCE)) for text in texts],
+)
 def test_what_is_no_json_object_comes_back_as_feedback(text, said):
     def refuse(context, arguments):
         raise AssertionError

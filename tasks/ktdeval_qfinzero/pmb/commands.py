@@ -116,6 +116,8 @@ def _span(engine: Engine, given: types.CreateSession) -> tuple[int, int]:
     info = engine.reference.dataset.info
     # Where the data end is not told: it may lie ahead of the clock. Beyond it a session has ticks and no bars.
     first = info.first_day if given.frequency == "1d" else info.minute_first_day
+    if given.frequency == "1m" and first > info.minute_last_day:
+        raise invalid("frequency", "the market has no bars of minutes; take 1d")
     if day_of(end_ns - 1) < first:
         raise invalid("end_ts", f"bars of {given.frequency} begin on {first} only")
     return start_ns, end_ns

@@ -266,6 +266,8 @@ def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None
     account = {"account_id": ask(workspace, "PMB.account.create", initial_cash=1_000)["account_id"]}
     span = {"frequency": "1d", "start_ts": "2025-01-10", "end_ts": "2025-01-13", "universe": {"stocks": ["BTC-USD"]}}
     rules = {"fills": {"slippage_bps": 0, "max_volume_pct": 100}, "fees": {"stock_per_share_e4": 0}}
+    with pytest.raises(ServiceError, match="the market has no bars of minutes; take 1d"):
+        ask(workspace, "PMB.session.create", **account, **{**span, "frequency": "1m"})
     begun = ask(workspace, "PMB.session.create", **account, **span, execution_config=rules)
     session = {"session_id": begun["session_id"]}
     order = {"instrument": {"type": "STOCK", "symbol": "BTC-USD"}, "side": "BUY", "order_type": "MARKET", "qty": 7}

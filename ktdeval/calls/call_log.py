@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ OLD_LOG_FILE = "calls.jsonl"
 
 Place = tuple[str, str]  #: Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its key
 
+_ROOM_MB = 16  #: Free space below which nothing is asked: a reply that finds none is paid, and lost
 _LATEST_S = 0.5  #: Longest time for which something that nobody waits for stays in memory
 
 
@@ -116,6 +118,15 @@ class CallLog(Closing):
             if found is not None and self._cache is not None:
                 self._cache.put([found])  # the copy that a kill cut off
         return None if found is None else found.reply
+
+    def check_room(self) -> None:
+        """Raise StoreError where the disk has too little room for the replies of calls under way. Ask before each call."""
+        disk = os.statvfs(self.path.parent)
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < _ROOM_MB * 1_000_000:  # some network file systems count nothing
+            raise StoreError(
+                f"{self.path}: less than {_ROOM_MB} MB are free on its disk, too little to keep replies that are paid; "
+                "free space and run the same command again to go on"
+            )
 
     def record(self, call: CallRecord, entry: CacheEntry | None = None, durable: bool = True) -> None:
         """Hand over one call, and its reply where that is to be kept; with `durable` return when both are on disk. Otherwise they

@@ -207,6 +207,7 @@ class ModelClient:
         """Reserve, wait for a slot, ask, and go on to the record: limiter, budget and log are told of the end once each."""
         if self._unrecorded is not None:  # whatever is paid now would be lost
             raise StoreError(str(self._unrecorded)) from self._unrecorded
+        self._log.check_room()
         attempts = 1 + self._settings.max_retries
 
         def name_pause() -> None:

@@ -16,7 +16,7 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry, request_key
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
-from ktdeval.errors import BudgetError, ModelError, ProviderError
+from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner.access import RemoteAccess
 from threads import in_threads
@@ -37,6 +37,19 @@ def test_what_was_answered_is_on_disk_before_anyone_sees_it_and_never_asked_agai
     assert (paid.episode, paid.outcome, paid.attempt, paid.usage, paid.served_by) == ("e1", "answered", 1, USAGE, "model-1-2026")
     assert (paid.cost_usd, paid.held_usd) == (pytest.approx(COST), 0.0)
     assert (found.episode, found.outcome, found.cost_usd, found.key) == ("e2", "cached", 0.0, paid.key)
+
+
+def test_nothing_is_asked_that_the_disk_may_have_no_room_for(place, monkeypatch):
+    model = ScriptedModel()
+    place.client(model).for_episode("e1").reply(ask("a"))
+    with monkeypatch.context() as patched:
+        patched.setattr("ktdeval.calls.call_log._ROOM_MB", 1 << 40)  # more than any disk has
+        episode = place.client(model).for_episode("e1")
+        assert episode.reply(ask("a")) == reply_to("a")  # what is known takes no room
+        with pytest.raises(StoreError, match=r"calls\.sqlite: less than \d+ MB are free on its disk, .*; free space and run"):
+            episode.reply(ask("b"))
+    place.client(model).for_episode("e1").reply(ask("b"))
+    assert model.asked == {"a": 1, "b": 1}
 
 
 ACCIDENTS = [{"finish_reason": "length"}, {"finish_reason": "refusal"}, {"finish_reason": "content_filter"}, {"content": " "}]

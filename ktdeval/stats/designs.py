@@ -60,8 +60,9 @@ def left_out_windows(spans: Mapping[str, Span]) -> dict[str, str]:
 
 
 def _weekdays(span: Span) -> set[int]:
+    """Weekdays of a span, or all days of one at a market that never closes that lies in a weekend."""
     first, last = (int(np.datetime64(day, "D").astype(np.int64)) for day in span)
-    return {day for day in range(first, last + 1) if day % 7 not in _WEEKEND}
+    return {day for day in range(first, last + 1) if day % 7 not in _WEEKEND} or set(range(first, last + 1))
 
 
 def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:

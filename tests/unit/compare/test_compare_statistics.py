@@ -205,6 +205,9 @@ MIXED: list[tuple[dict[str, tuple[str, str]], dict[str, str]]] = [
      {"both": "has no day that is not a day of a, b"}),
     ({"a": ("2024-01-01", "2024-01-05"), "b": ("2024-02-05", "2024-02-16"), "c": ("2024-03-04", "2024-03-18")},
      {"c": "has 11 weekdays, the others 5 to 10: lengths that do not mix"}),
+    # The first days of a market that never closes.
+    ({"live": ("2024-01-06", "2024-01-07")}, {}),
+    ({"live": ("2024-01-06", "2024-01-06"), "next": ("2024-01-07", "2024-01-07")}, {}),
 ]  # fmt: skip
 
 

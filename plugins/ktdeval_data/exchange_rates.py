@@ -27,7 +27,7 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
     quoted = {code: currency for code in raw.codes if (currency := raw.instrument(code).currency) != account}
     if not quoted:
         raise UsageError(f"--fx: all prices are in {account} already; leave --fx and --currency out")
-    if params.benchmark == params.bars and raw.benchmark not in set(raw.codes).difference(quoted):
+    if params.index_is_asset and raw.benchmark not in set(raw.codes).difference(quoted):
         raise UsageError(f"--benchmark: {raw.benchmark} is not in {account}; give its levels in {account} in a file of its own")
     if minutes := sorted(set(raw.minutes.codes).intersection(quoted)):
         raise UsageError(f"--minutes: bars within days are not converted; leave out those of {', '.join(minutes[:8])}")

@@ -244,7 +244,7 @@ def _read_indices(params: LongParams, mapping: Mapping[str, str], benchmark_code
     known = sorted(set(table["code"]))
     if benchmark_code not in known:
         raise DataError(f"{path}: no levels of benchmark {benchmark_code}; it has {', '.join(known[:8])}")
-    if path == Path(params.bars):  # the other codes are assets, no indices
+    if params.index_is_asset:  # the other codes are assets, no indices
         table = table[table["code"] == benchmark_code].reset_index(drop=True)
     return table[["date", "code", "close"]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from ktdeval.fields import option
@@ -87,6 +88,11 @@ class LongParams(DocumentParams):
     name: str | None = option(None, help="name of the market; by default the name of the bars file")
     source: str | None = option(None, help="where the data come from, in words; by default the names of the files")
     repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
+
+    @property
+    def index_is_asset(self) -> bool:
+        """Whether the index is one of the codes of the bars' own file, however the two paths are written."""
+        return bool(self.benchmark) and Path(self.benchmark or "").resolve() == Path(self.bars).resolve()
 
 
 @dataclass(frozen=True)

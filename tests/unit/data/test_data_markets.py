@@ -79,7 +79,8 @@ def test_what_can_not_be_read_is_one_clear_line(tmp_path: Path, changes: dict[st
 
 def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     bars = "date,code,close\n2025-08-01,MSFT,524.1\n2025-08-04,MSFT,535.6\n2025-08-01,SPY,621.7\n2025-08-04,SPY,631.2\n"
-    market = assemble(read(tmp_path, bars, "", benchmark=str(tmp_path / "bars.csv"), benchmark_code="SPY", kind="etf"))
+    same = f"{tmp_path}/../{tmp_path.name}/bars.csv"  # the file is the bars' own, however its path is written
+    market = assemble(read(tmp_path, bars, "", benchmark=same, benchmark_code="SPY", kind="etf"))
     assert (list(market.indices), market.benchmark.tolist()) == (["SPY"], [621.7, 631.2])
     assert market.close_only.all()
     assert set(market.kinds) == {"etf"}

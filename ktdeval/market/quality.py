@@ -306,8 +306,11 @@ def _check_names(raw: RawMarket) -> Iterator[Finding]:
         known = raw.assets[raw.assets["code"].isin(raw.codes)]
         named = known["code"][(known["name"] != "") & (known["name"] != known["code"])] if raw.names.empty else ()
         yield _finding("names_of_one_day", len(named), named)
-        placed = known["code"][~known["industry"].isin(("", UNKNOWN_INDUSTRY))]
+        has_industry = ~raw.assets["industry"].isin(("", UNKNOWN_INDUSTRY))
+        placed = known["code"][has_industry.reindex(known.index)]
         yield _finding("industries_of_one_day", len(placed), placed)
+        without = sorted(set(raw.codes).difference(placed)) if has_industry.any() else ()
+        yield _finding("assets_without_industry", len(without), without)
         early = (raw.table.days < CHINEXT_REFORM).sum()
         chinext = any(code.startswith("30") and raw.venue(code).has_boards for code in raw.codes)
         yield _finding("limits_of_later_years", int(early) if chinext else 0)

@@ -101,6 +101,12 @@ def test_what_is_known_of_one_day_only_is_named() -> None:
     early = bars(CODES, days=("2020-08-20", "2020-08-21", "2020-08-24"))
     (limits,) = (finding for finding in check(dataclasses.replace(dated(), bars=early)) if finding.kind == "limits_of_later_years")
     assert limits.count == 2
+    assert "assets_without_industry" not in counts
+    lost = dated([]).assets.replace({"code": {dated([]).assets["code"].iloc[0]: "1"}})  # a code whose zeros a table calculator lost
+    (left,) = (
+        finding for finding in check(dataclasses.replace(dated([]), assets=lost)) if finding.kind == "assets_without_industry"
+    )
+    assert (left.severity, left.examples) == ("warning", (dated([]).assets["code"].iloc[0],))
     assert not {"names_of_one_day", "industries_of_one_day"} & {finding.kind for finding in check(market())}, "a synthetic one"
 
 

@@ -117,6 +117,8 @@ def _of_returns(name: str, of: Course, returns: FloatArray) -> float | str:
 
 def _win_rate(of: Course, rules: RuleSet) -> tuple[float | str, int]:
     """Share of closed positions with a gain, in `strict` after the costs of opening and closing them, and how many there are."""
+    if of.held is None and of.sides.any():
+        return "several assets were traded: their positions have no common side", len(of.sides)
     turns = [0, *(np.flatnonzero(np.diff(of.sides)) + 1).tolist(), len(of.sides)]
     kept = (1.0 - of.cost) ** 2 if rules == "strict" else 1.0
     opened = of.path if rules == "paper" else np.concatenate([of.before[:1] * (1.0 - of.cost), of.path[1:]])

@@ -154,6 +154,10 @@ def test_what_has_no_value_says_why() -> None:
     assert idle["sharpe"].reason == "the returns do not vary"
     assert idle["win_rate"].reason == "no position was held"
     assert "is not known: several, or none, were traded" in str(idle["gap_to_buy_and_hold"].reason)
+    first, second = ledger(two, STEPS[0], STEPS[2]).steps
+    orders = (msgspec.structs.replace(second.orders[0], code="BBB"),)
+    both = dataclasses.replace(ledger(two, STEPS[0]), steps=(first, msgspec.structs.replace(second, orders=orders)))
+    assert values(both, two)["win_rate"].reason == "several assets were traded: their positions have no common side"
     lost = values(ledger(two, (1, 100_000, 50, 0), (1, 0, 0, 0)), two)
     assert {one.reason for one in lost.values()} == {"the account is worth nothing on a step"}
     one = market(*PRICES[:3])

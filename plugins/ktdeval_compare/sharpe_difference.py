@@ -38,7 +38,7 @@ class SharpeDifference:
     p: float | None  #: two-sided
     n: int
     method: Literal["hac", "bootstrap"]
-    reason: str | None = None  #: why the figures are None
+    reason: str | None = None  #: why figures are None
 
 
 def sharpe_difference(
@@ -62,12 +62,15 @@ def sharpe_difference(
     if draws:
         sample = _bootstrap_ratios(pair, draws, max(1, round(math.cbrt(n) / 2)), seed)
         p = (1.0 + float((sample >= ratio).sum())) / (draws + 1.0)
-        reach = float(np.quantile(sample, confidence)) * error
+        with np.errstate(invalid="ignore"):  # between two infinite ones
+            reach = float(np.quantile(sample, confidence)) * error
     else:
         p = float(2.0 * ndtr(-ratio))
         reach = -float(ndtri((1 - confidence) / 2)) * error
     year = math.sqrt(days_a_year)
     value = year * difference + 0.0
+    if not math.isfinite(reach):
+        return SharpeDifference(value, None, None, year * error, p, n, method, "no interval: too many resamples have no variance")
     return SharpeDifference(value, value - year * reach, value + year * reach, year * error, p, n, method)
 
 
@@ -169,12 +172,12 @@ def _bootstrap_ratios(pair: Matrix, draws: int, block: int, seed: int) -> Matrix
         rows = (starts[..., None] + np.arange(block)) % n
         moments = _moments(pair[rows.reshape(size, used)])
         mean = moments.mean(axis=1)
-        gradient = _gradient(mean[:, :2], mean[:, 2:])
-        along = np.einsum("dtk,dk->dt", moments - mean[:, None, :], gradient)
-        sums = along.reshape(size, blocks, block).sum(axis=2)
-        variance = (sums**2).sum(axis=1) / used**2
         spread = np.sqrt(np.maximum(mean[:, 2:] - mean[:, :2] ** 2, 0.0) * used / (used - 1))
         with np.errstate(divide="ignore", invalid="ignore"):
+            gradient = _gradient(mean[:, :2], mean[:, 2:])
+            along = np.einsum("dtk,dk->dt", moments - mean[:, None, :], gradient)
+            sums = along.reshape(size, blocks, block).sum(axis=2)
+            variance = (sums**2).sum(axis=1) / used**2
             differences = mean[:, 0] / spread[:, 0] - mean[:, 1] / spread[:, 1]
             part = np.abs(differences - observed) / np.sqrt(variance)
         # A sample without variance says nothing; as an infinite ratio it can only make the test more careful.

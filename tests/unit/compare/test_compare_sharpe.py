@@ -107,6 +107,16 @@ def test_series_that_have_no_test_have_a_reason() -> None:
         assert (found.value, found.reason) == (None, reason)
 
 
+def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(recwarn: pytest.WarningsRecorder) -> None:
+    one = 0.05 * (np.arange(250) == 7)  # resamples without that day have no ratio; they count against a difference
+    found = sharpe_difference(one, returns(5)[:, 0], draws=200)
+    assert (found.low, found.high, found.reason) == (None, None, "no interval: too many resamples have no variance")
+    assert found.value is not None
+    assert found.p is not None
+    assert found.p > 0.3
+    assert not recwarn.list
+
+
 def test_the_bootstrap_agrees_with_the_normal_form_and_comes_from_its_seed() -> None:
     pair = returns(6, 500)
     boot = sharpe_difference(pair[:, 0], pair[:, 1], draws=2000, seed=3)

@@ -57,8 +57,11 @@ def read_long(params: LongParams) -> RawMarket:
     Raises DataError: a file is missing or unreadable, lacks a column, or holds cells that are no numbers or days; UsageError: the
     column mapping names a field, or an option a venue, that there is not.
     """
-    mappings = _split_mapping(params.map)
-    _refuse_idle(params, mappings)
+    mappings = _split_mapping(params)
+    if params.minutes is None and (params.minutes_zone is not None or params.minutes_length):
+        raise UsageError("--minutes-zone and --minutes-length are of bars within days; give --minutes too, or leave them out")
+    if not params.benchmark and params.benchmark_code != LongParams.benchmark_code:
+        raise UsageError("--benchmark-code is of a file of levels; give --benchmark too, or leave it out")
     benchmark_code = index_code(params.benchmark_code) if params.benchmark else ""
     listing = read_listing(params.industry, mappings["industry"], params.venue, params.kind)
     names = read_names(params.names, mappings["names"], listing.codes)
@@ -100,27 +103,17 @@ def read_long(params: LongParams) -> RawMarket:
     return raw if params.fx is None and params.currency is None else convert(raw, params, mappings["fx"])
 
 
-def _split_mapping(mapping: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def _split_mapping(params: LongParams) -> dict[str, dict[str, str]]:
     """Return the column mapping of each file; a field without a prefix is one of the bars."""
     split: dict[str, dict[str, str]] = {file: {} for file in _FILES}
-    for key, column in mapping.items():
+    for key, column in params.map.items():
         file, dot, field = key.rpartition(".")
         if dot and file not in split:
             raise UsageError(f"map: {key!r} names no file{near_matches(file, _FILES) or '; files: ' + ', '.join(_FILES)}")
+        if dot and not getattr(params, file):
+            raise UsageError(f"--map {key} is of a file that is not given; give --{file} too, or leave it out")
         split[file or "bars"][field] = column
     return split
-
-
-def _refuse_idle(params: LongParams, mappings: Mapping[str, Mapping[str, str]]) -> None:
-    """Raise UsageError if an option is about a file that is not given."""
-    given: dict[str, dict[str, object]] = {
-        "minutes": {"--minutes-zone": params.minutes_zone, "--minutes-length": params.minutes_length},
-        "benchmark": {"--benchmark-code": params.benchmark_code != LongParams.benchmark_code},
-    }
-    for file in _FILES:
-        options = {**given.get(file, {}), f"--map {file}.{next(iter(mappings[file]), '')}": mappings[file]}
-        if (idle := next((name for name, value in options.items() if value), None)) and not getattr(params, file):
-            raise UsageError(f"{idle} is of a file that is not given; give --{file} too, or leave it out")
 
 
 def _clip(bars: pd.DataFrame, params: LongParams) -> pd.DataFrame:

@@ -297,7 +297,7 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
     for option in ({"minutes_length": 1}, {"minutes_zone": "UTC"}, {"documents_close": "16:00 UTC"}, {"map": {"names.code": "id"}}):
         with pytest.raises(UsageError, match=r"give --(minutes|documents|names) too, or leave (it|them) out"):
             read(tmp_path, **option)
-    with pytest.raises(UsageError, match=r"--benchmark-code is of a file that is not given; give --benchmark too"):
+    with pytest.raises(UsageError, match=r"--benchmark-code is of a file of levels; give --benchmark too"):
         read_long(LongParams(bars=paths["bars"], benchmark_code="QQQ"))
 
 

@@ -23,6 +23,7 @@ RESIDUAL: Effect = ()
 DRAWS = 9999  #: Permutations, and draws of an interval
 _AT_ONCE = 2_000_000  #: Values that are permuted at once
 _ROUNDING = 1e-10  #: Sums of squares that are equal but for rounding, relative to the total
+_SAME = 1e-12  #: Values that are, relative to the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ def sums_of_squares(values: Array) -> dict[Effect, Part]:
     shape, factors = values.shape[:-1], values.ndim - 1
     if min(shape) < 2 or (factors == 1 and values.shape[-1] == 1):
         raise ValueError("every factor needs two levels, and a single factor replicates")
+    values = np.zeros_like(values) if _are_equal(values) else values
     effects: dict[Effect, Array] = {(): values.mean(keepdims=True)}
     parts: dict[Effect, Part] = {}
     for effect in _effects(factors):
@@ -57,6 +59,11 @@ def sums_of_squares(values: Array) -> dict[Effect, Part]:
         within = values - values.mean(axis=-1, keepdims=True)
         parts[RESIDUAL] = Part(float((within**2).sum()), values.size - math.prod(shape), 1)
     return parts
+
+
+def _are_equal(values: Array) -> bool:
+    """Whether all values are equal but for rounding: what would be split is that of their mean."""
+    return bool(np.ptp(values) <= _SAME * np.abs(values).max())
 
 
 def _effects(factors: int) -> Iterator[Effect]:
@@ -143,9 +150,9 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
     """
     if values.shape[-1] == 1:
         return "no replicates: interaction and chance can't be told apart"
-    spread = float(values.std())
-    if not spread > 0:
+    if _are_equal(values):
         return "all values are equal"
+    spread = float(values.std())
     import pandas as pd  # noqa: PLC0415 - takes a second to load
     import statsmodels.formula.api as formulas  # noqa: PLC0415
 

@@ -231,6 +231,14 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
     return Grid(title, ("task", "return", "sharpe", "drawdown", "info ratio", "decided"), tuple(rows))
 
 
+def figures_differ_in(cards: Iterable[TradingCard]) -> str:
+    """What keeps figures over episodes from being ranked: windows (days covered), snapshots or metric rules that differ between
+    cards; empty where none does.
+    """
+    facts = [(frozenset((one.first_day, one.last_day) for one in card.pooled), card.snapshot.id, card.rules) for card in cards]
+    return next((name for name, *of in zip(("windows", "snapshots", "metric rules"), *facts, strict=True) if len(set(of)) > 1), "")
+
+
 def figure_notes(card: TradingCard) -> Iterator[str]:
     """Windows that stand in no figure over episodes, and why metrics are not defined, a line each."""
     for window, reason in (card.left_out or {}).items():

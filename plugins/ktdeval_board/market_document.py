@@ -35,8 +35,8 @@ class MarketWindow(Value, frozen=True, kw_only=True):
     last: Day
     days: Annotated[int, Meta(ge=1)]
     total_return: float | None  #: From the close before the first day to the last close, as a fraction
-    volatility: float | None  #: Standard deviation of daily returns (ddof 1), times √252
-    sharpe: float | None  #: Mean over standard deviation of daily returns, times √252; no risk-free rate
+    volatility: float | None  #: Standard deviation of daily returns (ddof 1), times the root of the market's trading days a year
+    sharpe: float | None  #: Mean over standard deviation of daily returns, times the same root; no risk-free rate
     max_drawdown: float | None  #: Largest fall from a peak, as a positive fraction of the peak
     regime: Regime
 

@@ -40,7 +40,6 @@ from ktdeval_compare.entrants import (
     flag_notes,
     label,
     load_entrants,
-    spans,
     training_seed,
     without_seed,
 )
@@ -203,7 +202,8 @@ def _windows(members: Sequence[Member], common: bool) -> tuple[list[str], list[s
             way = f", or use the {len(shared)} that all have with --common" if shared else ""
             where = f"window {window} seed {seed}, which another card has"
             raise CardError(f"{member.entrants[0].path}: {member.label} has not finished {where}; run it{way}")
-    out = stats.left_out_windows(dict(zip(shared, spans(members[0].entrants[0], shared), strict=True)))
+    first = next(iter(members[0].runs.values()))
+    out = stats.left_out_windows({window: (first[window][1].first_day, first[window][1].last_day) for window in shared})
     return [window for window in shared if window not in out], [f"window {name} is left out: {why}" for name, why in out.items()]
 
 
@@ -263,13 +263,15 @@ def difference(first: Values, second: Values, level: float = 0.95) -> Row:
 
 def _baseline(members: Sequence[Member], windows: Sequence[str], level: float) -> list[Row]:
     """Rows of models and of the benchmark, bought and held, by total return."""
-    card = members[0].entrants[0].card
+    run = next(iter(members[0].runs.values()))
+    cards = {window: run[window][0].card for window in windows}
     rows: list[Row] = [{"model": member.label, "cohort": member.cohort, "seeds": len(member.runs),
                         "figures": {metric: _over_seeds(member.figures(metric, windows), level, *bounds)
                                     for metric, bounds in _BOUNDS.items()}} for member in members]  # fmt: skip
-    held = {metric: {"value": benchmark_held(card, metric, windows), "low": None, "high": None} for metric in _BOUNDS}
+    held = {metric: {"value": benchmark_held(cards, metric), "low": None, "high": None} for metric in _BOUNDS}
     if held["total_return"]["value"] is not None:
-        rows.append({"model": f"{card.snapshot.benchmark_name} buy-and-hold", "cohort": "", "seeds": None, "figures": held})
+        name = members[0].entrants[0].card.snapshot.benchmark_name
+        rows.append({"model": f"{name} buy-and-hold", "cohort": "", "seeds": None, "figures": held})
     returns = {row["model"]: row["figures"]["total_return"]["value"] for row in rows}
     return sorted(rows, key=lambda row: (math.inf if (value := returns[row["model"]]) is None else -value, row["model"]))
 

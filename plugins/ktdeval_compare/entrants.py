@@ -96,12 +96,6 @@ def scoring_notes(scored: Sequence[Scored]) -> Iterator[str]:
         yield f"{one.path}: is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by themselves"
 
 
-def differ_in_windows(entrants: Sequence[Entrant]) -> bool:
-    """Whether figures over episodes are of other days on one card than on another."""
-    days = (frozenset((episode.first_day, episode.last_day) for episode in entrant.card.pooled) for entrant in entrants)
-    return len(set(days)) > 1
-
-
 def load_cards(paths: Sequence[Path], kind: str | None = None) -> tuple[list[Entrant], list[Scored]]:
     """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order: of trading and of scoring tasks.
     `kind`: that files named one by one must have.

@@ -10,10 +10,10 @@ import numpy as np
 from scipy import stats
 
 from ktdeval.attribution import held_days
-from ktdeval.cards import TradingCard, TradingEpisode
+from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
-from ktdeval_compare.entrants import Entrant, Row, cutoff_notes, differ_in_windows, label, recorded_ledger
+from ktdeval_compare.entrants import Entrant, Row, cutoff_notes, label, recorded_ledger
 
 _SELECTION = "selection_alpha"
 
@@ -23,8 +23,8 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
 
     Returns `cards`: for each card `return`, `selection` (medians), their ranks, `paper_selection`, `psr`, `dsr` (median over
     episodes, each deflated by all trials of its window and snapshot), `trials` (least and most over windows), `reason` where there
-    is no `dsr`. `ranks`: rank correlations of return and selection, where cards are of the same windows. `exposures`:
-    factor rows over all cards, without a `mean` where they are not.
+    is no `dsr`. `ranks`: rank correlations of return and selection, where cards are of the same windows, market and rules.
+    `exposures`: factor rows over all cards, without a `mean` where they are not.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named)]
@@ -32,8 +32,8 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     trials = {(window, snapshot): count_trials(roots, window, snapshot) for window, snapshot in sorted(wanted)}
     rows: list[Row] = [_card_row(entrant, trials) for entrant in named]
     factors = exposures(named)
-    if differ_in_windows(named):
-        ranks: Row = {"spearman": None, "kendall": None, "reason": "the cards' figures are of different windows"}
+    if what := figures_differ_in(entrant.card for entrant in named):
+        ranks: Row = {"spearman": None, "kendall": None, "reason": f"the cards' figures are of different {what}"}
         factors = [row | {"mean": None, "members": 0, "same_sign": 0} for row in factors]
     else:
         ranks = rank(rows)

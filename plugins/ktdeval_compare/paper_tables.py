@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean, median
@@ -14,11 +14,11 @@ import click
 import numpy as np
 import pandas as pd
 
-from ktdeval.cards import TradingCard, TradingEpisode
+from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
 from ktdeval.cli import FilePath, grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
-from ktdeval_compare.entrants import Entrant, Scored, cutoff_notes, differ_in_windows, label, load_cards, load_entrants
+from ktdeval_compare.entrants import Entrant, Scored, cutoff_notes, label, load_cards, load_entrants
 from ktdeval_compare.luck import card_value as _value, exposures
 
 Row = dict[str, float | str | None]
@@ -65,8 +65,8 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
     if rows == "attackers":
         return pd.DataFrame(_attacker_rows(paths, metrics)).set_index("Attacker")
     entrants = load_entrants(paths)
-    if differ_in_windows(entrants):
-        raise CardError(f"the cards' figures are of different windows ({paths[0]} …); a table is of cards of the same ones")
+    if what := figures_differ_in(entrant.card for entrant in entrants):
+        raise CardError(f"the cards' figures are of different {what} ({paths[0]} …); a table is of cards of the same ones")
     if rows == "factors":
         return _exposure_frame(entrants, cohorts)
     if rows == "models":
@@ -122,9 +122,9 @@ def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
     return None if own is None or other is None else own - other
 
 
-def benchmark_held(card: TradingCard, metric: str, windows: Iterable[str]) -> float | None:
-    """Median over windows of a metric of the benchmark, bought and held; None where that has no such metric."""
-    lines = [getattr(card.reference.benchmark_buy_and_hold[window].metrics, metric, None) for window in windows]
+def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | None:
+    """Median over windows, each with a card that has it, of a metric of the benchmark, bought and held; None without one."""
+    lines = [getattr(card.reference.benchmark_buy_and_hold[window].metrics, metric, None) for window, card in cards.items()]
     known = [line.value for line in lines if line is not None and line.value is not None]
     return median(known) if known else None
 
@@ -152,8 +152,8 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
             row["selection_rank"] = float(place)
     if "excess" in metrics:
         card = entrants[0].card
-        windows = list(dict.fromkeys(episode.window for episode in card.pooled))
-        held: Row = {metric: benchmark_held(card, metric, windows) for metric in metrics}
+        cards = dict.fromkeys((episode.window for episode in card.pooled), card)
+        held: Row = {metric: benchmark_held(cards, metric) for metric in metrics}
         rows |= {f"{card.snapshot.benchmark_name} buy-and-hold": held} if held["total_return"] is not None else {}
     frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis("Model")
     return frame.sort_values("total_return", ascending=False, kind="stable")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
-from ktdeval.cards import ScoringCard, TradingCard, count, price_index
+from ktdeval.cards import ScoringCard, TradingCard, count, figures_differ_in, price_index
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.stats import MetricValue
@@ -183,7 +183,7 @@ def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]
         "rows": rows,
         "plots": gallery.add("overview", plots, evaluations),
         "price_index": next(filter(None, (price_index(one.card.pooled) for one in evaluations)), ""),
-        "mixed": len({frozenset((one.first_day, one.last_day) for one in study.evaluation.card.pooled) for study in studies}) > 1,
+        "mixed": figures_differ_in(one.card for one in evaluations),
     }
 
 

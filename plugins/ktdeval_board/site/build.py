@@ -27,7 +27,7 @@ from ktdeval_board.ranking.models import history, model_pages
 from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
-from ktdeval_board.rules import Division, load_rules
+from ktdeval_board.rules import ERRATA_FILE, Division, load_rules
 from ktdeval_board.site.curves import curves, has_curves
 from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, check_addresses, ranks_of, scope_key, standings_of
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
@@ -221,12 +221,16 @@ def _notes(board: Board) -> Iterator[str]:
         yield f"{unchecked:,} of {len(board.entries):,} cards have no verdict and are not ranked; run `ktdeval leaderboard check`"
     strays = [entry for entry in board.entries if entry.division is None and not entry.is_withdrawn]
     for entry in strays[:5]:
-        yield f"{board.folder.relative(entry.files.card)}: belongs to no division; `ktdeval leaderboard check` says why"
+        yield f"{board.folder.relative(entry.files.card)}: belongs to no division; `ktdeval leaderboard check --all` says why"
     if len(strays) > 5:
         yield f"{len(strays) - 5:,} more cards belong to no division"
     for division in board.rules.divisions:
         if not board.of_division(division):
             yield f"division {division.id} has no cards yet"
+    for erratum in {
+        each.card: each for each in board.errata if each.card not in {entry.card_id for entry in board.entries}
+    }.values():
+        yield f"{ERRATA_FILE}: there is no card {erratum.card[:12]}… (erratum of {erratum.date}: {erratum.effect})"
 
 
 Result = TypeVar("Result")

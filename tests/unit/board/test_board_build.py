@@ -334,6 +334,14 @@ def test_an_empty_board_has_a_site(tmp_path: Path) -> None:
     assert report.notes == (f"division {DIVISION} has no cards yet",)
     facts = read_data(tmp_path / "site", "board")["divisions"][0]
     assert (facts["columns"], [window["days"] for window in facts["windows"]]) == ([], [43, 43])  # from the market's document
+
+
+def test_an_erratum_of_a_card_that_is_not_there_is_said(tmp_path: Path) -> None:
+    board = empty_board(tmp_path)
+    slip = {"card": "0" * 64, "date": "2026-02-02", "effect": "withdrawn", "what": "a slip in the id"}
+    (board / "errata.yaml").write_text(json.dumps({"errata": [slip]}))
+    notes = build_site(board, tmp_path / "site").notes
+    assert notes[-1] == "errata.yaml: there is no card 000000000000… (erratum of 2026-02-02: withdrawn)"
     assert read_data(tmp_path / "site", f"division/{DIVISION}/all")["rows"] == []
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from card_cases import card, remote_card, section, typed
 from ktdeval.cards.figures import number
+from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
 from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
@@ -33,6 +35,14 @@ def words(made: dict[str, Any], title: str) -> list[list[str]]:
 
 
 # ---- trading cards
+
+
+def test_cards_of_other_windows_markets_or_rules_are_in_no_order() -> None:
+    one = typed(card())
+    market, rules = replace(one, snapshot=replace(one.snapshot, id="0" * 64)), replace(one, rules="paper")
+    days = replace(one, episodes=[replace(episode, last_day="2030-01-01") for episode in one.episodes])
+    assert figures_differ_in([one, one]) == ""
+    assert [figures_differ_in([one, other]) for other in (days, market, rules)] == ["windows", "snapshots", "metric rules"]
 
 
 def test_the_ten_headline_metrics_stand_in_their_three_families_and_foreign_ones_apart() -> None:

@@ -196,6 +196,10 @@ def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(tmp_path
         for row in terminal.report("cohort", one, other, "--common")["baseline"]
     }
     assert (common["ml/a"], common["ml/b"]) == pytest.approx((0.015, 0.15))
+    # Windows of one model may stand on several cards.
+    parts = [tilted("ml/a", {"SKEW": 1}, {(window, 0): value}) for window, value in (("A1", 0.1), ("A2", 0.2), ("A3", 0.6))]
+    rows = terminal.report("cohort", *saved(tmp_path / "parts", *parts))["baseline"]
+    assert [row["figures"]["total_return"]["value"] for row in rows if row["model"] == "ml/a"] == [pytest.approx(0.2)]
 
 
 # ---- declines

@@ -37,6 +37,10 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: 
     apart = terminal.report("luck", cards[0], str(runs / "cut"))
     assert apart["ranks"]["reason"] == "the cards' figures are of different windows"
     assert {row["mean"] for row in apart["exposures"]} == {None}
+    assert main(["score", cards[0], "--rules", "paper"]) == 0
+    other = f"{cards[0]}/cards/paper/blinded_open_research.json"
+    assert terminal.report("luck", cards[0], other)["ranks"]["reason"] == "the cards' figures are of different metric rules"
+    assert "figures are of different metric rules" in terminal.refusal("table", cards[0], other, "--like", "ktdfin-4")
     for name in ("ktdfin-3", "ktdfin-4", "ktdfin-8"):
         assert "figures are of different windows" in terminal.refusal("table", cards[0], runs / "cut", "--like", name)
     for card, spread in ((cards[0], True), (str(runs / "cut"), False)):  # of one episode there are no quartiles

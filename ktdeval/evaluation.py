@@ -45,7 +45,7 @@ def evaluate(model: str | Model | Replies, tasks: str | object | Sequence[str | 
     """
     given = _Given()
     name = given.model_name(model)
-    options = {option: os.fspath(value) if isinstance(value, os.PathLike) else value for option, value in options.items()}
+    options = {option: _as_text(value) for option, value in options.items() if value is not None}
     options |= {"model": name, "tasks": given.names_of("tasks", tasks)}
     if "metrics" in options:
         options["metrics"] = given.names_of("metrics", options["metrics"])
@@ -202,7 +202,11 @@ def _texts(values: Any) -> list[Any]:
     """A list from one value, several, or names separated by commas."""
     if isinstance(values, str):
         return [name for name in values.split(",") if name]
-    return list(values) if isinstance(values, (list, tuple)) else [values]
+    return list(map(_as_text, values)) if isinstance(values, (list, tuple)) else [values]
+
+
+def _as_text(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 class _Given:

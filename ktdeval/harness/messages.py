@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol, cast, get_args
 
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.jsonio import JsonValue
@@ -23,6 +23,7 @@ def encodable(text: str) -> str:
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "tool_calls", "length", "refusal", "content_filter"]
+_FINISH_REASONS = get_args(FinishReason)
 ToolProtocol = Literal["native", "json_schema", "text"]
 """How tools reach a model: the provider's own tool calling, a reply that must follow a JSON Schema, or plain text."""
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -168,10 +169,12 @@ class Reply:
 def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     """Return a reply with `change` made to each text of it. Raises ModelError `bad_response`: over 1,048,576 characters or 256
     calls, or counts of tokens that no call has. Without bounds, one reply could hold up or end an episode. Raises PluginError: a
-    model of a plugin gave something else than a Reply of texts.
+    model of a plugin gave something else than a Reply of texts that ended for a reason which is one.
     """
     if not isinstance(reply, Reply) or not all(isinstance(call, ToolCall) for call in reply.tool_calls):
         raise PluginError(f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply, or has tool calls that are no ToolCall")
+    if reply.finish_reason not in _FINISH_REASONS:
+        raise PluginError(f"the model's reply ended with {reply.finish_reason!r:.80}, expected one of {', '.join(_FINISH_REASONS)}")
     texts = [reply.content, reply.reasoning, reply.served_by]
     for call in reply.tool_calls:
         texts += (call.id, call.name, call.arguments)
@@ -179,8 +182,8 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
             texts.append(call.opaque.data)
     if odd := [text for text in texts if not isinstance(text, str)]:
         raise PluginError(f"the model's reply has {odd[0]!r:.80} as a text; arguments of a ToolCall are JSON text")
-    counts = {name: getattr(reply.usage, name) for name in USAGE_FIELDS}
-    odd = [name for name, count in counts.items() if not (isinstance(count, int) and 0 <= count <= MAX_TOKEN_COUNT)]
+    counts = {name: getattr(reply.usage, name, None) for name in USAGE_FIELDS}
+    odd = [name for name, count in counts.items() if type(count) is not int or not 0 <= count <= MAX_TOKEN_COUNT]
     if sum(map(len, texts)) > MAX_REPLY_CHARS or len(reply.tool_calls) > MAX_REPLY_CALLS or odd:
         problem = f"counts {odd[0]} that no call has" if odd else "is larger than 1,048,576 characters or 256 tool calls"
         raise ModelError("bad_response", f"the reply {problem}")

@@ -58,7 +58,7 @@ def open_market(plugins: Plugins, config: RunConfig, tasks: Iterable[Task]) -> M
 
 def cache_folder() -> Path:
     """Return the folder of generated snapshots: `$KTDEVAL_CACHE_DIR`, or the user's cache folder."""
-    return Path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval"))
+    return user_path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval"))
 
 
 def store_snapshot(plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path) -> MarketSnapshot:

@@ -409,8 +409,9 @@ def test_a_model_that_gives_no_reply_is_told_what_one_is(tmp_path: Path) -> None
         ("None", "the model gave None, which is no ktdeval.api.Reply"),
         ("Reply(tool_calls=({'name': 'x'},))", "has tool calls that are no ToolCall"),
         ("Reply(tool_calls=(ToolCall('1', 'x', {}),))", "has {} as a text; arguments of a ToolCall are JSON text"),
-        ("json.loads('{')", "gives3.py:8: JSONDecodeError"),  # the place in the plugin, not in Python's library
-        ("sys.exit()", "gives4.py:8: SystemExit"),
+        ("Reply(finish_reason='done')", "reply ended with 'done', expected one of stop, tool_calls, length"),
+        ("json.loads('{')", "gives4.py:8: JSONDecodeError"),  # the place in the plugin, not in Python's library
+        ("sys.exit()", "gives5.py:8: SystemExit"),
     )):  # fmt: skip
         (tmp_path / f"gives{number}.py").write_text(
             f"{HEAD}import json, sys\nfrom ktdeval.api import QATask, Reply, ToolCall\n"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, dataclass_transform
 import msgspec
 
 from ktdeval.errors import KtdevalError, StoreError
-from ktdeval.jsonio import JsonValue, dumps_canonical, plain
+from ktdeval.jsonio import MOST_LEVELS, TOO_DEEP, JsonValue, dumps_canonical, is_nested_within, plain
 
 T = TypeVar("T")
 
@@ -34,9 +34,12 @@ def decode_json(data: bytes | str, type_: type[T], where: str, error: type[Ktdev
     """Decode strict JSON text into a typed value; raises `error` with `WHERE: PLACE: what was expected`, on one line."""
     decoder: msgspec.json.Decoder[T] = _decoder(type_)
     try:
-        return decoder.decode(data)
+        value = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise error(f"{where}: {_message(problem)}") from problem
+    if not is_nested_within(data if isinstance(data, str) else bytes(data), MOST_LEVELS):  # it may be a `msgspec.Raw`
+        raise error(f"{where}: {TOO_DEEP}")
+    return value
 
 
 def from_plain(value: JsonValue, type_: type[T], where: str, error: type[KtdevalError] = StoreError) -> T:
@@ -97,7 +100,7 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 def _message(problem: Exception) -> str:
     """One line: the place first, then what was expected there."""
-    text = str(problem) or type(problem).__name__
+    text = TOO_DEEP if isinstance(problem, RecursionError) else str(problem) or type(problem).__name__
     found = _PLACE.search(text)
     said = _CAPITAL.sub(lambda letter: letter[0].lower(), text[: found.start()] if found else text)
     return f"{found[1].lstrip('.') or 'top level'}: {said}" if found else said

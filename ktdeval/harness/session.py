@@ -30,7 +30,7 @@ from ktdeval.harness.messages import (
     sound,
 )
 from ktdeval.harness.tools import Tool, call
-from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_shallow, loads_strict, sha256_hex
+from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_nested_within, loads_strict, sha256_hex
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
@@ -374,6 +374,6 @@ class GuardedSession:
 def _readable(call_: ToolCall) -> ToolCall:
     """Return the call, cut short where its arguments are too long or too deep to be read: then they are no JSON, and counted so."""
     text = call_.arguments
-    if len(text) <= MAX_ARGUMENTS_CHARS and is_shallow(text):
+    if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
         return call_
     return replace(call_, arguments=f"{text[:_SHOWN_CHARS]} (cut: over {MAX_ARGUMENTS_CHARS:,} characters or {MAX_DEPTH} levels)")

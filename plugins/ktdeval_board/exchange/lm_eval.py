@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from ktdeval.errors import CardError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue, bounded_int, sha256_hex, unique_fields
+from ktdeval.jsonio import MOST_LEVELS, JsonValue, bounded_int, is_nested_within, sha256_hex, unique_fields
 from ktdeval.typed import from_plain
 from ktdeval_board.documents import Imported
 from ktdeval_board.layout import path_segment
@@ -114,10 +114,13 @@ def _parse(text: str, where: str) -> Mapping[str, JsonValue]:
     try:
         # The harness writes NaN and Infinity where a figure is missing.
         content = json.loads(text, object_pairs_hook=unique_fields, parse_constant=float, parse_int=bounded_int)
-    except RecursionError as error:
-        raise CardError(f"{where}: is nested too deeply") from error
+        is_too_deep = not is_nested_within(text, MOST_LEVELS)
+    except RecursionError:
+        is_too_deep = True
     except ValueError as error:
         raise CardError(f"{where}: is not JSON: {error}") from error
+    if is_too_deep:
+        raise CardError(f"{where}: is nested too deeply")
     if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
         near = near_matches("results", content) if isinstance(content, dict) else ""
         raise CardError(f"{where}: has no object `results`; expected results_*.json of `lm_eval --output_path`{near}")

@@ -21,7 +21,7 @@ import pyarrow.csv as pa_csv
 
 from ktdeval.errors import ConfigError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import MOST_LEVELS, JsonValue, is_nested_within
 from ktdeval_qfinzero.data.blocks import Problems
 from ktdeval_qfinzero.data.ingest_spec import TableSource
 from ktdeval_qfinzero.data.rows import IntArray
@@ -156,9 +156,12 @@ def plain_json(value: Any) -> JsonValue:
 def read_json(text: str) -> Any:
     """JSON with numbers as they are written; strict. Raises ValueError: malformed, a key given twice, NaN or Infinity."""
     try:
-        return _DECODER.decode(text)
+        value = _DECODER.decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    if not is_nested_within(text, MOST_LEVELS):
+        raise ValueError("nested too deeply")
+    return value
 
 
 class _Unreadable(Exception):

@@ -75,6 +75,10 @@ MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "an enormous integer": ('{"a": 1%s}' % ("0" * 400), "does not fit 64 bits"),
     "a doubled field": ('{"a": 1, "a": 2}', "field 'a' stands twice"),
     "a lone surrogate": (dumps_pretty(CARD).replace("written by hand", "\\ud800"), "is not strict JSON"),
+    "arguments of a model nested deeper than Python walks": (
+        dumps_pretty(with_value(CARD, ("model", "args"), "@")).replace('"@"', '{"a":' * 700 + "1" + "}" * 700),
+        "is nested too deeply",
+    ),
     "deep nesting": ("[" * 200_000, "is nested too deeply"),
     "an empty file": ("", "is not JSON"),
     "a byte order mark": ("\ufeff{}", "begins with a byte order mark; save it as UTF-8 without one"),

@@ -13,7 +13,18 @@ from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import dumps_canonical, dumps_compact, dumps_pretty, plain
+from ktdeval.jsonio import (
+    MOST_LEVELS,
+    JsonValue,
+    dumps_canonical,
+    dumps_compact,
+    dumps_pretty,
+    is_nested_within,
+    loads_strict,
+    loads_unique,
+    loads_untrusted,
+    plain,
+)
 from ktdeval.runner.journal import JournalEntry
 from ktdeval.runner.schemas import schema_files
 from ktdeval.runner.store import RunFolder
@@ -51,6 +62,37 @@ def test_what_is_not_json_is_refused(value: Any) -> None:
     for dumps in (dumps_pretty, dumps_canonical, dumps_compact):
         with pytest.raises((TypeError, ValueError)):
             dumps(value)
+
+
+BRACKETS = st.text(st.sampled_from('[]{}",\\\\a'), max_size=8)
+
+
+@given(st.recursive(BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner), max_leaves=30), st.integers(0, 6))
+def test_levels_of_lists_and_objects_are_counted_outside_of_strings(value: Any, levels: int) -> None:
+    text = json.dumps(value)
+    assert is_nested_within(text, levels) == is_nested_within(text.encode(), levels) == (depth_of(value) <= levels)
+
+
+def depth_of(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"), [('{"orders": [{"a": [1]}, {"a": [2', 6), ("[" * 9, 9), ("[]]]]", 1), ('{"a": "[[[[', 1), ("[[]]}[", 3)]
+)
+def test_of_text_that_was_cut_off_what_it_opens_counts_too(text: str, levels: int) -> None:
+    assert [is_nested_within(text, most) for most in (levels, levels - 1)] == [True, False]
+
+
+def test_json_is_read_as_deep_on_every_python() -> None:
+    readers: list[Any] = [loads_strict, loads_unique, loads_untrusted, lambda text: decode_json(text, JsonValue, "here")]
+    for begin, end in (("[", "]"), ('{"a":', "}")):
+        for reader in readers:
+            reader(begin * MOST_LEVELS + "1" + end * MOST_LEVELS)
+            for levels in (MOST_LEVELS + 1, 700, 5_000, 200_000):
+                with pytest.raises((ValueError, StoreError), match="nested too deeply"):
+                    reader(begin * levels + "1" + end * levels)
 
 
 def test_each_reader_of_a_yaml_text_may_change_what_it_gets() -> None:

@@ -81,7 +81,7 @@ class Connection:
             # Also for reading alone with `rw`: such a connection tidies SQLite's log away when it is the last; where the file can't
             # be written, SQLite opens it for reading by itself.
             address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
-            self.sql = sqlite3.connect(address, BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
+            self.sql = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
             try:
                 self._prepare(read_only)
             except BaseException:

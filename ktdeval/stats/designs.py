@@ -31,7 +31,7 @@ Span = tuple[str, str]  #: First and last day, ISO, both included
 def shared_days(one: Span, other: Span) -> int:
     """Weekdays that two spans have in common. Public holidays count: trading days of a market need its calendar."""
     first, last = max(one[0], other[0]), min(one[1], other[1])
-    return max(0, int(np.busday_count(first, np.datetime64(last, "D") + 1))) if first <= last else 0
+    return max(0, int(np.busday_count(first, np.datetime64(last, "D") + np.timedelta64(1, "D")))) if first <= last else 0
 
 
 def left_out_windows(spans: Mapping[str, Span]) -> dict[str, str]:

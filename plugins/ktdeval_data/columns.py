@@ -224,7 +224,7 @@ def parse_days(series: pd.Series, where: str) -> pd.Series:
     if wrong.any():
         bad = texts[int(np.flatnonzero(wrong)[0])]
         raise DataError(f"{where}: {str(bad)!r} is no day (expected 2024-01-02 or 20240102, from 1678 to 2261); bars must be daily")
-    values = np.append(parsed.to_numpy(dtype="datetime64[ns]"), np.datetime64("NaT"))
+    values = np.append(parsed.to_numpy(dtype="datetime64[ns]"), np.datetime64("NaT", "ns"))
     return pd.Series(values[places], index=series.index)
 
 

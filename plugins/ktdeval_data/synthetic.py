@@ -278,7 +278,7 @@ def simulate(assets: Assets, shocks: Shocks, events: Events, days: DayArray, rng
 
 def review_rows(days: DayArray) -> frozenset[int]:
     """Rows on which an index review takes effect: the first trading day after the second Friday of June and December."""
-    months = np.arange(days[0].astype("datetime64[M]"), days[-1].astype("datetime64[M]") + 1)
+    months = np.arange(days[0].astype("datetime64[M]"), days[-1].astype("datetime64[M]") + np.timedelta64(1, "M"))
     months = months[np.isin(months.astype(int) % 12 + 1, REVIEW_MONTHS)]
     fridays = np.busday_offset(months.astype("datetime64[D]"), 1, roll="forward", weekmask="Fri")
     rows = np.searchsorted(days, fridays[fridays >= days[0]], side="right")

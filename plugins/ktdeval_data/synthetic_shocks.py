@@ -285,12 +285,12 @@ def _distributions(rng: np.random.Generator, days: DayArray, trading: BoolArray)
     shape = trading.shape
     dividend_yield, bonus = np.zeros(shape), np.zeros(shape)
     first_bar = trading.argmax(axis=0)
-    for year in np.arange(days[0].astype("datetime64[Y]"), days[-1].astype("datetime64[Y]") + 1):
+    for year in np.arange(days[0].astype("datetime64[Y]"), days[-1].astype("datetime64[Y]") + np.timedelta64(1, "Y")):
         pays = rng.random(shape[1]) < 0.85
         offsets = rng.integers(0, 92, shape[1])
         yields = np.minimum(0.018 * np.exp(0.5 * rng.standard_normal(shape[1])), 0.06)
         splits = np.where(rng.random(shape[1]) < 0.06, rng.choice([0.2, 0.3, 0.4, 0.5, 1.0], shape[1]), 0.0)
-        ex_days = (year.astype("datetime64[M]") + 4).astype("datetime64[D]") + offsets
+        ex_days = (year.astype("datetime64[M]") + np.timedelta64(4, "M")).astype("datetime64[D]") + offsets.astype("timedelta64[D]")
         for column in np.flatnonzero(pays & (ex_days > days[0])):
             # An ex-day in a suspension takes effect when trading resumes.
             row = int(np.searchsorted(days, ex_days[column]))

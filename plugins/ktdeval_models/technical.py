@@ -151,7 +151,7 @@ def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> Sig
 
 @cache
 def _month(month: np.datetime64, calendar: str) -> DayArray:
-    return sessions(month.astype("M8[D]"), (month + 1).astype("M8[D]") - 1, calendar)
+    return sessions(month.astype("M8[D]"), (month + np.timedelta64(1, "M")).astype("M8[D]") - np.timedelta64(1, "D"), calendar)
 
 
 def _share(part: FloatArray, whole: FloatArray, level: FloatArray) -> FloatArray:

@@ -219,7 +219,7 @@ def _forge_scoring(forge: Forge, entrant: Entrant, rng: np.random.Generator) -> 
 def _forge_entry(forge: Forge, division: Mapping[str, Any], entrant: Entrant, rng: np.random.Generator) -> None:
     """Card, submission, records list, verdict, series and decisions of one entrant in one division."""
     card, played = _card(forge, division, entrant, rng)
-    submitted_on = str(np.datetime64("2026-06-02") + int(rng.integers(0, 120)))
+    submitted_on = str(np.datetime64("2026-06-02") + np.timedelta64(int(rng.integers(0, 120)), "D"))
     card_id, folder = _put_submission(forge, card, entrant, submitted_on, rng).card_id, BoardFolder(forge.path)
     _add_errata(forge, card_id, entrant)
     if entrant.special == "unchecked":
@@ -378,7 +378,7 @@ def _submission(
     card: Mapping[str, Any], card_id: str, entrant: Entrant, submitted_on: str, rng: np.random.Generator
 ) -> dict[str, Any]:
     provider = entrant.model.split("/")[0]
-    cutoff = None if entrant.baseline else str(np.datetime64("2024-01-01") + int(rng.integers(0, 500)))
+    cutoff = None if entrant.baseline else str(np.datetime64("2024-01-01") + np.timedelta64(int(rng.integers(0, 500)), "D"))
     team = "the board" if entrant.baseline else f"{provider.title()} team"
     agent: dict[str, Any] = {"name": entrant.agent} | ({"strategy": entrant.strategy} if entrant.strategy else {})
     model: dict[str, Any] = {

@@ -78,8 +78,8 @@ def save_run(folder: Path, card: dict[str, Any], returns: Mapping[tuple[str, int
     for episode in card["episodes"]:
         daily = returns[episode["window"], episode["seed"]]
         navs = np.rint(1e8 * np.cumprod(1.0 + np.asarray(daily))).astype(int)
-        first = np.datetime64(episode["first_day"], "D")
-        steps = [_step(number, str(first + number - 1), str(first + number), int(nav)) for number, nav in enumerate(navs)]
+        days = np.datetime64(episode["first_day"], "D") + np.arange(-1, len(navs)).astype("m8[D]")
+        steps = [_step(number, str(days[number]), str(days[number + 1]), int(nav)) for number, nav in enumerate(navs)]
         name = f"episodes/{episode['id']}/ledger.parquet"
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(encode_ledger(Ledger({}, 100_000_000, from_plain(steps, list[StepRecord], "steps"))))

@@ -145,7 +145,7 @@ def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
     assert [row["total_return"] for row in rows] == pytest.approx([0.1, 0.21, 0.21])
     assert [row["week_return"] for row in rows] == pytest.approx([0.1, 0.1, 0.0])
     assert [row["max_drawdown"] for row in rows] == pytest.approx([0.0, 0.1, 0.1])
-    ledgers[1].days = days + 1
+    ledgers[1].days = days + np.timedelta64(1, "D")
     with pytest.raises(UsageError, match="seeds have different days"):
         weekly_rows([Group(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
 

@@ -175,7 +175,8 @@ def test_daily_returns_are_those_that_compare_takes(tmp_path) -> None:
     save_run(tmp_path, card, returns)
     theirs = daily_table(load_entrants([tmp_path]), cells)
     ours = [
-        daily([str(np.datetime64(windows[window][0]) + day) for day in range(5)], returns[window, seed]) for window, seed in cells
+        daily([str(np.datetime64(windows[window][0]) + np.timedelta64(day, "D")) for day in range(5)], returns[window, seed])
+        for window, seed in cells
     ]
     assert mean_by_day([ours], "returns")[:, 0] == pytest.approx(np.asarray(theirs)[:, 0], abs=2e-8)
 

@@ -169,7 +169,7 @@ def test_what_is_no_cache_of_this_version_is_refused_and_left_as_it_is(tmp_path,
 def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
     """In a process of an ordinary user, for the superuser may write everything; so in folders that are open to all."""
     program = """
-    import os, sys
+    import os, sys, urllib.parse  # the last for pathlib, which will not find it later
     from pathlib import Path
     from ktdeval.calls.database import CallDatabase
     from ktdeval.errors import StoreError

@@ -121,9 +121,9 @@ def with_holdings(card: dict[str, Any], folder: Path, held: Sequence[int]) -> Pa
     run = save_run(folder, card, {(one["window"], one["seed"]): [0.0] * 5 for one in card["episodes"]}).parent.parent
     for episode, count in zip(card["episodes"], held, strict=True):
         path = run / f"episodes/{episode['id']}/ledger.parquet"
-        first = np.datetime64(episode["first_day"], "D")
+        around = np.datetime64(episode["first_day"], "D") + np.arange(-1, 5).astype("m8[D]")
         steps = [step(number, 10_000, {CODES[0]: 500} if number < count else {}) for number in range(5)]
-        days = [{"decided_on": str(first + number - 1), "filled_on": str(first + number)} for number in range(5)]
+        days = [{"decided_on": str(day), "filled_on": str(after)} for day, after in itertools.pairwise(around)]
         records = from_plain([one | two for one, two in zip(steps, days, strict=True)], list[StepRecord], "steps")
         path.write_bytes(encode_ledger(Ledger({}, 10_500, records)))
         card["artefacts"][str(path.relative_to(run))] = file_sha256(path)

@@ -67,7 +67,7 @@ def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
     assert set(market.venues) == {"us": {"us_equity"}, "crypto": {"crypto_spot"}}.get(twin.name, {"us_equity", "crypto_spot"})
     assert all(any(letter.isdigit() for letter in code) for code in market.codes)
     # Days: stocks trade in sessions of New York alone, coins on every day.
-    every_day = np.arange(np.datetime64(FIRST), np.datetime64(LAST) + 1)
+    every_day = np.arange(np.datetime64(FIRST), np.datetime64(LAST) + np.timedelta64(1, "D"))
     exchange = sessions(FIRST, LAST, "XNYS")
     assert (market.days == (exchange if twin.name == "us" else every_day)).all()
     traded = np.isfinite(market.close)

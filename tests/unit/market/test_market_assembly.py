@@ -111,7 +111,7 @@ def test_index_levels_outside_the_days_of_the_bars_are_left_out() -> None:
 def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
     """Bars day by day, with a fault of most kinds here and there."""
     rng, shape = np.random.default_rng(5), days * codes
-    day = np.repeat(np.arange(np.datetime64("2023-01-02"), np.datetime64("2023-01-02") + days), codes)
+    day = np.repeat(np.arange(np.datetime64("2023-01-02"), np.datetime64("2023-01-02") + np.timedelta64(days, "D")), codes)
     table = pd.DataFrame({"date": day, "code": [f"{600000 + code}.SH" for code in range(codes)] * days})
     close = np.round(rng.uniform(8, 12, shape), 2)
     table = table.assign(open=close, high=close + 0.1, low=close - 0.1, close=close, volume=np.round(rng.uniform(0, 9e5, shape)))

@@ -47,7 +47,7 @@ def test_an_item_is_known_from_its_instant_on(plain: MarketSnapshot, close: str,
     tick = timedelta(microseconds=1)
     items = [item(0)._replace(known_at=moment + shift, title=str(shift)) for shift in (-tick, 0 * tick, tick)]
     documents = Documents.of(items, Close.parse(close))
-    days = np.array([np.datetime64(day) - 1, np.datetime64(day), np.datetime64(day) + 1])
+    days = np.datetime64(day) + np.array([-1, 0, 1], "m8[D]")
     view = documents.as_of(days[:2])
     assert [view[row].title for row in range(len(view))] == [str(-tick), str(0 * tick)]
     assert [view.day_of(row) for row in range(2)] == [1, 1]

@@ -84,10 +84,13 @@ def test_nothing_of_a_view_depends_on_bars_that_end_later(past: Any, future: Any
     start = np.datetime64("2024-03-07T12:00", "m")
     closes = {"BTC": [1, 2, 4], "TSLA": ["2024-03-08T21:00", "2024-03-09T21:00", "2024-03-11T20:00"]}
     limit = {
-        "BTC": np.datetime64("2024-03-08", "m") + 1440 * np.int64(closes["BTC"][row]),
+        "BTC": np.datetime64("2024-03-08", "m") + np.timedelta64(1440 * int(closes["BTC"][row]), "m"),
         "TSLA": np.datetime64(closes["TSLA"][row], "m"),
     }
-    bars = [[(code, start + shift, *[price] * 4, 1.0) for code, shift, price in listed] for listed in (past, future)]
+    bars = [
+        [(code, start + np.timedelta64(shift, "m"), *[price] * 4, 1.0) for code, shift, price in listed]
+        for listed in (past, future)
+    ]
     known = [bar for bar in bars[0] if bar[1] <= limit[bar[0]]]
     later = [bar for listed in bars for bar in listed if bar[1] > limit[bar[0]]]
     views = [market(rows).as_of(row).minutes for rows in (known or ROWS[:0], [*known, *later])]

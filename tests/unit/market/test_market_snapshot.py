@@ -163,4 +163,4 @@ def test_windows_that_hold_nothing_are_refused_with_the_reason(days: np.ndarray)
         window_rows(days[:1], "2024-01-02", "2024-01-02")
     assert parse_day("2024-01-02") == parse_day(np.datetime64("2024-01-02")) == np.datetime64("2024-01-02", "D")
     with pytest.raises(DataError, match="'NaT' is not a date"):
-        parse_day(np.datetime64("NaT"))
+        parse_day(np.datetime64("NaT", "D"))

@@ -59,7 +59,7 @@ def test_a_month_turns_from_its_fifth_last_session_to_the_third_of_the_next_what
     numbers = rules()["turn_of_month"]["numbers"]
 
     def bought(first: str, last: str, calendar: str) -> list[str]:
-        days = np.arange(np.datetime64(first), np.datetime64(last) + 1)
+        days = np.arange(np.datetime64(first), np.datetime64(last) + np.timedelta64(1, "D"))
         found = turn_of_month(days, calendar, **numbers)
         assert set(found.sides.tolist()) <= {0, 1}
         return [str(day)[5:] for day, side in zip(days, found.sides, strict=True) if side]

@@ -15,7 +15,7 @@ from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.stats import MetricValue
 from ktdeval_report.canvas import PALETTE, Plot, inline_svg
-from ktdeval_report.card_tables import card_view, over_windows
+from ktdeval_report.card_tables import card_view, over_windows, score_views
 from ktdeval_report.effects import Effect, Effects, find_effects
 from ktdeval_report.inputs import Evaluation
 from ktdeval_report.plots import (
@@ -29,7 +29,6 @@ from ktdeval_report.plots import (
     weights_plot,
 )
 from ktdeval_report.render import render, unit_name
-from ktdeval_report.scores import score_views
 from ktdeval_report.study import CardStudy, Settings, Workbench, choose_windows, median
 
 MOST_CARDS = 24  #: Cards whose windows are drawn; those after them have tables and the reliability diagram alone

@@ -16,7 +16,6 @@ from statsmodels.stats.anova import anova_lm
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare
-from ktdeval_compare.observations import TABLES
 from ktdeval_compare.shares import (
     RESIDUAL,
     component_shares,
@@ -26,6 +25,7 @@ from ktdeval_compare.shares import (
     sums_of_squares,
     variance_components,
 )
+from ktdeval_compare.variance import TABLES
 
 
 def planted(rng: np.random.Generator, shape: tuple[int, int, int], sds: tuple[float, float, float, float]) -> Any:

@@ -67,7 +67,6 @@ class _Group:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     entries: list[CacheEntry] = field(default_factory=list)
     is_awaited: bool = False
-    is_partly_unawaited: bool = False
     is_done: threading.Event = field(default_factory=threading.Event)
     problem: str = ""
 
@@ -87,7 +86,6 @@ class CallLog(Closing):
         self._keys = self._own.keys()
         self._group, self._writing, self._left = _Group(), _Group(), _Group()
         self._writing.is_done.set()
-        self._late = ""
         self._is_closing = self._is_closed = False
         self._has_work = threading.Condition()
         self._thread = threading.Thread(target=self._write_all, name="ktdeval-call-log", daemon=True)
@@ -130,8 +128,8 @@ class CallLog(Closing):
 
     def record(self, call: CallRecord, entry: CacheEntry | None = None, durable: bool = True) -> None:
         """Hand over one call, and its reply where that is to be kept; with `durable` return when both are on disk. Otherwise they
-        are written within half a second; should that fail, the next `record`, `flush` or `close` says so. Raises StoreError where
-        the disk failed or this is closed, ValueError for a number that is NaN or infinite.
+        are written within half a second, or, should that fail, with what comes next, at the latest by `close`. Raises StoreError
+        where the disk failed or this is closed, ValueError for a number that is NaN or infinite.
         """
         row = call.to_row()  # here, so that something that can't be written harms nobody but its caller
         with self._has_work:
@@ -141,23 +139,18 @@ class CallLog(Closing):
             group.calls.append(row)
             if entry is not None:
                 group.entries.append(entry)
-            group.is_partly_unawaited |= not durable
             if (durable and not group.is_awaited) or len(group.calls) == 1:
                 group.is_awaited |= durable
                 self._has_work.notify()
-            self._check_late()  # of an earlier call; this one is written all the same, for it may have been paid
         if durable:
             _wait_for(group)
 
     def flush(self) -> None:
-        """Return when everything handed over so far is on disk. Raises StoreError where the disk failed, now or before."""
+        """Return when everything handed over so far is on disk. Raises StoreError where the disk failed."""
         with self._has_work:
             group = self._group if self._group.calls else self._writing
             group.is_awaited = True
             self._has_work.notify()
-        group.is_done.wait()
-        with self._has_work:
-            self._check_late()
         _wait_for(group)
 
     def close(self) -> None:
@@ -172,14 +165,8 @@ class CallLog(Closing):
         try:
             if self._left.calls:
                 self._commit(_Group())  # what the disk refused before
-            self._check_late()
         finally:
             self._own.close()
-
-    def _check_late(self) -> None:
-        problem, self._late = self._late, ""
-        if problem:
-            raise StoreError(problem)
 
     def _write_all(self) -> None:
         group: _Group | None = None
@@ -209,9 +196,6 @@ class CallLog(Closing):
             self._commit(group)
         except StoreError as error:
             group.problem = str(error)
-            if group.is_partly_unawaited:
-                with self._has_work:
-                    self._late = self._late or group.problem
         group.is_done.set()
 
     def _commit(self, group: _Group) -> None:

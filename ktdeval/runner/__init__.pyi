@@ -4,6 +4,7 @@ from ktdeval.errors import redact_secrets as redact_secrets
 from ktdeval.runner.data_source import open_snapshot as open_snapshot
 from ktdeval.runner.journal import (
     JournalEntry as JournalEntry,
+    entry_type as entry_type,
     pack_lines as pack_lines,
     read_journal as read_journal,
 )

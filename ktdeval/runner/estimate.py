@@ -14,11 +14,11 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.config import RunConfig
 from ktdeval.contracts.task import Task
-from ktdeval.harness.messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
+from ktdeval.harness.messages import USAGE_FIELDS, ToolProtocol, Usage, as_remote
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.access import run_price
+from ktdeval.runner.access import run_price, wanted_protocol
 from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
@@ -126,7 +126,8 @@ class _Estimator:
         snapshot = open_market(plugins, config, tasks.values())
         self.path = run_path(config, make_plan(config, plugins, tasks, snapshot, None))
         recorded = RunFolder.load(self.path) if (self.path / "manifest.json").is_file() else None
-        self.protocol = _protocol(config, remote, recorded)
+        wanted = wanted_protocol(config, self.path)
+        self.protocol = None if remote is None else remote.protocols[0] if wanted == "auto" else wanted
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(self.path))
         self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
         ids = {spec.id for spec in self.plan.specs}
@@ -219,16 +220,6 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
         assumptions=tuple(_assumptions(run)),
         warnings=tuple(_warnings(left, run)),
     )
-
-
-def _protocol(config: RunConfig, remote: RemoteModel | None, recorded: RunFolder | None) -> ToolProtocol | None:
-    """As in the run that is there, as wished, else the best that the model may turn out to speak."""
-    if remote is None:
-        return None
-    if recorded is not None and (known := recorded.manifest.specs[0].call.get("tool_protocol")) is not None:
-        found: ToolProtocol = known
-        return found
-    return remote.protocols[0] if config.tool_protocol == "auto" else config.tool_protocol
 
 
 def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:

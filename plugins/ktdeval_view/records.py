@@ -72,11 +72,6 @@ def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
     return used if len(used) == orders else []
 
 
-def has_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:
-    """Return whether a finished episode is one of a scoring task: answers to questions, and no days."""
-    return (folder.episode_path(spec) / "answers.jsonl.zst").is_file()
-
-
 def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
     """Return the records of one episode; nothing is written, so a run that is under way is not disturbed.
 

@@ -11,12 +11,12 @@ from ktdeval.cards import ScoreLine, ScoringCard, load_card, recorded_as
 from ktdeval.contracts import AnswerRecord, EpisodeSpec
 from ktdeval.errors import CardError, StoreError
 from ktdeval.harness import TranscriptEntry
-from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval.runner import JournalEntry, RunFolder, read_journal
+from ktdeval.jsonio import JsonValue
+from ktdeval.runner import JournalEntry, RunFolder, entry_type, read_journal
 from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.pages import entry_head, with_shared
-from ktdeval_view.records import episode_label, has_answers
+from ktdeval_view.records import episode_label
 
 _SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "talk.js", "samples.js")
 _MOST_KINDS = 24  #: Values of a fact, such as a category, by which samples can still be chosen
@@ -41,20 +41,17 @@ class SampleRecords:
 
 def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
     """Return whether an episode is one of a scoring task, as far as its records tell."""
-    journal = folder.episode_path(spec) / "journal.jsonl"
-    if has_answers(folder, spec) or not journal.is_file():
-        return has_answers(folder, spec)
-    with journal.open(encoding="utf-8", errors="replace") as stream:
-        try:
-            return "sample" in loads_strict(stream.readline())["step"]
-        except (ValueError, KeyError, TypeError):
-            return False
+    path = folder.episode_path(spec)
+    try:
+        return (path / "answers.jsonl.zst").is_file() or entry_type(path / "journal.jsonl") == JournalEntry[AnswerRecord]
+    except (OSError, StoreError):  # no journal, or none whose first line tells
+        return False
 
 
 def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
     """Return the records of one episode of a scoring task; what can't be read is told in `problem`, not raised."""
     try:
-        if not has_answers(folder, spec):
+        if not folder.is_complete(spec):
             entries = list(read_journal(folder.episode_path(spec) / "journal.jsonl", JournalEntry[AnswerRecord]))
             answers, talks = [entry.step for entry in entries], [entry.transcript for entry in entries]
             return SampleRecords(spec, "unfinished", answers, talks)

@@ -253,9 +253,10 @@ def test_what_is_finished_is_counted_and_speaks_for_what_is_left(begun: Path, pl
 def test_the_folder_that_is_there_says_how_tools_were_offered_and_whether_it_is_another_runs(begun: Path, plugins: Plugins) -> None:
     made = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), tool_protocol="auto")
     assert (made.protocol, made.warnings) == ("native", ())
-    other = plan(plugins, tasks=(TASK,), seeds=3, out=str(begun))
-    assert other.tasks[0].finished.steps == 0
-    assert other.warnings[0].startswith("the folder holds another run")
+    for changed in ({"seeds": 3}, {"seeds": 1, "tool_protocol": "text"}):  # what `run` would refuse
+        other = plan(plugins, tasks=(TASK,), out=str(begun), **changed)
+        assert other.tasks[0].finished.steps == 0
+        assert other.warnings[0].startswith("the folder holds another run")
 
 
 # ---- the command

@@ -110,10 +110,12 @@ def read_events(path: str, key: str, value: str, mapping: Mapping[str, str], for
     """Read `key`, brought to one form by `form`, date and `value` by date. Raises DataError: one is missing, or a row repeats."""
     table = read_table(Path(path), ["date", key, value], [], mapping)
     table[key], table["date"] = form(table[key]), parse_days(table["date"], f"{path}: date").astype("datetime64[ns]")
-    bad = ~((table[value] > 0) & np.isfinite(table[value])) | table["date"].isna() | table[["date", key]].duplicated()
+    keys = table[["date", key]]
+    bad = ~((table[value] > 0) & np.isfinite(table[value])) | keys.isna().any(axis=1) | keys.duplicated()
     if bad.any():
         what, day, number = table.loc[bad, [key, "date", value]].iloc[0]
-        raise DataError(f"{path}: {what} {str(day)[:10]}: {value} {number:g}: each row has a day of its own and a {value} above 0")
+        where = f"{path}: {what} {str(day)[:10]}: {value} {number:g}"
+        raise DataError(f"{where}: each row has a {key}, a day of its own and a {value} above 0")
     return table.sort_values("date", kind="stable", ignore_index=True)
 
 

@@ -68,7 +68,7 @@ class LongParams(DocumentParams):
     minutes: str | None = option(None, help="bars within days: a file with time, code, open, high, low, close, volume")
     minutes_zone: str | None = option(None, help="IANA time zone of their times that have none; without it such times are refused")
     minutes_length: int = option(
-        0, help="minutes of a bar where their times are those of its start; 0: those of its end", minimum=0
+        0, help="minutes of a bar where their times are those of its start; 0: those of its end", minimum=0, maximum=1440
     )
     map: Mapping[str, str] = option(
         factory=dict,

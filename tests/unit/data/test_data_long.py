@@ -291,6 +291,8 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
     # Parameters are checked by name.
     with pytest.raises(ConfigError, match="expected one of unadjusted, adjusted, was 'hfq'"):
         read(tmp_path, prices="hfq")
+    with pytest.raises(ConfigError, match=r"minutes_length: expected a value in 0 … 1440, was 1441"):
+        build(LongParams, {"bars": "x", "minutes_length": 1441}, "long")
     with pytest.raises(ConfigError, match="unknown field 'bar'; did you mean 'bars'"):
         build(LongParams, {"bar": "x"}, "long")
     # An option about a file that is not given would do nothing.

@@ -35,7 +35,7 @@ from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbed
 
 MOMENTUM_DAYS = 3
 _MOST_NAMED, _REASON_CHARACTERS = 10, 160
-_NAMED = re.compile(r"\[memory:([^\]]*)\]", re.IGNORECASE)
+_NAMED = re.compile(r"\[memory:([^][]*)\]", re.IGNORECASE)  # no bracket within, so that a text of openings is read once
 _LAST_WORD = re.compile(r"\w+$", re.ASCII)
 _ID = re.compile(r"M[1-9][0-9]*")
 _SIDES = {"BUY": 1, "SELL": -1}

@@ -87,21 +87,23 @@ class IdentityIndex:
         self._digits: frozenset[str] = frozenset()
         self._latin: dict[str, list[tuple[str, ...]]] = {}
         self._chinese: dict[str, set[str]] = {}
-        self._symbols: dict[str, str] = {}
-        """Symbols that are common words (`COST`), by these: they are found as they are spelled, other symbols in any case."""
+        self._common: dict[str, set[str]] = {}
+        """Symbols and names that are common words (`COST`, `Target`), by these: found as they are spelled, others in any case."""
         if assets:
             codes = (*snapshot.codes, *snapshot.indices)
             self._digits = frozenset(match[1] for code in codes if (match := _CODE_DIGITS.fullmatch(code)))
             own_names = set(snapshot.names).difference(snapshot.codes)
             odd_codes = {code for code in codes if not _CODE_DIGITS.fullmatch(code)}
-            self._symbols = {code.lower(): code for code in odd_codes if code.lower() in COMMON_WORDS}
-            for name in sorted((own_names | odd_codes | set(snapshot.industries)).difference(self._symbols.values())):
-                self._add_name(name)
+            for name in sorted(own_names | odd_codes | set(snapshot.industries)):
+                if (word := name.lower()) in COMMON_WORDS and word not in _NO_IDENTITY:
+                    self._common.setdefault(word, set()).add(name)
+                else:
+                    self._add_name(name)
         visible = () if assets or not dates else {*snapshot.names, *snapshot.industries}
         self._dated_names = tuple(sorted(name for name in map(normalise, visible) if self._has_date(name)))
         """Visible names that read as dates (`April Foods`) and are none."""
         self._chinese_begins = frozenset(begin[0] for begin in self._chinese)
-        keys = {*self._latin, *self._symbols, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
+        keys = {*self._latin, *self._common, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
         self._keys = frozenset(key.encode() for key in keys)
 
     def find(self, text: str, *, any_code: bool = False) -> list[Hit]:
@@ -192,8 +194,8 @@ class IdentityIndex:
                 yield from (Hit("security code", *span) for span in _codes_of_any_asset(folded, shape))
             names = {parts for key in matched for parts in self._latin.get(key, ())}
             yield from (Hit("company or industry name", *span) for span in _latin_names_in(folded, names))
-            for symbol in self._symbols.keys() & set(matched):
-                found = re.finditer(rf"(?<![A-Za-z]){self._symbols[symbol]}(?![A-Za-z])", folded)
+            for name in (name for word in matched for name in self._common.get(word, ())):
+                found = re.finditer(rf"(?<![A-Za-z]){name}(?![A-Za-z])", folded)
                 yield from (Hit("company or industry name", *match.span()) for match in found)
             if not folded.isascii():
                 yield from self._chinese_in(folded)

@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.entities import COMMON_WORDS
+from ktdeval.masking.identities import IdentityIndex, LeakGuard, Named
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetRef
 from ktdeval.masking.text import normalise, normalise_with_places
+from ktdeval.registry import load_plugins
+from ktdeval_ktdfin import tables
+from ktdeval_markets import state
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of
+from paths import REPOSITORY
 from searching import examples
 from spellings import CODE_STYLES, HARMLESS, spell
 from tables import beside, on_each_row
@@ -220,3 +225,28 @@ def test_the_places_of_a_folding_agree_with_it_and_ascend(text):
 def test_folding_twice_changes_nothing_where_there_are_no_escapes(text):
     folded = normalise(text.replace("\\", ""))
     assert normalise(folded.replace("\\", "")) == folded.replace("\\", "")
+
+
+SHOWN = (
+    "tasks/ktdeval_*/prompts/*.md", "tasks/ktdeval_markets/w*.yaml", "tasks/ktdeval_investorbench/finmem.yaml",
+    "tasks/ktdeval_deanon/*_form.yaml", "plugins/ktdeval_agents/teams/*.yaml", "plugins/ktdeval_agents/wording.yaml",
+    "ktdeval/harness/*.md", "ktdeval/harness/*.json",
+)  # fmt: skip
+"""Files of what a model is told."""
+
+
+def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
+    plugins = load_plugins()
+    tools = plugins.tools(list(plugins.specs("tools")))
+    texts = [path.read_text("utf-8") for pattern in SHOWN for path in REPOSITORY.glob(pattern)]
+    texts += [f"{tool.spec.description} {dict(tool.spec.parameters)}" for tool in tools]
+    texts += [" ".join(names) for of in (tables, state) for name, names in vars(of).items() if name.endswith("_COLUMNS")]
+    assert len(texts) > 40
+    words = {word.lower() for text in texts for word in re.findall(r"(?<![A-Za-z])[A-Za-z]{3,}(?![A-Za-z])", text)}
+    assert not words - COMMON_WORDS, "add them to ktdeval/masking/entity_words.csv"
+
+
+def test_a_common_word_is_an_identity_only_as_it_is_spelled():
+    index = IdentityIndex(Named(("FORM", "ODD"), (), ("Target", "Form Factor", "other"), ("Technology",)), assets=True, dates=False)
+    assert not index.has_any("a target_weight in this form, at odd times, of technology and other things")
+    assert all(map(index.has_any, ("FORM", "buy ODD", "Target rose", "Technology", "form factor")))

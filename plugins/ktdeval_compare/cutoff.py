@@ -84,7 +84,8 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[
     for episode in entrant.card.episodes:
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str) or (ledger.nav <= 0).any():
-            said = f"{ledger}; days are those of the run folder" if isinstance(ledger, str) else "a NAV is not positive"
+            ruined = f"the NAV of window {episode.window}, seed {episode.seed} is not positive on a day, so it has no returns"
+            said = f"{ledger}; days are those of the run folder" if isinstance(ledger, str) else f"{ruined}; leave the card out"
             raise UsageError(f"{entrant.path}: {said}")
         for figure, values in _daily(ledger, market, fits).items():
             by_side = found.setdefault(figure, {BEFORE: {}, ACROSS: {}, AFTER: {}})

@@ -54,7 +54,8 @@ def rank(rows: Sequence[Row]) -> Row:
         for row, place in zip(both, stats.rankdata(-values).tolist(), strict=True):
             row[f"{name}_rank"] = place
     if len(both) < 2 or not all(np.ptp(values) for values in figures.values()):
-        return {"spearman": None, "kendall": None, "reason": "fewer than two models" if len(both) < 2 else "all models tie"}
+        reason = "fewer than two models have both" if len(both) < 2 else "all models tie"
+        return {"spearman": None, "kendall": None, "reason": reason}
     returns, selections = figures.values()
     spearman, kendall = stats.spearmanr(returns, selections), stats.kendalltau(returns, selections)
     return {"spearman": float(spearman.statistic), "kendall": float(kendall.statistic), "reason": None}

@@ -100,12 +100,14 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
 def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
     next((path / "episodes").rglob("ledger.parquet")).write_bytes(b"other")
+    ruined = saved(tmp_path / "ruined", "openai/gpt-4o", np.append(np.full(29, 0.01), -1.5))
     for words, expected in (
         ((path,), "is not the ledger that the card was made from"),
         ((path, "--cutoff", "openai/gpt-4=2024"), "no card is of this model; did you mean 'openai/gpt-4o'"),
         ((path, "--cutoff", "openai/gpt-4o=soon"), "'soon' is no day"),
         ((path, "--cutoff", "2024-01"), "--cutoff '2024-01': expected MODEL=DATE"),
         ((tmp_path / "none",), "none"),
+        ((ruined,), "is not positive on a day, so it has no returns; leave the card out"),
     ):
         assert expected in terminal.refusal("cutoff", *words), words
 

@@ -59,7 +59,7 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: 
         assert sorted(rows, key=lambda name: -rows[name][key]) == sorted(rows, key=lambda name: rows[name][f"{key}_rank"])
     momentum = next(row for row in found["exposures"] if row["factor"] == "MOM_12_1")["cards"]
     assert momentum["builtin/momentum"] > 1.0 > momentum["builtin/random"]
-    assert "fewer than two models" in terminal.text("luck", cards[1])
+    assert "fewer than two models have both" in terminal.text("luck", cards[1])
     assert "no run here" in terminal.refusal("luck", cards[1], "--runs", tmp_path)
 
 
@@ -84,6 +84,6 @@ def test_ranks_by_return_and_by_selection() -> None:
 
 
 def test_ranks_without_an_order_have_no_correlation_and_say_why() -> None:
-    assert rank([{"return": 1.0, "selection": 2.0}])["reason"] == "fewer than two models"
+    assert rank([{"return": 1.0, "selection": 2.0}])["reason"] == "fewer than two models have both"
     tie = rank([{"return": 1.0, "selection": 2.0}, {"return": 1.0, "selection": 3.0}])
     assert (tie["spearman"], tie["reason"]) == (None, "all models tie")

@@ -16,18 +16,24 @@ from ktdeval_qfinzero.data.synthetic.corporate import live
 from ktdeval_qfinzero.data.synthetic.grid import Grid, session_grid, shift_sessions
 from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
 from ktdeval_qfinzero.data.synthetic.names import STOCKS
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, small_params
+from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import Course, common_moves, make_stock
 from ktdeval_qfinzero.moments import DAY, day_start
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
 
 ALL_TIME = Span(0, 2**62)
+SMALL = SyntheticParams(
+    first_day="2024-10-21", last_day="2025-01-15", minute_first="2024-12-16", minute_last="2024-12-31", stocks=9, coins=2,
+    option_underlyings=2, option_minute_underlyings=1, option_minute_first="2024-12-23", option_minute_last="2024-12-27",
+    as_of_day="2024-12-24"
+)  # fmt: skip
+"""Nine stocks of every role, three months of days, two weeks of minutes with an early close."""
 
 
 @lru_cache(maxsize=1)
 def small_market() -> SyntheticMarket:
     """Nine stocks, two of them with options, and two coins; a quarter of a second."""
-    market = generate(small_params())
+    market = generate(SMALL)
     return dataclasses.replace(market, prices=_in_memory(market.prices))
 
 

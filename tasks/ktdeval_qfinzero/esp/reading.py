@@ -29,8 +29,6 @@ Given = TypeVar("Given", bound=EventRow | NewsRow)
 
 BLOCK: Final = 4000  #: Rows that are read at once where all are wanted
 
-ALL_TIME: Final = Span(0, 2**62)
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:

@@ -13,11 +13,12 @@ from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.rows import EventRow, Release, row_key
 from ktdeval_qfinzero.data.stores import Dataset
-from ktdeval_qfinzero.esp.reading import ALL_TIME, SNIPPET_CHARACTERS, Wanted, payload_of, wanted_rows
+from ktdeval_qfinzero.esp.reading import SNIPPET_CHARACTERS, Wanted, payload_of, wanted_rows
 from ktdeval_qfinzero.moments import MINUTE
 from qfinzero_esp_play import DATASET, ask, ids, pages, refused, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS
+from qfinzero_synthetic import ALL_TIME
 from qfinzero_world import at, events, news
 
 JANUARY = {"mode": "window", "start_utc": "2025-01-01", "end_utc": "2025-02-28"}

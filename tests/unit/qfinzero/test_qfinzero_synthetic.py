@@ -25,17 +25,16 @@ from ktdeval_qfinzero.data.synthetic.grid import new_york, session_grid
 from ktdeval_qfinzero.data.synthetic.macro import draw_readings, market_shocks
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.names import COINS, STOCKS, Stock
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, small_params
+from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import common_moves
 from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text, parse_moment
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
-from qfinzero_synthetic import ALL_TIME, bars, dataset_of, day_on, digest_of_bars, grid_of, outcomes, small_market
+from qfinzero_synthetic import ALL_TIME, SMALL, bars, dataset_of, day_on, digest_of_bars, grid_of, outcomes, small_market
 from tables import on_each_row
 
-SMALL = small_params()
 DEFAULT = SyntheticParams()
 HALTED, NEW, BID_FOR, SPLIT, REVERSE = "FNXO", "EMBQ", "GYRM", "CSTL", "HXLV"
 THIN, MEGA = "DUVN", "AVLN"

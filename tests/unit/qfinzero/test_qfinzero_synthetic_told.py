@@ -19,14 +19,13 @@ from ktdeval_qfinzero.data.synthetic.grid import new_york
 from ktdeval_qfinzero.data.synthetic.macro import FOMC, SERIES
 from ktdeval_qfinzero.data.synthetic.names import STOCKS
 from ktdeval_qfinzero.data.synthetic.option_prices import Terms, value
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, small_params
+from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import draw_course
 from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_synthetic import bars, day_on, grid_of, outcomes, small_market
+from qfinzero_synthetic import SMALL, bars, day_on, grid_of, outcomes, small_market
 
-SMALL = small_params()
 DEFAULT = SyntheticParams()
 HALTED, MEGA = "FNXO", "AVLN"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 from ktdeval.errors import DataError
@@ -40,13 +40,6 @@ class Ranges:
 
 
 _REACH = (date(2016, 1, 1), date(2034, 12, 31))  #: Days that a market can have: the exchange's calendar goes on around them
-
-
-def small_params() -> SyntheticParams:
-    """A reduced market for tests: nine stocks of every role, three months of days, two weeks of minutes with an early close."""
-    days = SyntheticParams(first_day="2024-10-21", last_day="2025-01-15", minute_first="2024-12-16", minute_last="2024-12-31")
-    few = replace(days, stocks=9, coins=2, option_underlyings=2, option_minute_underlyings=1, as_of_day="2024-12-24")
-    return replace(few, option_minute_first="2024-12-23", option_minute_last="2024-12-27")
 
 
 def ranges_of(params: SyntheticParams) -> Ranges:

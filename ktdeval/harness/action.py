@@ -85,12 +85,8 @@ class ActionForm:
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, shown)
         """The tool that a model submits with."""
 
-    def parse(self, text: str) -> Submission:
-        """Return the submission in `text`. Whatever it holds, the answer is a Submission."""
-        return self.read(text).submission
-
     def read(self, text: str) -> Reading:
-        """Like `parse`, with counts."""
+        """Return the submission in `text`, with counts. Whatever it holds, the answer is a Reading."""
         value, feedback = read_valid(text, self._validator)
         if feedback is not None:
             return Reading(feedback, sum(map(self._is_attempt, _offered_ids(value))))

@@ -39,24 +39,17 @@ class AliasMap:
         self._asset_width = max(4, len(str(2 * n_assets)))
         self._numbers = _drawn_numbers(n_assets, 10**self._asset_width - 1, seed)
         names = sorted(set(industries))
-        self._sector_width = max(2, len(str(len(names))))
-        self._sectors = {names[place]: number for number, place in enumerate(_shuffled(len(names), seed, "sector_alias"), start=1)}
+        width = max(2, len(str(len(names))))
+        places = enumerate(_shuffled(len(names), seed, "sector_alias"), start=1)
+        self.sectors = {names[place]: f"sector_{number:0{width}d}" for number, place in places}
+        """Handle of each industry: `sector_07`."""
         self.order: tuple[int, ...] = tuple(_shuffled(n_assets, seed, "listing_order"))
-
-    @property
-    def industries(self) -> frozenset[str]:
-        """All industry names that have an alias."""
-        return frozenset(self._sectors)
 
     def asset_handle(self, asset: int) -> str:
         """`asset_0042` for an asset column. Raises IndexError: there is no such column."""
         if asset < 0:
             raise IndexError(f"asset column {asset} is negative")
         return f"asset_{self._numbers[asset]:0{self._asset_width}d}"
-
-    def sector_handle(self, industry: str) -> str:
-        """`sector_07` for an industry name. Raises KeyError: the industry is not one of the map's."""
-        return f"sector_{self._sectors[industry]:0{self._sector_width}d}"
 
 
 _LETTERS = "bcdfghjkmnpqrstvwxyz"  # without vowels they spell no word, and no digits no code

@@ -111,7 +111,6 @@ class Lens:
         """Index codes in a seeded order that says nothing about them; the same under all masks."""
         self._handles: dict[int, str] = {}  # of the assets that were shown, and no others
         self._assets: dict[str, int] = {}  # the same by handle
-        self._sectors: dict[str, str] = {}
         self._today = self._latest = base_row  # the latest day that was shown
         self._columns = snapshot.asset_index
         self._day_texts: tuple[str, ...] = tuple(np.datetime_as_string(snapshot.days, unit="D").tolist())
@@ -187,11 +186,9 @@ class Lens:
 
     def sector_handle(self, industry: str) -> str:
         """`sector_07` where assets are hidden, else the industry's name. Raises DataError on an unknown industry."""
-        if industry not in self._alias.industries:
+        if (handle := self._alias.sectors.get(industry)) is None:
             raise DataError("a payload names an industry that no asset of the snapshot belongs to")
-        handle = self._alias.sector_handle(industry) if self.hides_assets else industry
-        self._sectors[handle] = industry
-        return handle
+        return handle if self.hides_assets else industry
 
     # --- from the model to the market
 
@@ -216,10 +213,6 @@ class Lens:
         else:
             row = self._rows.get(folded, -1) if _ISO_DAY.fullmatch(folded) else -1
         return row if 0 <= row <= self._latest else None
-
-    def parse_sector(self, text: str) -> str | None:
-        """Industry of a sector handle as this mask has shown it, or None."""
-        return self._sectors.get(normalise(text).strip().lower() if self.hides_assets else text)
 
     def newest(self, documents: DocumentsView, rows: Sequence[int], most: int) -> list[int]:
         """Return the first `most` of rows of documents, newest first, those known from one moment on in an order of the key: as
@@ -249,8 +242,8 @@ class Lens:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Handles that were shown so far, to `recall` when an episode is resumed."""
-        return (*self._assets, *self._sectors)
+        """Handles of assets that were shown so far, to `recall` when an episode is resumed."""
+        return tuple(self._assets)
 
     def recall(self, shown: Collection[str]) -> None:
         """Take handles as shown that an earlier lens of this episode has shown."""
@@ -260,9 +253,6 @@ class Lens:
         else:
             known = {code: column for code in wanted if (column := self._columns.get(self._snapshot.canonical(code))) is not None}
         self._assets |= {handle: asset for handle, asset in known.items() if handle in wanted}
-        for industry in self._alias.industries:
-            if (self._alias.sector_handle(industry) if self.hides_assets else industry) in wanted:
-                self.sector_handle(industry)
 
     @cached_property
     def place(self) -> tuple[int, ...]:

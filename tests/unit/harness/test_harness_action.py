@@ -77,7 +77,7 @@ def test_a_rule_that_is_not_plain_is_left_to_the_validator(value, schema):
 
 
 def problems(text, form=FORM):
-    submission = form.parse(text)
+    submission = form.read(text).submission
     assert submission.action is None
     error = json.loads(submission.feedback)["error"]
     assert error["kind"] == submission.failure
@@ -96,7 +96,9 @@ def test_the_tool_carries_the_schema_and_passes_the_guard_of_every_mask():
 
 
 def test_a_submission_becomes_orders_on_true_assets():
-    submission = FORM.parse(text_of(order(), order(stock_id=TWO, side="SELL", target_weight=None, shares=300, confidence=1)))
+    submission = FORM.read(
+        text_of(order(), order(stock_id=TWO, side="SELL", target_weight=None, shares=300, confidence=1))
+    ).submission
     assert submission.action == (Order(1, "BUY", 0.6, REASON, 0.05, None), Order(2, "SELL", 1.0, REASON, None, 300))
     assert submission.stock_ids == (ONE, TWO)
     assert submission.overall_reason == "fine"
@@ -104,12 +106,12 @@ def test_a_submission_becomes_orders_on_true_assets():
 
 
 def test_an_empty_list_of_orders_is_a_full_answer():
-    assert FORM.parse(text_of()).action == ()
+    assert FORM.read(text_of()).submission.action == ()
 
 
 def test_a_whole_number_may_be_written_as_a_fraction():
     text = text_of(order(target_weight=None, shares=5)).replace('"shares": 5', '"shares": 2e3')
-    action = FORM.parse(text).action
+    action = FORM.read(text).submission.action
     assert action[0].shares == 2000
     assert type(action[0].shares) is int
 
@@ -159,7 +161,7 @@ def test_feedback_never_quotes_what_the_model_wrote(secret):
         {"orders": [order(side=secret, confidence=secret, shares=secret, **{secret: secret})], "overall_reason": ""},
         {"orders": [order(reason=secret[:5], stock_id=secret * 20)], "overall_reason": ""},
     ):
-        submission = FORM.parse(json.dumps(value))
+        submission = FORM.read(json.dumps(value)).submission
         assert submission.action is None
         assert secret not in submission.feedback
         assert secret[:5] not in submission.feedback
@@ -203,9 +205,9 @@ def test_shares_are_converted_back_under_rebased_prices():
     scale = 100 / MARKET.close[BASE_ROW, 1]
     handle = lens.asset_handle(1)
     shown = 300 / scale
-    parsed = form.parse(text_of(order(stock_id=handle, target_weight=None, shares=round(shown, 5))))
+    parsed = form.read(text_of(order(stock_id=handle, target_weight=None, shares=round(shown, 5)))).submission
     assert parsed.action[0].shares == 300
-    assert form.parse(text_of(order(stock_id=handle, target_weight=None, shares=1e-9))).action[0].shares == 1
+    assert form.read(text_of(order(stock_id=handle, target_weight=None, shares=1e-9))).submission.action[0].shares == 1
     assert problems(text_of(order(target_weight=None, shares=0)), form)[1] == [
         ("orders[0].shares", "must be a number above 0 and at most 100000000")
     ]
@@ -217,7 +219,7 @@ def test_lone_surrogates_are_replaced_so_that_a_ledger_can_be_written():
         + json.dumps(order(reason="REASON")).replace("REASON", r"\ud800 is no character")
         + r'],"overall_reason":"\udfff"}'
     )
-    submission = FORM.parse(text)
+    submission = FORM.read(text).submission
     (submission.action[0].reason + submission.overall_reason).encode("utf-8")
 
 
@@ -243,7 +245,7 @@ actions = st.builds(lambda items: {"orders": items, "overall_reason": ""}, order
 @examples(50)
 @given(text=st.text(max_size=40) | json_values.map(json.dumps) | actions.map(json.dumps))
 def test_no_text_makes_parsing_raise(text):
-    submission = FORM.parse(text)
+    submission = FORM.read(text).submission
     assert (submission.action is None) == (submission.failure is not None)
     guard_of("blinded").check(submission.feedback)
 
@@ -256,4 +258,4 @@ def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):
     except ValueError:
         return
     valid = VALIDATOR.is_valid(json.loads(text))
-    assert (FORM.parse(text).action is not None) == valid
+    assert (FORM.read(text).submission.action is not None) == valid

@@ -206,7 +206,7 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
 
     def orders(*asked: dict[str, Any]) -> Any:
         listed = [{"side": "BUY", "confidence": 0.5, "reason": "because it fits", **one} for one in asked]
-        return form.parse(json.dumps({"orders": listed, "overall_reason": "so"}))
+        return form.read(json.dumps({"orders": listed, "overall_reason": "so"})).submission
 
     coin, stock = scene.lens.asset_handle(0), scene.lens.asset_handle(2)
     done = orders(
@@ -220,7 +220,7 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
     assert orders({"stock_id": coin, "shares": 0}).failure == "schema"
     plain = ActionForm(made.harness, scene.lens)
     order = {"stock_id": coin, "side": "BUY", "confidence": 0.5, "reason": "because it fits", "shares": 1.5}
-    assert plain.parse(json.dumps({"orders": [order], "overall_reason": ""})).failure == "schema", (
+    assert plain.read(json.dumps({"orders": [order], "overall_reason": ""})).submission.failure == "schema", (
         "whole shares where nothing is cut"
     )
 

@@ -180,7 +180,7 @@ def test_shares_ordered_come_back_as_written(asset: int, shares: int, rebase: bo
         "reason": "a reason of its own",
         "shares": shown,
     }
-    reading = ActionForm(HarnessConfig(), lens).parse(json.dumps({"orders": [order], "overall_reason": "as shown above"}))
+    reading = ActionForm(HarnessConfig(), lens).read(json.dumps({"orders": [order], "overall_reason": "as shown above"})).submission
     assert reading.action is not None
     assert reading.action[0].shares == shares
 

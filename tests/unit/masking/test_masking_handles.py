@@ -71,7 +71,7 @@ def test_handles_and_what_they_stand_for_are_one_to_one(seed, n_assets):
     assert all(re.fullmatch("asset_[0-9]{4}", handle) for handle in handles)
     assert len(set(handles)) == n_assets
     assert sorted(alias.order) == list(range(n_assets))
-    assert sorted({alias.sector_handle(name) for name in INDUSTRIES}) == ["sector_01", "sector_02", "sector_03"]
+    assert sorted({alias.sectors[name] for name in INDUSTRIES}) == ["sector_01", "sector_02", "sector_03"]
 
 
 def test_equal_seeds_give_equal_maps_and_others_differ():

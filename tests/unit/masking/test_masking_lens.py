@@ -40,8 +40,6 @@ def test_every_handle_is_understood_as_what_it_stands_for(kind, seed):
     lens = lens_of(kind, seed)
     assert [lens.parse_asset(lens.asset_handle(asset)) for asset in range(len(CODES))] == list(range(len(CODES)))
     assert [lens.parse_day(lens.day_handle(row)) for row in range(N_DAYS)] == list(range(N_DAYS))
-    for industry in MARKET.industries:
-        assert lens.parse_sector(lens.sector_handle(industry)) == industry
 
 
 def test_the_four_masks_hide_what_they_say():
@@ -82,14 +80,10 @@ def test_nothing_is_understood_before_it_was_shown():
         lens, teller = lens_of(kind), lens_of(kind)  # the teller knows all handles of the episode
         for asset in range(len(CODES)):
             assert lens.parse_asset(teller.asset_handle(asset)) is None
-        for text in ("", "sector", "sector_", "sector_00", "sector_1", *(f"sector_{number:02d}" for number in (1, 2, 9, 10, 99))):
-            assert lens.parse_sector(text) is None
         lens.render([{AssetRef(4): 1}, [AssetRef(6)], SectorRef("白酒")])
         assert [asset for asset in range(len(CODES)) if lens.parse_asset(teller.asset_handle(asset)) == asset] == [4, 6]
-        assert lens.parse_sector(teller.sector_handle("白酒")) == "白酒"
-        assert lens.parse_sector(teller.sector_handle("银行")) is None
         resumed = lens_of(kind)
-        resumed.recall((*lens.shown, "asset_x", "sector_99"))
+        resumed.recall((*lens.shown, "asset_x"))
         assert sorted(resumed.shown) == sorted(lens.shown)
 
 

@@ -153,10 +153,10 @@ def number(name: str, unit: str, value: float | None) -> str:
         return UNDEFINED
     sign = "+" if name in _SIGNED else ""
     if unit == "fraction":
-        return f"{100 * value:{sign},.2f}"
+        return f"{100 * value:{sign}z,.2f}"  # z: no zero below zero
     if unit == "count":
         return f"{value:,.10g}"
-    return f"{value:{sign},.{_DECIMALS.get(unit, 4)}f}"
+    return f"{value:{sign}z,.{_DECIMALS.get(unit, 4)}f}"
 
 
 def chosen_columns(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], keep: Iterable[int]) -> Grid:

@@ -255,6 +255,12 @@ def test_two_that_generate_at_once_share_one_folder(tmp_path: Path) -> None:
     assert (len(ids), [path.name for path in tmp_path.iterdir()]) == (1, [generated_folder(tmp_path, TINY).name])
 
 
+def test_the_cache_may_be_named_from_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KTDEVAL_CACHE_DIR", "~/cache")
+    assert cache_root() == tmp_path / "cache" / "qfinzero"
+
+
 def test_a_cache_that_cannot_be_written_or_is_damaged_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="set KTDEVAL_CACHE_DIR"):

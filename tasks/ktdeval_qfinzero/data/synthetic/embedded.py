@@ -10,6 +10,7 @@ from pathlib import Path
 import platformdirs
 
 from ktdeval.errors import DataError, StoreError
+from ktdeval.fields import user_path
 from ktdeval.jsonio import content_hash, locked, make_folder
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
@@ -22,7 +23,7 @@ _ADVICE = "set KTDEVAL_CACHE_DIR to a folder that can be written"
 
 def cache_root() -> Path:
     """Where generated markets are kept: in `$KTDEVAL_CACHE_DIR`, or in the user's cache folder."""
-    return Path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval")) / "qfinzero"
+    return user_path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval")) / "qfinzero"
 
 
 def open_embedded(cache_folder: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:

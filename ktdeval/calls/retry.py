@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tenacity import RetryCallState, Retrying, retry_if_exception
+
 from ktdeval.errors import ModelError
 
 T = TypeVar("T")
@@ -38,21 +40,49 @@ class RetryPolicy:
         """Call `attempt` until it succeeds or there is no point in going on (then its ModelError); `sleep` may raise to end the
         call.
         """
-        number, waited_s = 0, 0.0
-        while True:
-            number += 1
-            try:
-                return attempt()
-            except ModelError as error:
-                kind, wanted_s, left_s = error.kind, error.retry_after_s or 0.0, self.max_wait_s - waited_s
-                if not is_retryable(error) or number > self.max_retries or left_s <= 0 or wanted_s > left_s:
-                    raise
-            wait_s = min(wanted_s + self.rng.uniform(0.0, min(self.cap_s, self.base_s * 2.0 ** min(number - 1, 64))), left_s)
-            notify(kind, wait_s, number, 1 + self.max_retries)
-            sleep(wait_s)
-            waited_s += wait_s
+        try:  # most calls end here, for less than it costs to set up what follows
+            return attempt()
+        except ModelError as error:
+            if not is_retryable(error):
+                raise
+            known: ModelError | None = error
+
+        def attempt_again() -> T:
+            nonlocal known
+            if known is not None:
+                first, known = known, None
+                raise first
+            return attempt()
+
+        def before_sleep(state: RetryCallState) -> None:
+            notify(_failure(state).kind, state.upcoming_sleep, state.attempt_number, 1 + self.max_retries)
+
+        retrying = Retrying(
+            sleep=sleep,
+            stop=self._gives_up,
+            wait=self._wait_s,
+            retry=retry_if_exception(is_retryable),
+            before_sleep=before_sleep,
+            reraise=True,
+        )
+        return retrying(attempt_again)
+
+    def _gives_up(self, state: RetryCallState) -> bool:
+        left = self.max_wait_s - state.idle_for
+        return state.attempt_number > self.max_retries or left <= 0 or (_failure(state).retry_after_s or 0.0) > left
+
+    def _wait_s(self, state: RetryCallState) -> float:
+        backoff = self.rng.uniform(0.0, min(self.cap_s, self.base_s * 2.0 ** min(state.attempt_number - 1, 64)))
+        return min((_failure(state).retry_after_s or 0.0) + backoff, max(0.0, self.max_wait_s - state.idle_for))
 
 
 def is_retryable(error: BaseException) -> bool:
     """Whether the same request may get an answer later."""
     return isinstance(error, ModelError) and error.kind in RETRYABLE
+
+
+def _failure(state: RetryCallState) -> ModelError:
+    error = state.outcome.exception() if state.outcome is not None else None
+    if not isinstance(error, ModelError):
+        raise TypeError(f"a wait without a failed attempt before it: {error!r}")
+    return error

@@ -151,14 +151,18 @@ class MarketSnapshot:
     minutes: MinuteBars = NO_MINUTES  #: bars within days; part of the identity only where there are some
 
     def __post_init__(self) -> None:
-        shape = (len(self.days), len(self.codes))
-        for name in (*BAR_FIELDS, "member"):
-            array = getattr(self, name)
-            if array.shape != shape:
-                raise DataError(f"snapshot {self.meta.name}: {name} has shape {array.shape}, expected {shape}")
+        where, shape = f"snapshot {self.meta.name}", (len(self.days), len(self.codes))
+        arrays = {name: (getattr(self, name), shape) for name in (*BAR_FIELDS, "member")} | {"days": (self.days, shape[:1])}
+        for name, (array, expected) in {**arrays, **{code: (levels, shape[:1]) for code, levels in self.indices.items()}}.items():
+            if (found := getattr(array, "shape", type(array).__name__)) != expected:
+                raise DataError(f"{where}: {name} has shape {found}, expected {expected}")
             array.setflags(write=False)
-        for array in (self.days, *self.indices.values()):
-            array.setflags(write=False)
+        if self.days.dtype != np.dtype("datetime64[D]") or (np.diff(self.days) <= np.timedelta64(0, "D")).any():
+            raise DataError(f"{where}: days are not ascending, each once, as datetime64[D]")
+        if {len(set(self.codes)), len(self.names), len(self.industries)} != {len(self.codes)}:
+            raise DataError(f"{where}: a code stands there twice, or lacks its name or industry")
+        if self.member.dtype != np.dtype(bool):
+            raise DataError(f"{where}: member has type {self.member.dtype}, expected bool")
         if self.meta.benchmark and self.meta.benchmark not in self.indices:
             raise DataError(f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series")
         if self.instruments:

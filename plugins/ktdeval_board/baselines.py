@@ -23,7 +23,7 @@ from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import evaluate, open_snapshot
 from ktdeval.stats import least_squares
-from ktdeval_board.entries import mismatches, seeds_of
+from ktdeval_board.entries import facets, seeds_of
 from ktdeval_board.rules import Baseline, Division, Rules
 
 _DATE_RANGE = re.compile(r"\d{4}-\d{2}-\d{2}:\d{4}-\d{2}-\d{2}")
@@ -70,7 +70,7 @@ def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path
     for outcome in result.failed:
         raise EpisodeFailure(f"{where}: an episode did not end: {outcome.error}")
     card = load_evaluation(result.cards[0])
-    for reason in mismatches(rules, division, card):
+    for reason in facets(rules, division, card).values():
         raise ConfigError(f"{where}: what is installed here is not what the division asks for: {reason}")
     return result.cards[0]
 

@@ -214,11 +214,6 @@ def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
     return found
 
 
-def mismatches(rules: Rules, division: Division, card: Card) -> list[str]:
-    """Return the reasons of `facets`."""
-    return list(facets(rules, division, card).values())
-
-
 def spans_of(card: Card) -> dict[str, tuple[str, str]]:
     """Return first and last day of each window of a card."""
     return {window.name: (window.first, window.last) for window in card.windows}

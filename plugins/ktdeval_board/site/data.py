@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ktdeval.errors import ConfigError
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import to_plain
-from ktdeval_board.entries import Board, Entry, mismatches
+from ktdeval_board.entries import Board, Entry, facets
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import describe
@@ -202,7 +202,7 @@ def _absence(rules: Rules, entry: Entry) -> list[str]:
     if withdrawn or entry.division is not None:
         return withdrawn
     same_task = [division for division in rules.divisions if division.task == entry.card.task.name]
-    return ["belongs to no division of the board", *(mismatches(rules, same_task[0], entry.card) if same_task else ())]
+    return ["belongs to no division of the board", *(facets(rules, same_task[0], entry.card).values() if same_task else ())]
 
 
 def card_data(board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -31,7 +31,7 @@ from ktdeval.typed import to_plain
 from ktdeval_board.baselines import MOST_FACTORS, RIDGE, ridge_coefficients, run_baseline, train_coefficients
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.begin import baselines
-from ktdeval_board.entries import load_board, mismatches, seeds_of
+from ktdeval_board.entries import facets, load_board, seeds_of
 from ktdeval_board.rules import Baseline, WindowRule, load_rules
 
 
@@ -162,5 +162,5 @@ def test_a_baseline_may_have_seeds_of_its_own_and_nobody_else(empty_board: Path,
     assert seeds_of(rules, division, "builtin/momentum") == (0,)
     assert seeds_of(own, division, "builtin/momentum") == (3, 4, 5)
     assert seeds_of(own, division, "a/stranger") == (0,)
-    assert mismatches(rules, division, card) == []
-    assert mismatches(own, division, card) == ["seeds 0, the board asks for 3, 4, 5"]
+    assert facets(rules, division, card) == {}
+    assert facets(own, division, card) == {"seeds": "seeds 0, the board asks for 3, 4, 5"}

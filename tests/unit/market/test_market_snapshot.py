@@ -69,6 +69,18 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
         dataclasses.replace(snapshot, close=np.ones((2, 3)))
     with pytest.raises(DataError, match=r"benchmark 000688\.SH has no series"):
         dataclasses.replace(snapshot, indices={})
+    (index,) = snapshot.indices
+    for changes, said in (
+        ({"indices": {index: snapshot.benchmark[:-1]}}, "has shape"),  # figures against it would be of other days
+        ({"indices": {index: list(snapshot.benchmark)}}, "has shape list"),
+        ({"days": snapshot.days[[0, 0, *range(2, len(snapshot.days))]]}, "days are not ascending, each once"),
+        ({"days": snapshot.days.astype("datetime64[ns]")}, r"as datetime64\[D\]"),
+        ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code stands there twice"),
+        ({"names": snapshot.names[:-1]}, "lacks its name or industry"),
+        ({"member": snapshot.member.astype(int)}, "member has type int64, expected bool"),
+    ):
+        with pytest.raises(DataError, match=said):
+            dataclasses.replace(snapshot, **changes)
 
 
 def test_a_day_is_found_or_named(snapshot: MarketSnapshot) -> None:

@@ -311,7 +311,7 @@ class RunFolder:
         try:
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
         except OSError as error:
-            raise StoreError(f"{path}: not readable; {_ANEW}") from error
+            raise StoreError(f"{path}: can't read: {error.strerror or error}; {_ANEW}") from error
         if set(mark.sha256) not in ({LEDGER, TRANSCRIPT}, {ANSWERS, TRANSCRIPT}):
             raise StoreError(f"{path}: not readable; {_ANEW}: sha256: expected a ledger or answers, and a transcript")
         return mark

@@ -50,7 +50,7 @@ class RemoteParams:
         if not all(map(_REQUEST_FIELD.fullmatch, self.omit)):
             raise ConfigError("omit takes names of request fields separated by commas, such as omit=temperature,seed")
         for own in dataclasses.fields(self):
-            if any(map(_KEY_LIKE.fullmatch, _texts(getattr(self, own.name)))):
+            if any(map(_KEY_LIKE.fullmatch, " ".join(_texts(getattr(self, own.name))).split())):
                 raise ConfigError(
                     f"{own.name} looks like an API key; set the key in the environment or the keyring, never as a parameter"
                 )

@@ -11,6 +11,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.fields import near_matches
 from ktdeval.harness import Decision, Observation, StepSession, json_object
 from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.masking import normalise
 from ktdeval.typed import from_plain
 from ktdeval_agents import TEAMS, VoteParams
 from ktdeval_agents.team import RoleSession, make_team
@@ -64,8 +65,8 @@ def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, A
     by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
     for place, ballot in enumerate(ballots):
         for item in ballot[kind]:
-            by_asset.setdefault(item["stock_id"], {})[place] = item
-    for asset, given in by_asset.items():
+            by_asset.setdefault(normalise(item["stock_id"]).strip().lower(), {})[place] = item
+    for given in by_asset.values():
         side, count = Counter(item[field] for item in given.values()).most_common(1)[0]
         chosen = [item for item in given.values() if item[field] == side]
         if 2 * count > voters:
@@ -73,5 +74,7 @@ def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, A
             size = {"target_weight": median(weights)} if len(weights) == count else {}
             items.append({**chosen[0], **size, "confidence": fmean(item["confidence"] for item in chosen)})
         elif kind == "decisions":
-            items.append({"stock_id": asset, field: "HOLD", "confidence": 0.5, "reason": "no majority among the voters"})
+            items.append(
+                {"stock_id": chosen[0]["stock_id"], field: "HOLD", "confidence": 0.5, "reason": "no majority among the voters"}
+            )
     return {kind: items, "overall_reason": f"Elected by {len(ballots)} ballots of {voters} voters."}

@@ -428,6 +428,14 @@ def test_decisions_without_a_majority_are_hold() -> None:
     assert elected(ballots, 3)["decisions"] == [decision("a", "BUY"), hold, decision("c", "SELL")]
 
 
+def test_one_asset_in_several_spellings_has_one_majority() -> None:
+    ballots = [{"decisions": [decision(spelled, "BUY")]} for spelled in ("Asset_1", "asset_1 ", "ａsset_1")]
+    assert elected(ballots, 3)["decisions"] == [decision("Asset_1", "BUY")]
+    ballots[1]["decisions"] = [decision("asset_1", "SELL")]
+    ballots[2]["decisions"] = [decision("ASSET_1", "HOLD")]
+    assert [(one["stock_id"], one["decision"]) for one in elected(ballots, 3)["decisions"]] == [("Asset_1", "HOLD")]
+
+
 def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
     assert elected([{"x": 1}, {"x": 2}, {"x": 2}], 3) == {"x": 2}
     assert elected([{"x": 1}, {"x": 2}], 2) == {"x": 1}

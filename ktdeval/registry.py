@@ -303,7 +303,9 @@ class Plugins:
         return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
-        """Return the tools called `names`, in that order."""
+        """Return the tools called `names`, in that order. Raises ConfigError: one is named twice, which providers refuse."""
+        if len(set(names)) < len(names):
+            raise ConfigError(f"tools: one stands there twice: {', '.join(names)}")
         return tuple(self._make("tools", name) for name in names)
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:

@@ -118,6 +118,10 @@ def test_a_task_file_needs_no_package_and_stays_with_its_run(tmp_path: Path, cap
     assert main(["card", "verify", str(run)]) == 0
     assert main(["--tasks", str(path), "--model", "builtin/hold"]) != 0
     assert str(path) in capsys.readouterr().err.splitlines()[-1]
+    path.write_text(f"{text[1].rstrip()}\n        tools: [get_market_context, get_market_context]\n")
+    assert main(["--tasks", str(path), "--model", "builtin/hold", "--out", str(tmp_path / "other")]) == 2
+    said = "task my_short_week: tools: one stands there twice: get_market_context, get_market_context"
+    assert said in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_metric_is_one_function_in_ten_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple
@@ -162,26 +163,21 @@ class CleanStream:
 
 
 class DroppingStream:
-    """A text stream for progress and messages, of which a command does not depend: what can't be written, on a full disk or to a
-    reader that has gone, is dropped.
+    """A text stream for progress and messages, on which no command depends: what can't be written, on a full disk or to a reader
+    that has gone, is dropped.
     """
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
-    def write(self, text: str) -> int:
-        """Write the text, where that is possible; return its length."""
-        with suppress(OSError):
-            self.raw.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Write what is kept back, where that is possible."""
-        with suppress(OSError):
-            self.raw.flush()
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.raw, name)
+        found = getattr(self.raw, name)
+        return partial(_attempt, found) if name in ("write", "flush") else found
+
+
+def _attempt(write: Callable[..., object], *text: str) -> None:
+    with suppress(OSError):
+        write(*text)
 
 
 def _make_writable(*streams: Any) -> None:

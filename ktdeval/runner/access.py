@@ -21,7 +21,7 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.errors import ConfigError, ProviderError, UsageError, redact_secrets
+from ktdeval.errors import ConfigError, ProviderError, StoreError, UsageError, redact_secrets
 from ktdeval.fields import user_path
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.protocols import ProtocolModel
@@ -68,6 +68,9 @@ class RemoteAccess(ModelAccess):
     def __init__(self, model: RemoteModel, config: RunConfig, price: Price | None, folder: Path, stop: StopSignal) -> None:
         """Open cache and record of calls for a connected model, and find out how it takes tools, or raise KtdevalError."""
         super().__init__(model)
+        wanted = wanted_protocol(config, folder)
+        if wanted == "auto" and (folder / MANIFEST).exists():  # before the model is asked
+            raise StoreError(f"{folder}: holds another run (of a model of this machine); choose another --out")
         self.max_errors = config.max_failures
         self._remote = model
         self._folder, self._canaries, self._params = folder, config.canary, CallParams(**_options(config, CallParams))
@@ -80,7 +83,7 @@ class RemoteAccess(ModelAccess):
             self.log = self._files.enter_context(CallLog(folder, cache))
             self.client = ModelClient(model, settings, price, self.log, stop)
             self._ask_canary = partial(self.client.ask_fresh, label=_CANARY)
-            self.protocol = self._choose_protocol(wanted_protocol(config, folder))
+            self.protocol = self._choose_protocol(wanted)
         except BaseException:
             self._files.close()
             raise

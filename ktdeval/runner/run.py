@@ -19,17 +19,17 @@ from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
 from ktdeval.fields import user_path
-from ktdeval.harness.messages import RemoteModel, ToolProtocol, as_remote
+from ktdeval.harness.messages import RemoteModel, as_remote
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price, wanted_protocol
+from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
-from ktdeval.runner.store import MANIFEST, FolderClaim, RunFolder, RunManifest, refuse_other
+from ktdeval.runner.store import MANIFEST, FolderClaim, RunFolder, RunManifest
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 
@@ -84,19 +84,11 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     snapshot = open_market(plugins, config, tasks.values())
     claim = FolderClaim(run_path(config, make_plan(config, plugins, tasks, snapshot, None)))
     access = None
-
-    def planned(protocol: ToolProtocol | None) -> tuple[Plan, RunManifest]:
-        plan = make_plan(config, plugins, tasks, snapshot, protocol)
-        return plan, _manifest(config, snapshot, plan, price, remote, cutoff)
-
     try:
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(claim.path) or secrets.token_hex(16))
-        if remote is not None and (claim.path / MANIFEST).exists():  # before it is asked how it takes tools
-            protocol = wanted_protocol(config, claim.path)
-            refuse_other(claim.path, planned(None if protocol == "auto" else protocol)[1])
         access = ModelAccess(model) if remote is None else RemoteAccess(remote, config, price, claim.path, stop)
-        plan, manifest = planned(access.protocol)
-        folder = RunFolder.create(claim.path, manifest, claim)
+        plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
+        folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote, cutoff), claim)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:

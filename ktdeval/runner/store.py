@@ -194,7 +194,9 @@ class RunFolder:
 
     def _begin(self) -> None:
         """Lay down the plan, or check that it is the one that is there; then clear what a killed process left."""
-        refuse_other(self.path, self.manifest)
+        recorded = RunFolder.load(self.path).manifest if (self.path / MANIFEST).exists() else self.manifest
+        if difference := _manifest_difference(recorded, self.manifest, carded=any(self.path.glob("cards/*.json"))):
+            raise StoreError(f"{self.path}: holds another run ({difference}); choose another --out, or the command that began it")
         self.save_manifest(self.manifest)
         for name in ("episodes", "cards"):
             (self.path / name).mkdir(exist_ok=True)
@@ -357,13 +359,6 @@ class FolderClaim:
 def _is_trace_of_a_start(name: str) -> bool:
     """Whether a run that was killed before it wrote its manifest can have left a file of this name."""
     return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, OLD_LOG_FILE, REPLIES))
-
-
-def refuse_other(path: Path, wanted: RunManifest) -> None:
-    """Raise StoreError where a folder holds another run than that of a manifest."""
-    recorded = RunFolder.load(path).manifest if (path / MANIFEST).exists() else wanted
-    if difference := _manifest_difference(recorded, wanted, carded=any(path.glob("cards/*.json"))):
-        raise StoreError(f"{path}: holds another run ({difference}); choose another --out, or the command that began it")
 
 
 def _manifest_difference(recorded: RunManifest, wanted: RunManifest, *, carded: bool) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from ktdeval.cards import ScoreLine, ScoringCard, load_card, recorded_as
 from ktdeval.contracts import AnswerRecord, EpisodeSpec
 from ktdeval.errors import CardError, StoreError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue
-from ktdeval.runner import JournalEntry, RunFolder, entry_type, read_journal
+from ktdeval.runner import JournalEntry, RunFolder, entry_type
 from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.pages import entry_head, with_shared
@@ -51,11 +51,10 @@ def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
 def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
     """Return the records of one episode of a scoring task; what can't be read is told in `problem`, not raised."""
     try:
+        records, talks = folder.load_recorded(spec)
+        answers = cast("Sequence[AnswerRecord]", records)
         if not folder.is_complete(spec):
-            entries = list(read_journal(folder.episode_path(spec) / "journal.jsonl", JournalEntry[AnswerRecord]))
-            answers, talks = [entry.step for entry in entries], [entry.transcript for entry in entries]
             return SampleRecords(spec, "unfinished", answers, talks)
-        answers, talks = folder.load_answers(spec), folder.load_transcript(spec)
         problem = "" if len(answers) == len(talks) else f"{len(answers)} answers and {len(talks)} entries of the transcript"
         pairs = min(len(answers), len(talks))
         return SampleRecords(spec, "finished", answers[:pairs], talks[:pairs], _headlines(folder, spec, answers), problem)

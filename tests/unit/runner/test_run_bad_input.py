@@ -130,7 +130,7 @@ OTHERS = (
     (("--temperature", "0"), "(call parameters: "),
     (("--agent", "remembering", "--plugin", PLUGIN), "(agent: react {}; now remembering {})"),
     # Nobody is at that address: it is refused before the model is asked how it takes tools.
-    (("--model", "vllm/x", "--base-url", "http://127.0.0.1:9/v1"), "(model: builtin/momentum {}; now vllm/x {"),
+    (("--model", "vllm/x", "--base-url", "http://127.0.0.1:9/v1"), "(of a model of this machine)"),
 )
 
 

@@ -80,13 +80,9 @@ class _Candidate(NamedTuple):
 class CacheAdmin(Closing):
     """A reply cache opened to be looked after; runs may use it meanwhile. Errors of the file are StoreErrors."""
 
-    def __init__(self, path: Path, read_only: bool = True) -> None:
-        """Open an existing cache; `prune` needs `read_only` False. Raises StoreError where it is unreadable, damaged or something
-        else.
-        """
-        self._file = Connection(path, read_only=True)  # which makes no cache of an empty file
-        if not read_only:
-            self._file.rows("PRAGMA query_only=OFF")
+    def __init__(self, path: Path) -> None:
+        """Open an existing cache. Raises StoreError where it is unreadable, damaged, empty or something else."""
+        self._file = Connection(path, read_only=True)
 
     def models(self) -> list[ModelUse]:
         """Return the content by provider and model."""
@@ -146,6 +142,7 @@ class CacheAdmin(Closing):
                     yield _Candidate(str(created_at), row, size)
 
     def _remove(self, chosen: list[_Candidate]) -> None:
+        self._file.rows("PRAGMA query_only=OFF")
         for first in range(0, len(chosen), _AT_ONCE):
             with self._file.transaction():
                 # A run may have put another reply in its place since: that one has another date.

@@ -60,10 +60,6 @@ class ClientSettings:
     backoff_s: float = 1.0  #: upper end of the first random wait after a failed attempt; each later one is twice the one before
 
 
-def _no_notice(kind: str, wait_s: float, attempt: int, attempts: int) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(slots=True)
 class _Call:
     """One call on its way: what is asked, for whom, under which key, and how often it was tried."""
@@ -116,14 +112,14 @@ class ModelClient:
         self._is_reached = resumed.was_answered
         self._unrecorded: StoreError | None = None
 
-    def for_episode(self, episode_id: str, notify: Notify = _no_notice) -> Model:
+    def for_episode(self, episode_id: str, notify: Notify = lambda *_: None) -> Model:
         """Return the model as one episode (or `check`) sees it; `notify` is told when a call waits (`budget`: for others).
 
         Its `reply` raises ModelError when the call failed for good, and RunStop or KeyboardInterrupt when the run is over.
         """
         return _EpisodeModel(self, episode_id, notify)
 
-    def ask_fresh(self, request: ModelRequest, label: str, notify: Notify = _no_notice) -> Reply:
+    def ask_fresh(self, request: ModelRequest, label: str, notify: Notify = lambda *_: None) -> Reply:
         """Ask the provider, whatever the cache knows; errors as above. The reply goes to this run's log: a resumed run has it."""
         call = _Call(request, label, request_key(self._model, request), notify, is_cached=False)
         kept = self._kept.get(call.place)

@@ -84,7 +84,7 @@ def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **c
         raise UsageError("say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all by itself")
     max_bytes = None if max_size is None else round(max_size * _MEGABYTE)
     pruned = Pruned(0, 0)
-    with _opened(file, read_only=dry_run) as (path, admin):
+    with _opened(file) as (path, admin):
         if admin is not None:
             _warn_of_glob(model, admin.models())
             pruned = admin.prune(PruneRule(model or "*", older_than, max_bytes), datetime.now(UTC), dry_run)
@@ -123,14 +123,14 @@ def verify(file: Path | None, as_json: bool) -> int:
 
 
 @contextmanager
-def _opened(file: Path | None, read_only: bool = True) -> Iterator[tuple[Path, CacheAdmin | None]]:
+def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
     """The cache file that is meant, opened; the shared one need not have been made yet. StoreError: a named file does not exist."""
     from ktdeval.calls.cache_admin import CacheAdmin
     from ktdeval.runner.access import cache_path
 
     path = file if file is not None else cache_path("shared", Path())
     if path.exists():
-        with CacheAdmin(path, read_only=read_only) as admin:
+        with CacheAdmin(path) as admin:
             yield path, admin
     elif file is not None:
         raise StoreError(f"{path}: no such file; `ktdeval cache ls` alone shows the shared cache")

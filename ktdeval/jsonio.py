@@ -23,7 +23,8 @@ JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str,
 JsonObject = Mapping[str, JsonValue]
 TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
-MOST_LEVELS = 200  #: of any JSON: how deep Python itself reads depends on its version, and how deep it walks on who calls
+MOST_LEVELS = 150  #: of a card or a record: those who walk through them call themselves for each level
+MOST_PARSED_LEVELS = 600  #: of any JSON: how deep Python itself reads depends on its version
 _LIST_SIGNS, _NO_BRACKETS = bytes.maketrans(b"{}", b"[]"), bytes(set(range(256)).difference(b'[]{}"'))
 _HASHED_BYTES = 2047  # at once: for more hashlib lets another thread run, which takes longer than to hash a prompt
 _BUFFER_BYTES = 1 << 18  # lines of a journal have 15 kB and more
@@ -154,7 +155,7 @@ def _parse(text: str | bytes, decoder: json.JSONDecoder) -> JsonValue:
         value = decoder.decode(text)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
-    if not is_nested_within(text, MOST_LEVELS):
+    if not is_nested_within(text, MOST_PARSED_LEVELS):
         raise ValueError(TOO_DEEP)
     return value
 

@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -70,6 +71,8 @@ def main() -> int:
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a plugin prints is no answer
     load_plugins(())
+    # Python warns of the thread that pyarrow's allocator has: nothing of it is waited for.
+    warnings.filterwarnings("ignore", "This process", DeprecationWarning)
     for line in sys.stdin.buffer:
         process = os.fork()
         if process == 0:

@@ -88,8 +88,8 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
 
 def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
     run, chance, kills = tmp_path / "run", random.Random(20240930), 0
-    with running_stub(port=port, latency_s=0.01) as stub:
-        for goal in (2, 130, 270):
+    with running_stub(port=port, latency_s=0.01, hold_after=250) as stub:  # of 268, so that it is not over before
+        for goal in (2, 130, 240):
             process = start_run(WIRES["chat"], stub, run, market, *WORDS)
             wait_for(lambda: stub.answers >= goal, process)  # noqa: B023 - called before the next goal
             time.sleep(chance.uniform(0, 0.03))
@@ -99,6 +99,7 @@ def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Pa
             in_flight = stub.answers - answered(run)  # answered, but killed before the answer was on disk
             assert in_flight <= kills * EPISODES
             assert again <= in_flight
+        stub.go_on()
         finished(WIRES["chat"], stub, run, market, *WORDS)
         again = sum(times - 1 for times in stub.answered_twice.values())
         assert stub.answers == answered(run) + again  # each answer that reached the disk was paid once

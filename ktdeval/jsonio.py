@@ -134,11 +134,11 @@ def loads_unique(text: str) -> JsonValue:
     return _parse(text, _UNIQUE)
 
 
-def loads_untrusted(text: str | bytes) -> JsonValue:
+def loads_untrusted(text: str | bytes, levels: int = MOST_PARSED_LEVELS) -> JsonValue:
     """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers. Raises
-    ValueError where it is not strict JSON.
+    ValueError where it is not strict JSON, or nested deeper than so many levels.
     """
-    return _parse(text, _UNTRUSTED)
+    return _parse(text, _UNTRUSTED, levels)
 
 
 _STRICT = json.JSONDecoder(parse_constant=reject_constant)
@@ -148,14 +148,14 @@ _UNTRUSTED = json.JSONDecoder(
 )
 
 
-def _parse(text: str | bytes, decoder: json.JSONDecoder) -> JsonValue:
+def _parse(text: str | bytes, decoder: json.JSONDecoder, levels: int = MOST_PARSED_LEVELS) -> JsonValue:
     if not isinstance(text, str):
         text = text.decode(json.detect_encoding(text), "surrogatepass")  # as `json.loads`
     try:
         value = decoder.decode(text)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
-    if not is_nested_within(text, MOST_PARSED_LEVELS):
+    if not is_nested_within(text, levels):
         raise ValueError(TOO_DEEP)
     return value
 

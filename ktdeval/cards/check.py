@@ -25,17 +25,7 @@ from ktdeval.cards.trading import NOT_GIVEN, derive_trading, trading_problems
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import (
-    MOST_LEVELS,
-    TOO_DEEP,
-    JsonValue,
-    content_hash,
-    dumps_canonical,
-    dumps_pretty,
-    is_nested_within,
-    loads_untrusted,
-    read_plain,
-)
+from ktdeval.jsonio import MOST_LEVELS, JsonValue, content_hash, dumps_canonical, dumps_pretty, loads_untrusted, read_plain
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.typed import from_plain
 
@@ -167,9 +157,7 @@ def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
 def parse_card(text: str, where: str) -> Card:
     """Parse and check the text of a card; `where` starts the error messages. Raises CardError that names the line and the field."""
     try:
-        card = loads_untrusted(text)
-        if not is_nested_within(text, MOST_LEVELS):
-            raise ValueError(TOO_DEEP)
+        card = loads_untrusted(text, MOST_LEVELS)
     except json.JSONDecodeError as error:
         raise CardError(f"{where}: line {error.lineno}: is not JSON: {error.msg}") from error
     except ValueError as error:

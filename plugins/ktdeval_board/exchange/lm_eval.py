@@ -114,13 +114,12 @@ def _parse(text: str, where: str) -> Mapping[str, JsonValue]:
     try:
         # The harness writes NaN and Infinity where a figure is missing.
         content = json.loads(text, object_pairs_hook=unique_fields, parse_constant=float, parse_int=bounded_int)
-        is_too_deep = not is_nested_within(text, MOST_LEVELS)
-    except RecursionError:
-        is_too_deep = True
+        if not is_nested_within(text, MOST_LEVELS):
+            raise RecursionError
+    except RecursionError as error:
+        raise CardError(f"{where}: is nested too deeply") from error
     except ValueError as error:
         raise CardError(f"{where}: is not JSON: {error}") from error
-    if is_too_deep:
-        raise CardError(f"{where}: is nested too deeply")
     if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
         near = near_matches("results", content) if isinstance(content, dict) else ""
         raise CardError(f"{where}: has no object `results`; expected results_*.json of `lm_eval --output_path`{near}")

@@ -157,10 +157,10 @@ def read_json(text: str) -> Any:
     """JSON with numbers as they are written; strict. Raises ValueError: malformed, a key given twice, NaN or Infinity."""
     try:
         value = _DECODER.decode(text)
+        if not is_nested_within(text, MOST_LEVELS):
+            raise RecursionError
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if not is_nested_within(text, MOST_LEVELS):
-        raise ValueError("nested too deeply")
     return value
 
 

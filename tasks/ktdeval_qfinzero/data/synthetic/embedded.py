@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-import platformdirs
-
 from ktdeval.errors import DataError, StoreError
-from ktdeval.fields import user_path
 from ktdeval.jsonio import content_hash, locked, make_folder
+from ktdeval.runner import cache_folder
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
 from ktdeval_qfinzero.data.stores import Dataset
@@ -23,17 +20,17 @@ _ADVICE = "set KTDEVAL_CACHE_DIR to a folder that can be written"
 
 def cache_root() -> Path:
     """Where generated markets are kept: in `$KTDEVAL_CACHE_DIR`, or in the user's cache folder."""
-    return user_path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval")) / "qfinzero"
+    return cache_folder() / "qfinzero"
 
 
-def open_embedded(cache_folder: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
+def open_embedded(cache: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
     """Open the market of a seed; `say` is told what takes time. Raises StoreError: the cache can't be written; DataError: bad."""
-    return open_generated(cache_folder, SyntheticParams(seed=seed), say)
+    return open_generated(cache, SyntheticParams(seed=seed), say)
 
 
-def open_generated(cache_folder: Path, params: SyntheticParams, say: Callable[[str], None] | None = None) -> Dataset:
+def open_generated(cache: Path, params: SyntheticParams, say: Callable[[str], None] | None = None) -> Dataset:
     """Like `open_embedded`, for any parameters. Of processes that open a new one at once, one generates and the others wait."""
-    folder = generated_folder(cache_folder, params)
+    folder = generated_folder(cache, params)
     if not (folder / MANIFEST).is_file():
         _generate(folder, params, say or (lambda _: None))
     try:
@@ -42,9 +39,9 @@ def open_generated(cache_folder: Path, params: SyntheticParams, say: Callable[[s
         raise DataError(f"{error}; delete {folder} to generate it again") from error
 
 
-def generated_folder(cache_folder: Path, params: SyntheticParams) -> Path:
+def generated_folder(cache: Path, params: SyntheticParams) -> Path:
     """Where a market is kept: by parameters, and by the versions of the generator and of the format."""
-    return cache_folder / f"synthetic-v{GENERATOR_VERSION}.{VERSION}-{content_hash(asdict(params))[:16]}"
+    return cache / f"synthetic-v{GENERATOR_VERSION}.{VERSION}-{content_hash(asdict(params))[:16]}"
 
 
 def _generate(folder: Path, params: SyntheticParams, say: Callable[[str], None]) -> None:

@@ -33,7 +33,7 @@ _CANARY, _CHECK = NO_EPISODE
 
 
 class ModelAccess:
-    """A model of this machine: every episode has it as it is."""
+    """Access to a model of this machine: every episode asks it directly."""
 
     protocol: ToolProtocol | None = None  #: Tool protocol; None where nothing has to be chosen
     max_errors: int | None = None  #: Steps in a row that may end in a failed call; None sets no limit
@@ -42,11 +42,11 @@ class ModelAccess:
         self._model = model
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> Model:  # noqa: ARG002 - there is nothing to tell
-        """Model as one episode asks it."""
+        """Return the model as one episode asks it."""
         return self._model
 
     def redact(self, text: str) -> str:
-        """`text` without secrets of the environment, and without the model's own."""
+        """Return `text` without secrets of the environment, and without the model's own."""
         return redact_secrets(text, os.environ)
 
     def begin(self) -> None:
@@ -63,13 +63,13 @@ class ModelAccess:
 
 
 class RemoteAccess(ModelAccess):
-    """A model behind a network: cache, budget, limits and retries stand in front of it, and each attempt is recorded."""
+    """Access to a model behind a network, through cache, budget, limits and retries; each attempt is recorded."""
 
     def __init__(self, model: RemoteModel, config: RunConfig, price: Price | None, folder: Path, stop: StopSignal) -> None:
         """Open cache and record of calls for a connected model, and find out how it takes tools, or raise KtdevalError."""
         super().__init__(model)
-        wanted = wanted_protocol(config, folder)
-        if wanted == "auto" and (folder / MANIFEST).exists():  # before the model is asked
+        protocol = requested_protocol(config, folder)
+        if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is asked
             raise StoreError(f"{folder}: holds another run (of a model of this machine); choose another --out")
         self.max_errors = config.max_failures
         self._remote = model
@@ -83,20 +83,20 @@ class RemoteAccess(ModelAccess):
             self.log = self._files.enter_context(CallLog(folder, cache))
             self.client = ModelClient(model, settings, price, self.log, stop)
             self._ask_canary = partial(self.client.ask_fresh, label=_CANARY)
-            self.protocol = self._choose_protocol(wanted)
+            self.protocol = self._choose_protocol(protocol)
         except BaseException:
             self._files.close()
             raise
 
-    def _choose_protocol(self, wanted: Literal["auto"] | ToolProtocol) -> ToolProtocol:
+    def _choose_protocol(self, requested: Literal["auto"] | ToolProtocol) -> ToolProtocol:
         """Find out how the model takes tools; not from a cached verdict that it takes none, for its server may have been fixed."""
         try:
-            return choose_protocol(self._remote, wanted, self.client.for_episode(_CHECK).reply, self._params)
+            return choose_protocol(self._remote, requested, self.client.for_episode(_CHECK).reply, self._params)
         except ProviderError:
             if self.client.sent:
                 raise
-        unknown = time.time_ns() % 2**31  # a question that no cache and no log knows
-        return choose_protocol(self._remote, wanted, partial(self.client.ask_fresh, label=_CHECK), self._params, unknown)
+        fresh_seed = time.time_ns() % 2**31  # a question that no cache and no log knows
+        return choose_protocol(self._remote, requested, partial(self.client.ask_fresh, label=_CHECK), self._params, fresh_seed)
 
     def begin(self) -> None:
         """Ask the fixed questions, where they were not asked at the start of this run."""
@@ -115,7 +115,7 @@ class RemoteAccess(ModelAccess):
         return ProtocolModel(self.client.for_episode(spec.id, notify))
 
     def redact(self, text: str) -> str:
-        """`text` without secrets of the environment, and without the model's own, which may come from elsewhere."""
+        """Return `text` without secrets of the environment, and without the model's own, which may come from elsewhere."""
         for secret in self._remote.secrets():
             text = text.replace(secret, "[key]")
         return super().redact(text)
@@ -129,7 +129,7 @@ class RemoteAccess(ModelAccess):
         self._files.close()
 
 
-def wanted_protocol(config: RunConfig, folder: Path) -> Literal["auto"] | ToolProtocol:
+def requested_protocol(config: RunConfig, folder: Path) -> Literal["auto"] | ToolProtocol:
     """Return the tool protocol asked for; where the choice is free, the one that a run begun in this folder has chosen."""
     if config.tool_protocol != "auto" or not (folder / MANIFEST).exists():
         return config.tool_protocol
@@ -153,8 +153,8 @@ def cache_path(where: str, folder: Path) -> Path:
 
 def run_price(config: RunConfig, model: Model) -> Price | None:
     """Return the price of the model's tokens; None where it is not known. Raises UsageError for a price of a model that is free;
-    ConfigError where it is malformed, and for a limit of money or tokens on a model that nobody can keep to it: neither a
-    RemoteModel, nor one that says that it is free.
+    ConfigError where it is malformed, and for a limit of money or tokens that can't be kept: the model is neither a
+    RemoteModel nor declared free.
     """
     remote = as_remote(model)
     if remote is not None:

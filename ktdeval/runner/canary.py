@@ -1,8 +1,8 @@
-"""Drift of a model during a run: a few fixed questions at the start and the end of a run, to see whether one model answered it all.
+"""Drift of a model during a run: a few fixed questions at its start and end show whether the same model answered all of it.
 
-A provider may change what stands behind a name, or behind a share of the traffic, without a word. What gives that away is the
-habits of a model: which number it takes at random, how it names things, where it puts a judgement, how it slips in arithmetic. So
-the questions have no right answer, or one that models miss in their own ways, and answers short enough to compare.
+A provider may change the model behind a name, or behind a share of the traffic, without notice. The habits of a model show
+it: which number it takes at random, how it names things, how it rates something, which slips it makes in arithmetic. So the
+questions have no right answer, or one that models miss in different ways, and answers short enough to compare.
 
 Each question is asked twice in a round, with the call parameters of the run. Two answers of one round differ by chance alone,
 by as much as these parameters make them; that is the yardstick for how far answers of two rounds differ. With d the distance of
@@ -79,7 +79,7 @@ class Round(Value, frozen=True):
 
     def is_sound(self) -> bool:
         """Whether it holds questions and answers of this version."""
-        answers = [answer for given in self.answers for answer in given]
+        answers = [answer for repeats in self.answers for answer in repeats]
         is_known = all(name in _BY_ID for name in self.prompts) and len(self.prompts) == len(self.answers)
         return is_known and all(isinstance(answer, str) or answer.keys() in ({"outcome"}, {"failed"}) for answer in answers)
 
@@ -146,23 +146,23 @@ def canary_requests(canaries: Sequence[Canary], params: CallParams, name: str) -
 
 
 def ask_canaries(ask: Ask, canaries: Sequence[Canary], params: CallParams, name: str) -> Round:
-    """Hold a round, as of `canary_requests`; a question that fails is recorded as failed. Raises RunStop."""
-    given: list[Answer] = []
+    """Ask the questions of a round (`canary_requests`); one that fails is recorded as failed. Raises RunStop."""
+    answers: list[Answer] = []
     served_by: set[str] = set()
     for request in canary_requests(canaries, params, name):
         try:
             reply = ask(request)
         except ModelError as error:
-            given.append({"failed": error.kind})
+            answers.append({"failed": error.kind})
             continue
         served_by.update({encodable(reply.served_by)} - {""})
         if reply.finish_reason in ("stop", "tool_calls"):
-            given.append(encodable(" ".join(reply.content.split()))[:LONGEST_ANSWER] or {"outcome": "empty"})
+            answers.append(encodable(" ".join(reply.content.split()))[:LONGEST_ANSWER] or {"outcome": "empty"})
         else:
-            given.append({"outcome": reply.finish_reason})
-    answers = tuple(tuple(given[place : place + REPEATS]) for place in range(0, len(given), REPEATS))
+            answers.append({"outcome": reply.finish_reason})
+    grouped = tuple(tuple(answers[start : start + REPEATS]) for start in range(0, len(answers), REPEATS))
     at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Round(at=at, prompts=tuple(canary.id for canary in canaries), answers=answers, served_by=tuple(sorted(served_by)))
+    return Round(at=at, prompts=tuple(canary.id for canary in canaries), answers=grouped, served_by=tuple(sorted(served_by)))
 
 
 def start_record(ask: Ask, count: int, params: CallParams) -> CanaryRecord:
@@ -205,7 +205,7 @@ def drift(record: CanaryRecord | None) -> dict[str, JsonValue]:
 
 
 def distance(canary: Canary, one: Answer, other: Answer) -> float:
-    """How different two answers to a question are, from 0 to 1. Numbers and choices: 0 where equal, else 1. Rankings: the share of
+    """Distance of two answers to a question, from 0 to 1. Numbers and choices: 0 where equal, else 1. Rankings: the share of
     pairs that stand in another order (Kendall). Texts, and answers of which neither can be read as what was asked for: the least
     number of characters to insert, delete or replace, as a share of the longer one (Levenshtein), without regard to case and
     punctuation. Outcomes that are no answers, such as refusals: 0 where equal, else 1. Answers of two different sorts: 1.
@@ -243,9 +243,9 @@ def _parse(canary: Canary, answer: Answer) -> tuple[str, Any]:
 
 
 def _kendall(one: Sequence[str], other: Sequence[str]) -> float:
-    place = {item: number for number, item in enumerate(other)}
+    rank = {item: number for number, item in enumerate(other)}
     pairs = list(combinations(one, 2))
-    return sum(place[before] > place[after] for before, after in pairs) / len(pairs)
+    return sum(rank[before] > rank[after] for before, after in pairs) / len(pairs)
 
 
 def _levenshtein(one: str, other: str) -> int:

@@ -38,7 +38,7 @@ def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue
 
 
 def _stored(folder: Path) -> MarketSnapshot:
-    """Snapshot of a folder; who opens it again has the same one for as long as its files stay as they are."""
+    """Return the snapshot of a folder; the same object again while its files are unchanged."""
     try:
         states = [(file.name, file.stat()) for file in sorted(folder.iterdir())]
     except OSError:
@@ -62,7 +62,7 @@ def cache_folder() -> Path:
 
 
 def store_snapshot(plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path) -> MarketSnapshot:
-    """Make a provider's snapshot and store it with what belongs beside it. Raises UsageError, DataError or StoreError."""
+    """Make a provider's snapshot and store it with its further files. Raises UsageError, DataError or StoreError."""
     spec = plugins.spec("data", provider)
     files: Mapping[str, bytes] = {}
     if "make_with_files" in spec.extra:

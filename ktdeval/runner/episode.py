@@ -102,7 +102,7 @@ def _orders(codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome
     return tuple(
         OrderRecord(
             code=None if order.asset is None else codes[order.asset],
-            stock_id=decision.stock_ids[place] if order.asset is None and decision.stock_ids else None,
+            stock_id=decision.stock_ids[number] if order.asset is None and decision.stock_ids else None,
             side=order.side,
             confidence=order.confidence,
             reason=order.reason,
@@ -116,12 +116,12 @@ def _orders(codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome
             notional_minor=outcome.notional_minor,
             fee_minor=outcome.fee_minor,
         )
-        for place, (order, outcome) in enumerate(zip(decision.action, outcomes, strict=True))
+        for number, (order, outcome) in enumerate(zip(decision.action, outcomes, strict=True))
     )
 
 
 def _named(record: Callable[..., T], codes: Sequence[str], values: Sequence[CorporateAction | Charge]) -> tuple[T, ...]:
-    """Records of what the executor booked: the same fields, but for the code in the place of the column."""
+    """Records of what the executor booked: the same fields, with the code instead of the column."""
     fields = map(asdict, values)
     return tuple(record(code=codes[each.pop("asset")], **each) for each in fields)
 
@@ -211,11 +211,11 @@ class TradingEpisode:
             seed=spec.call_seed,
         )
 
-    def is_own(self, place: int, entry: JournalEntry[StepRecord]) -> bool:
-        """Whether an entry can be that of step `place` of this episode."""
-        record, days, row = entry.step, self._parts.snapshot.days, self._base_row + place
-        known = all(held.code in self._parts.snapshot.asset_index for held in record.positions)
-        return known and (record.step, record.decided_on, record.filled_on) == (place, str(days[row]), str(days[row + 1]))
+    def is_own(self, step: int, entry: JournalEntry[StepRecord]) -> bool:
+        """Whether an entry can be that of this step of this episode."""
+        record, days, row = entry.step, self._parts.snapshot.days, self._base_row + step
+        codes_exist = all(held.code in self._parts.snapshot.asset_index for held in record.positions)
+        return codes_exist and (record.step, record.decided_on, record.filled_on) == (step, str(days[row]), str(days[row + 1]))
 
     def resume(self, last: JournalEntry[StepRecord]) -> None:
         """Take up where the journal ends."""
@@ -233,7 +233,7 @@ class TradingEpisode:
         session = GuardedSession(self._session_parts, step, context, books.breaches, teach, partial(self._history, view))
         outcome = session.decide(self._parts.agent, observation, self._memory)
         record = books.book(step, outcome.decision, outcome.counts)
-        self._memory = loads_strict(dumps_canonical(outcome.decision.memory))  # so that a resumed agent is given the very same
+        self._memory = loads_strict(dumps_canonical(outcome.decision.memory))  # so that a resumed agent gets the very same
         return JournalEntry(step=record, transcript=outcome.transcript, memory=self._memory, shown=self._scene.lens.shown)
 
     def _history(self, view: MarketView, days: int) -> FactorHistory:
@@ -243,7 +243,7 @@ class TradingEpisode:
         return FactorHistory(members, factor_history(view, days)[:, members] if days else np.empty((0, len(members), 0)))
 
     def event(self, record: StepRecord) -> StepFinished:
-        """Return what observers are told of a recorded step."""
+        """Return the event of a recorded step."""
         return StepFinished(
             self._spec,
             step=record.step,

@@ -18,7 +18,7 @@ from ktdeval.harness.messages import USAGE_FIELDS, ToolProtocol, Usage, as_remot
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.access import run_price, wanted_protocol
+from ktdeval.runner.access import requested_protocol, run_price
 from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
@@ -115,7 +115,7 @@ class _TaskPart:
 
 
 class _Estimator:
-    """What the estimates of all tasks of a run share; `folder` is that of the same run where it was begun, else None."""
+    """Values that the estimates of a run's tasks share; `folder` is that of the same run where it was begun, else None."""
 
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
         self.config = config = with_model_settings(config, plugins)
@@ -126,8 +126,8 @@ class _Estimator:
         snapshot = open_market(plugins, config, tasks.values())
         self.path = run_path(config, make_plan(config, plugins, tasks, snapshot, None))
         recorded = RunFolder.load(self.path) if (self.path / "manifest.json").is_file() else None
-        wanted = wanted_protocol(config, self.path)
-        self.protocol = None if remote is None else remote.protocols[0] if wanted == "auto" else wanted
+        requested = requested_protocol(config, self.path)
+        self.protocol = None if remote is None else remote.protocols[0] if requested == "auto" else requested
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(self.path))
         self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
         ids = {spec.id for spec in self.plan.specs}
@@ -223,11 +223,11 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
 
 
 def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
-    """Seconds until the last episode ends, each started in order as soon as a place is free."""
-    places = [0.0] * concurrency
+    """Seconds until the last episode ends, each started in order as soon as another one ends."""
+    ends_s = [0.0] * concurrency
     for duration_s in durations_s:
-        heapq.heapreplace(places, places[0] + duration_s)
-    return max(places)
+        heapq.heapreplace(ends_s, ends_s[0] + duration_s)
+    return max(ends_s)
 
 
 def _assumptions(run: _Estimator) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Any episode from its first open step to its records: nothing is lost between two steps."""
+"""Execution of any episode, from its first step that is not recorded to its files: nothing is lost between two steps."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
     except KtdevalError as error:
         problem = str(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's agent, model or task may raise anything
-        problem = f"{_place(error)}: {type(error).__name__}: {error}"
+        problem = f"{_location(error)}: {type(error).__name__}: {error}"
     else:
         context.emit(EpisodeFinished(spec, already_done=False))
         return EpisodeOutcome(spec)
@@ -98,26 +98,26 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
 
 
 def _hopeless(errors: int, failures: Mapping[str, int]) -> str:
-    """Why a run stops whose steps all end in a failed call, though others of their calls may succeed."""
+    """Why a run stops after steps that each ended in a failed call, though other calls of these steps may have succeeded."""
     steps = f"{errors} steps in a row" if errors > 1 else "a step"
     kinds = ", ".join(sorted(failures))
     return f"{steps} ended in a failed call ({kinds}); fix it, then run the same command again to resume (--max-failures)"
 
 
-def _place(error: BaseException) -> str:
+def _location(error: BaseException) -> str:
     """File and line of the innermost call that is not in Python's own library."""
-    place = "unknown place"
+    location = "unknown place"
     for frame, line in walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__")).partition(".")[0] not in sys.stdlib_module_names:
-            place = f"{Path(frame.f_code.co_filename).name}:{line}"
-    return place
+            location = f"{Path(frame.f_code.co_filename).name}:{line}"
+    return location
 
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
     episode = context.open()
 
-    def is_own(place: int, entry: Entry) -> bool:
-        return place < episode.total_steps and episode.is_own(place, entry)
+    def is_own(index: int, entry: Entry) -> bool:
+        return index < episode.total_steps and episode.is_own(index, entry)
 
     with context.folder.open_journal(spec, episode.entry_type, is_own) as journal:
         done = len(journal.recovered)

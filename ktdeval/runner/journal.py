@@ -51,8 +51,8 @@ Entry = JournalEntry[Any]
 
 
 class Journal(Closing, Generic[T]):
-    """JSON lines of one type, each durable (fdatasync) before `append` returns; `is_own` tells whether an entry may be at its
-    place. A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it belonged to is simply
+    """JSON lines of one type, each durable (fdatasync) before `append` returns; `is_own` says whether an entry can have its
+    index. A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it belonged to is simply
     run again. A line that is broken anywhere else is corruption: StoreError, and the file is left as it is.
     """
 
@@ -87,9 +87,9 @@ class Journal(Closing, Generic[T]):
         """Write one entry durably. Raises StoreError where it can't be written; all before stays, and the same command resumes."""
         data = encode_canonical(entry).encode() + b"\n"
         try:
-            written = 0
-            while written < len(data):
-                written += os.write(self._descriptor, data[written:])
+            done = 0
+            while done < len(data):
+                done += os.write(self._descriptor, data[done:])
             _sync_data(self._descriptor)
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -137,7 +137,7 @@ class _Kind(msgspec.Struct):
 
 
 def entry_type(path: Path) -> type[Entry]:
-    """Return the type of a journal's entries, told by its first line: only a sample has a name."""
+    """Return the type of a journal's entries, by its first line: only a record of a sample has a `sample`."""
     for number, line in _lines(path):
         kind = _decode_line(path, number, line, _Kind)
         return JournalEntry[AnswerRecord] if "sample" in kind.step else JournalEntry[StepRecord]

@@ -2,7 +2,7 @@
 
 Version 2 is that of any market: money in minor units of the currency in its metadata, quantities in steps and prices in ticks with
 their scales there, and a column of charges. Version 1 is that of A-shares, without these, and with names of money that end in
-`_fen` instead of `_minor`: only this file knows them, so that such a ledger has the same bytes for ever.
+`_fen` instead of `_minor`: only this file knows them, so that such a ledger keeps its bytes.
 """
 
 from __future__ import annotations
@@ -124,9 +124,9 @@ def encode_ledger(ledger: Ledger) -> bytes:
 
 def load_table(path: Path) -> pa.Table:
     """Read a ledger file as a table, from memory of Arrow's own: a thread of it that frees Python's while Python ends aborts it."""
-    held = pa.BufferOutputStream()
-    held.write(read_plain(path))
-    return pq.ParquetFile(pa.BufferReader(held.getvalue())).read(use_threads=False)
+    buffer = pa.BufferOutputStream()
+    buffer.write(read_plain(path))
+    return pq.ParquetFile(pa.BufferReader(buffer.getvalue())).read(use_threads=False)
 
 
 def load_ledger(path: Path) -> Ledger:

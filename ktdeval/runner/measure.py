@@ -36,8 +36,8 @@ _REMARK = "A remark that stands for what a model writes beside its calls. "
 class Behaviour:
     """How a model is taken to go through a step."""
 
-    #: share of the task's research calls that it makes; a scoring task's `usual_tool_calls`, where it has them, are made in the
-    #: place of some
+    #: share of the task's research calls that it makes; between 0 and 1, a scoring task's `usual_tool_calls` are made instead,
+    #: where it has them
     research_share: float
     calls_a_turn: int  #: research calls in one reply
     remark_bytes: int  #: length of the text beside its calls, which later requests send again
@@ -62,8 +62,8 @@ class StepSize:
 
 
 class MeasuringModel:
-    """Asks for tools and submits by a `Behaviour`, whatever it is shown, and adds up what it was sent. Arguments come from the
-    schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
+    """Model that asks for tools and submits by a `Behaviour`, whatever it receives, and adds up the sizes of its requests.
+    Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
     """
 
     def __init__(self, behaviour: Behaviour, research_calls: int) -> None:
@@ -76,20 +76,20 @@ class MeasuringModel:
         """Count one request and answer it."""
         self.requests += 1
         for message in request.messages:
-            written = [message.content, *(text for call in message.tool_calls for text in (call.name, call.arguments))]
-            size = len("".join(written).encode())
+            texts = [message.content, *(text for call in message.tool_calls for text in (call.name, call.arguments))]
+            size = len("".join(texts).encode())
             if message.role == "system":
                 self.prose_bytes += size
             else:
                 self.data_bytes += size
-        described = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in request.tools)
-        self.prose_bytes += sum(len(text.encode()) for text in described)
+        descriptions = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in request.tools)
+        self.prose_bytes += sum(len(text.encode()) for text in descriptions)
         if request.response_schema is not None:
-            return Reply(dumps_canonical(self._written(request.response_schema, request)))
+            return Reply(dumps_canonical(self._answer(request.response_schema, request)))
         forced = next((spec for spec in request.tools if spec.name == request.tool_choice), None)
         calls: tuple[ToolCall, ...]
         if forced is not None:
-            calls = (self._call(forced.name, self._written(forced.parameters, request)),)
+            calls = (self._call(forced.name, self._answer(forced.parameters, request)),)
         else:
             calls = tuple(self._research(request.tools))
         return Reply(_text(self._behaviour.remark_bytes), calls, "tool_calls" if calls else "stop")
@@ -98,23 +98,23 @@ class MeasuringModel:
         """Return a vector for each text, so that no service is asked for a plan."""
         return [_VECTOR] * len(texts)
 
-    def _written(self, schema: Mapping[str, JsonValue], request: ModelRequest) -> JsonValue:
+    def _answer(self, schema: Mapping[str, JsonValue], request: ModelRequest) -> JsonValue:
         if not self._behaviour.valid:
             return {}
-        written = example(schema, _text(200))
+        answer = example(schema, _text(200))
         if "decisions" in schema.get("properties", ()):  # one for each asset shown
             prompt = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
-            one = example(schema["properties"]["decisions"]["items"], _text(80))
-            shown = table_rows(shown_state(prompt).get("candidates"))
-            written = {**written, "decisions": [{**one, "stock_id": row["stock_id"]} for row in shown]}
-        return written
+            decision = example(schema["properties"]["decisions"]["items"], _text(80))
+            candidates = table_rows(shown_state(prompt).get("candidates"))
+            answer = {**answer, "decisions": [{**decision, "stock_id": row["stock_id"]} for row in candidates]}
+        return answer
 
     def _research(self, tools: tuple[ToolSpec, ...]) -> Iterator[ToolCall]:
-        known = [(spec.name, arguments) for spec in tools if (arguments := example(spec.parameters)) is not None]
-        known = known or [(spec.name, {}) for spec in tools]
-        for _ in range(min(self._behaviour.calls_a_turn, self._left) if known else 0):
+        offered = [(spec.name, arguments) for spec in tools if (arguments := example(spec.parameters)) is not None]
+        offered = offered or [(spec.name, {}) for spec in tools]
+        for _ in range(min(self._behaviour.calls_a_turn, self._left) if offered else 0):
             self._left -= 1
-            name, arguments = known[self._number % len(known)]
+            name, arguments = offered[self._number % len(offered)]
             yield self._call(name, arguments)
 
     def _call(self, name: str, arguments: JsonValue) -> ToolCall:
@@ -147,14 +147,14 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
     return "null" in schema["type"] if isinstance(schema.get("type"), list) else False
 
 
-def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviour: Behaviour) -> StepSize:
+def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour) -> StepSize:
     """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first, in
     both cases without a warm-up.
     """
     research_calls = _research_calls(task, behaviour)
     first = MeasuringModel(behaviour, research_calls)
     whole = replace(spec, limit=None)
-    episode = opener.open(whole, first)
+    episode = factory.open(whole, first)
     if isinstance(episode, TradingEpisode):
         episode.has_warm_up = False
     began = time.perf_counter()
@@ -162,8 +162,8 @@ def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviou
     if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
         return _size(first, entry, time.perf_counter() - began)
     model = MeasuringModel(behaviour, research_calls)
-    later = opener.open(whole, model)
-    invested = _with_positions(spec, opener.trading_parts(spec, model))
+    later = factory.open(whole, model)
+    invested = _with_positions(spec, factory.trading_parts(spec, model))
     bought: Entry = JournalEntry[Any](step=invested, transcript=entry.transcript, memory=entry.memory)
     later.resume(bought)
     began = time.perf_counter()
@@ -171,12 +171,12 @@ def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviou
     return _size(model, entry, time.perf_counter() - began)
 
 
-def measure_warm_up(spec: EpisodeSpec, opener: EpisodeFactory, step: StepSize) -> StepSize:
+def measure_warm_up(spec: EpisodeSpec, factory: EpisodeFactory, step: StepSize) -> StepSize:
     """Size of what comes before the first step of an episode: the lessons of its task, if it has some and its agent learns. `step`
     is the first step without them, as measured for `LOW`.
     """
     model = MeasuringModel(LOW, 0)
-    episode = opener.open(spec, model)
+    episode = factory.open(spec, model)
     if not isinstance(episode, TradingEpisode) or not episode.has_warm_up:
         return StepSize(0, 0, 0, 0.0, 0)
     began = time.perf_counter()
@@ -216,12 +216,12 @@ def _text(length: int) -> str:
     return (_REMARK * (length // len(_REMARK) + 1))[:length]
 
 
-LEAST_OBSERVED = 5  #: Finished steps, or answered calls, from which on their own figures take the place of assumptions
+LEAST_OBSERVED = 5  #: Finished steps, or answered calls, from which on their own figures replace assumptions
 
 
 @dataclass(frozen=True)
 class Case:
-    """Assumptions about a model that nothing was seen of yet. Bytes a token were measured with the tokenizers cl100k_base and
+    """Assumptions about a model without any observed call. Bytes a token were measured with the tokenizers cl100k_base and
     o200k_base on conversations of the built-in tasks: 3.9 in system prompts, 3.5 in tool descriptions, 1.9 to 2.7 in tables of
     figures, and 1.4 to 2.0 in these where each digit is a token of its own. Eight seconds a call are what an 18-hour run over three
     times 548 days leaves for each of five calls a day.
@@ -265,16 +265,16 @@ class CallLimits:
         return most if case.reply_tokens is None else min(case.reply_tokens, most)
 
     def call_s(self, case: Case) -> float:
-        """Seconds of a call: as it was found, else as assumed in this case."""
+        """Seconds of a call: as observed, else as assumed in this case."""
         if len(self.latencies_s) >= LEAST_OBSERVED:
             return statistics.fmean(self.latencies_s)
         return min(case.call_s, self.timeout_s)
 
 
-def measure_cases(spec: EpisodeSpec, task: Task, opener: EpisodeFactory) -> dict[str, StepSize]:
-    """A step of one episode by case. Raises PluginError: task, agent or tool fail at it."""
+def measure_cases(spec: EpisodeSpec, task: Task, factory: EpisodeFactory) -> dict[str, StepSize]:
+    """Measure a step of one episode by case. Raises PluginError: task, agent or tool fail at it."""
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    return {name: call_foreign(measure_step, where, spec, task, opener, case.behaviour) for name, case in ASSUMED.items()}
+    return {name: call_foreign(measure_step, where, spec, task, factory, case.behaviour) for name, case in ASSUMED.items()}
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
@@ -312,6 +312,6 @@ def observed_rates(
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
-    """Mean between the tenth and ninetieth percentiles, which of skewed figures it may lie outside of."""
+    """Mean with the tenth and ninetieth percentiles, widened to include it where the values are skewed."""
     tenths, mean = statistics.quantiles(values, n=10, method="inclusive"), statistics.fmean(values)
     return {"low": min(tenths[0], mean), "typical": mean, "high": max(tenths[-1], mean)}

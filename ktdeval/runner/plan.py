@@ -1,4 +1,4 @@
-"""From a config to a plan: which episodes a run consists of, with whole descriptions of tasks; checked before anything runs."""
+"""Plan of a run, made from its config: its episodes, with whole descriptions of tasks; checked before anything runs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ktdeval.trading.market_tape import MarketRules
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
-    """Return the trading task that a scoring task names, or None. Raises UsageError for none such, PluginError where it can't
-    trade.
+    """Return the trading task that a scoring task names, or None. Raises UsageError where there is no such task, PluginError where
+    it can't trade.
     """
     if task.target_task is None:
         return None
@@ -38,10 +38,10 @@ def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
 
 def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
     """Return all of a task that can change an outcome (`describe_task`); of a scoring task with all of its target task."""
-    described = describe_task(task, plugins.tools(task.tools))
+    description = describe_task(task, plugins.tools(task.tools))
     if not is_scoring(task) or (target_task := target_task_of(task, plugins)) is None:
-        return described
-    return {**described, "subject_config": describe_task(target_task.task, target_task.tools)}
+        return description
+    return {**description, "subject_config": describe_task(target_task.task, target_task.tools)}
 
 
 _DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
@@ -92,8 +92,8 @@ def make_plan(
     specs = []
     call = call_parameters(config, protocol)
     for task in tasks.values():
-        described = call_foreign(describe_any, f"task {task.name}", task, plugins)
-        task_hash = call_foreign(content_hash, f"task {task.name}: describe()", described)
+        description = call_foreign(describe_any, f"task {task.name}", task, plugins)
+        task_hash = call_foreign(content_hash, f"task {task.name}: describe()", description)
         for window in choose_windows(task, config.windows):
             if window is not None and snapshot is not None:
                 if problem := market_problem(task, snapshot):
@@ -140,11 +140,11 @@ def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) ->
 def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Iterator[str]:
     """Name the factors that look back further than the data before a window's first decision."""
     for window in windows:
-        known = window_rows(snapshot.days, window.first, window.last)[0]
-        short = [f"{factor.name} ({factor.window})" for factor in FACTORS if factor.window > known]
+        past_days = window_rows(snapshot.days, window.first, window.last)[0]
+        short = [f"{factor.name} ({factor.window})" for factor in FACTORS if factor.window > past_days]
         if short:
             yield (
-                f"window {window.name}: {known} days of data lie before it, and factors look back further: {', '.join(short)};"
+                f"window {window.name}: {past_days} days of data lie before it, and factors look back further: {', '.join(short)};"
                 " until then they are undefined or rest on fewer days"
             )
 

@@ -1,4 +1,4 @@
-"""Recipes of fetched snapshots: what was asked of which vendor, and what came, so that everybody can make the same snapshot and see
+"""Recipes of fetched snapshots: vendor, query and checksums of the result, so that anybody can make the same snapshot and see
 where theirs differs.
 """
 
@@ -70,11 +70,11 @@ def fetch_snapshot(
     """
     snapshot = with_id(plugins.make_snapshot(market, query))
     if expected is not None and expected[1].snapshot != snapshot.id:
-        found = revisions(expected[1], snapshot)
-        more = f" (and {len(found) - _MOST_NAMED} more)" if len(found) > _MOST_NAMED else ""
+        differences = revisions(expected[1], snapshot)
+        more = f" (and {len(differences) - _MOST_NAMED} more)" if len(differences) > _MOST_NAMED else ""
         raise DataError(
             f"{expected[0]}: made snapshot {snapshot.id[:12]}…, not {expected[1].snapshot[:12]}…:"
-            f" {'; '.join(found[:_MOST_NAMED])}{more}; fetch without --recipe to keep what the vendor says now"
+            f" {'; '.join(differences[:_MOST_NAMED])}{more}; fetch without --recipe to keep what the vendor says now"
         )
     public = {name: value for name, value in query.items() if name not in _local_params(plugins, market)}
     return save_snapshot(snapshot, folder, {RECIPE: recipe_text(market, public, snapshot).encode()})
@@ -121,11 +121,11 @@ def _sum(content: bytes) -> str:
 
 
 def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
-    """Say where a snapshot differs from that of a recipe, such as `bars.parquet: close differs, first on 2024-05-06, of
+    """Return where a snapshot differs from that of a recipe, such as `bars.parquet: close differs, first on 2024-05-06, of
     600519.SH`.
     """
     own = _recipe(recipe.market, recipe.query, snapshot)
-    found = [
+    differences = [
         f"{table}: {what} {_listed(keys)} {'is' if len(keys) == 1 else 'are'} {word}"
         for table, what, old, new in (
             ("bars.parquet", "day", recipe.days, own.days),
@@ -138,18 +138,18 @@ def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
     days = _changes(recipe.day_fields, recipe.days, own.day_fields, own.days)
     codes = _changes(recipe.code_fields, recipe.codes, own.code_fields, own.codes)
     for field in dict.fromkeys((*own.day_fields, *own.code_fields)):
-        on = days.get(field, []) if same_codes or field in snapshot.indices else []
-        of = codes.get(field, []) if same_days or field not in _GRIDS else []
-        if on or of:
-            words = (f"first on {on[0]}" if on else "", f"of {_listed(of)}" if of else "")
-            found.append(f"{_table(field, snapshot)}: {field} differs, {', '.join(filter(None, words))}")
-    return found or ["manifest.json: meta differs (source, notes or repairs)"]
+        changed_days = days.get(field, []) if same_codes or field in snapshot.indices else []
+        changed_codes = codes.get(field, []) if same_days or field not in _GRIDS else []
+        if changed_days or changed_codes:
+            words = (f"first on {changed_days[0]}" if changed_days else "", f"of {_listed(changed_codes)}" if changed_codes else "")
+            differences.append(f"{_table(field, snapshot)}: {field} differs, {', '.join(filter(None, words))}")
+    return differences or ["manifest.json: meta differs (source, notes or repairs)"]
 
 
 def _changes(
     old_fields: Sequence[str], old: Mapping[str, str], new_fields: Sequence[str], new: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """Field -> keys (days or codes) that both have, and whose checksums differ."""
+    """Return by field the keys (days or codes) that both have, and whose checksums differ."""
     changed: dict[str, list[str]] = {}
     for key in (key for key in new if key in old):
         before, after = dict(_pieces(old_fields, old[key])), dict(_pieces(new_fields, new[key]))
@@ -160,8 +160,8 @@ def _changes(
 
 
 def _pieces(fields: Sequence[str], sums: str) -> Iterator[tuple[str, str]]:
-    for place, field in enumerate(fields):
-        yield field, sums[place * _DIGITS : (place + 1) * _DIGITS]
+    for index, field in enumerate(fields):
+        yield field, sums[index * _DIGITS : (index + 1) * _DIGITS]
 
 
 def _table(field: str, snapshot: MarketSnapshot) -> str:

@@ -1,4 +1,4 @@
-"""A whole run: config to plan, plan to episodes, episodes to cards. Running it again resumes it."""
+"""Run, from config to plan, from plan to episodes, from episodes to cards. Running it again resumes it."""
 
 from __future__ import annotations
 
@@ -183,8 +183,8 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
     config = replace(config, model_args={**config.model_args, **pins})
     recorded = getattr(model, "recorded_settings", None)
     if recorded is not None:
-        unset, known = RunConfig(model=config.model, tasks=config.tasks), recorded(tuple(choose_tasks(config, plugins)))
-        config = replace(config, **{name: value for name, value in known.items() if getattr(config, name) == getattr(unset, name)})
+        unset, preset = RunConfig(model=config.model, tasks=config.tasks), recorded(tuple(choose_tasks(config, plugins)))
+        config = replace(config, **{name: value for name, value in preset.items() if getattr(config, name) == getattr(unset, name)})
     return config
 
 

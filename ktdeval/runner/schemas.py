@@ -39,13 +39,13 @@ def schema_files() -> dict[Path, str]:
 
 
 def _documented(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    """Schema with what the sources of its types, and of their bases, say beside the fields."""
+    """Add to a schema the comments that the sources of its types, and of their bases, have at the fields."""
     types = struct_types(get_origin(type_) or type_) | struct_types(type_)
     for key, part in schema["$defs"].items():
-        found = types[key.partition("_")[0]]
-        bases = [base for base in reversed(found.__mro__) if issubclass(base, Value) and base is not Value]
+        struct = types[key.partition("_")[0]]
+        bases = [base for base in reversed(struct.__mro__) if issubclass(base, Value) and base is not Value]
         docs = {field: sentence for base in bases for field, sentence in field_docs(base).items()}
-        for field in msgspec.structs.fields(found):
+        for field in msgspec.structs.fields(struct):
             if field.name in docs:
                 part["properties"][field.encode_name] = {"description": docs[field.name], **part["properties"][field.encode_name]}
     return schema

@@ -1,4 +1,4 @@
-"""From records to cards: reads ledgers, never a model. The second of the two stages."""
+"""Scoring, the second of the two stages: makes cards from records, and never asks a model."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def make_card(
                 ledgers=[folder.load_ledger(spec) for spec in complete],
                 metrics=[plugins.make_metric(name) for name in names],
                 plugins=plugins.owners("metrics", names),
-                certificate=attached_block(task.mask, task_json, str(first.snapshot), _given_certificate(folder.path), plugins),
+                certificate=attached_block(task.mask, task_json, str(first.snapshot), _run_certificate(folder.path), plugins),
             )
         )
     validate_card(card.plain, str(folder.card_path(task.name)))
@@ -149,23 +149,23 @@ def _scoring_inputs(
     )
 
 
-def _given_certificate(folder: Path) -> Card | None:
+def _run_certificate(folder: Path) -> Card | None:
     path = folder / CERTIFICATE
     return load_card(path, ATTACHED) if path.exists() else None
 
 
-def keep_certificate(folder: Path, given: str | None) -> None:
+def keep_certificate(folder: Path, certificate: str | None) -> None:
     """Keep a certificate with its run, so that cards can be verified from the folder alone. Raises CardError for an invalid one."""
-    if given is not None:
-        load_card(Path(given), ATTACHED)
-        text, kept = read_plain(Path(given)), folder / CERTIFICATE
-        if kept.exists() and read_plain(kept) != text:
-            raise StoreError(f"{kept}: the run has another certificate; remove it to give its cards {given}")
-        write_atomic(kept, text)
+    if certificate is not None:
+        load_card(Path(certificate), ATTACHED)
+        text, target = read_plain(Path(certificate)), folder / CERTIFICATE
+        if target.exists() and read_plain(target) != text:
+            raise StoreError(f"{target}: the run has another certificate; remove it to give its cards {certificate}")
+        write_atomic(target, text)
 
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
-    """Keep the task files that a run's tasks stand in, so that its records can be scored and verified from the folder alone."""
+    """Keep the task files that define a run's tasks, so that its records can be scored and verified from the folder alone."""
     for path, names in plugins.task_files.items():
         if set(names) & set(tasks):
             text = Path(path).read_bytes()
@@ -202,38 +202,38 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
     open_task_files(folder.path, plugins)
     snapshot = open_recorded_snapshot(folder, plugins, changes) if folder.manifest.snapshot else None
     recorded = {"rules": folder.manifest.rules, "metrics": folder.manifest.metrics}
-    asked = {name: changes[name] for name, value in recorded.items() if changes.get(name, value) != value}
-    folder.manifest = replace(folder.manifest, **asked)
+    changed = {name: changes[name] for name, value in recorded.items() if changes.get(name, value) != value}
+    folder.manifest = replace(folder.manifest, **changed)
     for name in folder.manifest.metrics:
         plugins.make_metric(name)
     keep_certificate(folder.path, changes.get("certificate"))
     names = dict.fromkeys(spec.task for spec in folder.manifest.specs if folder.is_complete(spec))
-    scored = "+".join((*([asked["rules"]] if "rules" in asked else ()), *asked.get("metrics", ())))[:100]  # a folder's name
+    scored = "+".join((*([changed["rules"]] if "rules" in changed else ()), *changed.get("metrics", ())))[:100]  # a folder's name
     paths = []
     for task in (plugins.make_task(name, changes.get("items")) for name in names):
-        before = _there(folder.card_path(task.name))
+        before = _existing_card(folder.card_path(task.name))
         errors = {entry["id"]: entry["error"] for entry in before.get("missing_episodes", ())}
-        made = make_card(folder, task, snapshot, plugins, errors).plain
-        paths.append(_free_place(folder, task.name, scored, made))
+        card = make_card(folder, task, snapshot, plugins, errors).plain
+        paths.append(_free_path(folder, task.name, scored, card))
         paths[-1].parent.mkdir(exist_ok=True)
-        write_atomic(paths[-1], dumps_pretty(made))
+        write_atomic(paths[-1], dumps_pretty(card))
     return paths
 
 
-def _free_place(folder: RunFolder, task: str, scored: str, made: Mapping[str, JsonValue]) -> Path:
-    """Return where a card goes without taking another one's place: there is none, or the same, but for a certificate."""
+def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, JsonValue]) -> Path:
+    """Return where a card can go: no card is there, or the same one, but for a certificate."""
     for number in count(1):
         path = folder.card_path(task, scored if number == 1 else f"{scored or 'scored'}-{number}")
-        there = _there(path)
-        if there.get("certificate", {}).get("value", 0) is None:
-            there = {**there, **{name: made[name] for name in ("certificate", "labels", "rankable")}}
-        if not path.exists() or (there and card_difference(there, made) is None):
+        existing = _existing_card(path)
+        if existing.get("certificate", {}).get("value", 0) is None:
+            existing = {**existing, **{name: card[name] for name in ("certificate", "labels", "rankable")}}
+        if not path.exists() or (existing and card_difference(existing, card) is None):
             return path
     raise AssertionError("unreachable: numbers do not end")
 
 
-def _there(path: Path) -> dict[str, Any]:
-    """Return a card as it stands in its file; empty where there is none, or none that is valid."""
+def _existing_card(path: Path) -> dict[str, Any]:
+    """Return the content of a card's file; empty where there is none, or none that is valid."""
     try:
         return dict(load_evaluation(path).plain)
     except CardError:
@@ -269,8 +269,8 @@ def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping
 
 
 def recorded_market(folder: RunFolder, plugins: Plugins, data: str | None, without: str) -> MarketSnapshot | str:
-    """Return a run's market, or why it is not at hand after what is missing `without` it. To have none is no error; to name a wrong
-    one (`data`) is a DataError.
+    """Return a run's market; where it can't be opened, what is missing `without` it, and why. Only a wrong one that was named
+    (`data`) is a DataError.
     """
     if data is not None:
         return open_recorded_snapshot(folder, plugins, {"data": data})

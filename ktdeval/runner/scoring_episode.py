@@ -1,4 +1,4 @@
-"""One episode of a scoring task: each sample through agent, session and mask as a trading step is, and its answer scored."""
+"""Episode of a scoring task: each sample goes through agent, session and mask as a trading step does; its answer is scored."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class ScoringEpisode:
         self._samples: SampleSet = parts.task.samples(spec, parts.snapshot, parts.target_task)
         self.total_steps = samples_of(spec, self._samples)
 
-    def is_own(self, place: int, entry: JournalEntry[AnswerRecord]) -> bool:
-        """Whether an entry can be that of sample `place`."""
-        return (entry.step.step, entry.step.sample) == (place, self._samples.sample(place).id)
+    def is_own(self, step: int, entry: JournalEntry[AnswerRecord]) -> bool:
+        """Whether an entry can be that of the sample with this index."""
+        return (entry.step.step, entry.step.sample) == (step, self._samples.sample(step).id)
 
     def resume(self, last: JournalEntry[AnswerRecord]) -> None:
         """There is nothing to take up."""
@@ -90,7 +90,7 @@ class ScoringEpisode:
         return ANSWERS, pack_lines(records)
 
     def event(self, record: AnswerRecord) -> SampleFinished:
-        """Return what observers are told of a recorded sample."""
+        """Return the event of a recorded sample."""
         tokens = record.input_tokens + record.output_tokens
         return SampleFinished(self._spec, record.step, self.total_steps, tokens, record.provenance)
 

@@ -1,4 +1,4 @@
-"""Run folder: where a plan, its records and its cards live, so that `run` and `score` meet only in files.
+"""Run folder: files of a plan, its records and its cards, all that `run` and `score` share.
 
 RUN/manifest.json                            the plan: config, snapshot, price, episode specs
 RUN/calls.sqlite                             of a model behind a network: each attempt with its cost, and each reply
@@ -6,7 +6,7 @@ RUN/certificate.json                         the certificate of the mask that th
 RUN/canary.json                              its answers to the fixed questions at start and end
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step
 RUN/episodes/<id>/ledger.parquet             when it is complete
-RUN/episodes/<id>/answers.jsonl.zst          in its place, where the task scores answers
+RUN/episodes/<id>/answers.jsonl.zst          instead of the ledger, where the task scores answers
 RUN/episodes/<id>/transcript.jsonl.zst
 RUN/episodes/<id>/episode.json               written last: the mark of completeness, with the hashes of the two
 RUN/cards/<task>.json                        result cards
@@ -115,7 +115,7 @@ class RunManifest:
 
 
 def _spec_problem(spec: EpisodeSpec, market: str | None) -> str | None:
-    """Return what no plan holds, though its types do: a window's days, a limit, one of market and window, another market."""
+    """Return what no plan holds, though the types allow it: wrong days, limit or market, or a window without a market."""
     if spec.snapshot not in (None, market):
         return "snapshot: expected that of the run"
     if (spec.window is None) != (spec.snapshot is None):
@@ -193,7 +193,7 @@ class RunFolder:
         return folder
 
     def _begin(self) -> None:
-        """Lay down the plan, or check that it is the one that is there; then clear what a killed process left."""
+        """Write the plan, or check that it equals the one that is there; then delete what a killed process left."""
         recorded = RunFolder.load(self.path).manifest if (self.path / MANIFEST).exists() else self.manifest
         if difference := _manifest_difference(recorded, self.manifest, carded=any(self.path.glob("cards/*.json"))):
             raise StoreError(f"{self.path}: holds another run ({difference}); choose another --out, or the command that began it")
@@ -329,10 +329,10 @@ class RunFolder:
 
 
 class FolderClaim:
-    """Hold of this process on a run folder, which it makes where there is none. Until released no other process has it."""
+    """Lock of this process on a run folder, which it makes where there is none. Until released no other process can run it."""
 
     def __init__(self, path: Path) -> None:
-        """Take the hold. Raises StoreError where the folder can't be made, is no run, or is another process's."""
+        """Take the lock. Raises StoreError where the folder can't be made, is no run, or is another process's."""
         self.path = path
         self._lock: int | None = None
         try:
@@ -350,7 +350,7 @@ class FolderClaim:
             raise StoreError(f"{path}: another process is running this; wait for it or choose another --out")
 
     def release(self) -> None:
-        """Let other processes have the folder; safe to call again."""
+        """Let other processes run the folder; safe to call again."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -361,10 +361,10 @@ def _is_trace_of_a_start(name: str) -> bool:
     return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, OLD_LOG_FILE, REPLIES))
 
 
-def _manifest_difference(recorded: RunManifest, wanted: RunManifest, *, carded: bool) -> str:
-    """Say what the user would have to change, in words; empty when the plans are equal. `carded`: there are cards already."""
-    if recorded.snapshot != wanted.snapshot:
-        return "snapshot {:.12}, now {:.12}".format(*(each.snapshot or "none" for each in (recorded, wanted)))
+def _manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:
+    """Return what the user would have to change; empty when the plans are equal. `carded`: there are cards already."""
+    if recorded.snapshot != planned.snapshot:
+        return "snapshot {:.12}, now {:.12}".format(*(each.snapshot or "none" for each in (recorded, planned)))
     facets: Mapping[str, Callable[[EpisodeSpec], str]] = {
         "task": lambda spec: spec.task,
         "task version": lambda spec: f"{spec.task_version}/{spec.task_hash[:12]}",
@@ -377,13 +377,13 @@ def _manifest_difference(recorded: RunManifest, wanted: RunManifest, *, carded: 
         "call parameters": lambda spec: dumps_canonical(spec.call),
     }
     for name, facet in facets.items():
-        before, after = sorted({facet(spec) for spec in recorded.specs}), sorted({facet(spec) for spec in wanted.specs})
+        before, after = sorted({facet(spec) for spec in recorded.specs}), sorted({facet(spec) for spec in planned.specs})
         if before != after:
             return f"{name}: {', '.join(before)}; now {', '.join(after)}"
-    if {spec.id for spec in recorded.specs} != {spec.id for spec in wanted.specs}:
+    if {spec.id for spec in recorded.specs} != {spec.id for spec in planned.specs}:
         return "other episodes"
     for what in ("rules", "metrics") if carded else ():
-        had, has = getattr(recorded, what) or "no further ones", getattr(wanted, what) or "no further ones"
+        had, has = getattr(recorded, what) or "no further ones", getattr(planned, what) or "no further ones"
         if had != has:
             return f"{what}: {had}; now {has}; `ktdeval score` applies others to the records"
 

@@ -1,4 +1,4 @@
-"""How many trials were made: every episode that run folders plan, finished or not, counts, for each was a chance to be lucky."""
+"""Number of trials: every episode that run folders plan counts, finished or not, since each was a chance to be lucky."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Trials:
     """Trials of one window, or of all."""
 
     episodes: int  #: distinct episodes planned, limited and unfinished ones included: the number of trials of one episode
-    strategies: int  #: distinct episodes apart from their seed: the number of trials of a card, which reports a median over seeds
+    strategies: int  #: distinct episodes, whatever their seed: the number of trials of a card, which reports a median over seeds
     finished: int  #: how many of the episodes have a ledger
     shapes: dict[str, Shape]  #: Sharpe ratio and moments of each finished episode that has them, by the episode's id
     runs: int  #: run folders read
@@ -32,13 +32,13 @@ class Trials:
 
 
 def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
-    """Every run in or below these folders, by path. Raises StoreError where one does not exist, has no run, or is unreadable."""
+    """Return the runs in or below these folders, by path. Raises StoreError where there is none, or one is unreadable."""
     paths: set[Path] = set()
     for root in roots:
-        found = {path.resolve().parent for path in _manifests(root)}
-        if not found:
+        run_paths = {path.resolve().parent for path in _manifests(root)}
+        if not run_paths:
             raise StoreError(f"{root}: no run here or in the folders below it (a run has a manifest.json)")
-        paths |= found
+        paths |= run_paths
     return [RunFolder.load(path) for path in sorted(paths)]
 
 

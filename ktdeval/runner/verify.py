@@ -1,8 +1,8 @@
-"""Verification: every number of a card from its records once more, and every record from what the model replied.
+"""Verification: each number of a card is computed again from its records, and each record from the model's replies.
 
-Nothing is believed but the model's replies, and vectors where an agent had them from a server: they go through the agent, the
-tools and the mask again, which gives prompts, tool results, counts, provenance and orders; the orders are executed again on the
-snapshot; the metrics are computed again from what that gives. The first line that differs is named for each file.
+Only the model's replies are trusted, and vectors where an agent had them from a server: they go through the agent, the tools
+and the mask again, which gives prompts, tool results, counts, provenance and orders; the orders are executed again on the
+snapshot; the metrics are computed again from the result. The first line that differs is named for each file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ktdeval.trading.ledger import Ledger, StepRecord
 
 
 class RecordedModel:
-    """Gives a step's recorded replies again, in order, whatever it is asked: the caller compares what it was asked."""
+    """Model that gives a step's recorded replies again, in order, whatever it is asked: the caller compares the requests."""
 
     def __init__(self) -> None:
         self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: of the step that is run
@@ -71,7 +71,7 @@ def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str,
 
 
 def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]) -> Iterator[Entry]:
-    """Run an episode once more with the recorded replies, and yield each step's entry. Raises KtdevalError for false ones."""
+    """Run an episode once more with the recorded replies, and yield each step's entry. Raises KtdevalError for wrong ones."""
     model = RecordedModel()
     episode = open_episode(model)
     for step in range(min(episode.total_steps, len(transcript))):
@@ -87,14 +87,14 @@ def retrace_memories(folder: RunFolder, spec: EpisodeSpec, plugins: Plugins, sna
     Raises KtdevalError where it can't be run; VerificationError: it gives another step than the ledger has.
     """
     open_task_files(folder.path, plugins)
-    opener = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, snapshot)
+    factory = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, snapshot)
     memories: list[JsonValue] = []
-    retraced = retrace_episode(folder.load_transcript(spec), lambda model: opener.open(spec, model))
+    retraced = retrace_episode(folder.load_transcript(spec), lambda model: factory.open(spec, model))
     for recorded in folder.load_ledger(spec).steps:
-        found = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at false replies
-        if difference := value_difference(recorded, found and found.step):
+        entry = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at wrong replies
+        if difference := value_difference(recorded, entry and entry.step):
             raise VerificationError(f"step {recorded.step}: the replies on record do not give it: {difference}")
-        memories.append(found.memory)
+        memories.append(entry.memory)
     return memories
 
 
@@ -124,19 +124,19 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
         used = folder.manifest.snapshot or "none"
         raise DataError(f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {used[:12]}")
     records = verify_records(folder, task, plugins, snapshot)
-    of_card = list(_artefact_findings(folder, card.artefacts))
+    card_findings = list(_artefact_findings(folder, card.artefacts))
     if isinstance(card, TradingCard) and path.resolve().parent != folder.path.resolve() / "cards":
         further = tuple(name for name in card.metrics if name not in task.metrics)
         folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)  # what `score` was given
-    of_card += _card_findings(path, card, folder, task, snapshot, plugins)
-    return replace(records, findings=(*records.findings, *of_card))
+    card_findings += _card_findings(path, card, folder, task, snapshot, plugins)
+    return replace(records, findings=(*records.findings, *card_findings))
 
 
 def verify_records(folder: RunFolder, task: Any, plugins: Plugins, snapshot: MarketSnapshot | None) -> Verification:
     """Execute a run's complete episodes of a task again, from what the model replied; no card is looked at."""
     specs = [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]
-    opener = EpisodeFactory({task.name: task}, plugins, snapshot)
-    checks = [_EpisodeCheck(spec, folder, opener, ANSWERS if is_scoring(task) else LEDGER) for spec in specs]
+    factory = EpisodeFactory({task.name: task}, plugins, snapshot)
+    checks = [_EpisodeCheck(spec, folder, factory, ANSWERS if is_scoring(task) else LEDGER) for spec in specs]
     findings = tuple(finding for check in checks for finding in check.findings())
     return Verification(findings, len(specs), sum(check.steps for check in checks), sum(check.traced for check in checks))
 
@@ -147,14 +147,14 @@ class _EpisodeCheck:
 
     spec: EpisodeSpec
     folder: RunFolder
-    opener: EpisodeFactory
+    factory: EpisodeFactory
     records_file: str
     steps: int = 0
     traced: int = 0
 
     def findings(self) -> Iterator[str]:
-        """One line for each of the two files that is not what it should be."""
-        place, problems = f"episodes/{self.spec.id}", list[str]()
+        """Yield one line for each of the two files that differs."""
+        prefix, problems = f"episodes/{self.spec.id}", list[str]()
         try:
             if self.records_file == ANSWERS:
                 records: Sequence[Record] = self.folder.load_answers(self.spec)
@@ -162,34 +162,34 @@ class _EpisodeCheck:
                 ledger = self.folder.load_ledger(self.spec)
                 records, problems = ledger.steps, list(self._ledger_problems(ledger))
             self.steps = len(records)
-            yield from (f"{place}/{self.records_file}: {problem}" for problem in problems)
+            yield from (f"{prefix}/{self.records_file}: {problem}" for problem in problems)
             # Where the ledger is wrong in itself, that it also differs from the transcript says nothing new.
             problem = self._transcript_problem(self.folder.load_transcript(self.spec), None if problems else records)
         except StoreError as error:
             yield str(error).removeprefix(f"{self.folder.path}/")
         else:
             if problem:
-                yield f"{place}/{TRANSCRIPT}: {problem}"
+                yield f"{prefix}/{TRANSCRIPT}: {problem}"
             elif difference := self._mark_difference():
-                yield f"{place}/{MARK}: {difference}"
+                yield f"{prefix}/{MARK}: {difference}"
 
     def _mark_difference(self) -> str | None:
-        """Return where the mark of completeness is not that of this episode and of as many steps as its records have."""
+        """Return how the mark of completeness differs from this episode and its number of steps."""
         mark = self.folder.mark(self.spec)
         if difference := value_difference(dict(mark.spec), self.spec.to_json()):
             return f"spec.{difference}"
         return None if mark.steps == self.steps else f"steps: recorded {mark.steps}, the records have {self.steps}"
 
     def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
-        """Yield what the header says wrongly, and the first line that the decisions on it do not give."""
+        """Yield each wrong field of the header, and the first line that the decisions on it do not give."""
         if difference := first_difference(dict(ledger.spec), self.spec.to_json()):
             yield f"spec: {difference}"
-        parts = self.opener.trading_parts(self.spec, RecordedModel())
+        parts = self.factory.trading_parts(self.spec, RecordedModel())
         expected = parts.ledger(self.spec, ledger.steps)
         for name in ("initial_cash_minor", "currency", "minor_per_unit", "days_a_year", "scales"):
-            recorded, given = getattr(ledger, name), getattr(expected, name)
-            if recorded != given:
-                yield f"{name}: recorded {recorded}, the task and the market give {given}"
+            recorded, computed = getattr(ledger, name), getattr(expected, name)
+            if recorded != computed:
+                yield f"{name}: recorded {recorded}, the task and the market give {computed}"
         books, recomputed = parts.bookkeeper(self.spec), list[StepRecord]()
         try:
             for number, recorded in enumerate(ledger.steps):
@@ -209,31 +209,31 @@ class _EpisodeCheck:
                 return f"line {number + 1}: {problem}"
         if steps is not None and len(steps) != len(transcript):
             return f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines, {self.records_file} has {len(steps)}"
-        retraced = retrace_episode(transcript, lambda model: self.opener.open(self.spec, model))
+        retraced = retrace_episode(transcript, lambda model: self.factory.open(self.spec, model))
         for number, entry in enumerate(transcript):
             try:
-                found = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at false replies
+                rerun = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at wrong replies
             except KtdevalError as error:
                 return f"line {number + 1}: {error}"
-            if found is None:
+            if rerun is None:
                 return f"line {number + 1}: the window has no such day"
-            if difference := value_difference(entry, found.transcript):
+            if difference := value_difference(entry, rerun.transcript):
                 return f"line {number + 1}: {difference}"
-            if steps is not None and (difference := value_difference(steps[number], found.step)):
+            if steps is not None and (difference := value_difference(steps[number], rerun.step)):
                 return f"line {number + 1}: its replies do not give line {number + 1} of {self.records_file}: {difference}"
             self.traced += entry.submission is not None
         return None
 
 
 def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Iterator[str]:
-    known = {f"episodes/{spec.id}/{name}" for spec in folder.manifest.specs for name in (LEDGER, ANSWERS, TRANSCRIPT)}
+    record_names = {f"episodes/{spec.id}/{name}" for spec in folder.manifest.specs for name in (LEDGER, ANSWERS, TRANSCRIPT)}
     for name, recorded in artefacts.items():
-        if name not in known:  # a path from an untrusted card is never opened
+        if name not in record_names:  # a path from an untrusted card is never opened
             yield f"{name}: is named by the card, but is no record of this run"
         elif not (folder.path / name).is_file():
             yield f"{name}: is missing"
-        elif (found := file_sha256(folder.path / name)) != recorded:
-            yield f"{name}: SHA-256 is {found[:12]}…, the card recorded {recorded[:12]}…"
+        elif (digest := file_sha256(folder.path / name)) != recorded:
+            yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
 
 
 def _card_findings(

@@ -1,8 +1,8 @@
-"""Calendar dates in folded text, in the ways that people and programs write them in English and Chinese.
+"""Calendar dates in normalised text, in the ways that people and programs write them in English and Chinese.
 
 What counts: years 1990…2039 standing alone, ISO, slashed, dotted, compact and Chinese dates, epoch seconds, month and weekday
 names, and holidays. What doesn't: numbers as `render_number` writes them, amounts with a unit, handles such as `day_+12`, and
-ordinary words (`may`, `march`, `sat`, `sun`) without a day or year beside them.
+ordinary words (`may`, `march`, `sat`, `sun`) without a day or year next to them.
 
 Most texts hold no date at all, so candidates are first found by substring searches in the text's shape; only around a
 candidate does a regular expression look closer.
@@ -104,7 +104,7 @@ def is_money(text: str, start: int, end: int) -> bool:
 
 
 def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
-    """Spans (which may overlap) of all calendar dates in a folded text of this shape; `words`: those of `WORD_HINTS` in it."""
+    """Spans (which may overlap) of all calendar dates in a normalised text of this shape; `words`: those of `WORD_HINTS` in it."""
     yield from _years(text, shape)
     for needed, pattern in _BY_SHAPE:
         if needed in shape.dashed:
@@ -119,8 +119,8 @@ def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
 def _years(text: str, shape: Shape) -> Iterator[Span]:
     digits, before = shape.digits, b"xe." if b".0.0000" in shape.runs or b".00.0000" in shape.runs else b"xe"
     for hint in (b"20", b"199"):
-        for place in places_of(digits, hint):
-            if digits[place - 1] in before and (span := _year_at(text, place - 1)) is not None:
+        for offset in places_of(digits, hint):
+            if digits[offset - 1] in before and (span := _year_at(text, offset - 1)) is not None:
                 yield span
 
 

@@ -1,4 +1,4 @@
-"""What an episode's mask seed decides: aliases of assets and industries, and noise that is always the same.
+"""Draws from an episode's mask seed: aliases of assets and industries, and noise that is always the same.
 
 The noise of a number is drawn from a hash of the seed and of what the number is (asset, day, name), so a value shown twice is
 shown the same twice, and no average over repeated questions takes the noise off.
@@ -32,7 +32,7 @@ def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
 
 class AliasMap:
     """Secret names of assets and industries, drawn once per episode from its mask seed. The three draws (asset numbers, sector
-    numbers, listing order) are independent, so neither a number nor a place in a list says anything about a code.
+    numbers, listing order) are independent, so neither a number nor a position in a list says anything about a code.
     """
 
     def __init__(self, seed: int, n_assets: int, industries: Iterable[str]) -> None:
@@ -40,8 +40,8 @@ class AliasMap:
         self._numbers = _drawn_numbers(n_assets, 10**self._asset_width - 1, seed)
         names = sorted(set(industries))
         width = max(2, len(str(len(names))))
-        places = enumerate(_shuffled(len(names), seed, "sector_alias"), start=1)
-        self.sectors = {names[place]: f"sector_{number:0{width}d}" for number, place in places}
+        numbered = enumerate(_shuffled(len(names), seed, "sector_alias"), start=1)
+        self.sectors = {names[index]: f"sector_{number:0{width}d}" for number, index in numbered}
         """Handle of each industry: `sector_07`."""
         self.order: tuple[int, ...] = tuple(_shuffled(n_assets, seed, "listing_order"))
 
@@ -59,7 +59,7 @@ _HALF = (1 << _HALF_BITS) - 1
 
 class DocumentAlias:
     """Secret names of documents, drawn by a mask seed: a keyed permutation (Feistel) of rows. Nothing needs to be remembered, and a
-    name tells neither place nor day.
+    name tells neither row nor day.
     """
 
     def __init__(self, seed: int) -> None:
@@ -75,8 +75,8 @@ class DocumentAlias:
         number = left << _HALF_BITS | right
         letters = []
         for _ in range(_HANDLE_LETTERS):
-            number, place = divmod(number, len(_LETTERS))
-            letters.append(_LETTERS[place])
+            number, digit = divmod(number, len(_LETTERS))
+            letters.append(_LETTERS[digit])
         return "doc_" + "".join(letters)
 
     def row(self, handle: str) -> int | None:

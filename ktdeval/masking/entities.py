@@ -2,8 +2,8 @@
 
 Rules of spelling: the longest match counts. A word with capitals is found only where its first letter is a capital, unless the text
 has capitals only or none, where case tells nothing; one without capitals (`bitcoin`) is found in any case. Tickers are found as
-they are spelled, those of one or two letters only beside `$`, `:` or a bracket. A possessive stays (`asset_0042's`), a legal form
-(`Corporation`) goes with its name. Latin words must stand alone, but for long names (`bitcoiners`) and, in texts without capitals,
+they are spelled, those of one or two letters only next to `$`, `:` or a bracket. A possessive stays (`asset_0042's`), a legal form
+(`Corporation`) goes with its name. Latin words must stand alone, except long names (`bitcoiners`) and, in texts without capitals,
 tickers without vowels (`databtc`, where a title runs into a text). A person's last name counts where the full name stands in the
 same text.
 """
@@ -36,7 +36,7 @@ _VOWELS = frozenset("aeiouy")
 
 
 class Mention(NamedTuple):
-    """An entity found in a text."""
+    """Mention of an entity in a text."""
 
     start: int
     end: int
@@ -60,11 +60,11 @@ class _Alias:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         spelled = ""
-        for place, word in enumerate(self.tokens):
+        for index, word in enumerate(self.tokens):
             if word == "&":
                 spelled += r" ?(?:&(?:amp;)?|and) ?"
             else:
-                spelled += ("" if not place or self.tokens[place - 1] == "&" else r"[ .'_-]{0,2}") + re.escape(word)
+                spelled += ("" if not index or self.tokens[index - 1] == "&" else r"[ .'_-]{0,2}") + re.escape(word)
         if self.is_latin and not self.is_glued:
             before = "[A-Za-z]" if self.tokens[0][0].isalpha() else "[0-9]"
             after = "[A-Za-z]" if self.tokens[-1][-1].isalpha() else "[0-9]"
@@ -121,26 +121,28 @@ class EntityIndex:
             else:
                 self._by_gram.setdefault(alias.text.lower()[:2], []).append(alias)
 
-    def find(self, folded: str, no_case: bool | None = None) -> list[Mention]:
-        """Every mention in a folded text; they may overlap. `no_case`: `is_caseless` of the text of which this is the rest."""
-        lower = lowered(folded)
-        no_case = is_caseless(folded) if no_case is None else no_case
-        found = []
+    def find(self, normalised: str, no_case: bool | None = None) -> list[Mention]:
+        """Every mention in a normalised text; they may overlap. `no_case`: `is_caseless` of the text of which this is the rest."""
+        lower = lowered(normalised)
+        no_case = is_caseless(normalised) if no_case is None else no_case
+        mentions = []
         persons: dict[str, set[int]] = {}
         for alias in self._candidates(lower):
-            for match in alias.pattern.finditer(folded):
+            for match in alias.pattern.finditer(normalised):
                 start, end = match.span()
-                if not alias.fits(folded, start, end, no_case):
+                if not alias.fits(normalised, start, end, no_case):
                     continue
-                if alias.kind in ("name", "former") and (form := _FORM_AFTER.match(folded, end)) is not None:
+                if alias.kind in ("name", "former") and (form := _FORM_AFTER.match(normalised, end)) is not None:
                     end = form.end()
-                found.append(Mention(start, end, frozenset(alias.assets)))
+                mentions.append(Mention(start, end, frozenset(alias.assets)))
                 if alias.kind == "person" and len(alias.tokens) > 1:
                     persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
         for name, assets in persons.items():
-            places = (place for place in places_of(lower, name) if no_case or folded[place].isupper())
-            found += [Mention(place, place + len(name), frozenset(assets)) for place in places if _is_word(lower, place, len(name))]
-        return found
+            starts = (start for start in places_of(lower, name) if no_case or normalised[start].isupper())
+            mentions += [
+                Mention(start, start + len(name), frozenset(assets)) for start in starts if _is_word(lower, start, len(name))
+            ]
+        return mentions
 
     def _candidates(self, lower: str) -> Collection[_Alias]:
         chosen: dict[int, _Alias] = {}

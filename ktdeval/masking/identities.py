@@ -1,7 +1,7 @@
 """Every real identity that a mask hides, indexed so that a text is searched in one pass, whatever the number of names.
 
-Codes are found as digits of a known code, standing alone or split (`600-519`), and as any six digits with an exchange beside
-them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their rarest handle: Latin names by a word of theirs,
+Codes are found as digits of a known code, standing alone or split (`600-519`), and as any six digits with an exchange next to
+them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their rarest part: Latin names by a word of theirs,
 Chinese ones by their first two characters. Dates are those of `ktdeval.masking.dates`.
 
 What is not found: a company's nickname, a translation of its name, a traditional-character spelling, or digits replaced by
@@ -50,7 +50,7 @@ _ROUNDS = 4  # a replacement can leave digits standing alone that did not before
 
 
 class Hit(NamedTuple):
-    """An identity found: what it is, and where it stands in the text as given."""
+    """Hidden identity in a text: its kind, and its bounds in the text as given."""
 
     kind: IdentityKind
     start: int
@@ -107,23 +107,23 @@ class IdentityIndex:
         self._keys = frozenset(key.encode() for key in keys)
 
     def find(self, text: str, *, any_code: bool = False) -> list[Hit]:
-        """All hidden identities in `text`, by place, overlapping ones merged. `any_code`: in a model's words, six digits of the
+        """All hidden identities in `text`, by offset, overlapping ones merged. `any_code`: in a model's words, six digits of the
         A-share numbering that are no amount count as a code though the snapshot has no such asset.
         """
         if not (self._assets or self._dates):
             return []
-        folded = normalise(text)
-        found = sorted(self._scan(folded, any_code), key=lambda hit: (hit.start, -hit.end))
-        if not found:
+        normalised = normalise(text)
+        hits = sorted(self._scan(normalised, any_code), key=lambda hit: (hit.start, -hit.end))
+        if not hits:
             return []
-        _, places = normalise_with_places(text)
+        _, offsets = normalise_with_places(text)
         merged: list[Hit] = []
-        for kind, start, end in found:
-            place = Hit(kind, places[start], places[end])
-            if merged and place.start < merged[-1].end:
-                merged[-1] = merged[-1]._replace(end=max(merged[-1].end, place.end))
+        for kind, start, end in hits:
+            hit = Hit(kind, offsets[start], offsets[end])
+            if merged and hit.start < merged[-1].end:
+                merged[-1] = merged[-1]._replace(end=max(merged[-1].end, hit.end))
             else:
-                merged.append(place)
+                merged.append(hit)
         return merged
 
     def has_any(self, text: str) -> bool:
@@ -165,15 +165,15 @@ class IdentityIndex:
         return next(find_dates(name, shape, words), None) is not None
 
     def _add_name(self, name: str) -> None:
-        folded = normalise(name).strip().lower()
-        if folded in _NO_IDENTITY:
+        normalised = normalise(name).strip().lower()
+        if normalised in _NO_IDENTITY:
             return
-        if not folded.isascii():
-            for variant in name_variants(folded):
+        if not normalised.isascii():
+            for variant in name_variants(normalised):
                 if len(variant) >= 2 and not variant.isascii():
                     self._chinese.setdefault(variant[:2], set()).add(variant)
             return
-        parts = tuple(_WORD_OR_NUMBER.findall(folded))
+        parts = tuple(_WORD_OR_NUMBER.findall(normalised))
         words = [part for part in parts if part.isalpha()]
         if sum(map(len, words)) < _MIN_LATIN_LETTERS:
             return
@@ -185,25 +185,25 @@ class IdentityIndex:
 
     # --- searching
 
-    def _scan(self, folded: str, any_code: bool) -> Iterator[Hit]:
-        shape = Shape(folded)
+    def _scan(self, normalised: str, any_code: bool) -> Iterator[Hit]:
+        shape = Shape(normalised)
         matched = [key.decode() for key in self._keys.intersection(shape.words)]
         if self._assets:
-            yield from (Hit("security code", *span) for span in self._codes_in(folded, shape, _EXCHANGES.intersection(matched)))
+            yield from (Hit("security code", *span) for span in self._codes_in(normalised, shape, _EXCHANGES.intersection(matched)))
             if any_code:
-                yield from (Hit("security code", *span) for span in _codes_of_any_asset(folded, shape))
+                yield from (Hit("security code", *span) for span in _codes_of_any_asset(normalised, shape))
             names = {parts for key in matched for parts in self._latin.get(key, ())}
-            yield from (Hit("company or industry name", *span) for span in _latin_names_in(folded, names))
+            yield from (Hit("company or industry name", *span) for span in _latin_names_in(normalised, names))
             for name in (name for word in matched for name in self._common.get(word, ())):
-                found = re.finditer(rf"(?<![A-Za-z]){name}(?![A-Za-z])", folded)
-                yield from (Hit("company or industry name", *match.span()) for match in found)
-            if not folded.isascii():
-                yield from self._chinese_in(folded)
+                matches = re.finditer(rf"(?<![A-Za-z]){name}(?![A-Za-z])", normalised)
+                yield from (Hit("company or industry name", *match.span()) for match in matches)
+            if not normalised.isascii():
+                yield from self._chinese_in(normalised)
         if self._dates:
-            text = folded
+            text = normalised
             for name in self._dated_names:
                 text = text.replace(name, "*" * len(name))
-            shape = shape if text is folded else Shape(text)
+            shape = shape if text is normalised else Shape(text)
             yield from (Hit("calendar date", *span) for span in find_dates(text, shape, WORD_HINTS.intersection(matched)))
 
     def _codes_in(self, text: str, shape: Shape, exchanges: Iterable[str]) -> Iterator[Span]:
@@ -211,8 +211,8 @@ class IdentityIndex:
         for start in _six_digits(shape):
             if text[start : start + 6] in self._digits and _stands_alone(text, start, start + 6):
                 yield start, start + 6
-        for place in places_of(shape.runs, b"x0.000000x") if has_six else ():
-            if (match := _MARKET_ID.match(text, place)) is not None and match[1] in self._digits:
+        for offset in places_of(shape.runs, b"x0.000000x") if has_six else ():
+            if (match := _MARKET_ID.match(text, offset)) is not None and match[1] in self._digits:
                 yield match.span()
         if b"x000000x" in shape.joined or b"x000000x" in shape.joined_over_spaces:
             for run in _SPLIT_CODE.finditer(text):
@@ -232,21 +232,21 @@ class IdentityIndex:
                         yield begin, right
                     break
 
-    def _chinese_in(self, folded: str) -> Iterator[Hit]:
-        for match in _CHINESE_CODE.finditer(folded):
+    def _chinese_in(self, normalised: str) -> Iterator[Hit]:
+        for match in _CHINESE_CODE.finditer(normalised):
             if match[0].translate(FROM_CHINESE) in self._digits:
                 yield Hit("security code", *match.span())
-        lower = lowered(folded)
+        lower = lowered(normalised)
         if self._chinese_begins.isdisjoint(lower):
             return
         squashed = _PADDING.sub("", lower)
         begins = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
         if not begins:
             return
-        kept = [place for place, character in enumerate(lower) if not _PADDING.match(character)]
+        kept = [index for index, character in enumerate(lower) if not _PADDING.match(character)]
         for name in sorted(name for begin in begins for name in self._chinese[begin]):
-            for at in places_of(squashed, name):
-                yield Hit("company or industry name", kept[at], kept[at + len(name) - 1] + 1)
+            for offset in places_of(squashed, name):
+                yield Hit("company or industry name", kept[offset], kept[offset + len(name) - 1] + 1)
 
 
 def _six_digits(shape: Shape) -> Iterator[int]:
@@ -254,8 +254,8 @@ def _six_digits(shape: Shape) -> Iterator[int]:
     if b"000000" not in shape.runs:
         return
     for hint, width in ((b"x000000", 0), (b"e000000", 0), (b"x.000000", 1)):
-        for place in places_of(shape.runs, hint):
-            yield place + width
+        for offset in places_of(shape.runs, hint):
+            yield offset + width
 
 
 def _codes_of_any_asset(text: str, shape: Shape) -> Iterator[Span]:
@@ -278,7 +278,7 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
-    """Any six digits with an exchange's name beside them."""
+    """Any six digits with an exchange's name next to them."""
     lower = text.lower()
     for exchange in sorted(exchanges):
         for start in places_of(lower, exchange):
@@ -308,8 +308,8 @@ def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Spa
 
 def name_variants(name: str) -> tuple[str, str]:
     """Return a name in lower case without spaces and punctuation, and the same without the mark of a share class."""
-    folded = normalise(name).strip().lower()
-    squashed = re.sub(r"[\W_]+", "", folded) if folded.isascii() else _PADDING.sub("", folded)
+    normalised = normalise(name).strip().lower()
+    squashed = re.sub(r"[\W_]+", "", normalised) if normalised.isascii() else _PADDING.sub("", normalised)
     return squashed, _SHARE_CLASS.sub("", squashed)
 
 
@@ -325,7 +325,7 @@ class LeakGuard:
         self._withhold = lru_cache(maxsize=64)(self._index.withhold)
 
     def check(self, text: str, what: str = "text for the model") -> None:
-        """Raise LeakError when `text` holds a hidden identity: names its kind and place, never the text."""
+        """Raise LeakError when `text` holds a hidden identity: names its kind and offset, never the text."""
         if not self._has_any(text):
             return
         hit = self._index.find(text)[0]

@@ -40,7 +40,7 @@ from ktdeval.masking.payload import (
     SectorRef,
     Shares,
     TinyPrice,
-    place_of,
+    path_of,
     render_json,
 )
 from ktdeval.masking.text import normalise
@@ -92,8 +92,8 @@ class MaskConfig:
 
 class Lens:
     """One episode's mask. Equal seeds give equal handles and order under every mask; of the market only static facts, rows up to
-    `base_row`, that of `day_+0`, and first closes since are read. What a lens has shown it understands; nothing else. Raises
-    DataError if that is no row.
+    `base_row`, that of `day_+0`, and first closes since are read. It understands what it has shown, nothing else. Raises
+    DataError if `base_row` is no row.
     """
 
     def __init__(self, mask: MaskConfig, seed: int, snapshot: MarketSnapshot, base_row: int) -> None:
@@ -154,7 +154,7 @@ class Lens:
             return self._render(payload)
         except _RefusedTypeError as refused:
             raise PluginError(
-                f"payload{place_of(refused.value, payload)}: a {type(refused.value).__name__} can't be shown; "
+                f"payload{path_of(refused.value, payload)}: a {type(refused.value).__name__} can't be shown; "
                 "use AssetRef, DayRef, … or plain JSON values"
             ) from None
 
@@ -196,22 +196,22 @@ class Lens:
         """Asset column of a handle as this mask has shown it, or None. Visible codes are understood in any vendor style, also those
         not shown, once the asset was in the universe by the latest day shown: an answer must not tell who will be.
         """
-        folded = normalise(text).strip()
+        normalised = normalise(text).strip()
         if self.hides_assets:
-            return self._assets.get(folded.lower())
-        code = folded if folded in self._columns else parse_code(folded)
+            return self._assets.get(normalised.lower())
+        code = normalised if normalised in self._columns else parse_code(normalised)
         column = None if code is None else self._snapshot.asset_of(code, self._today)
-        known = column is not None and (self._joined[column] <= self._latest or column in self._assets.values())
-        return column if known else None
+        is_known = column is not None and (self._joined[column] <= self._latest or column in self._assets.values())
+        return column if is_known else None
 
     def parse_day(self, text: str) -> int | None:
-        """Row of a day handle up to the latest day that was shown, or None: where the data end is nobody's business."""
-        folded = normalise(text).strip()
+        """Row of a day handle up to the latest day that was shown, or None: a later one would tell where the data end."""
+        normalised = normalise(text).strip()
         if self.hides_dates:
-            match = _DAY_HANDLE.fullmatch(folded.lower())
+            match = _DAY_HANDLE.fullmatch(normalised.lower())
             row = -1 if match is None else self.base_row + int(match[1] + match[2])
         else:
-            row = self._rows.get(folded, -1) if _ISO_DAY.fullmatch(folded) else -1
+            row = self._rows.get(normalised, -1) if _ISO_DAY.fullmatch(normalised) else -1
         return row if 0 <= row <= self._latest else None
 
     def newest(self, documents: DocumentsView, rows: Sequence[int], most: int) -> list[int]:
@@ -225,7 +225,7 @@ class Lens:
         return sorted(rows[:end], key=lambda row: (-moment(row), self._documents.handle(row)))[:most]
 
     def parse_document(self, text: str) -> int | None:
-        """Row of a document's handle, None where it is none; whether the document is known yet, its view says."""
+        """Row of a document's handle, None where it is none; its view says whether the document is known yet."""
         return self._documents.row(normalise(text).strip().lower())
 
     def has_joined(self, asset: int, row: int) -> bool:
@@ -247,16 +247,16 @@ class Lens:
 
     def recall(self, shown: Collection[str]) -> None:
         """Take handles as shown that an earlier lens of this episode has shown."""
-        wanted = frozenset(shown)
+        handles = frozenset(shown)
         if self.hides_assets:
-            known = {self._alias.asset_handle(asset): asset for asset in range(len(self._columns))}
+            assets = {self._alias.asset_handle(asset): asset for asset in range(len(self._columns))}
         else:
-            known = {code: column for code in wanted if (column := self._columns.get(self._snapshot.canonical(code))) is not None}
-        self._assets |= {handle: asset for handle, asset in known.items() if handle in wanted}
+            assets = {code: column for code in handles if (column := self._columns.get(self._snapshot.canonical(code))) is not None}
+        self._assets |= {handle: asset for handle, asset in assets.items() if handle in handles}
 
     @cached_property
-    def place(self) -> tuple[int, ...]:
-        """[N] place of each asset in `order`: what ties fall to, and lists without an order of their own."""
+    def rank(self) -> tuple[int, ...]:
+        """[N] rank of each asset in `order`: it breaks ties, and sorts lists without an order of their own."""
         return tuple(np.argsort(self.order).tolist())
 
     @cached_property

@@ -32,7 +32,7 @@ def figure(value: Any, digits: int = 4) -> float | None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> Payload:
-    """Return a table payload, in which column names are said once."""
+    """Return a table payload, in which column names are given once."""
     return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
 
@@ -152,18 +152,18 @@ class IndexLevel(NamedTuple):
     value: float
 
 
-def place_of(wanted: Any, payload: Payload) -> str:
-    """Return where a value stands, found by identity: ` at orders[3].price`, of text keys and places, which identify nothing."""
+def path_of(target: Any, payload: Payload) -> str:
+    """Return the path of a value, compared by identity: ` at orders[3].price`, of text keys and indices, which identify nothing."""
     stack: list[tuple[Any, str]] = [(payload, "")]
     while stack:
         value, path = stack.pop()
-        if value is wanted:
+        if value is target:
             return f" at {path.lstrip('.')}" if path else ""
         if isinstance(value, Mapping):
             stack += [(item, f"{path}.{key}" if type(key) is str else f"{path}.…") for key, item in value.items()]
             stack += [(key, f"{path} (a key)") for key in value]
         elif type(value) in (list, tuple):
-            stack += [(item, f"{path}[{place}]") for place, item in enumerate(value)]
+            stack += [(item, f"{path}[{index}]") for index, item in enumerate(value)]
     return ""
 
 

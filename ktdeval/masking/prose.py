@@ -1,7 +1,7 @@
 """Masks for text: what gives an asset or a day away in a text is replaced by its handle, or the text is dropped.
 
-Found are the entities of the market's documents, codes, names and industries of the snapshot, and every calendar date that the leak
-guard knows. An asset that is in the universe by the day of the decision becomes its handle, another one `[company]`; a full date up
+Hidden are the entities of the market's documents, codes, names and industries of the snapshot, and every date that the leak guard
+knows. An asset that is in the universe by the day of the decision becomes its handle, another one `[company]`; a full date up
 to that day becomes `day_-12` (the last trading day up to it), any other one, a year or a weekday, `[date]`.
 
 A text can't be masked safely where a word may mean several assets and the document is filed under none or several of them, or where
@@ -100,12 +100,12 @@ class TextMask:
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
         text = _PRIVATE.sub(" ", text)
-        found = self._finder.find(text)
-        if found is None:
+        spans = self._finder.find(text)
+        if spans is None:
             return None
         parts: list[str | AssetRef | DayRef | SectorRef] = []
         done = 0
-        for hidden in found:
+        for hidden in spans:
             target = self._target(hidden, day, assets)
             if target is None:
                 return None
@@ -114,12 +114,12 @@ class TextMask:
                 parts += [between, target] if between else [target]
             done = hidden.end
         prose = Prose((*parts, text[done:]))
-        return None if self._finder.is_found_in(encode_basestring(_plain(prose))) else prose
+        return None if self._finder.has_any(encode_basestring(_plain(prose))) else prose
 
     def show(self, document: Document, day: int) -> ShownDocument | None:
         """Return a document as it may be shown at the close of row `day`; None where a part of it can't be masked safely."""
         columns = (self._snapshot.asset_index.get(code) for code in document.assets)
-        assets = sorted((column for column in columns if column is not None), key=self._lens.place.__getitem__)
+        assets = sorted((column for column in columns if column is not None), key=self._lens.rank.__getitem__)
         cells = []
         for text in (document.source, document.kind, document.title, document.text):
             if (cell := self.mask(text, day, assets)) is None:
@@ -128,7 +128,7 @@ class TextMask:
         return ShownDocument(tuple(AssetRef(asset) for asset in assets if self._lens.has_joined(asset, day)), *cells)
 
     def hidden(self, text: str) -> tuple[Hidden, ...] | None:
-        """Spans of a text that the mask hides, by place; None where the leak guard finds more than can be told apart."""
+        """Spans of a text that the mask hides, by offset; None where the leak guard still has hits after the last round."""
         return self._finder.find(_PRIVATE.sub(" ", text))
 
     def _target(self, hidden: Hidden, day: int, assets: Collection[int]) -> str | AssetRef | DayRef | SectorRef | None:
@@ -159,7 +159,7 @@ def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
     names += [(column[spell.code], "former", spell.name) for spell in snapshot.spells]
     names += [(asset, "ticker", code) for asset, code in enumerate(snapshot.codes)]
     names += [(column[snapshot.canonical(then)], "ticker", then) for then in snapshot.former_codes]
-    names += [(column.get(one.code, -1), one.kind, one.text) for one in snapshot.documents.entities]
+    names += [(column.get(entity.code, -1), entity.kind, entity.text) for entity in snapshot.documents.entities]
     return tuple(names)
 
 
@@ -179,35 +179,36 @@ class _Finder:
         self._meaning = _meanings(named)
         self._industries = {variant: name for name in industries for variant in name_variants(name)}
         self.find = lru_cache(maxsize=_REMEMBERED)(self._find)
-        self.is_found_in = lru_cache(maxsize=_REMEMBERED)(guard.has_any)
+        self.has_any = lru_cache(maxsize=_REMEMBERED)(guard.has_any)
 
     def _find(self, text: str) -> tuple[Hidden, ...] | None:
-        """All spans, by place: entities and dates first, then what the guard still finds between them."""
-        found: list[Hidden] = []
+        """All spans, by offset: entities and dates first, then what the guard still finds between them."""
+        spans: list[Hidden] = []
         no_case = is_caseless(text)
         for _ in range(_ROUNDS):
-            work, starts = _marked(text, found)
-            new = self._spans(work, no_case, first=not found)
+            work, starts = _marked(text, spans)
+            new = self._spans(work, no_case, first=not spans)
             if not new:
-                return tuple(found)
-            moved = [one._replace(start=_place(one.start, starts), end=_place(one.end, starts)) for one in new]
-            found = sorted([*_apart(found, moved), *moved], key=_place_in_text)
+                return tuple(spans)
+            moved = [span._replace(start=_origin(span.start, starts), end=_origin(span.end, starts)) for span in new]
+            spans = sorted([*_disjoint(spans, moved), *moved], key=_bounds)
         return None
 
     def _spans(self, text: str, no_case: bool, first: bool) -> list[Hidden]:
         """Spans that do not overlap, the longest of those that would."""
-        folded, places = normalise_with_places(text)
-        known: list[Hidden] = []
+        normalised, offsets = normalise_with_places(text)
+        spans: list[Hidden] = []
         if self._entities is not None:
-            known += [Hidden(one.start, one.end, "asset", one.assets) for one in self._entities.find(folded, no_case)]
+            mentions = self._entities.find(normalised, no_case)
+            spans += [Hidden(mention.start, mention.end, "asset", mention.assets) for mention in mentions]
         if self._hides_dates and first:
-            known += _full_dates(folded)
+            spans += _full_dates(normalised)
             patterns = (*_HEADLINE_DATES, *_GLUED_DATES) if no_case else _HEADLINE_DATES
-            known += [Hidden(*match.span(), "date") for pattern in patterns for match in pattern.finditer(folded)]
-        known = [one._replace(start=places[one.start], end=places[one.end]) for one in known]
-        chosen = _longest(known)
+            spans += [Hidden(*match.span(), "date") for pattern in patterns for match in pattern.finditer(normalised)]
+        spans = [span._replace(start=offsets[span.start], end=offsets[span.end]) for span in spans]
+        chosen = _longest(spans)
         rest = (self._read(hit, text) for hit in self._guard.find(text))
-        return sorted([*chosen, *_apart(rest, chosen)], key=_place_in_text)
+        return sorted([*chosen, *_disjoint(rest, chosen)], key=_bounds)
 
     def _read(self, hit: Hit, text: str) -> Hidden:
         """What a hit of the guard stands for. A code that no asset of the market has is a company all the same."""
@@ -234,9 +235,9 @@ def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
     return {variant: frozenset(columns) for variant, columns in assets.items()}
 
 
-def _full_dates(folded: str) -> Iterator[Hidden]:
+def _full_dates(normalised: str) -> Iterator[Hidden]:
     for pattern in _FULL_DATES:
-        for match in pattern.finditer(folded):
+        for match in pattern.finditer(normalised):
             parts = match.groupdict()
             month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["n"][:3].lower()) + 1
             try:
@@ -245,51 +246,52 @@ def _full_dates(folded: str) -> Iterator[Hidden]:
                 continue
 
 
-def _place_in_text(span: Hidden) -> tuple[int, int]:
+def _bounds(span: Hidden) -> tuple[int, int]:
     return span.start, span.end
 
 
 def _longest(spans: Iterable[Hidden]) -> list[Hidden]:
     """Spans that do not overlap: of those that do, the longest, then the first; those of one asset become one."""
     joined: list[Hidden] = []
-    for one in sorted(spans, key=_place_in_text):
+    for span in sorted(spans, key=_bounds):
         last = joined[-1] if joined else None
-        if last is not None and one.start < last.end and one.assets == last.assets and one.kind == last.kind == "asset":
-            joined[-1] = last._replace(end=max(last.end, one.end))
+        if last is not None and span.start < last.end and span.assets == last.assets and span.kind == last.kind == "asset":
+            joined[-1] = last._replace(end=max(last.end, span.end))
         else:
-            joined.append(one)
+            joined.append(span)
     chosen: list[Hidden] = []
-    for one in sorted(joined, key=lambda span: (span.start - span.end, span.start)):
-        if _is_apart(one, chosen):
-            insort(chosen, one)
+    for span in sorted(joined, key=lambda hidden: (hidden.start - hidden.end, hidden.start)):
+        if _overlaps_none(span, chosen):
+            insort(chosen, span)
     return chosen
 
 
-def _apart(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
+def _disjoint(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
     """Spans that overlap with none of `others`, which are sorted and do not overlap themselves."""
-    return [one for one in spans if _is_apart(one, others)]
+    return [span for span in spans if _overlaps_none(span, others)]
 
 
-def _is_apart(one: Hidden, others: list[Hidden]) -> bool:
-    after = bisect_left(others, one.start, key=lambda other: other.start)
-    return (not after or others[after - 1].end <= one.start) and (after == len(others) or others[after].start >= one.end)
+def _overlaps_none(span: Hidden, others: list[Hidden]) -> bool:
+    after = bisect_left(others, span.start, key=lambda other: other.start)
+    return (not after or others[after - 1].end <= span.start) and (after == len(others) or others[after].start >= span.end)
 
 
-def _marked(text: str, found: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:
+def _marked(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:
     """The text with a mark for each span, and where its pieces begin: there, and in the text."""
     pieces, starts, done, length = [], [], 0, 0
-    for hidden in [*found, None]:
-        piece = text[done : hidden.start if hidden else None]
+    for span in [*spans, None]:
+        piece = text[done : span.start if span else None]
         starts.append((length, done))
         pieces.append(piece)
         length += len(piece) + 1
-        done = hidden.end if hidden else done
+        done = span.end if span else done
     return _MARK.join(pieces), starts
 
 
-def _place(place: int, starts: list[tuple[int, int]]) -> int:
-    begin, origin = starts[bisect_right(starts, (place, len(starts) + (1 << 60))) - 1]
-    return origin + place - begin
+def _origin(offset: int, starts: list[tuple[int, int]]) -> int:
+    """Offset in the text of an offset in the marked one."""
+    begin, start = starts[bisect_right(starts, (offset, len(starts) + (1 << 60))) - 1]
+    return start + offset - begin
 
 
 def _plain(prose: Prose) -> str:

@@ -1,4 +1,4 @@
-"""Text as guards read it: many ways to write a character brought to one, and its shape for fast searches.
+"""Text as guards read it: the many ways to write a character normalised to one, and the shape of a text for fast searches.
 
 Normalising keeps a look-alike from carrying an identity past a guard: full-width and other digits become 0-9, every dash a hyphen,
 every space a space; zero-width characters and accents vanish; Cyrillic and Greek letters that look Latin become Latin; JSON escapes
@@ -27,7 +27,7 @@ _LOOKALIKES = dict(zip("АВЕКМНОРСТХУЅІЈаеорсухіѕјΑΒΕ
 
 
 @lru_cache(maxsize=8192)
-def _fold_character(character: str) -> str:
+def _normalise_character(character: str) -> str:
     """Plain characters that one looks like; empty when it can't be seen."""
     category = unicodedata.category(character)
     if category in ("Cf", "Mn", "Me", "Cs") or character in _UNSEEN:
@@ -42,16 +42,16 @@ def _fold_character(character: str) -> str:
         return "/"
     parts = unicodedata.normalize("NFKD", character)
     if parts != character:
-        return "".join(part if part.isascii() else _fold_character(part) for part in parts)
+        return "".join(part if part.isascii() else _normalise_character(part) for part in parts)
     return _LOOKALIKES.get(character, character)
 
 
 class _Table(dict[int, str]):
-    """Code point -> folded text, filled as characters appear; for `str.translate`."""
+    """Code point -> normalised text, filled as characters appear; for `str.translate`."""
 
     def __missing__(self, point: int) -> str:
-        self[point] = folded = _fold_character(chr(point))
-        return folded
+        self[point] = normalised = _normalise_character(chr(point))
+        return normalised
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -63,7 +63,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def normalise(text: str) -> str:
-    """Folded form of a text. ASCII text without escapes is returned as it is."""
+    """Normalised form of a text. ASCII text without escapes is returned as it is."""
     if "\\" in text:
         text = _ESCAPE.sub(_unescape, text)
     if text.isascii():
@@ -73,23 +73,23 @@ def normalise(text: str) -> str:
 
 
 def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
-    """Folded form, and the places in `text` where its characters come from, with one for the end."""
+    """Normalised form, and the offsets in `text` where its characters come from, with one for the end."""
     if text.isascii() and "\\" not in text:
         return text, range(len(text) + 1)
     table = _Table()
-    folded: list[str] = []
-    places: list[int] = []
+    normalised: list[str] = []
+    offsets: list[int] = []
     end = 0
     for match in _UNIT.finditer(text):
         start, unit = match.start(), match[0]
         plain = _unescape(match) if len(unit) > 1 else unit
         plain = plain if plain.isascii() else plain.translate(table)
-        folded += (text[end:start], plain)
-        places += range(end, start)
-        places += [start] * len(plain)
+        normalised += (text[end:start], plain)
+        offsets += range(end, start)
+        offsets += [start] * len(plain)
         end = match.end()
-    places += range(end, len(text) + 1)
-    return "".join((*folded, text[end:])), places
+    offsets += range(end, len(text) + 1)
+    return "".join((*normalised, text[end:])), offsets
 
 
 Text = TypeVar("Text", str, bytes)
@@ -112,12 +112,12 @@ _WORDS = _bytes_table({letter: letter.lower() for letter in "abcdefghijklmnopqrs
 
 
 class Shape:
-    """Views of one folded text, made when first asked for. `digits` and `runs` are padded with an `x`, so that a match of `x…` at
-    place p says that the rest begins at place p of the text.
+    """Views of one normalised text, made when first asked for. `digits` and `runs` are padded with an `x`, so that a match of `x…`
+    at offset p says that the rest begins at offset p of the text.
     """
 
-    def __init__(self, folded: str) -> None:
-        self._data = folded.encode("ascii", "replace")
+    def __init__(self, normalised: str) -> None:
+        self._data = normalised.encode("ascii", "replace")
 
     @cached_property
     def digits(self) -> bytes:
@@ -151,14 +151,14 @@ class Shape:
 
 
 def lowered(text: str) -> str:
-    """Text in lower case, but for letters whose lower case is longer: places must not shift."""
+    """Text in lower case, except for letters whose lower case is longer: offsets must not shift."""
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
 
 
-def places_of(text: Text, wanted: Text) -> Iterator[int]:
-    """Every place where `wanted` begins in `text`."""
-    place = text.find(wanted)
-    while place >= 0:
-        yield place
-        place = text.find(wanted, place + 1)
+def places_of(text: Text, part: Text) -> Iterator[int]:
+    """Every offset at which `part` begins in `text`."""
+    start = text.find(part)
+    while start >= 0:
+        yield start
+        start = text.find(part, start + 1)

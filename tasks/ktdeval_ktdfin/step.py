@@ -59,7 +59,7 @@ class Stage:
             limit_ppm=np.array([limit[board] for board in snapshot.boards], dtype=np.int64),
             price_limit_pct={str(board): limit_stop_pct(board, trading) for board in Board if board in snapshot.boards},
             rules=MarketRules.of(snapshot, trading),
-            place=np.array(lens.place, dtype=np.int64),
+            place=np.array(lens.rank, dtype=np.int64),
             sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),
             sectors=sectors,
             code_column=snapshot.asset_index,

@@ -52,7 +52,7 @@ class Stage:
 
     def place(self, code: str) -> int:
         """Place of an asset in the episode's own order, which tells nothing of its code."""
-        return self.lens.place[self.snapshot.asset_index[code]]
+        return self.lens.rank[self.snapshot.asset_index[code]]
 
     def scale(self, code: str) -> tuple[int, Scale]:
         """Column and units of a code."""

@@ -97,7 +97,7 @@ def common_fields(
         "agent": {"name": first.agent, "args": first.agent_args},
         "call": first.call,
         "sent_as": inputs.request_settings,
-        "snapshot": None if inputs.snapshot is None else _snapshot_entry(inputs.snapshot),
+        "snapshot": None if inputs.snapshot is None else _snapshot_entry(inputs.snapshot, planned),
         "windows": [
             {"name": window.name, "first": window.first, "last": window.last, "days": len(window_days(window, inputs.snapshot))}
             for window in windows
@@ -170,14 +170,21 @@ def price_of(inputs: EvaluationInputs) -> PriceEntry | None:
     return None if inputs.price is None else decode_strict(inputs.price, PriceEntry)
 
 
-def _snapshot_entry(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+def episode_days(spec: EpisodeSpec, snapshot: MarketSnapshot | None) -> DayArray:
+    """Trading days of a planned episode of a window."""
+    return window_days(spec.span, snapshot)[: spec.limit]
+
+
+def _snapshot_entry(snapshot: MarketSnapshot, planned: Sequence[EpisodeSpec]) -> dict[str, JsonValue]:
     meta = snapshot.meta
+    days = [episode_days(spec, snapshot) for spec in planned if spec.window is not None]
+    units = snapshot.units_of(np.concatenate(days) if days else snapshot.days)
     return {
         "id": snapshot.id,
         **{name: getattr(meta, name) for name in ("name", "source", "synthetic", "has_factor", "repairs")},
         "benchmark": meta.benchmark or "none",
         "benchmark_name": snapshot.index_names.get(meta.benchmark, meta.benchmark) or "no index",
-        **({"venues": sorted(snapshot.rules), **snapshot.units} if snapshot.instruments else {}),
+        **({"venues": sorted(snapshot.rules), **units} if snapshot.instruments else {}),
         "assets": len(snapshot.codes),
         "first_day": str(snapshot.days[0]),
         "last_day": str(snapshot.days[-1]),

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from ktdeval.cards.card import Attribution, AttributionLines, Orders, TradingCard, TradingEpisode, TradingFacts
 from ktdeval.cards.cutoff import cutoff_fields, cutoff_problems
 from ktdeval.cards.derive import add_counts, add_up, aggregate, derive_common, planned_steps, trading_cost
-from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, price_of, window_days
+from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, episode_days, ordered_plan, price_of
 from ktdeval.cards.parts import Definition, EpisodeMetric, Interval, MetricLine, PriceEntry, UsageCounts
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
@@ -64,9 +64,9 @@ def build_card(inputs: CardInputs) -> TradingCard:
     """
     if twice := [name for name, count in Counter(metric.name for metric in inputs.metrics).items() if count > 1]:
         raise CardError(f"metric {min(twice)!r} is given twice; ask for it once")
-    days_a_year = inputs.snapshot.days_a_year
-    definitions = {metric.name: _definition(metric, days_a_year) for metric in inputs.metrics}
     planned = ordered_plan(inputs)
+    years = {inputs.snapshot.days_a_year_of(episode_days(spec, inputs.snapshot)) for spec in planned}
+    definitions = {metric.name: _definition(metric, sorted(years)) for metric in inputs.metrics}
     ledgers = _ledgers_by_id(inputs, planned)
     finished = [spec for spec in planned if spec.id in ledgers]
     # Every finished episode of a window covers the same days.
@@ -91,15 +91,15 @@ def build_card(inputs: CardInputs) -> TradingCard:
     return TradingCard(**asdict(facts), **_derived(facts, definitions, price_of(inputs)))
 
 
-def _definition(metric: Metric, days_a_year: int) -> Definition:
-    """Definition of a metric, with the days a year of the market in its formula."""
+def _definition(metric: Metric, years: Sequence[int]) -> Definition:
+    """Definition of a metric, with the days a year of the episodes in its formula: `252 or 365` where windows differ in them."""
     try:
         found = converted(metric, Definition, from_attributes=True)
     except msgspec.ValidationError as error:
         raise PluginError(f"metric {metric.name!r}: {error}") from error
-    if metric.name not in ANNUALISED or days_a_year == TRADING_DAYS:
+    if metric.name not in ANNUALISED:
         return found
-    return replace(found, formula=found.formula.replace(str(TRADING_DAYS), str(days_a_year)))
+    return replace(found, formula=found.formula.replace(str(TRADING_DAYS), " or ".join(map(str, years))))
 
 
 def derive_trading(card: TradingCard) -> TradingCard:
@@ -255,7 +255,7 @@ def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     if problem := benchmark_problem(snapshot, levels):
         figures = dict.fromkeys(("total_return", "sharpe", "max_drawdown"), series.undefined(problem, len(ledger.steps)))
     else:
-        sharpe = series.sharpe(series.simple_returns(levels), snapshot.days_a_year)
+        sharpe = series.sharpe(series.simple_returns(levels), ledger.days_a_year)
         figures = {"total_return": series.total_return(levels), "sharpe": sharpe, "max_drawdown": series.max_drawdown(levels)}
     return {
         "base_day": str(ledger.base_day),
@@ -275,9 +275,10 @@ def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[s
         if identity in ledgers:
             raise CardError(f"episode {identity} has two ledgers")
         spec = specs[identity]
-        expected = window_days(spec.span, inputs.snapshot)[: spec.limit]
-        if (units := {name: getattr(ledger, name) for name in inputs.snapshot.units}) != inputs.snapshot.units:
-            raise CardError(f"the ledger of episode {identity} has the units {units}, its market {inputs.snapshot.units}")
+        expected = episode_days(spec, inputs.snapshot)
+        market_units = inputs.snapshot.units_of(expected)
+        if (units := {name: getattr(ledger, name) for name in market_units}) != market_units:
+            raise CardError(f"the ledger of episode {identity} has the units {units}, its market {market_units}")
         if not np.array_equal(ledger.days, expected):
             raise CardError(
                 f"episode {spec.id} ({spec.label}): the ledger has {len(ledger.steps)} steps that are not"

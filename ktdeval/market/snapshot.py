@@ -209,15 +209,20 @@ class MarketSnapshot:
         """Days that annualised figures count with: those of the venue with most, as the market's days are those of all venues."""
         return max(venue.days_a_year for venue in self.rules.values())
 
+    def days_a_year_of(self, days: DayArray) -> int:
+        """Days that annualised figures of these days count with: a venue without a close on any of them adds none to them."""
+        traded = np.any(np.isfinite(self.close[np.isin(self.days, days)]), axis=0)
+        venues = {venue for venue, has_close in zip(self.venues, traded, strict=True) if has_close}
+        return max((self.rules[venue].days_a_year for venue in venues), default=self.days_a_year)
+
     @property
     def minor_per_unit(self) -> int:
         """Minor units in a unit of the currency, the finest of its venues."""
         return max(venue.minor_per_unit for venue in self.rules.values())
 
-    @property
-    def units(self) -> dict[str, Any]:
-        """Units of money and years in a ledger of this market, by the names of `Ledger`'s fields."""
-        return {name: getattr(self, name) for name in ("currency", "minor_per_unit", "days_a_year")}
+    def units_of(self, days: DayArray) -> dict[str, Any]:
+        """Units of money and years in a ledger of these days, by the names of `Ledger`'s fields."""
+        return {"currency": self.currency, "minor_per_unit": self.minor_per_unit, "days_a_year": self.days_a_year_of(days)}
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:

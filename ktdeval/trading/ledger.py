@@ -162,9 +162,8 @@ class Ledger:
             return self
         traded = {order.code for step in self.steps for order in step.orders}
         scales = {code: scale for code, scale in zip(market.codes, rules.scales, strict=True) if code in traded}
-        return Ledger(
-            self.spec, self.initial_cash_minor, self.steps, rules.currency, rules.minor_per_unit, market.days_a_year, scales
-        )
+        years = market.days_a_year_of(self.days)
+        return Ledger(self.spec, self.initial_cash_minor, self.steps, rules.currency, rules.minor_per_unit, years, scales)
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """[steps] int64 values of one integer attribute of the step records."""

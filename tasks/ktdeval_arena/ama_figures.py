@@ -56,7 +56,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | s
     codes = {code for step in steps for code in (*(one.code for one in step.positions), *(one.code for one in step.orders)) if code}
     assets = [market.asset_index[code] for code in codes] or list(range(len(market.codes)))
     if len(assets) > 1:
-        return Course(path, before, sides, None, cost, market.days_a_year)
+        return Course(path, before, sides, None, cost, ledger.days_a_year)
     (asset,) = assets
     first = market.day_index(steps[0].decided_on)
     prices = market.adjusted_close[first : first + len(path), asset]

@@ -32,7 +32,7 @@ def daily_returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tup
     codes = {position.code for step in ledger.steps for position in step.positions}
     assets = [market.asset_index[code] for code in codes]
     years = {market.rules[market.venues[asset]].days_a_year for asset in assets}
-    days = years.pop() if len(years) == 1 else market.days_a_year
+    days = years.pop() if len(years) == 1 else ledger.days_a_year
     if rules == "strict" or len(assets) > 1:
         nav = np.array([ledger.initial_cash_minor, *(step.nav_minor for step in ledger.steps)], dtype=np.float64)
         return (np.diff(np.log(nav)), days) if (nav > 0).all() else "the NAV is not positive on a step"

@@ -70,6 +70,17 @@ def test_the_days_of_a_mixed_market_are_those_of_all_calendars(snapshot: MarketS
     assert kinds(raw_from_snapshot(again)) == kinds(mixed())
 
 
+def test_days_count_by_the_venues_that_have_a_close_on_them(snapshot: MarketSnapshot) -> None:
+    coin_first = assemble(mixed({"BTC": [1.0, 2.0, 3.0, None, None], "TSLA": [None, None, None, 309.26, 308.72]}))
+    assert [coin_first.days_a_year_of(coin_first.days[rows]) for rows in (slice(3), slice(3, 5), slice(5), slice(0))] == [
+        365,
+        252,
+        365,
+        365,
+    ]
+    assert [snapshot.days_a_year_of(snapshot.days[rows]) for rows in (slice(1), slice(3, 5))] == [365, 365]
+
+
 def test_the_rules_of_venues_are_stored_and_part_of_the_identity(snapshot: MarketSnapshot, tmp_path: Path) -> None:
     # A venue of a plugin: nobody who loads the market needs the plugin.
     own = dataclasses.replace(find_venue("crypto_spot"), name="dex", days_a_year=360, lot_steps=7)

@@ -15,6 +15,7 @@ from card_cases import inputs
 from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_factors
 from ktdeval.cards.check import validate_card
 from ktdeval.cards.trading import build_card
+from ktdeval.contracts.spec import Window
 from ktdeval.errors import CardError
 from ktdeval.market import Document, Documents, FillRule, Instrument, MarketSnapshot, assemble, with_id
 from ktdeval.market.documents import Close, Entity
@@ -45,7 +46,7 @@ COINS, MIXED = other(market()), other(market(), COIN, STOCK)
 
 
 def of(snapshot: MarketSnapshot, ledger: Ledger) -> Ledger:
-    return dataclasses.replace(ledger, **snapshot.units)
+    return dataclasses.replace(ledger, **snapshot.units_of(ledger.days))
 
 
 @pytest.mark.parametrize(("snapshot", "days"), [(market(), 252), (COINS, 365), (MIXED, 365), (other(market(), STOCK, STOCK), 252)])
@@ -60,6 +61,29 @@ def test_years_have_the_days_of_the_venue(snapshot: MarketSnapshot, days: int) -
     # 600 of 1,000 traded in one of two steps: 0.3 a day.
     traded = of(snapshot, ledger([step(0, 1000, orders=[order(filled=60, notional_minor=600)]), step(1, 1000)]))
     assert panel_metric("turnover").compute(traded, snapshot, "strict").value == pytest.approx(0.3 * days, rel=1e-12)
+
+
+def test_a_window_in_which_only_the_stock_trades_has_the_days_of_stocks() -> None:
+    base = market()
+    coin_later = base.close.copy()
+    coin_later[:4, 0] = math.nan
+    mixed = other(dataclasses.replace(base, close=coin_later), COIN, STOCK)
+    stock, both = Window("stock", "2024-01-03", "2024-01-05"), Window("both", "2024-01-08", "2024-01-09")
+    plans = [spec(snapshot=mixed.id, window=window) for window in (stock, both)]
+    paths = [ledger([step(k, nav) for k, nav in enumerate((10_200, 10_200, 10_302))], 10_000, plans[0]),
+             ledger([step(k, nav) for k, nav in ((3, 10_200), (4, 10_200))], 10_000, plans[1])]  # fmt: skip
+    kept = [of(mixed, path) for path in paths]
+    assert [path.days_a_year for path in kept] == [252, 365]
+    metrics = [panel_metric("sharpe")]
+    for specs, year in ((plans[:1], 252), (plans[1:], 365), (plans, 365)):
+        chosen = kept if len(specs) == 2 else [kept[plans.index(specs[0])]]
+        card = build_card(dataclasses.replace(inputs(), snapshot=mixed, specs=specs, ledgers=chosen, metrics=metrics)).plain
+        named = "252 or 365" if len(specs) == 2 else str(year)
+        assert (card["snapshot"]["days_a_year"], card["metrics"]["sharpe"]["formula"][:40].split("*")[0]) == (
+            year,
+            f"sharpe/1: sqrt({named})",
+        )
+    assert panel_metric("sharpe").compute(kept[0], mixed, "strict").value == pytest.approx(math.sqrt(252), rel=1e-12)
 
 
 def test_without_an_index_figures_against_one_say_so() -> None:

@@ -68,7 +68,7 @@ class SubmissionForm(Protocol):
     tool: ToolSpec
 
     def read(self, text: str) -> Reading:
-        """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
+        """Return the submission in `text`. Any text gives a Reading."""
 
 
 class ActionForm:
@@ -77,16 +77,16 @@ class ActionForm:
     def __init__(self, config: HarnessConfig, lens: Lens, scales: Sequence[Scale] = (), shorts: bool = False) -> None:
         """`scales`: [N] of each asset, those of A-shares where there are none; `shorts`: whether any asset can be sold short."""
         whole = not lens.mask.rebase_prices and all(scale.steps_per_unit == 1 for scale in scales)
-        schema, shown = (action_schema(config, whole_shares=whole, shorts=shorts) for _ in range(2))
+        schema, offered = (action_schema(config, whole_shares=whole, shorts=shorts) for _ in range(2))
         self._lens = lens
         self._scales = scales
         self._validator = Draft202012Validator(schema)
-        del shown["$schema"]
-        self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, shown)
+        del offered["$schema"]
+        self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, offered)
         """The tool that a model submits with."""
 
     def read(self, text: str) -> Reading:
-        """Return the submission in `text`, with counts. Whatever it holds, the answer is a Reading."""
+        """Return the submission in `text`, with counts. Any text gives a Reading."""
         value, feedback = read_valid(text, self._validator)
         if feedback is not None:
             return Reading(feedback, sum(map(self._is_attempt, _offered_ids(value))))
@@ -128,17 +128,17 @@ class ActionForm:
 
 
 def _offered_ids(value: JsonValue) -> list[str]:
-    """Return the stock_ids of something that is no valid action, as far as it resembles one."""
+    """Return the stock_ids of an invalid action, as far as it has the form of one."""
     orders = value.get("orders") if isinstance(value, dict) else None
     if not isinstance(orders, list):
         return []
-    offered = [order.get("stock_id") for order in orders if isinstance(order, dict)]
-    return [str(item) for item in offered if isinstance(item, (str, int)) and not isinstance(item, bool)]
+    ids = [order.get("stock_id") for order in orders if isinstance(order, dict)]
+    return [str(item) for item in ids if isinstance(item, (str, int)) and not isinstance(item, bool)]
 
 
 def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submission | None]:
-    """Return what the text holds, and None where it follows the schema, else the feedback to what is no JSON (it then holds None),
-    gives one field two values, or breaks the schema.
+    """Return the value of a text, and the feedback: None where it follows the schema, else what to fix: it is no JSON (the value
+    is then None), has a field twice, or breaks the schema.
     """
     try:
         value = loads_unique(text)
@@ -155,13 +155,13 @@ def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submiss
 
 
 def breaking(breaches: Sequence[Breach]) -> Submission:
-    """Return the feedback to an action that breaks rules as known when it is decided: order and rule of each breach."""
-    problems = [{"at": f"orders[{place}]", "rule": f"{rule}: {_KNOWN.get(rule, REJECTIONS[rule])}"} for place, rule in breaches]
+    """Return the feedback to an action that breaks rules known at the decision: order and rule of each breach."""
+    problems = [{"at": f"orders[{index}]", "rule": f"{rule}: {_KNOWN.get(rule, REJECTIONS[rule])}"} for index, rule in breaches]
     return _invalid("constraint", problems[:MAX_PROBLEMS])
 
 
 def problem(kind: str, at: str, rule: str) -> Submission:
-    """Return the feedback to a submission that breaks one rule: its kind of failure, the place and the rule."""
+    """Return the feedback to a submission that breaks one rule: its kind of failure, the field and the rule."""
     return _invalid(kind, [{"at": at, "rule": rule}])
 
 
@@ -183,12 +183,12 @@ def _problems(errors: list[ValidationError]) -> list[dict[str, str]]:
 
 
 def _rule(error: ValidationError) -> str:
-    schema, wanted, instance = cast("tuple[Any, Any, Any]", (error.schema, error.validator_value, error.instance))
+    schema, value, instance = cast("tuple[Any, Any, Any]", (error.schema, error.validator_value, error.instance))
     match error.validator:
         case "required":
-            return f"must have {', '.join(name for name in wanted if name not in instance)}"
+            return f"must have {', '.join(name for name in value if name not in instance)}"
         case "additionalProperties":
             return f"must have no fields but {', '.join(schema['properties'])}"
         case "oneOf":
-            return "must have exactly one of " + " and ".join(branch["required"][0] for branch in wanted)
+            return "must have exactly one of " + " and ".join(branch["required"][0] for branch in value)
     return f"must be {in_words(schema)}"

@@ -1,4 +1,4 @@
-"""An agent answers an observation with a decision; what it may touch on the way is its session, within budgets."""
+"""Agents, which turn an observation into a decision, and the session through which they ask models and tools within budgets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A day before an episode's first step, with what came after it: already masked, already text."""
+    """Day before an episode's first step, with what came after it: already masked, already text."""
 
     day: str  #: as the mask shows it
     text: str  #: the question about it, with a JSON block as observations have one
@@ -97,8 +97,8 @@ class StepSession(Protocol):
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
 
     def withhold(self, text: str) -> str:
-        """Return what an agent made of the model's words (cut, or joined to one line) with hidden identities withheld: without
-        their unit or a line's end, words that named nothing may name a code or a day.
+        """Return text that an agent made of the model's words (cut, or joined to one line) with hidden identities withheld: a word
+        that named nothing may name a code or a day once its unit or a line's end is gone.
         """
 
     def keep(self, memory: JsonValue) -> None:
@@ -122,7 +122,7 @@ class Decision:
 
 
 class Agent(Protocol):
-    """A scaffold around a model. Pure but for the session: equal observation, memory and replies give an equal decision."""
+    """Scaffold around a model. Pure except for the session: equal observation, memory and replies give an equal decision."""
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Must hold (empty action, provenance `fallback`) without a valid submission, and let ModelError rise."""

@@ -1,4 +1,4 @@
-"""Arguments of a tool: annotations to JSON Schema, and what a model wrote to what a function takes."""
+"""Arguments of a tool: JSON Schema of annotations, and conversion of JSON values to a function's arguments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DayArg = Annotated[int, Handle("day")]  #: A handle of a trading day in the call
 
 
 class ToolArgumentError(KtdevalError):
-    """An argument (with its place: `stock_ids[2]`) is unusable: feedback to the model, so it must quote no identity."""
+    """An argument (with its path: `stock_ids[2]`) is unusable: feedback to the model, so it must quote no identity."""
 
     def __init__(self, argument: str, expected: str, kind: str = "bad_arguments") -> None:
         super().__init__(f"argument {argument}: expected {expected}")
@@ -56,7 +56,7 @@ Converter = Callable[[JsonValue, Lens, str], Any]  #: (value, lens, where) -> th
 
 
 def compile_annotation(hint: Any, where: str) -> tuple[dict[str, JsonValue], Converter]:
-    """Return an annotation's JSON Schema, and what turns a JSON value into the argument; raises PluginError for one without."""
+    """Return an annotation's JSON Schema, and the converter of its JSON values. Raises PluginError where it has no schema."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _compile_annotated(args[0], args[1:], where)
@@ -65,7 +65,7 @@ def compile_annotation(hint: Any, where: str) -> tuple[dict[str, JsonValue], Con
     if origin in (Union, types.UnionType) and type(None) in args and len(args) == 2:
         schema, convert = compile_annotation(next(arg for arg in args if arg is not type(None)), where)
         optional = {**schema, "type": [schema["type"], "null"]} | ({"enum": [*schema["enum"], None]} if "enum" in schema else {})
-        return optional, lambda value, lens, place: None if value is None else convert(value, lens, place)
+        return optional, lambda value, lens, path: None if value is None else convert(value, lens, path)
     if origin is list:
         item_schema, item = compile_annotation(args[0], where)
         return {"type": "array", "items": item_schema}, _list_of(item)
@@ -108,7 +108,7 @@ _LENGTH_WORDS = {
 
 
 def holds_handle(hint: Any) -> bool:
-    """Does the annotation hold an AssetArg or DayArg?"""
+    """Whether an annotation holds an AssetArg or DayArg."""
     return any(isinstance(part, Handle) or holds_handle(part) for part in get_args(hint))
 
 
@@ -184,7 +184,7 @@ def _list_of(item: Converter) -> Converter:
     def convert(value: JsonValue, lens: Lens, where: str) -> list[Any]:
         if not isinstance(value, list):
             raise ToolArgumentError(where, "a list")
-        return [item(member, lens, f"{where}[{place}]") for place, member in enumerate(value)]
+        return [item(member, lens, f"{where}[{index}]") for index, member in enumerate(value)]
 
     return convert
 
@@ -194,11 +194,11 @@ def _dict_of(key: Converter, item: Converter) -> Converter:
         if not isinstance(value, dict):
             raise ToolArgumentError(where, "an object")
         result: dict[Any, Any] = {}
-        for place, (name, member) in enumerate(value.items(), 1):
-            column = key(name, lens, f"{where} (key {place})")
+        for number, (name, member) in enumerate(value.items(), 1):
+            column = key(name, lens, f"{where} (key {number})")
             if column in result:  # one asset in two spellings
-                raise ToolArgumentError(f"{where} (key {place})", "each key once")
-            result[column] = item(member, lens, f"{where} (value {place})")
+                raise ToolArgumentError(f"{where} (key {number})", "each key once")
+            result[column] = item(member, lens, f"{where} (value {number})")
         return result
 
     return convert

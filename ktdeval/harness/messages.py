@@ -1,4 +1,4 @@
-"""Neutral conversation between the suite and a model, which adapters translate to wire formats and back; what a model is."""
+"""Conversation between the suite and a model, which adapters translate to wire formats and back; protocols of models."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Reply:
 def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     """Return a reply with `change` made to each text of it. Raises ModelError `bad_response`: over 1,048,576 characters or 256
     calls, or counts of tokens that no call has. Without bounds, one reply could hold up or end an episode. Raises PluginError: a
-    model of a plugin gave something else than a Reply of texts that ended for a reason which is one.
+    plugin's model returned no Reply, or one with values that are no text or an unknown finish reason.
     """
     if not isinstance(reply, Reply) or not all(isinstance(call, ToolCall) for call in reply.tool_calls):
         raise PluginError(f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply, or has tool calls that are no ToolCall")
@@ -215,15 +215,15 @@ class Model(Protocol):
 
 
 class Predictor(Protocol):
-    """A model trained on style factors. It sees figures alone, in the order that the mask gives names, so that no code
-    or day can tell; what it predicts is recorded with the step, and each request of the step has it by handle (`predictions`).
+    """Model trained on style factors. It sees figures only, in the mask's order of names, so that they reveal no code or day;
+    its predictions are recorded with the step, and each request of the step has them by handle (`predictions`).
     """
 
     history_days: int  #: trading days of factors that it looks back on, 1 or more
 
     def predict(self, history: FloatArray) -> FloatArray:
-        """[N] scores, higher is better, NaN where unknown; of [history_days, N, K] raw factors (`FACTOR_NAMES`), oldest first,
-        NaN where unknown. Each name's score must depend on its own history and the day's alone.
+        """Return [N] scores, higher is better, NaN where unknown; from [history_days, N, K] raw factors (`FACTOR_NAMES`), oldest
+        first, NaN where unknown. Each name's score must depend on its own history and the day's alone.
         """
 
 
@@ -249,10 +249,10 @@ class RemoteModel(Protocol):
         """Make one attempt. Thread-safe. Raises ModelError where this attempt failed, ProviderError where every attempt would."""
 
     def settings(self) -> JsonValue:
-        """Whatever else of its parameters can change a reply; part of the cache's key. No secrets."""
+        """Return its other parameters that can change a reply; part of the cache's key. No secrets."""
 
     def secrets(self) -> tuple[str, ...]:
-        """Texts that no message may show, such as its key; empty before `connect`."""
+        """Return texts that no message may show, such as its key; empty before `connect`."""
 
 
 _MEMBERS = ("provider", "name", "endpoint", "protocols", "price_table", "connect", "settings", "secrets")

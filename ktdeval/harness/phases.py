@@ -14,7 +14,7 @@ CONTRADICTORY = "Refused: that reply held {tool} calls that differ, so none of t
 
 def decide_in_phases(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
     """Decide a step from the opening `messages`, which the conversation is appended to; a hold with provenance `fallback` where no
-    submission is valid. The decision carries `memory` as it is given. Raises ModelError: the model call failed.
+    submission is valid. The decision carries `memory` unchanged. Raises ModelError: the model call failed.
     """
     if session.tools and session.tool_budget > 0:
         research(messages, session)
@@ -67,7 +67,7 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
 
 
 def _answer_without_submission(messages: list[Message], reply: Reply, session: StepSession) -> None:
-    """Say what was missing from a reply that did not call the submit tool, and count it under its kind."""
+    """Append the feedback to a reply that did not call the submit tool, and count the failure under its kind."""
     if reply.tool_calls:
         session.count_failure("wrong_tool")
         messages.append(Message("assistant", reply.content, reply.tool_calls))
@@ -84,7 +84,7 @@ def _answer_without_submission(messages: list[Message], reply: Reply, session: S
 
 
 def _answer_invalid_submission(messages: list[Message], reply: Reply, submitted: ToolCall, feedback: str) -> None:
-    """Answer every call of the reply, as providers demand: the submitted one with what was wrong."""
+    """Answer every call of the reply, as providers require: the submitted one with the feedback."""
     messages.append(Message("assistant", reply.content, reply.tool_calls))
     for call in reply.tool_calls:
         text = feedback if call.name == submitted.name else WRONG_TOOL.format(tool=submitted.name)
@@ -92,7 +92,7 @@ def _answer_invalid_submission(messages: list[Message], reply: Reply, submitted:
 
 
 def _meaning(arguments: str) -> str:
-    """Return arguments so that the same JSON is the same text."""
+    """Return arguments in canonical form: the same JSON is the same text."""
     try:
         return dumps_canonical(loads_strict(arguments))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""JSON Schema at a glance: whether a value follows a schema of the few rules that forms are made of, which most submissions do.
+"""Fast check of JSON Schema: whether a value follows a schema of the few rules that forms use, which most submissions do.
 
 A validator looks at each rule of each value with an object of its own; with ten orders that takes longer than the step's request.
 """
@@ -17,10 +17,10 @@ _NUMBERS = _TYPES["number"]
 
 
 def plainly_follows(value: JsonValue, schema: JsonObject | bool) -> bool:
-    """Whether a value follows a schema (draft 2020-12); False also where that takes a validator to tell."""
+    """Whether a value follows a schema (draft 2020-12); False also where only a validator can decide."""
     if isinstance(schema, bool):
         return schema
-    return all(rule in _RULES and _RULES[rule](value, wanted, schema) for rule, wanted in schema.items())
+    return all(rule in _RULES and _RULES[rule](value, argument, schema) for rule, argument in schema.items())
 
 
 def _has(value: JsonValue, names: Any) -> bool:
@@ -28,7 +28,7 @@ def _has(value: JsonValue, names: Any) -> bool:
 
 
 def _one_of(value: JsonValue, branches: Any, _: JsonObject) -> bool:
-    # Exactly one must hold, so that here "no" must be as sure as "yes": it is, of names alone.
+    # Exactly one must hold, so "no" must be as certain as "yes" here: it is where branches only name fields.
     plain = all(type(branch) is dict and branch.keys() == {"required"} for branch in branches)
     return plain and sum(_has(value, branch["required"]) for branch in branches) == 1
 
@@ -49,11 +49,11 @@ _RULES: Mapping[str, Callable[[JsonValue, Any, JsonObject], bool]] = {
     "items": lambda value, each, _: type(value) is list and all(plainly_follows(item, each) for item in value),
     "required": lambda value, names, _: _has(value, names),
     "oneOf": _one_of,
-    "properties": lambda value, known, _: (
-        type(value) is dict and all(plainly_follows(item, known[name]) for name, item in value.items() if name in known)
+    "properties": lambda value, schemas, _: (
+        type(value) is dict and all(plainly_follows(item, schemas[name]) for name, item in value.items() if name in schemas)
     ),
-    "additionalProperties": lambda value, others, schema: (
-        others is False and type(value) is dict and value.keys() <= schema.get("properties", {}).keys()
+    "additionalProperties": lambda value, allowed, schema: (
+        allowed is False and type(value) is dict and value.keys() <= schema.get("properties", {}).keys()
     ),
 }
-"""Whether a value follows a rule, by its name, what it says, and the schema that it stands in."""
+"""Rule name -> whether a value follows the rule; its arguments are the value, the rule's own value, and its schema."""

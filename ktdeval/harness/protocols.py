@@ -1,11 +1,11 @@
-"""Tools for models that have no tool calling of their own: offered in the prompt, and called in the text of a reply.
+"""Tool protocols for models without tool calling: tools are offered in the prompt, and called in the text of a reply.
 
 Two tool protocols besides `native`. Under `json_schema` every reply is one JSON object that follows a schema, with the calls in
 it; under `text` a call is a fenced block in the reply. Both are pure translations of a request and of its reply, so agent and
 harness do the same whichever protocol a model speaks.
 
-Nothing here passes the leak guard any more. So all that is added to a conversation are the fixed texts of this module, the tool
-specifications of the request, which have passed it, and numbers of calls.
+The leak guard stands before this translation. So all that is added to a conversation are the fixed texts of this module, the
+tool specifications of the request, which have passed it, and numbers of calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ktdeval.harness.messages import Message, Model, ModelRequest, Reply, ToolCall, ToolProtocol, ToolSpec
-from ktdeval.harness.written_calls import Written, read_blocks, read_envelope, split_thought
+from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope, split_thought
 from ktdeval.jsonio import JsonValue, loads_strict
 
 _TEXT_RULES, _SCHEMA_RULES = (
@@ -35,38 +35,38 @@ _REMEMBERED = 256
 
 
 def encode(request: ModelRequest) -> ModelRequest:
-    """Return the request as a model is asked that speaks only the tool protocol in its parameters; unchanged where nothing has to
-    be. Tools and results become text, calls of earlier turns what the model would have written under this protocol.
+    """Return the request in the form of the tool protocol in its parameters; unchanged where it needs no other form. Tools and
+    results become text, and calls of earlier turns become what the model would have written under this protocol.
     """
     protocol = request.params.tool_protocol
-    if protocol == "native" or not _holds_anything(request):
+    if protocol == "native" or not _needs_encoding(request):
         return request
     offer = _offer(request, protocol)
     form = protocol if request.tools else "text"  # replies without tools are no envelopes, so earlier ones must not look like it
-    messages = tuple(_with_rules(_written(request.messages, form), offer.rules))
+    messages = tuple(_with_rules(_as_turns(request.messages, form), offer.rules))
     return replace(request, messages=messages, tools=(), tool_choice=None, response_schema=offer.response_schema)
 
 
 def decode(reply: Reply, request: ModelRequest) -> Reply:
     """Return the reply to `encode(request)` as a reply to `request`. Calls are numbered through the conversation (`call_1`,
-    `call_2`, …). Their arguments are what the model wrote, character by character; a call that is no sound JSON keeps arguments
-    that are none. What is no call stays content. A reply that has calls already, because its server reads them by itself, comes
-    back as it is.
+    `call_2`, …). Their arguments are what the model wrote, character by character; a call that is malformed JSON keeps
+    malformed arguments. All other text stays content. A reply that has calls already, because its server parses them, is
+    returned unchanged.
     """
     protocol = request.params.tool_protocol
     if protocol == "native" or not request.tools or reply.tool_calls:
         return reply
     thought, answer = split_thought(reply.content)
-    written: Written = read_blocks(answer) if protocol == "text" else read_envelope(answer)
+    parsed: ParsedReply = read_blocks(answer) if protocol == "text" else read_envelope(answer)
     first = 1 + sum(len(message.tool_calls) for message in request.messages)
-    calls = tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(written.calls, first))
+    calls = tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(parsed.calls, first))
     reasoning = "\n\n".join(part for part in (reply.reasoning, thought) if part)
     finish = "tool_calls" if calls and reply.finish_reason == "stop" else reply.finish_reason
-    return replace(reply, content=written.content, tool_calls=calls, finish_reason=finish, reasoning=reasoning)
+    return replace(reply, content=parsed.content, tool_calls=calls, finish_reason=finish, reasoning=reasoning)
 
 
 class ProtocolModel:
-    """A model that takes tools whatever tool protocol it speaks: the one in the parameters of each request."""
+    """Model that takes tools by any tool protocol: the one in the parameters of each request."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
@@ -76,8 +76,8 @@ class ProtocolModel:
         return decode(self._inner.reply(encode(request)), request)
 
 
-def _holds_anything(request: ModelRequest) -> bool:
-    """Whether there is something in a request that a model without tools could not be asked."""
+def _needs_encoding(request: ModelRequest) -> bool:
+    """Whether a request holds something that a model without tools can't be asked."""
     if request.tools or (request.response_schema is not None and request.params.tool_protocol == "text"):
         return True
     return any(message.role == "tool" or message.tool_calls for message in request.messages)
@@ -102,15 +102,15 @@ def _make_offer(key: str, protocol: ToolProtocol) -> _Offer:
     rules = []
     if tools:
         rules.append(_TEXT_RULES if protocol == "text" else _SCHEMA_RULES)
-        described = (f"## {tool.name}\n\n{tool.description}\n\nArguments: {_json(tool.parameters)}" for tool in tools)
-        rules.append("\n\n".join([_TOOLS_HEADING, *described]))
+        descriptions = (f"## {tool.name}\n\n{tool.description}\n\nArguments: {_json(tool.parameters)}" for tool in tools)
+        rules.append("\n\n".join([_TOOLS_HEADING, *descriptions]))
     if protocol == "text" and schema is not None:
         when = "A reply that calls no tool" if tools else "Your reply"
         rules.append(_ANSWER_RULES.format(when=when, schema=_json(schema)))
     if forced is not None:
         rules.append(_FORCED.format(name=forced))
-    wanted = _envelope_schema(tools, forced, schema) if tools else schema
-    return _Offer("\n\n".join(rules), wanted if protocol == "json_schema" else None)
+    reply_schema = _envelope_schema(tools, forced, schema) if tools else schema
+    return _Offer("\n\n".join(rules), reply_schema if protocol == "json_schema" else None)
 
 
 def _envelope_schema(tools: Sequence[ToolSpec], forced: str | None, schema: JsonValue) -> dict[str, JsonValue]:
@@ -148,30 +148,30 @@ def _with_rules(messages: Iterator[Message], rules: str) -> Iterator[Message]:
         pending = ""
 
 
-def _written(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[Message]:
-    """Yield the conversation in text. Results and what the user says next make one turn: some templates want turns to alternate."""
+def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[Message]:
+    """Yield the conversation in text. Results and the next user message become one turn: some templates want turns to alternate."""
     names = {call.id: call.name for message in messages for call in message.tool_calls}
-    said: list[str] = []
+    parts: list[str] = []
     for message in messages:
         if message.role in ("user", "tool"):
-            said.append(message.content if message.role == "user" else _result(message, names))
+            parts.append(message.content if message.role == "user" else _result(message, names))
             continue
-        if said:
-            yield Message("user", "\n\n".join(said))
-            said = []
-        yield message if message.role == "system" else _as_written(message, protocol)
-    if said:
-        yield Message("user", "\n\n".join(said))
+        if parts:
+            yield Message("user", "\n\n".join(parts))
+            parts = []
+        yield message if message.role == "system" else _as_text(message, protocol)
+    if parts:
+        yield Message("user", "\n\n".join(parts))
 
 
 def _result(message: Message, names: Mapping[str, str]) -> str:
     call_id = message.tool_call_id or ""
     marks = (("call", call_id), ("tool", names.get(call_id, "")))
-    shown = "".join(f' {mark}="{value}"' for mark, value in marks if _PLAIN_NAME.fullmatch(value))
-    return f"<tool_result{shown}>\n{message.content}\n</tool_result>"
+    attributes = "".join(f' {mark}="{value}"' for mark, value in marks if _PLAIN_NAME.fullmatch(value))
+    return f"<tool_result{attributes}>\n{message.content}\n</tool_result>"
 
 
-def _as_written(message: Message, protocol: ToolProtocol) -> Message:
+def _as_text(message: Message, protocol: ToolProtocol) -> Message:
     if protocol == "text":
         blocks = [f"```json\n{_call('tool', call)}\n```" for call in message.tool_calls]
         return Message("assistant", "\n\n".join([message.content, *blocks] if message.content else blocks))
@@ -180,7 +180,7 @@ def _as_written(message: Message, protocol: ToolProtocol) -> Message:
 
 
 def _call(key: str, call: ToolCall) -> str:
-    """Return a call as text; its arguments character by character as they were."""
+    """Return a call as text, with its arguments character by character."""
     arguments = f', "arguments": {call.arguments}' if call.arguments.strip() else ""
     return f'{{"{key}": {_json(call.name)}{arguments}}}'
 

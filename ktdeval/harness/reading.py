@@ -1,4 +1,4 @@
-"""Reading of what a prompt shows, for models and agents that go by its figures: the JSON block, and the tables in it."""
+"""Reading of the figures in a prompt, for models and agents that use them: its JSON block, and the tables in it."""
 
 from __future__ import annotations
 

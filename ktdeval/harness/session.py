@@ -46,10 +46,10 @@ _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter
 
 
 def _decision_problem(decision: Any) -> str:
-    """What a decision that an agent of a plugin gave must be and is not; empty where all is well."""
+    """Return what the decision of a plugin's agent should have and lacks; empty where it is well-formed."""
     if not isinstance(decision, Decision) or decision.provenance not in PROVENANCES:
-        shown = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
-        return f"a provenance of {', '.join(PROVENANCES)}, was {shown!r}"
+        actual = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
+        return f"a provenance of {', '.join(PROVENANCES)}, was {actual!r}"
     if not (isinstance(decision.action, tuple | list) and all(isinstance(order, Order) for order in decision.action)):
         return f"an action of Orders, was {decision.action!r:.80}"
     try:
@@ -83,7 +83,7 @@ class TranscriptEntry(Value):
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """A decided step: by whom, at what cost, and on which words."""
+    """Decision of a step, with its counts and its conversation."""
 
     decision: Decision
     counts: CountsRecord
@@ -102,7 +102,7 @@ class SessionParts:
     harness: HarnessConfig  #: budgets of a step
     params: CallParams  #: sampling and transport parameters of every call; their seed is replaced
     seed: int  #: seed of the episode's model calls; each call's own derives from it, the step and the number of the call
-    #: tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in its place
+    #: tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in place
     cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
     cleared_prompts: set[str] = field(default_factory=set)  #: system prompts that it has let pass: they come again at every step
 
@@ -146,7 +146,7 @@ class GuardedSession:
         self.exchanges: list[dict[str, JsonValue]] = []  #: conversation of this step so far, as in `TranscriptEntry`
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
-        """Let an agent decide this step; where its model call failed, the engine holds. Raises PluginError for no decision."""
+        """Let an agent decide this step; where its model call fails, the step holds. Raises PluginError for no decision."""
         self._kept = memory
         try:
             decision = agent.decide(observation, self, memory)
@@ -221,24 +221,24 @@ class GuardedSession:
         self.counts.usage += reply.usage
         if (failure := _FINISH_FAILURES.get(reply.finish_reason)) is not None:
             self.counts.fail(failure)
-        read = self.withhold(reply.content), self.withhold(reply.reasoning), tuple(map(_readable, reply.tool_calls))
-        if read == (reply.content, reply.reasoning, reply.tool_calls):
+        cleared = self.withhold(reply.content), self.withhold(reply.reasoning), tuple(map(_readable, reply.tool_calls))
+        if cleared == (reply.content, reply.reasoning, reply.tool_calls):
             return reply
-        return replace(reply, content=read[0], reasoning=read[1], tool_calls=read[2])
+        return replace(reply, content=cleared[0], reasoning=cleared[1], tool_calls=cleared[2])
 
     def _predictions(self, seed: int) -> dict[str, float] | None:
-        """Return the model's own prediction for each name it can tell of, by handle: recorded ones where there are such. `seed`: of
+        """Return the model's own prediction for each name that has one, by handle: recorded ones where there are such. `seed`: of
         the step's first call. Raises PluginError: not a number for each name.
         """
         model = self._parts.model
-        recorded = getattr(model, "recorded_predictions", None)
-        known = recorded(seed) if recorded is not None else None
-        if self._history is None or (known is None and (recorded is not None or not hasattr(model, "predict"))):
+        recall = getattr(model, "recorded_predictions", None)
+        recorded = recall(seed) if recall is not None else None
+        if self._history is None or (recorded is None and (recall is not None or not hasattr(model, "predict"))):
             return None
-        names, factors = self._history(0 if known is not None else cast(Predictor, model).history_days)
+        names, factors = self._history(0 if recorded is not None else cast(Predictor, model).history_days)
         handles = [self._parts.lens.asset_handle(name) for name in names]
-        if known is not None:
-            return {handle: float(known[handle]) for handle in handles if handle in known}
+        if recorded is not None:
+            return {handle: float(recorded[handle]) for handle in handles if handle in recorded}
         scores = np.asarray(cast(Predictor, model).predict(factors), dtype=float)
         if scores.shape != (len(handles),):
             raise PluginError(f"{type(model).__name__}.predict gave an array of shape {scores.shape} for {len(handles)} names")
@@ -310,15 +310,15 @@ class GuardedSession:
         return vectors
 
     def keep(self, memory: JsonValue) -> None:
-        """Set the memory that the engine holds with where a model call of this step fails; else that of before the step."""
+        """Set the memory that is kept where a model call of this step fails; without it, that of before the step is."""
         self._kept = memory
 
     def accepted_text(self, decision: Decision) -> str | None:
-        """Arguments of the submission that the decision took as it was; None for a hold, or where an agent changed any."""
-        written = {call_["arguments"] for exchange in self.exchanges for call_ in exchange.get("reply", {}).get("tool_calls", ())}
+        """Return the arguments of the submission that the decision took unchanged; None for a hold, or after any change."""
+        texts = {call_["arguments"] for exchange in self.exchanges for call_ in exchange.get("reply", {}).get("tool_calls", ())}
         for text, submission in reversed(self._accepted):
             same = (submission.action, submission.overall_reason) == (decision.action, decision.overall_reason)
-            if same and text in written and decision.provenance in ("model", "model_after_retry"):
+            if same and text in texts and decision.provenance in ("model", "model_after_retry"):
                 return text
         return None
 
@@ -335,7 +335,7 @@ class GuardedSession:
         self._parts.cleared_specs[spec.name] = ToolSpec(*loads_strict(text))
 
     def _clear(self, message: Message) -> Message:
-        """Return the message as it may leave: checked, or, if it is the model's own, redacted. Each is looked at once."""
+        """Return the message as it may be sent: checked, or, if it is the model's own, redacted. Each is checked once."""
         cleared = self._cleared.get(message)
         if cleared is None:
             if message.role == "assistant":
@@ -360,7 +360,7 @@ class GuardedSession:
         own = call_.name in self._tools or call_.name == self.submit_tool.name
         name = call_.name if own or self.withhold(call_.name) == call_.name else "withheld"
         arguments = self._parts.guard.redact_json(call_.arguments)
-        opaque = call_.opaque if call_.opaque in self._opaque else None  # the provider's own, and nothing that an agent wrote
+        opaque = call_.opaque if call_.opaque in self._opaque else None  # the provider's own, never what an agent wrote
         return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
 
     def _clear_id(self, text: str) -> str:
@@ -372,7 +372,7 @@ class GuardedSession:
 
 
 def _readable(call_: ToolCall) -> ToolCall:
-    """Return the call, cut short where its arguments are too long or too deep to be read: then they are no JSON, and counted so."""
+    """Return the call, cut where its arguments are too long or too deep to be read: they then count as malformed JSON."""
     text = call_.arguments
     if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
         return call_

@@ -1,4 +1,4 @@
-"""Signals of a team's analysts on the assets shown: how a role is asked for them, and how they are found in a transcript."""
+"""Signals of a team's analysts on the assets shown: how a role is asked for them, and how they are read from a transcript."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 def last_object(text: str) -> Mapping[str, Any]:
-    """Return the last flat JSON object that stands in a text; empty where it has none, or where that is no JSON."""
+    """Return the last flat JSON object in a text; empty where there is none, or where it is malformed."""
     objects = _OBJECT.findall(text)
     return json_object(objects[-1]) if objects else {}
 
@@ -29,10 +29,10 @@ def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
 
     Case does not matter; an asset named with anything else than one of `SIGNALS` has none.
     """
-    given = last_object(text)
-    known = {name.lower(): name for name in SIGNALS}
-    read = {asset: known.get(str(given.get(asset, given.get(OTHERS))).strip().lower()) for asset in assets}
-    return {asset: signal for asset, signal in read.items() if signal is not None}
+    answer = last_object(text)
+    by_name = {name.lower(): name for name in SIGNALS}
+    signals = {asset: by_name.get(str(answer.get(asset, answer.get(OTHERS))).strip().lower()) for asset in assets}
+    return {asset: signal for asset, signal in signals.items() if signal is not None}
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class StepSignals:
 
 
 def step_signals(talk: TranscriptEntry) -> StepSignals:
-    """Find the signals in the transcript of a step: of an analyst's calls, the last one is its answer; a failed call has none.
+    """Return the signals in the transcript of a step: of an analyst's calls, the last one is its answer; a failed call has none.
 
-    A transcript may be damaged: what is no exchange or message there is passed over.
+    A transcript may be damaged: anything in it that is no exchange or message is skipped.
     """
     held: dict[str, float] = {}
     replies: dict[str, str] = {}
@@ -77,6 +77,6 @@ def _held(messages: Iterable[tuple[str, str]]) -> dict[str, float]:
             continue
         if positions or candidates:
             shares = {asset: row.get("shares") for asset, row in positions.items()}  # held all the same without a number
-            known = {asset: float(value) if isinstance(value, int | float) else 1.0 for asset, value in shares.items()}
-            return dict.fromkeys(candidates, 0.0) | known
+            holdings = {asset: float(value) if isinstance(value, int | float) else 1.0 for asset, value in shares.items()}
+            return dict.fromkeys(candidates, 0.0) | holdings
     return {}

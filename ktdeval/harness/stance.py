@@ -87,16 +87,16 @@ class StanceRule(NamedTuple):
         return _direction(side - now), side * self.weight * invested * (_ROUNDED if side * now < 0 or invested < 1.0 else 1.0)
 
     def _part(self, closed: float) -> float:
-        """Share of what is held that the next decision against it closes. How far an exit is, tells the part whose share is nearest
-        to what the day before closed, at the prices of both days: of 1, 2, 3 right unless a price halves within the day.
+        """Share of a holding that the next decision against it closes. The stage of an exit is the part whose share is nearest to
+        what the day before closed, at the prices of both days: correct for 1, 2, 3 unless a price halves within the day.
         """
-        shares = [part / sum(self.exit[place:]) for place, part in enumerate(self.exit)]
-        return shares[1 + min(range(len(shares) - 1), key=lambda place: abs(shares[place] - closed)) if closed else 0]
+        shares = [part / sum(self.exit[index:]) for index, part in enumerate(self.exit)]
+        return shares[1 + min(range(len(shares) - 1), key=lambda index: abs(shares[index] - closed)) if closed else 0]
 
 
 def stance_schema(min_reason_chars: int) -> dict[str, Any]:
-    """Return the JSON Schema of decisions as a model is shown it, with the shortest reason that a task takes. It does not name its
-    draft: that address holds what reads as a date.
+    """Return the JSON Schema of decisions as a model receives it, with the shortest reason that a task takes. It does not name its
+    draft, whose address contains a date.
     """
     schema: dict[str, Any] = json.loads(Path(__file__).with_name("stance_schema.json").read_text("utf-8"))
     del schema["$schema"]
@@ -105,7 +105,7 @@ def stance_schema(min_reason_chars: int) -> dict[str, Any]:
 
 
 class StanceForm:
-    """Reads decisions under one mask; `today` says what they are about, `StanceRule` what they mean. A position that is already on
+    """Form of decisions under one mask; `today` sets what they apply to, `StanceRule` what they mean. A position that is already on
     the side decided on stays as it is, whatever its weight: only a change of side trades, at once or in parts. Where `today` gives
     a `Rebuild`, the decisions are sides of a portfolio whose weights are its own: every position trades to its target, sells before
     buys and sells of holdings before short sales.
@@ -119,7 +119,7 @@ class StanceForm:
         self._held: dict[int, int] = {}
         self._rebuild: Rebuild | None = None
         self._standing: Mapping[int, Standing] = {}
-        self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, copy.deepcopy(schema))  # an agent could change it in its place
+        self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, copy.deepcopy(schema))  # an agent could change it in place
         """The tool that a model submits with."""
 
     def today(
@@ -129,8 +129,8 @@ class StanceForm:
         rebuild: Rebuild | None = None,
         standing: Mapping[int, Standing] | None = None,
     ) -> None:
-        """Say which assets (columns) are shown at this step, what is held, what rebuilds the portfolio, if anything, and how assets
-        stand, where that tells anything.
+        """Set the assets (columns) shown at this step, what is held, the rebuild of the portfolio, if any, and how assets stand,
+        where the rule needs it.
         """
         self._assets = frozenset(assets)
         self._held = {asset: held.shares for asset, held in positions.items()}
@@ -149,13 +149,13 @@ class StanceForm:
         )
         if Counter(assets) != Counter(self._assets):
             return Reading(problem("schema", "decisions", "must have exactly one decision for each asset shown"), hidden)
-        said = {asset: item for asset, item in zip(assets, items, strict=True) if asset is not None}
-        trades = self._trades({asset: self._rule.side(item["decision"], self._side(asset)) for asset, item in said.items()})
-        given = tuple(
-            Order(asset, side, float(said[asset]["confidence"]), encodable(said[asset]["reason"]), weight, None)
+        decisions = {asset: item for asset, item in zip(assets, items, strict=True) if asset is not None}
+        trades = self._trades({asset: self._rule.side(item["decision"], self._side(asset)) for asset, item in decisions.items()})
+        orders = tuple(
+            Order(asset, side, float(decisions[asset]["confidence"]), encodable(decisions[asset]["reason"]), weight, None)
             for asset, side, weight in trades
         )
-        return Reading(Submission(given, encodable(value["overall_reason"]), ("",) * len(given)), hidden)
+        return Reading(Submission(orders, encodable(value["overall_reason"]), ("",) * len(orders)), hidden)
 
     def _side(self, asset: int) -> int:
         return _sign(self._held.get(asset, 0))

@@ -37,7 +37,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A research tool: what the model is told, and the function behind it."""
+    """Research tool: its description for the model, and the function behind it."""
 
     name: str  #: the function's name
     description: str  #: the docstring without its `Args:` section
@@ -79,7 +79,7 @@ def tool(function: Callable[..., Payload]) -> Tool:
     name = function.__name__
     description, lines = _split_docstring(function.__doc__ or "")
     if not description:
-        raise PluginError(f"tool {name}: a docstring is missing; its text is what the model is told")
+        raise PluginError(f"tool {name}: a docstring is missing; its text is what the model reads")
     properties: dict[str, JsonValue] = {}
     arguments = []
     for parameter, hint in _parameters(function):
@@ -102,15 +102,15 @@ def tool(function: Callable[..., Payload]) -> Tool:
 
 
 def json_tool(name: str, description: str, parameters: Mapping[str, JsonValue], function: Callable[..., Payload]) -> Tool:
-    """Return a tool with a JSON Schema of its own, for what no signature says: the call of a service. `name`: what a model calls
-    it: letters, digits, `_` and `-`; `description`: what the model is told; `parameters`: JSON Schema of the arguments; `function`:
+    """Return a tool with a JSON Schema of its own, for arguments that no signature can describe, such as a service's. `name`:
+    letters, digits, `_` and `-`; `description`: what the model reads; `parameters`: JSON Schema of the arguments; `function`:
     called as `function(context, arguments)` with the JSON object as the model wrote it, which it must check; returns a payload or a
     Refusal. Raises PluginError: a name that providers refuse, or no description.
     """
     if not _PLAIN_NAME.fullmatch(name):
         raise PluginError(f"tool {name[:64]!r}: a name has up to 64 letters, digits, _ and -")
     if not description:
-        raise PluginError(f"tool {name}: a description is missing; its text is what the model is told")
+        raise PluginError(f"tool {name}: a description is missing; its text is what the model reads")
     return Tool(name, description, parameters, function, None)
 
 
@@ -134,24 +134,24 @@ def _parameters(function: Callable[..., Payload]) -> list[tuple[inspect.Paramete
 
 
 def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutcome:
-    """Run a tool with arguments as a model wrote them. Whatever the text holds, the answer is an outcome. `tool`: the tool;
+    """Run a tool with arguments as a model wrote them; any text of theirs gives an outcome. `tool`: the tool;
     `context`: passed to its function; `arguments_text`: raw JSON text; empty text means no arguments; `lens`: translates handles.
     """
     try:
-        given = loads_unique(arguments_text) if arguments_text.strip() else {}
+        arguments = loads_unique(arguments_text) if arguments_text.strip() else {}
     except ValueError as error:
         rule = (
             "each field once in an object" if isinstance(error, DoubledFieldError) else "one JSON object, without NaN or Infinity"
         )
         return ToolOutcome(_feedback("bad_json", "arguments", rule), "bad_json")
-    if not isinstance(given, dict):
+    if not isinstance(arguments, dict):
         return ToolOutcome(_feedback("bad_arguments", "arguments", "one JSON object"), "bad_arguments")
-    attempts = sum(lens.is_hidden_identity(text) for text in _texts(given))
+    attempts = sum(lens.is_hidden_identity(text) for text in _texts(arguments))
     try:
         if tool.arguments is None:
-            payload = tool.function(context, given)
+            payload = tool.function(context, arguments)
         else:
-            payload = tool.function(context, **_convert_all(tool.arguments, given, lens))
+            payload = tool.function(context, **_convert_all(tool.arguments, arguments, lens))
     except ToolArgumentError as error:
         return ToolOutcome(_feedback(error.kind, error.argument, error.expected), error.kind, attempts)
     if isinstance(payload, Refusal):
@@ -163,23 +163,23 @@ def _feedback(kind: str, argument: str, expected: str) -> Payload:
     return {"error": {"kind": kind, "argument": argument, "expected": expected}}
 
 
-def _convert_all(wanted: tuple[Argument, ...], given: Mapping[str, JsonValue], lens: Lens) -> dict[str, Any]:
-    known = {argument.name: argument for argument in wanted}
-    for name in given:
-        if name not in known:
-            names = ", ".join(known) or "none"
-            raise ToolArgumentError("(unknown)", f"only these arguments: {names}{near_matches(name[:100], known)}")
+def _convert_all(declared: tuple[Argument, ...], values: Mapping[str, JsonValue], lens: Lens) -> dict[str, Any]:
+    by_name = {argument.name: argument for argument in declared}
+    for name in values:
+        if name not in by_name:
+            names = ", ".join(by_name) or "none"
+            raise ToolArgumentError("(unknown)", f"only these arguments: {names}{near_matches(name[:100], by_name)}")
     arguments: dict[str, Any] = {}
-    for argument in wanted:
-        if argument.name in given:
-            arguments[argument.name] = argument.convert(given[argument.name], lens, argument.name)
+    for argument in declared:
+        if argument.name in values:
+            arguments[argument.name] = argument.convert(values[argument.name], lens, argument.name)
         elif argument.required:
             raise ToolArgumentError(argument.name, "a value: this argument is required")
     return arguments
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
-    """Every text inside a JSON value, keys included: where a hidden identity may be offered."""
+    """Yield every text inside a JSON value, keys included: where a hidden identity may be offered."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -200,14 +200,14 @@ def _split_docstring(docstring: str) -> tuple[str, dict[str, str]]:
     """Return the description, and per argument the text of its line(s) in the `Args:` section."""
     lines = inspect.cleandoc(docstring).splitlines()
     heading = lines.index("Args:") if "Args:" in lines else len(lines)
-    described: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     current = ""
     for line in lines[heading + 1 :]:
         if line and not line.startswith(" "):  # the next section
             break
         stripped = line.strip()
         if (match := _ARGUMENT_LINE.fullmatch(stripped)) and line.startswith("    ") and not line.startswith("     "):
-            current, described[match[1]] = match[1], match[2]
+            current, descriptions[match[1]] = match[1], match[2]
         elif stripped and current:
-            described[current] += f" {stripped}"
-    return "\n".join(lines[:heading]).strip(), described
+            descriptions[current] += f" {stripped}"
+    return "\n".join(lines[:heading]).strip(), descriptions

@@ -1,4 +1,4 @@
-"""Rules of a JSON Schema as words that say what to write."""
+"""Rules of a JSON Schema in words that say what to write."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def in_words(schema: Mapping[str, JsonValue]) -> str:
     """Return what a schema asks of a value: `a whole number from 1 to 100`, `one of BUY, SELL`."""
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
-    given = schema.get("type", "value")
-    words = " or ".join(_KINDS.get(kind, f"a {kind}") for kind in ([given] if isinstance(given, str) else given))
+    kinds = schema.get("type", "value")
+    words = " or ".join(_KINDS.get(kind, f"a {kind}") for kind in ([kinds] if isinstance(kinds, str) else kinds))
     if "exclusiveMinimum" in schema:
         words += f" above {schema['exclusiveMinimum']}" + (f" and at most {schema['maximum']}" if "maximum" in schema else "")
     else:

@@ -1,4 +1,4 @@
-"""Where plots are drawn: matplotlib without a screen, and the way from its SVG into a page that is light or dark.
+"""Drawing of plots: matplotlib without a screen, and the way from its SVG into a page that is light or dark.
 
 Plots are drawn in the light colours of `PALETTE`. Each of these hex codes stands for a role, so in a page they become CSS variables
 of that name, and the page decides what they are. Files get the light colours as they are.
@@ -29,7 +29,7 @@ _STYLE = load_yaml(Path(__file__).with_name("canvas.yaml"))
 PALETTE: Mapping[str, tuple[str, str]] = {role: (light, dark) for role, (light, dark) in _STYLE["palette"].items()}
 """Role -> light and dark colour."""
 
-SERIES = ("one", "two", "three", "four", "five", "six", "seven")  #: Roles of things that are told apart by colour
+SERIES = ("one", "two", "three", "four", "five", "six", "seven")  #: Roles of things that differ by colour
 
 WIDTH = 5.6  #: Inches; 72 units of the SVG each. Small, so that letters can still be read where a telephone shrinks the plot
 
@@ -123,7 +123,7 @@ def inline_svg(plot: Plot, prefix: str) -> Markup:
     inner = text[text.index(">", head.end()) + 1 : text.rindex("</svg>")]
     inner = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style[^>]*>.*?</style>", "", inner, flags=re.S)
     # Only what stands in tags: letters between them are what the reader reads.
-    inner = re.sub(r"<[^>]+>", lambda found: _adapted(found[0], prefix), inner)
+    inner = re.sub(r"<[^>]+>", lambda match: _adapted(match[0], prefix), inner)
     inner = re.sub(r"\s*\n\s*", "\n", inner).strip()
     label = escape(clean(f"{plot.title}. {plot.text}"))
     return Markup(f'<svg viewBox="{head[1]}" role="img" aria-label="{label}">{inner}</svg>')  # noqa: S704 - matplotlib's
@@ -136,8 +136,8 @@ def _adapted(element: str, prefix: str) -> str:
     # The shorthand until matplotlib 3.10, single properties after it.
     element = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", element)
     element = re.sub(r"font-family: [^;\"]*;? ?", "", element)
-    element = re.sub(r"#[0-9a-f]{6}\b", lambda found: _HEX.get(found[0], found[0]), element)
-    return re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), element)
+    element = re.sub(r"#[0-9a-f]{6}\b", lambda match: _HEX.get(match[0], match[0]), element)
+    return re.sub(r"-?\d+\.\d{2,}", lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), element)
 
 
 def quiet(axes: Axes, horizontal: bool = True) -> None:

@@ -128,7 +128,7 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
 
 
 def window_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
-    """Figures of each window beside the benchmark's: `own`, its median return over seeds, and the least and greatest of these."""
+    """Figures of each window next to the benchmark's: `own`, its median return over seeds, and the least and greatest of these."""
     for name in evaluation.windows:
         episodes = evaluation.episodes_of(name)
         returns = known_values(episodes, "total_return")
@@ -140,7 +140,7 @@ def window_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
 
 
 def windows_notes(study: CardStudy) -> list[str]:
-    """How often intervals were found to cover the truth, and where they are missing."""
+    """Measured coverage of the intervals, and where intervals are missing."""
     notes = coverage_notes(study) if len(study.windows) > 1 else []
     missing: dict[str, list[str]] = {}
     for window in study.windows:
@@ -164,12 +164,12 @@ def coverage_notes(study: CardStudy) -> list[str]:
         days = sorted({interval.n for interval in intervals})
         length = f"{days[0]} days" if len(days) == 1 else f"{days[0]} to {days[-1]} days"
         measured = [interval.coverage for interval in intervals if interval.coverage is not None]
-        found = (
+        coverage = (
             f"in simulations of such lengths it covered the truth in {100 * min(measured):.1f} % or more"
             if len(measured) == len(intervals)
             else "how often it covers the truth was not measured"
         )
-        notes.append(f"{name}, {length}: nominal {100 * intervals[0].level:g} % ({intervals[0].kind}); {found}.")
+        notes.append(f"{name}, {length}: nominal {100 * intervals[0].level:g} % ({intervals[0].kind}); {coverage}.")
     return notes
 
 
@@ -232,7 +232,7 @@ def deviations(figures: Mapping[tuple[str, int], float | None]) -> tuple[float |
             groups.setdefault(window, []).append(float(value))
     sizes = np.array([len(group) for group in groups.values()])
     k, total = len(groups), int(sizes.sum())
-    if total == k:  # one seed a window, or no figure: window and seed can't be told apart
+    if total == k:  # one seed a window, or no figure: window and seed can't be separated
         return None, None
     means = np.array([math.fsum(group) / len(group) for group in groups.values()])
     squares = [(value - mean) ** 2 for group, mean in zip(groups.values(), means.tolist(), strict=True) for value in group]
@@ -290,7 +290,7 @@ def score_views(cards: Sequence[ScoringCard]) -> list[dict[str, Any]]:
     tasks: dict[str, list[ScoringCard]] = {}
     for card in cards:
         tasks.setdefault(card.task.name, []).append(card)
-    return [{"task": task, "tables": list(_tables(task, found))} for task, found in tasks.items()]
+    return [{"task": task, "tables": list(_tables(task, members))} for task, members in tasks.items()]
 
 
 def _tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
@@ -326,8 +326,8 @@ def _cell(line: ScoreLine | None) -> object:
 
 
 def _group(name: str, card: ScoringCard, key: str, group: str) -> str:
-    found = card.scores[name].detail.get(key, {}).get(group)
-    return UNDEFINED if found is None else f"{figure(found.get(name, found.get('value')), card.scores[name].unit)} ({found['n']})"
+    entry = card.scores[name].detail.get(key, {}).get(group)
+    return UNDEFINED if entry is None else f"{figure(entry.get(name, entry.get('value')), card.scores[name].unit)} ({entry['n']})"
 
 
 def _answered(card: ScoringCard) -> str:

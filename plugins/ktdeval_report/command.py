@@ -42,8 +42,8 @@ def report(runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, 
     page needs no network and no script; cards and records are only read.
     """
     require_matplotlib()
-    wanted = _names(formats) or _FORMATS[:1]
-    for name in wanted:
+    forms = _names(formats) or _FORMATS[:1]
+    for name in forms:
         if name not in _FORMATS:
             raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
     if out.is_dir():
@@ -54,17 +54,17 @@ def report(runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, 
         if evaluation.problem:
             warn(f"{evaluation.path}: {evaluation.problem}")
     settings = Settings(options["paths"], options["seed"])
-    made = make_report(evaluations, Options(_names(options["windows"]), _names(options["metrics"]), settings), scored)
+    page = make_report(evaluations, Options(_names(options["windows"]), _names(options["metrics"]), settings), scored)
     if plots is not None:
         make_folder(plots)
-        for name, plot in made.plots.items():
-            for form in wanted:
+        for name, plot in page.plots.items():
+            for form in forms:
                 write_atomic(plots / f"{name}.{form}", plot_file(plot, form))
-        click.echo(f"plots   {plots} ({count(len(made.plots) * len(wanted), 'file')})")
+        click.echo(f"plots   {plots} ({count(len(page.plots) * len(forms), 'file')})")
     make_folder(out.parent)
-    write_atomic(out, made.html)
-    size = f"{len(made.html.encode()) / 1e6:.1f} MB"
-    click.echo(f"report  {out} ({count(len(evaluations) + len(scored), 'card')}, {count(len(made.plots), 'plot')}, {size})")
+    write_atomic(out, page.html)
+    size = f"{len(page.html.encode()) / 1e6:.1f} MB"
+    click.echo(f"report  {out} ({count(len(evaluations) + len(scored), 'card')}, {count(len(page.plots), 'plot')}, {size})")
 
 
 def _names(text: object) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def draw_report(*runs: object, out: str | Path = "report.html", **options: objec
     """`ktdeval.report`: the command as a function. `runs`: folders, cards or what `ktdeval.evaluate` returns; `options`: those of
     the command, such as `plots="figures"`. Returns the page's path. Raises KtdevalError, or click's UsageError for a bad option.
     """
-    words = [str(getattr(run, "folder", run)) for given in runs for run in (given if isinstance(given, (list, tuple)) else [given])]
+    words = [str(getattr(run, "folder", run)) for item in runs for run in (item if isinstance(item, (list, tuple)) else [item])]
     named = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     report.main([*words, "--out", str(out), *named], prog_name="report", standalone_mode=False)
     return Path(out)

@@ -101,7 +101,7 @@ class _Design:
 
     def mask_effects(self) -> list[Effect]:
         """Contrasts of the masks of each mode that has bright and blinded."""
-        found = []
+        effects = []
         for mode in dict.fromkeys(mode for _, mode in self.cards):
             variants = [variant for variant in self.cards if variant[1] == mode]
             if not {("bright", mode), ("blinded", mode)} <= set(variants):
@@ -112,12 +112,12 @@ class _Design:
                 continue
             values, correlation = self._values(variants, f"masks of {mode}")
             contrasts = stats.mask_contrasts({mask: values[mask, mode] for mask, _ in variants})
-            found += [self._effect(mode, EFFECT_NAMES[name], of, correlation) for name, of in contrasts.items()]
-        return found
+            effects += [self._effect(mode, EFFECT_NAMES[name], of, correlation) for name, of in contrasts.items()]
+        return effects
 
     def ladders(self) -> list[Effect]:
         """Contributions of data and tools within each mask that has two modes; they add up to the total."""
-        found = []
+        effects = []
         for mask in dict.fromkeys(mask for mask, _ in self.cards):
             variants = [variant for variant in self.cards if variant[0] == mask]
             if len(variants) < 2:
@@ -126,8 +126,8 @@ class _Design:
             sets = {MODE_PIECES[mode]: values[mask, mode] for _, mode in variants}
             ends = f"total ({variants[0][1]} to {variants[-1][1]})"
             pieces = stats.ladder_contributions(sets).items()
-            found += [self._effect(mask, ends if piece == "total" else piece, of, correlation) for piece, of in pieces]
-        return found
+            effects += [self._effect(mask, ends if piece == "total" else piece, of, correlation) for piece, of in pieces]
+        return effects
 
     def _values(self, variants: Sequence[Variant], what: str) -> tuple[dict[Variant, Values], Values]:
         """[windows] means over paired seeds for each variant, and the correlation of the windows by shared days."""

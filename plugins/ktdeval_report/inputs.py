@@ -41,7 +41,7 @@ class Evaluation:
     path: Path  # the card's file, as given
     card: TradingCard  # its content
     label: str = ""  # what the page calls it; unique
-    anchor: str = ""  # the same as a name of files and of places in the page
+    anchor: str = ""  # the same as a name of files and of anchors in the page
     folder: Path | None = None  # the run folder around it; None where there is none, and so no ledgers
     market: MarketSnapshot | None = None  # the snapshot that the run used, where it is at hand
     recorded_rules: str = ""  # rule set that the card's file is by, which `card` is too unless another was asked for
@@ -77,10 +77,10 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where things are found besides the run folders."""
+    """Sources besides the run folders."""
 
     plugins: Plugins  # the loaded plugins, for data providers and metrics
-    data: str | None = None  # a snapshot folder or data provider in the place of the one that the runs recorded; None for that
+    data: str | None = None  # a snapshot folder or data provider instead of the one that the runs recorded; None for that
     rules: RuleSet | None = None  # rule set to compute metrics under; None for that of each card
 
 
@@ -90,16 +90,16 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> tuple[list[Eval
     Raises DataError: `sources.data` is not the market of a run. Raises StoreError: a run's records are not readable.
     """
     markets: dict[str, MarketSnapshot | str] = {}
-    found, scored = [], []
+    evaluations, scored = [], []
     for path in card_files(paths):
         card = load_evaluation(path)
         if isinstance(card, TradingCard):
-            found.append(_with_records(Evaluation(path, card, recorded_rules=card.rules), sources, markets))
+            evaluations.append(_with_records(Evaluation(path, card, recorded_rules=card.rules), sources, markets))
         else:
             scored.append(card)
     if sources.rules is not None:
-        found = [_under_rules(evaluation, sources.rules, sources.plugins) for evaluation in found]
-    return list(_named(found)) if found else [], scored
+        evaluations = [_under_rules(evaluation, sources.rules, sources.plugins) for evaluation in evaluations]
+    return list(_named(evaluations)) if evaluations else [], scored
 
 
 def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]) -> Evaluation:
@@ -158,7 +158,7 @@ def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Ev
 
 
 def _named(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
-    """Each with a label that tells it from the others, and an anchor."""
+    """Each with a label that distinguishes it from the others, and an anchor."""
     ways: Sequence[Callable[[Evaluation], str]] = (
         lambda one: f"{one.card.model.name} · {one.card.task.name}",
         lambda one: f"{one.card.model.name} · {one.card.agent.name} · {one.card.task.name}",
@@ -166,10 +166,10 @@ def _named(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
         lambda one: f"{one.card.model.name} · {one.card.task.name} · {one.path}",
     )
     way = next((way for way in ways if max(Counter(map(way, evaluations)).values()) == 1), ways[-1])
-    for place, evaluation in enumerate(evaluations, 1):
+    for number, evaluation in enumerate(evaluations, 1):
         label = way(evaluation)
         words = re.sub(r"[^A-Za-z0-9]+", "-", f"{evaluation.card.model.name}-{evaluation.card.task.name}").strip("-")
-        yield replace(evaluation, label=label, anchor=f"{place:02d}-{words[:60].lower()}")
+        yield replace(evaluation, label=label, anchor=f"{number:02d}-{words[:60].lower()}")
 
 
 def known_values(episodes: Sequence[TradingEpisode], metric: str) -> list[float]:

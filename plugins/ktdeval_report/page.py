@@ -71,11 +71,11 @@ class _Gallery:
     def add(self, folder: str, plots: Sequence[Plot | None], of: Sequence[Evaluation]) -> list[Figure]:
         marks = dict.fromkeys(label for one in of for label in one.card.labels)
         context = " · ".join([of[0].label if len(of) == 1 else count(len(of), "card"), *marks])
-        shown = []
+        figures = []
         for plot in filter(None, plots):
             self.plots[f"{folder}-{plot.name}"] = replace(plot, context=context)
-            shown.append(Figure(plot.title, inline_svg(plot, f"p{len(self.plots)}"), plot.note))
-        return shown
+            figures.append(Figure(plot.title, inline_svg(plot, f"p{len(self.plots)}"), plot.note))
+        return figures
 
 
 def make_report(evaluations: Sequence[Evaluation], options: Options, scored: Sequence[ScoringCard] = ()) -> Report:
@@ -103,9 +103,9 @@ def make_report(evaluations: Sequence[Evaluation], options: Options, scored: Seq
         overview=_overview(studies, gallery) if several else None,
         scores=score_views(scored),
         effects=[
-            (found, gallery.add(f"effects-{_file_word(found.metric)}", _effect_plots(found), evaluations))
-            for found in effects
-            if found.masks or found.modes or found.notes
+            (each, gallery.add(f"effects-{_file_word(each.metric)}", _effect_plots(each), evaluations))
+            for each in effects
+            if each.masks or each.modes or each.notes
         ],
         cards=[{**card_view(study, _card_plots(study, gallery)), "is_alone": not several} for study in studies],
         factors=FACTORS,
@@ -130,18 +130,18 @@ def _drawn_windows(one: Evaluation, drawable: Sequence[Evaluation], options: Opt
 
 def _card_plots(study: CardStudy, gallery: _Gallery) -> dict[str, list[Figure]]:
     """Figures of a card: `lead` is what a reader sees first (equity, attribution, reliability); the rest by window."""
-    one, found = study.evaluation, dict[str, list[Figure]](lead=[])
+    one, figures = study.evaluation, dict[str, list[Figure]](lead=[])
     benchmark = one.card.snapshot.benchmark_name
     for window in study.windows:
         if window.drawn:
             folder = f"{one.anchor}-{_file_word(window.name)}"
             first = gallery.add(folder, [equity_plot(window, benchmark), attribution_plot(window)], [one])
             rest = gallery.add(folder, [drawdown_plot(window, benchmark), weights_plot(window), exposures_plot(window)], [one])
-            is_lead = not found["lead"]
-            found["lead"] += first if is_lead else []
-            found[window.name] = rest if is_lead else [*first, *rest]
-    found["lead"] += gallery.add(one.anchor, [reliability_plot(study)], [one])
-    return found
+            is_lead = not figures["lead"]
+            figures["lead"] += first if is_lead else []
+            figures[window.name] = rest if is_lead else [*first, *rest]
+    figures["lead"] += gallery.add(one.anchor, [reliability_plot(study)], [one])
+    return figures
 
 
 def _file_word(name: str) -> str:
@@ -212,11 +212,11 @@ def _effect_plot(effects: Effects, name: str, title: str) -> Plot | None:
     if not any(row.value is not None for row in rows):
         return None
     unit, scale = unit_name(effects.unit), 100.0 if effects.unit == "fraction" else 1.0
-    agents, places = {row.agent for row in rows}, {row.where for row in rows}
+    agents, contexts = {row.agent for row in rows}, {row.where for row in rows}
     points = []
     for row in rows:
         words = [row.name.partition(" (")[0]]
-        words += [row.where] if len(places) > 1 else []
+        words += [row.where] if len(contexts) > 1 else []
         words += [row.agent] if len(agents) > 1 else []
         points.append(Point(" · ".join(words), row.value, row.low, row.high))
     return forest_plot(name, title, f"{effects.metric}{f', {unit}' if unit else ''}", points, scale)

@@ -38,24 +38,24 @@ _MANY_DAYS = 150
 def label_days(axes: Axes, days: Sequence[object]) -> None:
     """Name a few days below axes whose x is the number of the day, so that weekends take no room."""
     last = len(days) - 1
-    places = sorted({round(last * place / (_LABELS - 1)) for place in range(_LABELS)}) if last > 0 else [0]
-    axes.set_xticks(places, [str(days[place]) for place in places])
+    positions = sorted({round(last * position / (_LABELS - 1)) for position in range(_LABELS)}) if last > 0 else [0]
+    axes.set_xticks(positions, [str(days[position]) for position in positions])
     labels = axes.get_xticklabels()
     if len(labels) > 1:  # the outer ones stay inside the plot
         labels[0].set_horizontalalignment("left")
         labels[-1].set_horizontalalignment("right")
 
 
-def places_of(days: int) -> tuple[Values, Literal["post"] | None]:
-    """Where on the axis days stand, and whether their values are drawn as steps. A single day is a step, or it had no width."""
+def x_positions(days: int) -> tuple[Values, Literal["post"] | None]:
+    """Positions of days on the axis, and whether their values are drawn as steps. A single day is a step, or it had no width."""
     if days > _MANY_DAYS:
         return np.arange(days, dtype=np.float64), None
     return np.arange(days + 1, dtype=np.float64) - 0.5, "post"
 
 
-def held_to(values: Values, places: Values) -> Values:
-    """One value for each place, on the last axis: the last one once more where a step must end."""
-    return np.concatenate([values, values[..., -1:]], axis=-1)[..., : len(places)]
+def held_to(values: Values, positions: Values) -> Values:
+    """One value for each position, on the last axis: the last one once more where a step must end."""
+    return np.concatenate([values, values[..., -1:]], axis=-1)[..., : len(positions)]
 
 
 def _growth(levels: npt.ArrayLike) -> Values:
@@ -79,8 +79,8 @@ def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
         if envelope is not None:
             _bands(axes, envelope)
         axes.axhline(0.0, color=colour("muted"), linewidth=0.6)
-        for place, other in enumerate(window.others):
-            axes.plot(_growth(other.nav), color=colour("one"), linewidth=0.5, label=None if place else "other seeds")
+        for index, other in enumerate(window.others):
+            axes.plot(_growth(other.nav), color=colour("one"), linewidth=0.5, label=None if index else "other seeds")
         if benchmark is not None:
             axes.plot(_growth(benchmark), color=colour("two"), linewidth=1.4, linestyle=(0, (4, 1.5)), label="benchmark")
         axes.plot(_growth(ledger.nav), color=colour("one"), linewidth=1.9, label=f"agent, seed {window.seed}")
@@ -114,10 +114,10 @@ def _activity_text(envelope: Envelope) -> str:
 def _bands(axes: Axes, envelope: Envelope) -> None:
     bands, days = [_growth(band) for band in envelope.bands], range(envelope.bands.shape[1])
     half = len(bands) // 2
-    for place, role in zip(range(half), ("band", "band2"), strict=False):
-        low, high = envelope.levels[place], envelope.levels[-1 - place]
+    for index, role in zip(range(half), ("band", "band2"), strict=False):
+        low, high = envelope.levels[index], envelope.levels[-1 - index]
         label = f"random, {100 * low:g}–{100 * high:g} %"
-        axes.fill_between(days, bands[place], bands[-1 - place], color=colour(role), linewidth=0, label=label)
+        axes.fill_between(days, bands[index], bands[-1 - index], color=colour(role), linewidth=0, label=label)
     if len(bands) % 2:
         axes.plot(bands[half], color=colour("muted"), linewidth=0.9, linestyle=(0, (1, 1.5)), label="random, median")
 
@@ -130,7 +130,7 @@ def _finish(figure: FigureBase, axes: Axes, days: Sequence[object]) -> None:
 
 
 def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
-    """How far NAV and benchmark are below their highest level so far."""
+    """Plot how far NAV and benchmark are below their highest level so far."""
     ledger, benchmark = window.ledger, window.benchmark
     own = _drawdown(ledger.nav)
 
@@ -155,7 +155,7 @@ def weights_plot(window: WindowStudy) -> Plot:
     held and all that is sold short.
     """
     ledger = window.ledger
-    has_shorts = any(place.value_minor < 0 for step in ledger.steps for place in step.positions)
+    has_shorts = any(position.value_minor < 0 for step in ledger.steps for position in step.positions)
     names, areas = (["held", "sold short"], _sides(ledger)) if has_shorts else _weights(ledger)
     traded = 100.0 * ledger.column("traded_minor") / _positive(ledger, "open_nav_minor")
     held = max((len(step.positions) for step in ledger.steps), default=0)
@@ -163,16 +163,16 @@ def weights_plot(window: WindowStudy) -> Plot:
     def draw(figure: FigureBase) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         days = range(len(ledger.steps))
-        shown = [*SERIES[: len(names)], "other", "band2"]
-        places, step = places_of(len(days))
+        roles = [*SERIES[: len(names)], "other", "band2"]
+        positions, step = x_positions(len(days))
         stepped = {} if step is None else {"step": step}
         if has_shorts:
             for line, name, role in zip(areas, [*names, "cash"], (*SERIES[:2], "muted"), strict=True):
                 above.plot(days, line, color=colour(role), linewidth=1.4, label=name)
             above.axhline(0.0, color=colour("muted"), linewidth=0.6)
         else:
-            colours = [colour(role) for role in shown]
-            above.stackplot(places, held_to(areas, places), labels=[*names, "others", "cash"], colors=colours,
+            colours = [colour(role) for role in roles]
+            above.stackplot(positions, held_to(areas, positions), labels=[*names, "others", "cash"], colors=colours,
                             edgecolor=colour("paper"), linewidth=0.25, **stepped)  # fmt: skip
             above.set_ylim(0, 100)
         above.set_ylabel("weight, %")
@@ -194,7 +194,7 @@ def weights_plot(window: WindowStudy) -> Plot:
 
 def _sides(ledger: Ledger) -> Values:
     """[3, steps] per cent of the NAV: what is held, what is sold short (below 0), and cash, the proceeds of shorts in it."""
-    values = [[place.value_minor for place in step.positions] for step in ledger.steps]
+    values = [[position.value_minor for position in step.positions] for step in ledger.steps]
     held, short = ([sum(sign * max(sign * value, 0) for value in day) for day in values] for sign in (1, -1))
     sides: Values = 100.0 * np.array([held, short, ledger.column("cash_minor")]) / _positive(ledger, "nav_minor")
     return sides
@@ -210,7 +210,7 @@ def _weights(ledger: Ledger) -> tuple[list[str], Values]:
     """Codes of the names that weigh most over the episode, and [names + 2, steps] weights in per cent: theirs, others', cash."""
     steps = ledger.steps
     totals: dict[str, float] = {}
-    weights = [{place.code: 100.0 * place.value_minor / step.nav_minor for place in step.positions} for step in steps]
+    weights = [{position.code: 100.0 * position.value_minor / step.nav_minor for position in step.positions} for step in steps]
     for day in weights:
         for code, weight in day.items():
             totals[code] = totals.get(code, 0.0) + weight
@@ -269,14 +269,14 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
-        places, step = places_of(len(total))
+        positions, step = x_positions(len(total))
         above, below = np.zeros(len(total)), np.zeros(len(total))
         for name, part in parts.items():  # industry is there where it was fitted
             gain, cost, role = np.maximum(part, 0.0), np.minimum(part, 0.0), _PART_ROLES[name]
             for base, change in ((above, gain), (below, cost)):
-                low, high = held_to(base, places), held_to(base + change, places)
+                low, high = held_to(base, positions), held_to(base + change, positions)
                 label = name if change is gain else None
-                axes.fill_between(places, low, high, step=step, color=colour(role), linewidth=0.0, label=label)
+                axes.fill_between(positions, low, high, step=step, color=colour(role), linewidth=0.0, label=label)
             above, below = above + gain, below + cost
         axes.axhline(0.0, color=colour("ink"), linewidth=0.7)
         axes.plot(total, color=colour("paper"), linewidth=3.6)
@@ -306,16 +306,16 @@ def exposures_plot(window: WindowStudy) -> Plot | None:
 
     def draw(figure: FigureBase) -> None:
         grid = figure.subplots(rows, 3, sharex=True, sharey=True, squeeze=False)
-        spots, step = places_of(len(exposures))
-        for place, axes in enumerate(grid.flat):
-            if place >= len(names):
+        positions, step = x_positions(len(exposures))
+        for index, axes in enumerate(grid.flat):
+            if index >= len(names):
                 axes.set_visible(False)
                 continue
-            values = held_to(exposures[:, place], spots)
-            axes.fill_between(spots, np.maximum(values, 0.0), 0.0, step=step, color=colour("one"), linewidth=0)
-            axes.fill_between(spots, np.minimum(values, 0.0), 0.0, step=step, color=colour("two"), linewidth=0)
+            values = held_to(exposures[:, index], positions)
+            axes.fill_between(positions, np.maximum(values, 0.0), 0.0, step=step, color=colour("one"), linewidth=0)
+            axes.fill_between(positions, np.minimum(values, 0.0), 0.0, step=step, color=colour("two"), linewidth=0)
             axes.axhline(0.0, color=colour("muted"), linewidth=0.6)
-            axes.set_title(names[place], loc="left")
+            axes.set_title(names[index], loc="left")
             axes.set_ylim(-reach, reach)
             axes.set_xlim(-0.5, len(exposures) - 0.5)
             axes.set_xticks([])

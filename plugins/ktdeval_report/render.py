@@ -56,14 +56,14 @@ def unbroken(text: str) -> Markup:
 @functools.cache
 def templates() -> Environment:
     """Templates of this package; a name that a template uses and was not given is an error."""
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("ktdeval_report"), autoescape=True, finalize=clean, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    shown = (cutoff_words, dollars, ends, figure, p_value, percent, price_index, tally, unbroken, unit_name, with_args)
-    made.filters |= {function.__name__: function for function in shown} | {"counted": count, "thousands": "{:,}".format}
-    made.globals |= {"words": WORDS, "span": span}
-    return made
+    functions = (cutoff_words, dollars, ends, figure, p_value, percent, price_index, tally, unbroken, unit_name, with_args)
+    environment.filters |= {function.__name__: function for function in functions} | {"counted": count, "thousands": "{:,}".format}
+    environment.globals |= {"words": WORDS, "span": span}
+    return environment
 
 
 def render(name: str, **values: Any) -> str:
@@ -107,7 +107,7 @@ def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool =
 
 
 def unit_name(unit: str) -> str:
-    """Return the unit as shown beside a figure."""
+    """Return the unit as shown next to a figure."""
     return {"fraction": "%", **dict.fromkeys(("ratio", "index", "probability", "score", "count"), "")}.get(unit, unit)
 
 

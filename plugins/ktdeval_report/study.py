@@ -75,25 +75,25 @@ class Workbench:
 
     def study(self, evaluation: Evaluation, drawn_windows: Sequence[str]) -> CardStudy:
         """Compute the figures of one card, whose drawn windows get plots, and an envelope with them."""
-        everything = evaluation.ledgers()
-        recorded = [asdict(entry) for entry in evaluation.card.calibration.bins]
-        if not everything:
-            return CardStudy(evaluation, reliability=recorded)
-        market, windows, known = evaluation.market, [], []
+        all_ledgers = evaluation.ledgers()
+        reliability = [asdict(entry) for entry in evaluation.card.calibration.bins]
+        if not all_ledgers:
+            return CardStudy(evaluation, reliability=reliability)
+        market, windows, splits = evaluation.market, [], []
         for name in evaluation.windows:
-            ledgers = {cell: ledger for cell, ledger in everything.items() if cell[0] == name}
+            ledgers = {cell: ledger for cell, ledger in all_ledgers.items() if cell[0] == name}
             attributions = {cell: self._attribution(ledger, market) for cell, ledger in ledgers.items()}
             if name in evaluation.pooled_windows:
-                known += [one for one in attributions.values() if isinstance(one, Attribution)]
+                splits += [one for one in attributions.values() if isinstance(one, Attribution)]
             chosen, drawn = representative(ledgers), name in drawn_windows
             others = [ledger for cell, ledger in ledgers.items() if cell != chosen and drawn]
             window = WindowStudy(name, drawn, others, chosen[1], ledgers[chosen])
             windows.append(window if market is None else self._judged(window, evaluation, market, attributions[chosen]))
         if market is not None:
-            pooled = [ledger for (window, _), ledger in everything.items() if window in evaluation.pooled_windows]
+            pooled = [ledger for (window, _), ledger in all_ledgers.items() if window in evaluation.pooled_windows]
             forecasts = [one for ledger in pooled for one in stats.judged_orders(ledger, market).forecasts]
-            recorded = stats.reliability_points(forecasts)
-        return CardStudy(evaluation, windows, *_over_episodes(known), recorded)
+            reliability = stats.reliability_points(forecasts)
+        return CardStudy(evaluation, windows, *_over_episodes(splits), reliability)
 
     def _judged(
         self, window: WindowStudy, evaluation: Evaluation, market: MarketSnapshot, attribution: Attribution | str

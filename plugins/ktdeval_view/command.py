@@ -54,12 +54,12 @@ def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_o
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
     market = recorded_market(folder, plugins, sources["data"], _NO_MARKET) if has_days else ""
     show = RunView(folder, plugins, market, Redactor(os.environ), has_memory=sources["memory"])
-    written = show.write(out or run / "view", chosen, _tell)
-    for problem in written.problems:
+    files = show.write(out or run / "view", chosen, _tell)
+    for problem in files.problems:
         warn(problem)
-    episodes = f"{len(written.pages)} of {len(folder.manifest.specs)} episodes"
-    click.echo(f"view    {written.index} ({episodes}, {written.size / 1e6:.1f} MB)")
-    address = (written.pages[0] if len(written.pages) == 1 else written.index).resolve().as_uri()
+    episodes = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
+    click.echo(f"view    {files.index} ({episodes}, {files.size / 1e6:.1f} MB)")
+    address = (files.pages[0] if len(files.pages) == 1 else files.index).resolve().as_uri()
     if day is not None:
         address = f"{address}#day={day}"
         click.echo(f"day     {address}")
@@ -80,8 +80,8 @@ def _tell(spec: EpisodeSpec) -> None:
 
 
 @dataclass(frozen=True)
-class Written:
-    """Files that were written."""
+class PageFiles:
+    """Pages of a run as files."""
 
     index: Path
     pages: Sequence[Path]  # of the episodes, in the order of the run
@@ -102,8 +102,8 @@ class RunView:
         self._no_market = market if isinstance(market, str) else ""
         self._days = set() if self._market is None else {str(day) for day in self._market.days}
 
-    def write(self, out: Path, chosen: Sequence[EpisodeSpec], tell: Callable[[EpisodeSpec], None]) -> Written:
-        """Write the pages of the chosen episodes and the index of all; `tell` is told of each episode before its page is made.
+    def write(self, out: Path, chosen: Sequence[EpisodeSpec], tell: Callable[[EpisodeSpec], None]) -> PageFiles:
+        """Write the pages of the chosen episodes and the index of all; `tell` is called with each before its page is made.
 
         Raises StoreError: the folder can't be written; UsageError: none of the chosen episodes has a finished step.
         """
@@ -129,7 +129,7 @@ class RunView:
             raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
         index = out / "index.html"
         size += _write(index, make_index_page(self._run, self._market, entries, self._redactor))
-        return Written(index, pages, size, list(map(self._redactor.text, dict.fromkeys(problems))))
+        return PageFiles(index, pages, size, list(map(self._redactor.text, dict.fromkeys(problems))))
 
     def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
         return read_samples(self._run, spec) if is_scoring(self._run, spec) else self._fitted(read_episode(self._run, spec))
@@ -178,13 +178,13 @@ class RunView:
     def _neighbours(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> Mapping[str, tuple[str, str]]:
         """Return the nearest episodes before and after in the plan that have a page, or are about to."""
         specs = self._run.manifest.specs
-        place = specs.index(spec)
-        found = {}
-        for where, others in (("previous", reversed(specs[:place])), ("next", specs[place + 1 :])):
+        index = specs.index(spec)
+        neighbours = {}
+        for where, others in (("previous", reversed(specs[:index])), ("next", specs[index + 1 :])):
             near = next((other for other in others if self._has_page(other, out, chosen)), None)
             if near is not None:
-                found[where] = (page_name(near), episode_label(near))
-        return found
+                neighbours[where] = (page_name(near), episode_label(near))
+        return neighbours
 
     def _has_page(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> bool:
         has_steps = self._run.is_complete(spec) or (self._run.episode_path(spec) / "journal.jsonl").is_file()

@@ -43,7 +43,7 @@ def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> lis
     `to_open` is from the close before to the fill day's open, `to_close` from that open to the day's close, `to_next_open`
     from that open to the next trading day's; outside A-shares to that of the asset's next day with a bar, and None where its
     venue fills at a close. `right`: whether what calibration judges filled orders by (KTD-Fin Appendix G; `ktdeval.stats`'s
-    `next_return`) was positive for a buy, negative for a sell. None for an order in no asset, and in the place of
+    `next_return`) was positive for a buy, negative for a sell. None for an order in no asset, and instead of
     a figure that the market lacks.
     """
     row = market.day_index(step.filled_on)
@@ -169,17 +169,17 @@ def stock_paths(records: EpisodeRecords, names: Names) -> dict[str, JsonValue]:
     """
     steps = records.steps
     weights: dict[str, list[float]] = {}
-    for place, step in enumerate(steps):
+    for number, step in enumerate(steps):
         for position in step.positions if step.nav_minor > 0 else ():
-            weights.setdefault(position.code, [0.0] * len(steps))[place] = round(position.value_minor / step.nav_minor, 4)
-    found = [step_signals(talk) for talk in records.talks]
-    analysts = list(dict.fromkeys(analyst for one in found for analyst in one.answers))
+            weights.setdefault(position.code, [0.0] * len(steps))[number] = round(position.value_minor / step.nav_minor, 4)
+    readings = [step_signals(talk) for talk in records.talks]
+    analysts = list(dict.fromkeys(analyst for reading in readings for analyst in reading.answers))
     signals: dict[str, list[list[str]]] = {}
-    for place, one in enumerate(found):
-        for label in one.held if one.answers else ():
+    for number, reading in enumerate(readings):
+        for label in reading.held if reading.answers else ():
             code = names.assets.get(label, (label, ""))[0]
             rows = signals.setdefault(code, [[_NOT_ASKED] * len(steps) for _ in analysts])
-            for analyst, given in one.answers.items():
-                rows[analysts.index(analyst)][place] = _LETTERS[given.get(label)]
+            for analyst, signal_of in reading.answers.items():
+                rows[analysts.index(analyst)][number] = _LETTERS[signal_of.get(label)]
     texts = {code: ["".join(row) for row in rows] for code, rows in signals.items()}
     return {"weights": {**weights}, "analysts": [*analysts], "signals": {**texts}}

@@ -46,7 +46,7 @@ class Surroundings:
 
 
 def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> int | None:
-    """How many steps the whole episode has; None where only the market could tell."""
+    """Count of the steps of the whole episode; None where only the market could tell."""
     if records.state == "finished":
         return len(records.steps)
     if market is None:
@@ -60,17 +60,17 @@ def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> in
 
 def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: Redactor) -> str:
     """Return the page as HTML. Equal records, market and versions give equal bytes."""
-    texts: dict[str, int] = {}  # system prompts, which many days repeat, by their place
+    texts: dict[str, int] = {}  # system prompts, which many days repeat, by their index
     counts, pieces = pack_days(redactor.value(day) for day in _days(records, around.market, texts))
     names = around.names
     assets = {handle: list(asset) for handle, asset in names.assets.items()}
-    shown = {"assets": assets, "sectors": dict(names.sectors), "days": list(names.days), "first_day": names.first_day}
-    head = redactor.value({**_facts(records, around), "pieces": counts, "rows": _rows(records), "names": shown})
+    identities = {"assets": assets, "sectors": dict(names.sectors), "days": list(names.days), "first_day": names.first_day}
+    head = redactor.value({**_facts(records, around), "pieces": counts, "rows": _rows(records), "names": identities})
     data = {"head": pack_value(head), "texts": pack_value(redactor.value(list(texts)))}
     paths = stock_paths(records, names)
     data["closes"] = pack_value(None if around.market is None else close_series(records, around.market, paths["signals"]))
     data["paths"] = pack_value(redactor.value(paths))
-    data |= {f"days-{place}": piece for place, piece in enumerate(pieces)}
+    data |= {f"days-{number}": piece for number, piece in enumerate(pieces)}
     return render(redactor.text(f"{episode_label(records.spec)} · {records.spec.model}"), "episode.html", _SCRIPTS, data)
 
 
@@ -104,12 +104,12 @@ def _rows(records: EpisodeRecords) -> list[JsonValue]:
     rows: list[JsonValue] = []
     for step in records.steps:
         row: dict[str, JsonValue] = {name: getattr(step, name) for name in _ROW_FIELDS}
-        shown = step_in_units(records.ledger, step)
+        in_units = step_in_units(records.ledger, step)
         orders = [
             [order["code"] or order["stock_id"], *(order[name] for name in ("side", "status", "filled_shares", "price"))]
-            for order in shown["orders"]
+            for order in in_units["orders"]
         ]
-        rows.append({**row, "nav": shown["nav"], "cash": shown["cash"], "orders": orders})
+        rows.append({**row, "nav": in_units["nav"], "cash": in_units["cash"], "orders": orders})
     return rows
 
 
@@ -127,15 +127,15 @@ def _days(records: EpisodeRecords, market: MarketSnapshot | None, texts: dict[st
 
 
 def with_shared(talk: TranscriptEntry, texts: dict[str, int]) -> list[JsonValue]:
-    """Return the exchanges of a day, with the place of its text for each system prompt."""
+    """Return the exchanges of a day, with the index of its text for each system prompt."""
     exchanges: list[JsonValue] = []
     for exchange in talk.exchanges:
-        kept: list[JsonValue] = []
+        messages: list[JsonValue] = []
         for message in exchange["sent"]:
             is_prompt = message["role"] == "system"
-            place = texts.setdefault(message["content"], len(texts)) if is_prompt else 0
-            kept.append({"role": "system", "text": place} if is_prompt else message)
-        exchanges.append({**exchange, "sent": kept})
+            index = texts.setdefault(message["content"], len(texts)) if is_prompt else 0
+            messages.append({"role": "system", "text": index} if is_prompt else message)
+        exchanges.append({**exchange, "sent": messages})
     return exchanges
 
 
@@ -146,9 +146,9 @@ def entry_head(records: Any, page: str | None, planned: int | None) -> dict[str,
     """Return what the index says of any episode, of days or of samples, whether it has a page (`page`, a file name) or not."""
     spec, window = records.spec, records.spec.window
     days = {} if window is None else {"window": window.name, "first": window.first, "last": window.last}
-    named = {"task": spec.task, **days, "seed": spec.seed, "id": spec.id}
-    known = {"state": records.state, "problem": records.problem, "page": page, "planned": planned, "steps": len(records.steps)}
-    return {**named, **known}
+    plan = {"task": spec.task, **days, "seed": spec.seed, "id": spec.id}
+    progress = {"state": records.state, "problem": records.problem, "page": page, "planned": planned, "steps": len(records.steps)}
+    return {**plan, **progress}
 
 
 def make_entry(records: EpisodeRecords, market: MarketSnapshot | None, page: str | None) -> dict[str, JsonValue]:
@@ -178,8 +178,8 @@ def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str
 
 def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
     """At most `_SPARK_POINTS` of a series, both ends among them, as returns since its start to a hundredth of a per cent."""
-    places = np.unique(np.linspace(0, len(values) - 1, min(len(values), _SPARK_POINTS)).round().astype(int))
-    return [round(float(value), 4) for value in values[places] / values[0] - 1.0]
+    indices = np.unique(np.linspace(0, len(values) - 1, min(len(values), _SPARK_POINTS)).round().astype(int))
+    return [round(float(value), 4) for value in values[indices] / values[0] - 1.0]
 
 
 def make_index_page(run: RunFolder, market: MarketSnapshot | None, entries: Sequence[JsonValue], redactor: Redactor) -> str:

@@ -36,7 +36,7 @@ class EpisodeRecords:
 
 
 def episode_label(spec: EpisodeSpec) -> str:
-    """Words that tell an episode from the others of its run."""
+    """Words that distinguish an episode from the others of its run."""
     return " · ".join(filter(None, (spec.task, spec.window_name, f"seed {spec.seed}")))
 
 
@@ -75,7 +75,7 @@ def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
 def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
     """Return the records of one episode; nothing is written, so a run that is under way is not disturbed.
 
-    What can't be read is told in `problem`, not raised: one damaged file must not hide the other episodes.
+    What can't be read is reported in `problem`, not raised: one damaged file must not hide the other episodes.
     """
     path = folder.episode_path(spec)
     if folder.is_complete(spec):
@@ -131,21 +131,21 @@ _QUANTITIES = frozenset({"shares", "filled_shares", "shares_before", "shares_aft
 
 def step_in_units(ledger: Ledger, step: StepRecord) -> dict[str, JsonValue]:
     """Return a ledger's step as JSON: `nav_minor` is `nav`, in units of currency, `price_ticks` is `price`; shares are shares."""
-    return _shown(ledger, to_plain(step))
+    return _in_units(ledger, to_plain(step))
 
 
-def _shown(ledger: Ledger, record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _in_units(ledger: Ledger, record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     ticks, steps, _ = ledger.scale(str(record.get("code")))
-    shown: dict[str, JsonValue] = {}
+    converted: dict[str, JsonValue] = {}
     for name, value in record.items():
         if isinstance(value, list):
-            shown[name] = [_shown(ledger, item) if isinstance(item, Mapping) else item for item in value]
+            converted[name] = [_in_units(ledger, item) if isinstance(item, Mapping) else item for item in value]
         elif isinstance(value, int) and name.endswith(_MONEY):
-            shown[name.removesuffix(_MONEY)] = value / ledger.minor_per_unit
+            converted[name.removesuffix(_MONEY)] = value / ledger.minor_per_unit
         elif isinstance(value, int) and name == "price_ticks":
-            shown["price"] = value / ticks
+            converted["price"] = value / ticks
         elif isinstance(value, int) and name in _QUANTITIES and steps > 1:
-            shown[name] = value / steps
+            converted[name] = value / steps
         else:
-            shown[name] = value
-    return shown
+            converted[name] = value
+    return converted

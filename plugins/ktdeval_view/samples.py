@@ -49,7 +49,7 @@ def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
 
 
 def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
-    """Return the records of one episode of a scoring task; what can't be read is told in `problem`, not raised."""
+    """Return the records of one episode of a scoring task; what can't be read is reported in `problem`, not raised."""
     try:
         records, talks = folder.load_recorded(spec)
         answers = cast("Sequence[AnswerRecord]", records)
@@ -72,7 +72,7 @@ def _headlines(folder: RunFolder, spec: EpisodeSpec, answers: Sequence[AnswerRec
     recorded = {name for answer in answers for name in answer.scores}
     lines = {name: card.scores[name] for name in card.score_order if card.scores[name].headline}
     spelled = {name: recorded_as(card, name, recorded) for name in lines}
-    return {found: lines[name] for name, found in spelled.items() if found is not None}
+    return {key: lines[name] for name, key in spelled.items() if key is not None}
 
 
 def outcome_of(answer: AnswerRecord, scores: Mapping[str, ScoreLine]) -> Literal["right", "failed", "unanswered"]:
@@ -89,7 +89,7 @@ def outcome_of(answer: AnswerRecord, scores: Mapping[str, ScoreLine]) -> Literal
 
 def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
     """Return the page as HTML. Equal records and versions give equal bytes."""
-    texts: dict[str, int] = {}  # system prompts, which samples share, by their place
+    texts: dict[str, int] = {}  # system prompts, which samples share, by their index
     counts, pieces = pack_days(redactor.value(sample) for sample in _samples(records, texts))
     kinds = _kinds(records.answers)
     head = {
@@ -113,7 +113,7 @@ def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
         ],
     }
     data = {"head": pack_value(redactor.value(head)), "texts": pack_value(redactor.value(list(texts)))}
-    data |= {f"days-{place}": piece for place, piece in enumerate(pieces)}
+    data |= {f"days-{number}": piece for number, piece in enumerate(pieces)}
     return render(redactor.text(f"{episode_label(records.spec)} · {records.spec.model}"), "samples.html", _SCRIPTS, data)
 
 
@@ -124,12 +124,12 @@ def _samples(records: SampleRecords, texts: dict[str, int]) -> Iterator[dict[str
 
 def _kinds(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
     """Facts that group samples (texts or truths with a few values that repeat) with their values, in order."""
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for answer in answers:
         for name, value in answer.facts.items():
             if isinstance(value, str | bool):
-                found.setdefault(name, Counter())[str(value)] += 1
-    return {name: sorted(values) for name, values in found.items() if 1 < len(values) <= min(_MOST_KINDS, len(answers) - 1)}
+                counts.setdefault(name, Counter())[str(value)] += 1
+    return {name: sorted(values) for name, values in counts.items() if 1 < len(values) <= min(_MOST_KINDS, len(answers) - 1)}
 
 
 def make_sample_entry(records: SampleRecords, page: str | None) -> dict[str, JsonValue]:

@@ -60,10 +60,10 @@ class StockChart {
       ...series.strips.flatMap((strip, number) => this.strip(strip, stripTop + number * stripHeight)), ...dates);
   }
 
-  axis(low, high, y, told, most) {
+  axis(low, high, y, label, most) {
     return ticks(low, high, most).flatMap((value) => [
       drawing("line", {x1: this.left, x2: this.width - this.right, y1: y(value), y2: y(value), class: value === 0 ? "zero" : "grid"}),
-      drawing("text", {x: this.left - 6, y: y(value) + 4, class: "end"}, told(value)),
+      drawing("text", {x: this.left - 6, y: y(value) + 4, class: "end"}, label(value)),
     ]);
   }
 

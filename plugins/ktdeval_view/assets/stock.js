@@ -42,8 +42,8 @@ class StockBox {
   strips(code) {
     const {paths, rows} = this.view;
     const analysts = Object.hasOwn(paths.signals, code) ? paths.signals[code] : [];
-    const told = analysts.map((letters, place) => ({name: paths.analysts[place].replaceAll("_", " "), letters}));
-    return [{name: "decision", letters: decisionsOn(rows, code)}, ...told];
+    const signals = analysts.map((letters, place) => ({name: paths.analysts[place].replaceAll("_", " "), letters}));
+    return [{name: "decision", letters: decisionsOn(rows, code)}, ...signals];
   }
 
   chart(code, orders) {

@@ -105,7 +105,7 @@ class Talk {
       isBare ? make("p.quiet", {}, "without arguments") : body.element);
   }
 
-  /** What went back to the model in the place of what it wrote: identities that the mask hides are withheld from it. */
+  /** What went back to the model instead of what it wrote: identities that the mask hides are withheld from it. */
   withheld(reply, sent) {
     const pairs = [[reply.content, sent.content]];
     (reply.tool_calls || []).forEach((call, place) => {

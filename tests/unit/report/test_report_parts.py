@@ -26,7 +26,7 @@ from ktdeval_report.card_tables import panel_notes
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
-from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, places_of, weights_plot
+from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, x_positions, weights_plot
 from ktdeval_report.render import Table, figure, p_value, percent, span, templates, unbroken
 from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, representative
 from metric_cases import CODES, ledger, nav_ledger, step
@@ -173,7 +173,7 @@ def test_drawing_neither_depends_on_nor_changes_the_settings_of_the_user() -> No
 
 @pytest.mark.parametrize("days", [1, 2, 43, 548])
 def test_areas_have_a_value_for_each_place(days: int) -> None:
-    places, step = places_of(days)
+    places, step = x_positions(days)
     values = np.arange(3.0 * days).reshape(3, days)
     held = held_to(values, places)
     assert held.shape == (3, len(places))

@@ -108,10 +108,14 @@ def _within(low: float | None, high: float | None, metric: MetricLine) -> tuple[
 
 
 def _interval_over_days(study: CardStudy, name: str) -> Interval | None:
-    if not study.windows:
+    if (window := _pooled_window(study)) is None:
         return None
-    window = study.windows[0]
     return window.lines.get(_PARTS[name]) if name in _PARTS else window.intervals.get(name)
+
+
+def _pooled_window(study: CardStudy) -> WindowStudy | None:
+    """First window that the card's figures rest on; those in rows of their own may come before it. None without ledgers."""
+    return next((window for window in study.windows if window.name in study.evaluation.pooled_windows), None)
 
 
 def panel_notes(study: CardStudy) -> Iterator[str]:
@@ -121,9 +125,9 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
             "The interval is a t interval of the mean over windows, widened where windows share days, cut at the metric's range. "
             "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments)."
         )
-    elif study.windows and study.evaluation.market is not None:
-        yield f"Intervals are over the days of seed {study.windows[0].seed}."
-        yield from coverage_notes(study)
+    elif (window := _pooled_window(study)) is not None and study.evaluation.market is not None:
+        yield f"Intervals are over the days of seed {window.seed}."
+        yield from coverage_notes([window])
     yield from figure_notes(study.evaluation.card)
 
 
@@ -141,7 +145,7 @@ def window_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
 
 def windows_notes(study: CardStudy) -> list[str]:
     """Measured coverage of the intervals, and where intervals are missing."""
-    notes = coverage_notes(study) if len(study.windows) > 1 else []
+    notes = coverage_notes(study.windows) if len(study.windows) > 1 else []
     missing: dict[str, list[str]] = {}
     for window in study.windows:
         for interval in window.intervals.values():
@@ -152,10 +156,10 @@ def windows_notes(study: CardStudy) -> list[str]:
     ]
 
 
-def coverage_notes(study: CardStudy) -> list[str]:
+def coverage_notes(windows: Sequence[WindowStudy]) -> list[str]:
     """For each daily metric, how often its kind of interval covered the truth in simulations of such lengths."""
     by_metric: dict[str, list[Interval]] = {}
-    for window in study.windows:
+    for window in windows:
         for name, interval in window.intervals.items():
             if interval.low is not None:
                 by_metric.setdefault(name, []).append(interval)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,18 +19,19 @@ from card_cases import card, remote_card, typed
 from compare_cards import APART, make_card, save_card
 from ktdeval.cards import figure_notes
 from ktdeval.registry import load_plugins
+from ktdeval.stats import Interval
 from ktdeval.trading.ledger import Ledger
 from ktdeval_compare.effects import Options as EffectOptions, effects as compared
 from ktdeval_compare.entrants import load_entrants
 from ktdeval_report.canvas import PALETTE, SERIES, Plot, colour, inline_svg, plot_file
-from ktdeval_report.card_tables import panel_notes
+from ktdeval_report.card_tables import panel, panel_notes
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
-from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, x_positions, weights_plot
+from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, weights_plot, x_positions
 from ktdeval_report.render import Table, figure, p_value, percent, span, templates, unbroken
 from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, representative
-from metric_cases import CODES, ledger, nav_ledger, step
+from metric_cases import CODES, ledger, market, nav_ledger, step
 from report_page import Page, check_page, contrast
 
 if TYPE_CHECKING:
@@ -293,6 +295,23 @@ def test_what_a_card_says_of_its_figures_stands_on_the_page_in_the_same_words(tm
         "total_return is not defined in 1 of 2 episodes"
     ]
     assert list(panel_notes(CardStudy(one)))[-len(notes) :] == notes
+
+
+def test_the_interval_of_a_figure_is_of_the_window_that_the_figure_is_of(tmp_path: Path) -> None:
+    """A shorter window comes first by day and stands in rows of its own: its days say nothing of the figure of the long one."""
+    windows = {"short": ("2024-01-01", "2024-01-05"), "long": ("2024-01-02", "2024-01-26")}
+    made = make_card({("short", 0): 0.1, ("long", 0): 0.2}, windows=windows)
+    (one,) = evaluations(save_card(tmp_path / "run", made))
+    assert one.windows == ["short", "long"]
+    studies = [
+        WindowStudy(name, False, (), seed, nav_of(120), intervals={"total_return": Interval(low, 2 * low, 0.95, "kind", 5)})
+        for name, seed, low in (("short", 1, 0.05), ("long", 2, 0.15))
+    ]
+    study = CardStudy(replace(one, market=market()), studies)
+    assert [row[-1] for row in panel(study).rows if row[0] == "total_return"] == [span(0.15, 0.3, "fraction", signed=True)]
+    notes = list(panel_notes(study))
+    assert notes[0] == "Intervals are over the days of seed 2."
+    assert [note.partition(":")[0] for note in notes if "nominal" in note] == ["total_return, 5 days"]
 
 
 def test_labels_of_cards_tell_them_apart(tmp_path: Path) -> None:

@@ -127,9 +127,9 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
     for code, group in raw.indices.groupby("code", sort=True):
         known = group[(group["close"] > 0) & np.isfinite(group["close"])]
         levels = known.drop_duplicates("date").set_index("date")["close"].sort_index()
-        wanted = levels.reindex(levels.index.union(pd.DatetimeIndex(days))).ffill().reindex(pd.DatetimeIndex(days)).dropna()
-        filled += int((~wanted.index.isin(levels.index)).sum())
-        tables.append(pd.DataFrame({"date": wanted.index, "code": code, "close": wanted.to_numpy()}))
+        daily = levels.reindex(levels.index.union(pd.DatetimeIndex(days))).ffill().reindex(pd.DatetimeIndex(days)).dropna()
+        filled += int((~daily.index.isin(levels.index)).sum())
+        tables.append(pd.DataFrame({"date": daily.index, "code": code, "close": daily.to_numpy()}))
     return (dataclasses.replace(raw, indices=pd.concat(tables, ignore_index=True)) if filled else raw), filled
 
 
@@ -231,8 +231,8 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
 def _grids(raw: RawMarket) -> dict[str, Any]:
     """[T, N] arrays of the bar fields."""
     table = raw.table
-    place = {code: column for column, code in enumerate(raw.codes)}
-    columns = np.array([place[code] for code in table.codes], dtype=np.int64)
+    column_of = {code: column for column, code in enumerate(raw.codes)}
+    columns = np.array([column_of[code] for code in table.codes], dtype=np.int64)
     grids = {name: np.full((len(table.days), len(raw.codes)), np.nan) for name in BAR_FIELDS}
     for part in table.parts():
         for name, grid in grids.items():
@@ -251,7 +251,7 @@ def _cleaned(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
 
 
 def _fill_factor(grid: FloatArray, has_factor: bool) -> None:
-    """Put the last known factor of each day and asset in place; 1.0 before the first, or throughout where there is none."""
+    """Fill in the last known factor of each day and asset; 1.0 before the first, or throughout where there is none."""
     last = np.ones(grid.shape[1])
     for row in grid:
         np.copyto(row, last, where=~(row > 0) | (not has_factor))

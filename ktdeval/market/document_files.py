@@ -55,8 +55,8 @@ def faults(documents: Documents, codes: frozenset[str]) -> Iterator[tuple[str, i
     empty = pc.equal(pc.binary_length(pc.utf8_trim_whitespace(table["text"])), 0).to_numpy()
     repeated = table.select(["known_at", "source", "title", "text"]).to_pandas().duplicated().to_numpy()
     for kind, mask in (("documents_known_early", early), ("documents_empty", empty), ("documents_repeated", repeated)):
-        places = np.flatnonzero(mask)
-        yield kind, len(places), [_label(documents, int(place)) for place in places[:5]]
+        rows = np.flatnonzero(mask)
+        yield kind, len(rows), [_label(documents, int(row)) for row in rows[:5]]
     unknown = {code: len(rows) for code, rows in sorted(documents.rows_of.items()) if code and code not in codes}
     yield "documents_of_unknown_assets", sum(unknown.values()), [f"{code} {count}" for code, count in unknown.items()][:5]
 
@@ -70,7 +70,7 @@ def _label(documents: Documents, row: int) -> str:
 
 
 def _rows(path: Path, fields: tuple[str, ...]) -> Rows:
-    """Place and cells of each row; cells that the file lacks are absent."""
+    """Location (for messages) and cells of each row; cells that the file lacks are absent."""
     name = path.name.removesuffix(".gz")
     if name.endswith(".parquet"):
         return _parquet_rows(path, fields)

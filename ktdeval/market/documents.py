@@ -47,7 +47,7 @@ class Close:
 
     @classmethod
     def parse(cls, text: str) -> Close:
-        """Return the close that `16:00 America/New_York` says. Raises DataError: no such time or zone."""
+        """Return the close of a text such as `16:00 America/New_York`. Raises DataError: no such time or zone."""
         match = _CLOSE.fullmatch(text.strip())
         if match is None or (int(match[1]), int(match[2])) > (24, 0) or int(match[2]) > 59:
             raise DataError(f"close {text!r}: expected a time and a zone such as '15:00 Asia/Shanghai' or '24:00 UTC'")
@@ -124,10 +124,10 @@ class Documents:
             table = table.select(_COLUMNS).cast(_schema())
         except (KeyError, pa.ArrowException, ValueError) as error:
             raise DataError(f"documents: not a table of documents: {' '.join(str(error).split())}") from error
-        made = cls(table if len(table) else None, close, tuple(sorted(set(entities))))
-        if any(column.null_count for column in table.columns) or (np.diff(made.known_at) < 0).any():
+        documents = cls(table if len(table) else None, close, tuple(sorted(set(entities))))
+        if any(column.null_count for column in table.columns) or (np.diff(documents.known_at) < 0).any():
             raise DataError("documents: empty cells, or rows that are not sorted by known_at")
-        return made
+        return documents
 
     @cached_property
     def known_at(self) -> IntArray:
@@ -143,18 +143,18 @@ class Documents:
         groups, texts = column.indices.to_numpy(), column.dictionary.to_pylist()
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(len(texts) + 1))
-        found: dict[str, list[IntArray]] = {}
-        for place, text in enumerate(texts):
-            rows = order[starts[place] : starts[place + 1]]
+        parts_of: dict[str, list[IntArray]] = {}
+        for index, text in enumerate(texts):
+            rows = order[starts[index] : starts[index + 1]]
             for code in set(text.split()) or {""}:
-                found.setdefault(code, []).append(rows)
-        return {code: np.sort(np.concatenate(parts)) for code, parts in found.items()}
+                parts_of.setdefault(code, []).append(rows)
+        return {code: np.sort(np.concatenate(parts)) for code, parts in parts_of.items()}
 
     @cached_property
     def digest(self) -> dict[str, str]:
         """SHA-256 of each part of the content: the columns, the close and the entities."""
         parts = {} if self.table is None else {name: _column_hash(self.table[name]) for name in _COLUMNS}
-        return {**parts, "close": content_hash(str(self.close)), "entities": content_hash([list(one) for one in self.entities])}
+        return {**parts, "close": content_hash(str(self.close)), "entities": content_hash(list(map(list, self.entities)))}
 
     def __bool__(self) -> bool:
         """Is there anything to store?"""

@@ -27,13 +27,13 @@ class MinuteBars:
     """M bars of a minute or several, sorted by code and end; none by default."""
 
     codes: tuple[str, ...] = ()  #: codes that have bars, ascending
-    #: [M] fields asset (place in `codes`), ends_at (UTC, datetime64[m]), open, high, low, close (unadjusted, in units of the daily
+    #: [M] fields asset (index in `codes`), ends_at (UTC, datetime64[m]), open, high, low, close (unadjusted, in units of the daily
     #: bars), volume (shares or coins, NaN where unknown); read-only
     rows: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0, _ROW))
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> MinuteBars:
-        """Sort a table of code and what `rows` has but for asset. Raises KeyError, TypeError or ValueError: it is no such table."""
+        """Sort a table of code and the fields of `rows` except asset. Raises KeyError, TypeError or ValueError: no such table."""
         import pandas as pd  # noqa: PLC0415 - most markets have no minutes
 
         rows = np.empty(len(table), _ROW)
@@ -59,14 +59,14 @@ class MinuteBars:
         """[M] days that bars belong to: the local dates just before their ends. `zone_of`: IANA time zone of a code."""
         ends, zones = self.rows["ends_at"], np.array([zone_of(code) for code in self.codes], dtype=object)[self.rows["asset"]]
         days = np.unique(np.unique(ends.astype("M8[D]"))[:, None] + np.arange(-1, 2))
-        found = np.empty(len(ends), "M8[D]")
+        local = np.empty(len(ends), "M8[D]")
         for zone in set(zones):
             midnights = np.array([Close(0, 0, zone).instant(day) // _MINUTE for day in days])
-            found[zones == zone] = days[np.searchsorted(midnights, ends[zones == zone].astype(np.int64)) - 1]
-        return found
+            local[zones == zone] = days[np.searchsorted(midnights, ends[zones == zone].astype(np.int64)) - 1]
+        return local
 
     def session(self, days: npt.NDArray[np.datetime64], venue_of: Callable[[str], Venue], code: str, day: int) -> npt.NDArray[Any]:
-        """Rows of a code's bars on row `day` of `days`, but for those that end after the close of the last one of its venue. Raises
+        """Rows of a code's bars on row `day` of `days`, except those that end after its venue's close of the last day. Raises
         LookAheadError: the row lies after the last.
         """
         if day >= len(days):
@@ -75,8 +75,8 @@ class MinuteBars:
             return self.rows[:0]
         venue = venue_of(code)
         midnight, end = (Close(hours, 0, venue.zone).instant(days[day]) // _MINUTE for hours in (0, 24))
-        known = Close.parse(f"{venue.close} {venue.zone}").instant(days[-1]) // _MINUTE
-        return own[slice(*np.searchsorted(own["ends_at"].astype(np.int64), (midnight, min(end, known)), side="right"))]
+        cursor = Close.parse(f"{venue.close} {venue.zone}").instant(days[-1]) // _MINUTE
+        return own[slice(*np.searchsorted(own["ends_at"].astype(np.int64), (midnight, min(end, cursor)), side="right"))]
 
 
 NO_MINUTES = MinuteBars()

@@ -1,7 +1,7 @@
 """Faults of market data: each check counts one kind of fault and names the first examples.
 
 `check` works on tables fresh from a source and, through `raw_from_snapshot`, on stored snapshots. Faults of severity `error`
-would change results silently, so `ktdeval.market.assembly` refuses them unless told which repair to apply.
+would change results silently, so `ktdeval.market.assembly` refuses them unless a repair that fixes them is named.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Finding:
 
 def check(raw: RawMarket) -> list[Finding]:
     """Every fault found in a market's tables, errors first; an empty list means nothing at all is notable."""
-    found = [finding for judge in _CHECKS for finding in judge(raw) if finding.count]
+    findings = [finding for judge in _CHECKS for finding in judge(raw) if finding.count]
     order = {"error": 0, "warning": 1, "info": 2}
-    return sorted(found, key=lambda finding: order[finding.severity])
+    return sorted(findings, key=lambda finding: order[finding.severity])
 
 
 @cache
@@ -79,13 +79,13 @@ def _finding(kind: str, count: int, examples: Iterable[str] = (), about: object 
     """Return a finding in the words of its kind; `about` fills the blank in them."""
     words = _kinds()[kind]
     severity = cast("Severity", words["severity"])
-    shown = tuple(islice(examples, EXAMPLES))
-    return Finding(kind, severity, count, shown, words["hint"].format(about), tuple(words["repairs"].split()))
+    first = tuple(islice(examples, EXAMPLES))
+    return Finding(kind, severity, count, first, words["hint"].format(about), tuple(words["repairs"].split()))
 
 
 def _bars_finding(raw: RawMarket, kind: str, mask: BoolArray, about: object = "") -> Finding:
-    places = np.flatnonzero(mask)
-    return _finding(kind, len(places), (raw.table.label(int(place)) for place in places), about)
+    rows = np.flatnonzero(mask)
+    return _finding(kind, len(rows), (raw.table.label(int(row)) for row in rows), about)
 
 
 def is_incomplete(raw: RawMarket) -> BoolArray:
@@ -155,8 +155,7 @@ def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
     gap = np.flatnonzero(~table.new_code[1:] & (step > 1))
     missing = int((step[gap] - 1).sum())
     examples = (
-        f"{table.codes[table.column[place]]} {table.days[table.row[place] + 1]}…{table.days[table.row[place + 1] - 1]}"
-        for place in gap
+        f"{table.codes[table.column[row]]} {table.days[table.row[row] + 1]}…{table.days[table.row[row + 1] - 1]}" for row in gap
     )
     yield _finding("gaps", missing, examples)
 
@@ -176,11 +175,11 @@ def _check_amount(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _check_volume(raw: RawMarket) -> Iterator[Finding]:
-    """Volumes of codes that are no whole shares, or that the import had to interpret."""
+    """Volumes of codes that are not whole shares, or that the import had to interpret."""
     volume, column = raw.table["volume"], raw.table.column
-    told, whole = (np.bincount(column[mask], minlength=len(raw.table.codes)) for mask in in_wholes(volume))
+    small, whole = (np.bincount(column[mask], minlength=len(raw.table.codes)) for mask in in_wholes(volume))
     coins = np.array([raw.instrument(code).kind == "crypto" for code in raw.table.codes], dtype=np.bool_)
-    no_counts = ((whole < MOSTLY_WHOLE * told) & ~coins)[column]
+    no_counts = ((whole < MOSTLY_WHOLE * small) & ~coins)[column]
     yield _bars_finding(raw, "volume_not_whole", np.isfinite(volume) & (np.round(volume) != volume) & no_counts)
     yield _finding("import_notes", len(raw.notes), raw.notes)
 
@@ -214,19 +213,19 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
     splits = ~bounded & np.array([raw.instrument(code).kind != "crypto" for code in table.codes], dtype=np.bool_)
     masks: dict[str, list[BoolArray]] = {"implausible_returns": [], "split_like_moves": []}
     for part in table.parts():
-        places = np.flatnonzero(part.traded & (part["close"] > 0))
-        column = part.column[places]
-        adjusted = part["close"][places] * (part["factor"][places] if raw.has_factor else 1.0)
+        rows = np.flatnonzero(part.traded & (part["close"] > 0))
+        column = part.column[rows]
+        adjusted = part["close"][rows] * (part["factor"][rows] if raw.has_factor else 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):  # a factor of zero has a finding of its own
             move = np.abs(adjusted[1:] / adjusted[:-1] - 1)
             times = np.maximum(adjusted[1:] / adjusted[:-1], adjusted[:-1] / adjusted[1:])
             whole = (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
-        age = np.arange(len(places)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
+        age = np.arange(len(rows)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
         same, later = column[1:] == column[:-1], column[1:]
         wild = (age[1:] >= UNLIMITED_DAYS) & (move > limits[later] * 1.5)
-        for kind, found in (("implausible_returns", wild), ("split_like_moves", splits[later] & whole)):
+        for kind, odd in (("implausible_returns", wild), ("split_like_moves", splits[later] & whole)):
             mask = np.zeros(len(part.row), dtype=np.bool_)
-            mask[places[1:][same & found]] = True
+            mask[rows[1:][same & odd]] = True
             masks[kind].append(mask)
     for kind, marked in masks.items():
         yield _bars_finding(raw, kind, np.concatenate(marked))
@@ -252,10 +251,10 @@ def _check_intervals(raw: RawMarket) -> Iterator[Finding]:
     codes = members["code"].to_numpy(dtype=object)
     first, last = as_days(members["first"]), as_days(members["last"])
     reversed_ = np.flatnonzero(last < first)
-    examples = (f"{codes[place]} {first[place]}…{last[place]}" for place in reversed_)
+    examples = (f"{codes[row]} {first[row]}…{last[row]}" for row in reversed_)
     yield _finding("membership_reversed", len(reversed_), examples)
     overlap = np.flatnonzero((codes[1:] == codes[:-1]) & (first[1:] <= last[:-1]))
-    examples = (f"{codes[place]} {first[place]}…{last[place]} and {first[place + 1]}…{last[place + 1]}" for place in overlap)
+    examples = (f"{codes[row]} {first[row]}…{last[row]} and {first[row + 1]}…{last[row + 1]}" for row in overlap)
     yield _finding("membership_overlaps", len(overlap), examples)
 
 
@@ -289,8 +288,8 @@ def _spans(member: BoolArray, chosen: BoolArray, codes: tuple[str, ...], days: D
 def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
     """Days on which a member is not listed yet or no more, as far as its bars tell. Days missing in between are `gaps`."""
     table = raw.table
-    place = {code: column for column, code in enumerate(raw.codes)}
-    columns = np.array([place[code] for code in table.codes], dtype=np.int64)
+    column_of = {code: column for column, code in enumerate(raw.codes)}
+    columns = np.array([column_of[code] for code in table.codes], dtype=np.int64)
     starts = np.flatnonzero(table.new_code)
     first, last = table.row[starts], table.row[np.append(starts[1:], len(table.row)) - 1]
     outside = member.copy()
@@ -301,15 +300,15 @@ def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
 
 
 def _check_names(raw: RawMarket) -> Iterator[Finding]:
-    """What is known of one day only, and so tells visible tasks of later years; dated names that contradict each other."""
+    """Facts known of one day only, which show visible tasks later years; dated names that contradict each other."""
     if not raw.synthetic:
         known = raw.assets[raw.assets["code"].isin(raw.codes)]
         named = known["code"][(known["name"] != "") & (known["name"] != known["code"])] if raw.names.empty else ()
         yield _finding("names_of_one_day", len(named), named)
         has_industry = ~raw.assets["industry"].isin(("", UNKNOWN_INDUSTRY))
-        placed = known["code"][has_industry.reindex(known.index)]
-        yield _finding("industries_of_one_day", len(placed), placed)
-        without = sorted(set(raw.codes).difference(placed)) if has_industry.any() else ()
+        classified = known["code"][has_industry.reindex(known.index)]
+        yield _finding("industries_of_one_day", len(classified), classified)
+        without = sorted(set(raw.codes).difference(classified)) if has_industry.any() else ()
         yield _finding("assets_without_industry", len(without), without)
         early = (raw.table.days < CHINEXT_REFORM).sum()
         chinext = any(code.startswith("30") and raw.venue(code).has_boards for code in raw.codes)
@@ -318,16 +317,16 @@ def _check_names(raw: RawMarket) -> Iterator[Finding]:
     first, last, codes = as_days(names["first"]), as_days(names["last"]), names["code"].to_numpy(dtype=object)
     wrong = last < first
     wrong[1:] |= (codes[1:] == codes[:-1]) & (first[1:] <= last[:-1])
-    places = np.flatnonzero(wrong)
-    yield _finding("name_days_overlap", len(places), (f"{codes[row]} {first[row]}…{last[row]}" for row in places))
+    rows = np.flatnonzero(wrong)
+    yield _finding("name_days_overlap", len(rows), (f"{codes[row]} {first[row]}…{last[row]}" for row in rows))
 
 
 def _check_indices(raw: RawMarket) -> Iterator[Finding]:
-    rows = raw.indices[["date", "code"]].duplicated().to_numpy()
+    repeated = raw.indices[["date", "code"]].duplicated().to_numpy()
     codes = raw.indices["code"].to_numpy(dtype=object)
     dates = as_days(raw.indices["date"])
-    examples = (f"{codes[place]} {dates[place]}" for place in np.flatnonzero(rows))
-    yield _finding("duplicate_index_rows", int(rows.sum()), examples)
+    examples = (f"{codes[row]} {dates[row]}" for row in np.flatnonzero(repeated))
+    yield _finding("duplicate_index_rows", int(repeated.sum()), examples)
     levels = raw.indices["close"].to_numpy(dtype=np.float64)
     known = (levels > 0) & np.isfinite(levels)
     for code in sorted({raw.benchmark, *codes} - {""}):
@@ -364,8 +363,8 @@ def _check_minutes(raw: RawMarket) -> Iterator[Finding]:
         "minutes_volume": has_bar & ((total > 2 * volume) | (10 * total < volume)),
     }
     for kind, mask in masks.items():
-        found = (f"{raw.minutes.codes[row['asset']]} {row['ends_at']} UTC" for row in rows[mask][:EXAMPLES])
-        yield _finding(kind, int(mask.sum()), found)
+        examples = (f"{raw.minutes.codes[row['asset']]} {row['ends_at']} UTC" for row in rows[mask][:EXAMPLES])
+        yield _finding(kind, int(mask.sum()), examples)
 
 
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (

@@ -59,7 +59,7 @@ class RawMarket:
     assets: pd.DataFrame  #: code, name, industry; codes that it lacks are named by their code
     has_factor: bool  #: False when prices came adjusted without a factor
     synthetic: bool = False  #: True for generated markets
-    index_names: Mapping[str, str] = field(default_factory=dict)  #: display names beside those known
+    index_names: Mapping[str, str] = field(default_factory=dict)  #: display names of indices other than `INDEX_NAMES`
     repairs: tuple[str, ...] = ()  #: what was changed so far, in words
     #: dated names: code, first, last (both ends included), name, code_then (the code of those days); empty where names have no days
     names: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(_COLUMNS["names"])))
@@ -111,16 +111,16 @@ class RawMarket:
         """[codes of the table] has closes but never an open, high or low; A-shares are never such."""
         table = self.table
         priced = table.judged(lambda part: np.any([np.isfinite(part[name]) for name in ("open", "high", "low")], axis=0))
-        known = np.bincount(table.column[priced], minlength=len(table.codes)) > 0
-        return ~known & np.array([not self.venue(code).has_boards for code in table.codes], dtype=np.bool_)
+        has_prices = np.bincount(table.column[priced], minlength=len(table.codes)) > 0
+        return ~has_prices & np.array([not self.venue(code).has_boards for code in table.codes], dtype=np.bool_)
 
     def calendar_days(self, calendar: str) -> DayArray:
         """Days with a row of any code of a calendar."""
         return np.asarray(self.table.days[np.bincount(self.table.row[(self.calendars == calendar)[self.table.column]]).nonzero()])
 
     def session_numbers(self) -> IntArray:
-        """[rows] place of a bar's day among the days of its calendar: all of the market's where it has but one calendar, else the
-        sessions, and days with a row.
+        """[rows] number of a bar's day among the days of its calendar: all of the market's where it has only one calendar, else
+        the sessions, and days with a row.
         """
         table, numbers = self.table, self.table.row.copy()
         if len(calendars := np.unique(self.calendars)) == 1:
@@ -145,8 +145,8 @@ class RawMarket:
 def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
     """Return a column of texts, each distinct one changed, as categories in use, ascending; a missing one is `no code`."""
     texts = pd.Categorical(column).map(lambda text: change("no code" if pd.isna(text) else str(text)), na_action=None)
-    made = pd.Categorical(texts).remove_unused_categories()
-    return made.reorder_categories(sorted(made.categories))
+    values = pd.Categorical(texts).remove_unused_categories()
+    return values.reorder_categories(sorted(values.categories))
 
 
 def as_days(column: pd.Series) -> DayArray:
@@ -155,24 +155,24 @@ def as_days(column: pd.Series) -> DayArray:
 
 
 class BarTable:
-    """Bars as flat arrays sorted by code, then day (source order among duplicates): their places in `codes` and `days` (both
+    """Bars as flat arrays sorted by code, then day (source order among duplicates): their indices in `codes` and `days` (both
     ascending), values by field (`table["close"]`), and whether no trade took place (marked so, or volume 0, or no volume and no or
     one flat price). Values stay in the source's columns and are sorted when they are asked for, so that nothing is held twice.
     """
 
     def __init__(self, bars: pd.DataFrame) -> None:
         code = categories(bars["code"])
-        day_places, days = pd.factorize(as_days(bars["date"]), sort=True)
+        rows, days = pd.factorize(as_days(bars["date"]), sort=True)
         self.codes: tuple[str, ...] = tuple(code.categories)
         self.days: DayArray = np.asarray(days, dtype="datetime64[D]")
         self._source: dict[str, npt.NDArray[Any]] = {name: bars[name].to_numpy(dtype=np.float64) for name in BAR_FIELDS}
         if "traded" in bars.columns:
             self._source["traded"] = bars["traded"].to_numpy(dtype=np.bool_)
-        key = code.codes * np.int64(len(days)) + day_places
-        #: places in the source: a slice where it is sorted already
+        key = code.codes * np.int64(len(days)) + rows
+        #: rows of the source: a slice where it is sorted already
         self.order = np.argsort(key, kind="stable").astype(np.int32) if (key[1:] < key[:-1]).any() else slice(0, len(key))
         del key
-        self.column, self.row = code.codes[self.order], day_places.astype(np.int32)[self.order]
+        self.column, self.row = code.codes[self.order], rows.astype(np.int32)[self.order]
         self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])
         self.suspended: BoolArray = self.judged(BarTable._suspended)
 
@@ -211,26 +211,26 @@ class BarTable:
         """[rows] the bar repeats code and day of the one before."""
         return np.append(False, ~self.new_code[1:] & (self.row[1:] == self.row[:-1]))
 
-    def label(self, place: int) -> str:
+    def label(self, bar: int) -> str:
         """`600519.SH 2024-01-02` of one bar, for messages."""
-        return f"{self.codes[self.column[place]]} {self.days[self.row[place]]}"
+        return f"{self.codes[self.column[bar]]} {self.days[self.row[bar]]}"
 
     def in_source(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return values of these sorted bars in the order of the source table's rows."""
-        placed = np.empty_like(values)
-        placed[self.order] = values
-        return placed
+        unsorted = np.empty_like(values)
+        unsorted[self.order] = values
+        return unsorted
 
 
 def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
     """[T, N] True where a code is a member that day, from intervals code, first, last, both ends included."""
-    place = {code: column for column, code in enumerate(codes)}
+    column_of = {code: column for column, code in enumerate(codes)}
     grid = np.zeros((len(days), len(codes)), dtype=np.bool_)
     starts = np.searchsorted(days, as_days(members["first"]), side="left")
     stops = np.searchsorted(days, as_days(members["last"]), side="right")
     for code, start, stop in zip(members["code"], starts, stops, strict=True):
-        if code in place:
-            grid[start:stop, place[code]] = True
+        if code in column_of:
+            grid[start:stop, column_of[code]] = True
     return grid
 
 

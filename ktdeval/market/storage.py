@@ -1,4 +1,4 @@
-"""A market snapshot on disk: one folder of Parquet with a manifest, and an identity that is a hash of what it says.
+"""Market snapshot on disk: one folder of Parquet with a manifest, and an identity that is a hash of its content.
 
 The identity is taken over canonical content, never over file bytes, so that a snapshot written by another version of Parquet keeps
 its name. Layout of the folder:
@@ -64,7 +64,7 @@ def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
 def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     """Hashes of what does not change from day to day, and of the days themselves."""
     minutes = snapshot.minutes
-    spells, instruments = ([list(dataclasses.astuple(one)) for one in of] for of in (snapshot.spells, snapshot.instruments))
+    spells, instruments = ([list(dataclasses.astuple(value)) for value in of] for of in (snapshot.spells, snapshot.instruments))
     return {
         "days": sha256_hex(_canonical(snapshot.days).tobytes()),
         "codes": content_hash(list(snapshot.codes)),
@@ -100,7 +100,7 @@ def _venues(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
 
 
 def snapshot_id(snapshot: MarketSnapshot) -> str:
-    """SHA-256 over the canonical content of a snapshot (its own `id` apart), as 64 hexadecimal digits."""
+    """SHA-256 over the canonical content of a snapshot (except its own `id`), as 64 hexadecimal digits."""
     return content_hash(_content(snapshot))
 
 
@@ -110,7 +110,7 @@ def with_id(snapshot: MarketSnapshot) -> MarketSnapshot:
 
 
 def _day_checksums(array: npt.NDArray[Any]) -> str:
-    """Eight hexadecimal digits a day, joined: enough to say on which day a changed array changed first."""
+    """Eight hexadecimal digits a day, joined: enough to find the day on which a changed array changed first."""
     return "".join(f"{zlib.crc32(row.tobytes()):08x}" for row in _canonical(array))
 
 
@@ -122,50 +122,50 @@ def snapshot_manifest(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
 
 
 def differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
-    """Say where a snapshot differs from a manifest, such as `bars.parquet: close differs, first on 2024-05-06`."""
-    found = _static_differences(manifest, snapshot)
+    """Return where a snapshot differs from a manifest, such as `bars.parquet: close differs, first on 2024-05-06`."""
+    changes = _static_differences(manifest, snapshot)
     axes_equal = all(manifest["statics"].get(axis) == _statics(snapshot)[axis] for axis in ("days", "codes"))
     arrays = _arrays(snapshot)
     for address in sorted({*manifest["arrays"], *arrays}):
         table, field = address.split(": ", 1)
         if address not in arrays or address not in manifest["arrays"]:
-            found.append(f"{table}: {field} is {'absent' if address not in arrays else 'new'}")
+            changes.append(f"{table}: {field} is {'absent' if address not in arrays else 'new'}")
         elif sha256_hex(_canonical(arrays[address]).tobytes()) != manifest["arrays"][address]:
             recorded = manifest.get("day_checksums", {}).get(address, "")
             first = _first_changed_day(recorded, arrays[address], snapshot.days) if axes_equal else None
-            found.append(f"{table}: {field} differs" + (f", first on {first}" if first else ""))
-    return found
+            changes.append(f"{table}: {field} differs" + (f", first on {first}" if first else ""))
+    return changes
 
 
 def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
-    found = []
+    changes = []
     meta = _meta(snapshot)
     for field in sorted({*manifest["meta"], *meta}):
         if manifest["meta"].get(field) != meta.get(field):
-            found.append(f"{MANIFEST}: meta.{field} differs")
+            changes.append(f"{MANIFEST}: meta.{field} differs")
     if manifest.get("venues", {}) != (_venues(snapshot) if snapshot.instruments else {}):
-        found.append(f"{MANIFEST}: venues differ")
+        changes.append(f"{MANIFEST}: venues differ")
     if manifest["index_names"] != dict(snapshot.index_names):
-        found.append(f"{MANIFEST}: index_names differ")
+        changes.append(f"{MANIFEST}: index_names differ")
     tables = {"days": BARS, **dict.fromkeys(("codes", "names", "industries", "instruments"), ASSETS)}
     tables |= {"spells": NAMES, "documents": DOCUMENTS, "minutes": MINUTES}
-    present = _statics(snapshot)
-    found += [f"{table}: {field} differ" for field, table in tables.items() if manifest["statics"].get(field) != present.get(field)]
-    return found
+    recorded, present = manifest["statics"], _statics(snapshot)
+    changes += [f"{table}: {field} differ" for field, table in tables.items() if recorded.get(field) != present.get(field)]
+    return changes
 
 
 def _first_changed_day(recorded: str, array: npt.NDArray[Any], days: DayArray) -> np.datetime64 | None:
     present = _day_checksums(array)
     for row, day in enumerate(days):
-        place = slice(row * _CHECKSUM_DIGITS, (row + 1) * _CHECKSUM_DIGITS)
-        if recorded[place] != present[place]:
+        digits = slice(row * _CHECKSUM_DIGITS, (row + 1) * _CHECKSUM_DIGITS)
+        if recorded[digits] != present[digits]:
             return np.datetime64(day)
     return None
 
 
 def save_snapshot(snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, bytes] | None = None) -> MarketSnapshot:
     """Write a snapshot as a new or empty folder, whole or not at all (nothing if it is there already), and return it with its id.
-    `extras`: further files beside the tables, no part of the identity. Raises StoreError if something else is there or it can't be
+    `extras`: further files next to the tables, no part of the identity. Raises StoreError if something else is there or it can't be
     written.
     """
     manifest = snapshot_manifest(snapshot)
@@ -194,10 +194,10 @@ def _holds(folder: Path, identity: str) -> bool:
 
 def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
     n_days, n_assets = len(snapshot.days), len(snapshot.codes)
-    code_places = pa.array(np.tile(np.arange(n_assets, dtype=np.int32), n_days))
+    code_columns = pa.array(np.tile(np.arange(n_assets, dtype=np.int32), n_days))
     columns: dict[str, Any] = {
         "date": pa.array(np.repeat(snapshot.days, n_assets)),
-        "code": pa.DictionaryArray.from_arrays(code_places, pa.array(snapshot.codes, pa.string())),
+        "code": pa.DictionaryArray.from_arrays(code_columns, pa.array(snapshot.codes, pa.string())),
     }
     for name in _GRID_FIELDS:
         columns[name] = pa.array(np.ascontiguousarray(getattr(snapshot, name)).reshape(-1))
@@ -316,10 +316,10 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
 
 
 def _read_venues(manifest: Mapping[str, JsonValue]) -> dict[str, Venue]:
-    told = manifest.get("venues", {})
-    if not isinstance(told, dict) or not all(isinstance(rules, dict) for rules in told.values()):
+    venues = manifest.get("venues", {})
+    if not isinstance(venues, dict) or not all(isinstance(rules, dict) for rules in venues.values()):
         raise ConfigError(f"{MANIFEST}: venues are no mappings")
-    return {name: parse_venue(rules, f"{MANIFEST}: venue {name}") for name, rules in told.items()}
+    return {name: parse_venue(rules, f"{MANIFEST}: venue {name}") for name, rules in venues.items()}
 
 
 def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:
@@ -331,9 +331,9 @@ def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> Day
     code_column = bars["code"].combine_chunks()
     if not pa.types.is_dictionary(code_column.type):
         code_column = code_column.dictionary_encode()
-    known = {code: place for place, code in enumerate(codes)}
-    places = np.array([known.get(code, -1) for code in code_column.dictionary.to_pylist()], dtype=np.int64)
-    columns = places[code_column.indices.to_numpy()].reshape(dates.shape)
+    column_of = {code: column for column, code in enumerate(codes)}
+    columns_of = np.array([column_of.get(code, -1) for code in code_column.dictionary.to_pylist()], dtype=np.int64)
+    columns = columns_of[code_column.indices.to_numpy()].reshape(dates.shape)
     if (dates != dates[:, :1]).any() or (columns != np.arange(len(codes))).any():
         raise DataError(order)
     return np.ascontiguousarray(dates[:, 0])

@@ -1,4 +1,4 @@
-"""Units of volumes and amounts, as the numbers themselves tell them."""
+"""Units of volumes and amounts, inferred from the numbers themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval.market.snapshot import BoolArray, FloatArray
 PRICE_SLACK = 1.01  #: An average price may lie this far outside low and high: sources round amounts and prices
 _SINGLE = 1.3e-7  # relative noise of a volume that was divided by a factor in single precision
 MOSTLY_WHOLE = 0.7  #: Less than this part of volumes in whole shares: they are no counts of shares
-_WHOLE = 0.95  # part that is whole where volumes are counts of shares
+_WHOLE = 0.95  # more than this part is whole where volumes are counts of shares
 _MOST, _PART_OF_A_MARKET = 0.5, 0.01  # bars of a code or day, and of a market: fewer are odd rows
 _WORDS = {row["scale"]: row["words"] for row in csv_rows(Path(__file__).with_name("units.csv"))}
 """Amount / volume over the price, a number or a power of the factor -> the likely unit."""
@@ -34,7 +34,7 @@ def _whole_part(volume: FloatArray, unit: float) -> float:
 
 
 def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "divided"] | None:
-    """Tell by whole shares, or whole lots of 100, whether volumes are raw or divided by the factor; None: that does not show.
+    """Return by whole shares, or whole lots of 100, whether volumes are raw or divided by the factor; None: that does not show.
 
     Markets whose factor is 1 throughout are raw. Shapes [rows].
     """

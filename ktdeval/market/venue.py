@@ -5,7 +5,7 @@ Money is counted in minor units of the currency, quantities in steps, prices in 
 
     notional = price_ticks * steps / ticks_per_minor
 
-is exact but for the rounding to a minor unit, whatever the market. Costs of a fill:
+is exact except for the rounding to a minor unit, whatever the market. Costs of a fill:
 
     fee = min(max(notional * bps + units * per_unit, minimum), notional * maximum_bps)      + on sells
           notional * sell_levy_bps + min(units * sell_levy_per_unit, sell_levy_most)

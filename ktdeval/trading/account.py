@@ -1,4 +1,4 @@
-"""Worth of an account, and what happens to it before a day's orders: locks open, factor changes, interest on shorts, margin calls.
+"""Value of an account, and what changes it before a day's orders: locks open, factor changes, interest on shorts, margin calls.
 
 A factor change (split, bonus, dividend) by ratio q turns `s` shares into `floor(s * q)` shares, with q in parts per billion.
 What is left of the value before, the fraction of a step, is paid in cash:
@@ -13,7 +13,7 @@ mirror of it: as many shares more are owed, and the fraction is paid by the acco
 A short pays interest for each calendar day since the last close, on its value at that close. Then, where cash at the opens is less
 than the shorts' own value and the maintenance margin of it, shorts are bought back whole, those of the largest value first, until
 it is not; and where cash is below zero, holdings are sold whole in that order. What does not trade stays. An account may owe cash
-after that: a ruin that orders can't mend, which is how the episode goes on.
+after that: a ruin that orders can't undo, and the episode goes on with it.
 
 The invariants hold on every fill day, whatever was ordered; a breach is a defect of the engine and stops the episode. They are
 checked from the outcomes alone, in sums of their own, so that an error of the executor can't hide behind its own arithmetic.

@@ -16,7 +16,7 @@ from ktdeval.trading.types import Account, Action, Order, TradingConfig
 class Breach(NamedTuple):
     """Order that breaks a rule."""
 
-    place: int  #: index of the order in its action
+    order: int  #: index of the order in its action
     rule: str  #: `universe` (a label of no stock), `holding`, `position_limit`, `weight_limit` or `cash`
 
 
@@ -36,9 +36,9 @@ def known_breaches(
     short.
     """
     judged = _Judged(account, held_minor, config, terms)
-    places = sorted(range(len(action)), key=lambda place: action[place].side != "SELL")
-    found = ((place, (judged.sell if action[place].side == "SELL" else judged.buy)(action[place])) for place in places)
-    return [Breach(place, rule) for place, rule in found if rule is not None]
+    sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")
+    rules = ((index, (judged.sell if action[index].side == "SELL" else judged.buy)(action[index])) for index in sells_first)
+    return [Breach(index, rule) for index, rule in rules if rule is not None]
 
 
 class _Judged:
@@ -73,17 +73,17 @@ class _Judged:
         held = self._held.get(asset, 0)
         if held < 0:
             return None
-        wanted = self._target_minor(order) if order.shares is None else held + self._worth(asset, order.shares)
-        if order.shares is None and wanted <= held:
+        target = self._target_minor(order) if order.shares is None else held + self._worth(asset, order.shares)
+        if order.shares is None and target <= held:
             return None  # the executor's `target`, as far as the next open leaves it so
         if asset not in self._held and len(self._held) >= self._most_names:
             return "position_limit"
-        if wanted * PPB > self._most_ppb * self._nav:
+        if target * PPB > self._most_ppb * self._nav:
             return "weight_limit"
         if self._cash <= 0:
             return "cash"
-        self._cash -= max(0, wanted - held)
-        self._held[asset] = max(held, wanted)
+        self._cash -= max(0, target - held)
+        self._held[asset] = max(held, target)
         return None
 
     def _target_minor(self, order: Order) -> int:

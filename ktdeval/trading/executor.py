@@ -22,9 +22,9 @@ and the first rule that an order breaks rejects it. What the rules mean at the e
 * **minimum** A buy or short sale is worth at least the venue's smallest order; what is held can be sold, and what is owed bought
   back, however little it is worth.
 * **weight_limit** judges the whole ordered quantity at the fill price against the same NAV, before cash cuts it; equality is
-  allowed. A short counts with its size. Nor has a holding more steps than a ledger's integers: coins at 1e-8 would.
+  allowed. A short counts with its size. A holding of more steps than a ledger's integers breaks it too: coins at 1e-8 could.
 * **cash** A buy short of cash takes the largest number of whole lots that cash covers with its fee (partially filled), or
-  none (rejected). The value of shorts and their initial margin are no cash to buy with, but for buying back. A buy that takes a
+  none (rejected). The value of shorts and their initial margin are cash only for buying back. A buy that takes a
   short to a holding is filled whole or not at all. A sell whose fee is more than its proceeds and the cash is rejected.
 * **margin** After a short sale cash is at least the value of all shorts and their initial margin; it is not cut to what fits.
 
@@ -44,7 +44,7 @@ from ktdeval.trading.types import Account, Action, Order, Outcome, Position
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))
 # No message holds a number: a share count could read as a security code, and under rescaled prices it would be a wrong one.
 REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
-"""Rule -> what it says to whoever broke it."""
+"""Rule -> message of the rejection."""
 _REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJECTIONS.items()}
 _CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
 _MOST_STEPS = (1 << 63) - 1
@@ -75,15 +75,15 @@ def _execute(account: Account, day: TradingDay, action: Action, nav: int) -> tup
     book = _Book(account, day, nav)
     outcomes = [_REJECTED["schema"]] * len(action)
     buys = []
-    for place, order in enumerate(action):
+    for index, order in enumerate(action):
         if not _is_well_formed(order, day):
             continue
         if order.side == "SELL":
-            outcomes[place] = book.sell(order)
+            outcomes[index] = book.sell(order)
         elif order.side == "BUY":
-            buys.append(place)
-    for place in buys:
-        outcomes[place] = book.buy(action[place])
+            buys.append(index)
+    for index in buys:
+        outcomes[index] = book.buy(action[index])
     return Account(book.cash, book.positions), outcomes
 
 

@@ -78,17 +78,17 @@ class MarketRules:
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
         """Rules of a snapshot under a config. Raises DataError: a venue is of another currency than the prices."""
-        known = _venues(snapshot, config)
-        usual = {name: terms_of(venue, config) for name, venue in known.items()}
+        venues = _venues(snapshot, config)
+        usual = {name: terms_of(venue, config) for name, venue in venues.items()}
         least = max(config.star_min_shares, config.lot_shares)
-        star = {name: replace(terms, min_buy=least) for name, terms in usual.items() if known[name].has_boards}
+        star = {name: replace(terms, min_buy=least) for name, terms in usual.items() if venues[name].has_boards}
         terms = tuple(
             star[name] if name in star and board_of(code) is Board.STAR else usual[name]
             for name, code in zip(snapshot.venues, snapshot.codes, strict=True)
         )
-        scales = {name: Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for name, venue in known.items()}
+        scales = {name: Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for name, venue in venues.items()}
         names = snapshot.venues
-        return cls(tuple(map(known.__getitem__, names)), terms, tuple(map(scales.__getitem__, names)), limits_of(config))
+        return cls(tuple(map(venues.__getitem__, names)), terms, tuple(map(scales.__getitem__, names)), limits_of(config))
 
     @property
     def currency(self) -> str:
@@ -195,8 +195,8 @@ def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, Venue]
 
 def _fills(venues: Sequence[Venue], opens: IntArray, closes: IntArray, references: IntArray, volume: FloatArray) -> BoolArray:
     """[T, N] whether the asset trades; makes `opens` the price of its fills in ticks, in place."""
-    known = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
-    has_volume = (volume > 0) | (np.isnan(volume) & ~known)
+    boards = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
+    has_volume = (volume > 0) | (np.isnan(volume) & ~boards)
     rules = np.array([venue.fill for venue in venues])
     decided = np.zeros_like(closes, dtype=np.bool_)
     decided[1:] = (closes > 0)[:-1] & has_volume[:-1]
@@ -210,8 +210,8 @@ def _at_limits(
 ) -> tuple[BoolArray, BoolArray]:
     """[T, N] whether a fill is too near the upper limit to buy, and the lower one to sell; only A-share boards have limits."""
     up, down = np.zeros(fills.shape, dtype=np.bool_), np.zeros(fills.shape, dtype=np.bool_)
-    columns = [place for place, venue in enumerate(venues) if venue.has_boards]
-    limits = np.array([limit_ppm(board_of(snapshot.codes[place]), config) for place in columns], dtype=np.int64)
+    columns = [column for column, venue in enumerate(venues) if venue.has_boards]
+    limits = np.array([limit_ppm(board_of(snapshot.codes[column]), config) for column in columns], dtype=np.int64)
     chosen = slice(None) if len(columns) == len(venues) else columns  # a slice copies nothing
     for start in range(0, len(fills), _DAYS_AT_ONCE):
         days = slice(start, start + _DAYS_AT_ONCE), chosen
@@ -231,10 +231,10 @@ def price_ticks(prices: FloatArray, scales: IntArray) -> IntArray:
     """[T, N] prices in integer ticks, of which a unit of currency has `scales` ([N]), halves up; 0 where the price is NaN. Raises
     DataError: a price is not below `MAX_PRICE`.
     """
-    known = np.where(np.isnan(prices), 0.0, prices)
-    if known.size and not known.max() < MAX_PRICE:
-        raise DataError(f"a price of {known.max():g} a share can't be traded; check the source's price columns and units")
-    ticks: IntArray = np.floor(known * scales + 0.5).astype(np.int64)
+    finite = np.where(np.isnan(prices), 0.0, prices)
+    if finite.size and not finite.max() < MAX_PRICE:
+        raise DataError(f"a price of {finite.max():g} a share can't be traded; check the source's price columns and units")
+    ticks: IntArray = np.floor(finite * scales + 0.5).astype(np.int64)
     return ticks
 
 
@@ -250,7 +250,7 @@ def _check_factor(snapshot: MarketSnapshot) -> None:
         ratio = factor[1:] / factor[:-1]
         bad[1:] = (ratio > MAX_FACTOR_RATIO) | (ratio < 1 / MAX_FACTOR_RATIO)
     if bad.any():
-        row, asset = (int(places[0]) for places in np.nonzero(bad))
+        row, asset = (int(indices[0]) for indices in np.nonzero(bad))
         raise DataError(
             f"adjustment factor of {snapshot.codes[asset]} on {snapshot.days[row]} is {factor[row, asset]:g}: not positive, or far "
             "from the day before; check the source's factor column"

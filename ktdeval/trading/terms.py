@@ -33,7 +33,7 @@ class Levies(NamedTuple):
 
 
 class Margin(NamedTuple):
-    """Cash that short sales ask for, beside the shorts' own value, as parts of it, and what is paid to borrow."""
+    """Cash that short sales ask for on top of the shorts' own value, as parts of it, and what is paid to borrow."""
 
     initial: int
     maintenance: int
@@ -126,7 +126,7 @@ def worth_steps(weight: float, nav_minor: int, price: int, unit: int) -> int:
 
 
 def target_steps(weight: float, nav_minor: int, price: int, terms: Terms) -> int:
-    """Steps that an order to a target weight leads to where nothing stops it: whole lots, below 0 for a short."""
+    """Steps that an order to a target weight leads to where no rule stops it: whole lots, below 0 for a short."""
     return in_lots(worth_steps(weight, nav_minor, price, terms.unit), terms.lot)
 
 

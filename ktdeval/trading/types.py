@@ -1,4 +1,4 @@
-"""Orders, outcomes and positions: the words of the executor and the ledger.
+"""Orders, outcomes and positions: the values of the executor and the ledger.
 
 Money is in integer minor units of the account's currency (fen, 1/100 CNY, in A-shares), prices are integer ticks (1/10,000 CNY, so
 that adjusted prices without a factor trade without a second path), quantities are integer steps of the instrument's venue (whole
@@ -54,8 +54,8 @@ class AccountConfig:
 
     initial_cash: int = option(100_000, help="starting cash in units of the market's currency", minimum=1)
     venue: str | None = option(None, help="venue whose rules all assets trade under; null: each asset under its own")
-    fees: Fees | None = option(None, help="costs in the place of the venue's; null: the venue's own")
-    fill: FillRule | None = option(None, help="price of fills in the place of the venue's; null: the venue's own")
+    fees: Fees | None = option(None, help="costs instead of the venue's; null: the venue's own")
+    fill: FillRule | None = option(None, help="price of fills instead of the venue's; null: the venue's own")
     max_positions: int = option(20, help="names held at once", minimum=1)
     max_weight: float = option(0.25, help="largest weight of one name that an order may reach", minimum=0.001, maximum=1)
     constraint_feedback: bool = option(

@@ -162,12 +162,16 @@ def choose_windows(evaluation: Evaluation, most: int) -> list[str]:
 
 
 def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
-    """Bootstrap intervals over days of each linked line and part; those of lines are the card's."""
+    """Bootstrap intervals over days of each linked line and part, those of lines as on the card; `rounding` has none here."""
     if attribution.linked.lines is None:
         return {}
     linked = attribution.linked_lines
     series = dict(zip(attribution.line_names, linked.T, strict=True)) | attribution.parts(linked)
-    return {name: stats.Bootstrap(values, seeded_by=attribution.returns).sum() for name, values in series.items()}
+    # Noise of 1e-16 but for a few days: a resample without these days divides by next to nothing.
+    remainder = stats.Interval(None, None, 0.95, "none", len(linked), reason="it is what the other lines leave, not an estimate")
+    return {name: stats.Bootstrap(values, seeded_by=attribution.returns).sum() for name, values in series.items()} | {
+        "rounding": remainder
+    }
 
 
 def _selection_t(attribution: Attribution) -> float | None:

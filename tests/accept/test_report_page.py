@@ -110,6 +110,9 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
     assert sum(lines) == pytest.approx(total, abs=0.005 * len(lines))
     assert rows[1][0] == "common (the market)"
     assert {"MOM_12_1", "CV_VOL", "selection", "trading: fees"} <= {row[0] for row in rows}
+    # What the others leave is no estimate: its interval could be ±400,000 %.
+    assert next(row for row in rows if row[0] == "trading: rounding")[-1] == "–"
+    assert "no interval of rounding: it is what the other lines leave" in one.text
     # Plots say their figures in words.
     (words,) = words_of(one, "random traders")
     total = card_of(session)["metrics"]["total_return"]["value"]

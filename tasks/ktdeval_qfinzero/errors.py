@@ -1,4 +1,4 @@
-"""Every failure of a service: one code, one message, one place, whichever way the service was reached."""
+"""Every failure of a service: one code, one message, one argument, whichever way the service was reached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATUS: dict[Code, int] = {
 
 
 class ServiceError(KtdevalError):
-    """A refused call; `field` is the place of the argument concerned (`order.limit_price`), empty where it is none."""
+    """A refused call; `field` is the path of the argument concerned (`order.limit_price`), empty where there is none."""
 
     def __init__(self, code: Code, message: str, field: str = "") -> None:
         super().__init__(f"{field}: {message}" if field else message)

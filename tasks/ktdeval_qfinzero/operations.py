@@ -31,40 +31,40 @@ _LONGEST_BITS = 1024  #: Of an integer; nobody needs more, and Python refuses to
 
 def plain_json(value: JsonValue) -> JsonValue:
     """A value as strict JSON: no NaN, infinity, lone surrogates or endless nesting; 5.0 is the integer 5, as JSON and schemas see
-    it, but not Python. Raises ServiceError: `invalid_argument`, with the argument's place.
+    it, but not Python. Raises ServiceError: `invalid_argument`, which names the argument.
     """
     return _plain(value, "", _DEEPEST)
 
 
-def _plain(value: JsonValue, place: str, depth: int) -> JsonValue:
+def _plain(value: JsonValue, where: str, depth: int) -> JsonValue:
     if depth == 0:
         raise invalid("arguments", f"nested more than {_DEEPEST} levels deep")
     if isinstance(value, Mapping):
         for name in value:
-            _check_text(name, place)
-        return {name: _plain(item, _inside(place, name), depth - 1) for name, item in value.items()}
+            _check_text(name, where)
+        return {name: _plain(item, _inside(where, name), depth - 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item, f"{place}[{number}]", depth - 1) for number, item in enumerate(value)]
+        return [_plain(item, f"{where}[{number}]", depth - 1) for number, item in enumerate(value)]
     if isinstance(value, str):
-        _check_text(value, place)
+        _check_text(value, where)
     if isinstance(value, int) and value.bit_length() > _LONGEST_BITS:
-        raise invalid(place or "arguments", "expected a number of fewer digits")
+        raise invalid(where or "arguments", "expected a number of fewer digits")
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise invalid(place or "arguments", "expected a number, not NaN or Infinity")
+            raise invalid(where or "arguments", "expected a number, not NaN or Infinity")
         return int(value) if abs(value) < _EXACT_INTEGERS and value.is_integer() else value
     return value
 
 
-def _inside(place: str, name: str) -> str:
-    """Return the place of a member in one printable line, whatever its name is made of."""
-    shown = name if name.isprintable() and len(name) <= _LONGEST_NAME else ascii(name[:_LONGEST_NAME])
-    return f"{place}.{shown}" if place else shown
+def _inside(where: str, name: str) -> str:
+    """Return the path of a member in one printable line, whatever its name is made of."""
+    label = name if name.isprintable() and len(name) <= _LONGEST_NAME else ascii(name[:_LONGEST_NAME])
+    return f"{where}.{label}" if where else label
 
 
-def _check_text(text: JsonValue, place: str) -> None:
+def _check_text(text: JsonValue, where: str) -> None:
     if not isinstance(text, str) or any("\ud800" <= character <= "\udfff" for character in text):
-        raise invalid(place or "arguments", "expected text without halves of surrogate pairs")
+        raise invalid(where or "arguments", "expected text without halves of surrogate pairs")
 
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Operation:
         return _ArgumentValidator(self.parameters)
 
     def read(self, given: JsonValue) -> dict[str, JsonValue]:
-        """Check arguments and fill in defaults. Raises ServiceError: `invalid_argument` with the place, quoting nothing."""
+        """Check arguments and fill in defaults. Raises ServiceError: `invalid_argument` with the argument, quoting nothing."""
         given = plain_json(given)
         if not isinstance(given, Mapping):
             raise invalid("arguments", "expected one JSON object")
@@ -151,10 +151,10 @@ class Operation:
             if name not in self.properties:
                 names = ", ".join(self.properties) or "none"
                 raise invalid("arguments", f"only these are known: {names}{near_matches(str(name)[:100], self.properties)}")
-        errors = sorted(self._validator.iter_errors(dict(given)), key=lambda found: list(map(str, found.absolute_path)))
+        errors = sorted(self._validator.iter_errors(dict(given)), key=lambda error: list(map(str, error.absolute_path)))
         if errors:
-            place = _place(errors[0].absolute_path)
-            raise invalid(place, _expectation(errors[0], place))
+            where = _argument_path(errors[0].absolute_path)
+            raise invalid(where, _expectation(errors[0], where))
         defaults = {name: schema["default"] for name, schema in self.properties.items() if "default" in schema}
         return {**defaults, **given}
 
@@ -187,7 +187,7 @@ def query(
 
 
 def summary_of(function: Callable[..., Any]) -> str:
-    """First paragraph of a docstring, which models and documents are told: one line."""
+    """First paragraph of a docstring, shown to models and in documents: one line."""
     return " ".join((function.__doc__ or "").strip().partition("\n\n")[0].split())
 
 
@@ -204,10 +204,10 @@ class Catalogue:
 
     def find(self, name: str) -> Operation:
         """An operation by either of its names. Raises ServiceError: `not_found`."""
-        found = self._by_name.get(name) or self._by_wire_name.get(name)
-        if found is None:
+        operation = self._by_name.get(name) or self._by_wire_name.get(name)
+        if operation is None:
             raise not_found("tool", f"there is no such tool{near_matches(name[:100], self._by_name)}")
-        return found
+        return operation
 
     def call(self, workspace: Workspace, name: str, given: JsonValue) -> JsonValue:
         """Run an operation. Raises ServiceError: the service refuses the call."""
@@ -221,22 +221,22 @@ class Catalogue:
             return error.to_json()
 
 
-def _place(path: Sequence[str | int]) -> str:
+def _argument_path(path: Sequence[str | int]) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text or "arguments"
 
 
-def _expectation(error: ValidationError, place: str) -> str:
-    """Say what to write, without the value that was not right."""
-    keyword, wanted, schema = str(error.validator), cast("Any", error.validator_value), cast("Any", error.schema)
+def _expectation(error: ValidationError, where: str) -> str:
+    """Describe what to write, without the value that was wrong."""
+    keyword, value, schema = str(error.validator), cast("Any", error.validator_value), cast("Any", error.schema)
     if keyword == "required":
         given = cast("Mapping[str, Any]", error.instance)
-        missing = ", ".join(f"`{name}`" for name in wanted if name not in given)
+        missing = ", ".join(f"`{name}`" for name in value if name not in given)
         return f"required and missing: {missing}"
     if keyword == "additionalProperties":
         return f"has a field that is not known; known are: {', '.join(schema['properties'])}"
     if keyword == "minProperties":
-        return f"give at least {wanted} of: {', '.join(schema['properties'])}"
-    return f"give `{place}` as {in_words(schema)}"
+        return f"give at least {value} of: {', '.join(schema['properties'])}"
+    return f"give `{where}` as {in_words(schema)}"

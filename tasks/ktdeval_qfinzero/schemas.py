@@ -34,8 +34,8 @@ def read_cursor(text: str, kinds: tuple[type, ...]) -> tuple[str | int, ...]:
     """Key of a cursor whose parts have these types. Raises ServiceError: `invalid_argument`: not of this operation."""
     try:
         parts = loads_strict(base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
-        known = isinstance(parts, list) and [type(part) for part in parts] == list(kinds)
-        in_range = known and all(0 <= part < _INT64 - 1 for part in parts if isinstance(part, int))
+        is_typed = isinstance(parts, list) and [type(part) for part in parts] == list(kinds)
+        in_range = is_typed and all(0 <= part < _INT64 - 1 for part in parts if isinstance(part, int))
         if in_range and write_cursor(*parts) == text:
             return tuple(parts)
     except ValueError:  # ValueError: not base64, not UTF-8, not JSON
@@ -69,17 +69,17 @@ def text(description: str, longest: int = 40, pattern: str | None = None) -> Met
     return Meta(description=description, min_length=1, max_length=longest, pattern=pattern)
 
 
-def said(description: str) -> Meta:
+def described(description: str) -> Meta:
     """Description of a field."""
     return Meta(description=description)
 
 
 Day = Annotated[str, Meta(description="Day such as 2025-01-06.", extra_json_schema={"format": "date"})]
 Moment = Annotated[str, Meta(description="Moment in UTC such as 2025-01-06T14:30:00Z.", extra_json_schema={"format": "date-time"})]
-Ticker = Annotated[str, said("Ticker.")]
+Ticker = Annotated[str, described("Ticker.")]
 Cursor = Annotated[str, text("next_cursor of the page before, to go on after it with the same other arguments.", MAX_LENGTH)]
-NextCursor = Annotated[str | None, said("Where the next page begins; null at the end.")]
-Unknown = Annotated[list[str], said("What was asked for that is not listed, as of the clock.")]
+NextCursor = Annotated[str | None, described("Where the next page begins; null at the end.")]
+Unknown = Annotated[list[str], described("What was asked for that is not listed, as of the clock.")]
 
 
 _COMMON: Final[dict[str, Any]] = {
@@ -107,19 +107,19 @@ def load_types(known: Mapping[str, Any], *paths: Path) -> Callable[[str], Any]:
     question mark may be absent. A type is a name from above, one of Python, or made of them: `list of X`, `object of X`,
     `one of a, b` and `X | null`. `Name(A, B):` has the fields of A and B as well. `Texts:` are for `$name` in descriptions.
     """
-    made: dict[str, Any] = {}
-    types = ChainMap(made, _COMMON, dict(known))
+    defined: dict[str, Any] = {}
+    types = ChainMap(defined, _COMMON, dict(known))
     for heading, given in chain.from_iterable(load_yaml(path).items() for path in paths):
         name, _, bases = heading.rstrip(")").partition("(")
         if name == "Texts":
             types = types.new_child(given)
         else:
-            made[name] = _struct(name, bases, given, types) if isinstance(given, Mapping) else _annotated(given, types)
+            defined[name] = _struct(name, bases, given, types) if isinstance(given, Mapping) else _annotated(given, types)
 
     def type_of(name: str) -> Any:
-        if name not in made:
+        if name not in defined:
             raise AttributeError(f"{paths[-1].parent} has no type {name}")
-        return made[name]
+        return defined[name]
 
     return type_of
 
@@ -211,12 +211,12 @@ def _base(hint: Any) -> dict[str, JsonValue]:
 
 
 def _keywords(meta: Meta, kind: str | None) -> dict[str, JsonValue]:
-    found: dict[str, JsonValue] = {} if meta.description is None else {"description": meta.description}
+    keywords: dict[str, JsonValue] = {} if meta.description is None else {"description": meta.description}
     lengths = zip(("min_length", "max_length"), _LENGTHS.get(kind or "", ()), strict=False)
     for name, keyword in (*lengths, *_BOUNDS.items()):
         if (value := getattr(meta, name)) is not None:
-            found[keyword] = value
-    return found
+            keywords[keyword] = value
+    return keywords
 
 
 def _peeled(hint: Any) -> tuple[Any, tuple[Meta, ...], bool]:

@@ -42,8 +42,8 @@ class TradingHours:
 
     def day(self, row: int) -> date:
         """The day of a row."""
-        found: date = self.days[row].astype(object)
-        return found
+        day: date = self.days[row].astype(object)
+        return day
 
     def close_of(self, day: date) -> int:
         """When the bar of a day is complete: the session's close; the following midnight where there is no session."""
@@ -94,15 +94,15 @@ def trading_hours(calendar: str = DEFAULT) -> TradingHours:
 
     first, last = pd.Timestamp(FIRST), pd.Timestamp(LAST + timedelta(days=14))
     try:
-        known = exchange_calendars.get_calendar(calendar, start=first, end=last)
+        exchange = exchange_calendars.get_calendar(calendar, start=first, end=last)
     except InvalidCalendarName as error:
         raise DataError(
             f"calendar: expected a name of exchange_calendars such as XNYS, XSHG or 24/7, was {calendar[:20]!r}"
         ) from error
     except ValueError:  # its holidays are not known as far ahead
         bound = exchange_calendars.get_calendar(calendar).bound_max()
-        known = exchange_calendars.get_calendar(calendar, start=first, end=bound)
-    schedule = known.schedule.loc[: pd.Timestamp(LAST)]
+        exchange = exchange_calendars.get_calendar(calendar, start=first, end=bound)
+    schedule = exchange.schedule.loc[: pd.Timestamp(LAST)]
     opens, closes, break_starts, break_ends = (
         schedule[name].dropna().dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64)
         for name in ("open", "close", "break_start", "break_end")

@@ -46,13 +46,13 @@ class View:
 
     def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
         """Complete bars that start in the span, unadjusted."""
-        found = self.dataset.prices.bars(asset_class, symbol, resolution, self._complete(asset_class, resolution, span))
-        return self._known(asset_class, resolution, found)
+        bars = self.dataset.prices.bars(asset_class, symbol, resolution, self._complete(asset_class, resolution, span))
+        return self._known(asset_class, resolution, bars)
 
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
         """Complete bars of an underlying's options that start in the span, by OPRA symbol."""
-        found = self.dataset.prices.chain_bars(underlying, resolution, self._complete("option", resolution, span))
-        known = {symbol: self._known("option", resolution, bars) for symbol, bars in found.items()}
+        chain = self.dataset.prices.chain_bars(underlying, resolution, self._complete("option", resolution, span))
+        known = {symbol: self._known("option", resolution, bars) for symbol, bars in chain.items()}
         return {symbol: bars for symbol, bars in known.items() if len(bars)}
 
     def contracts(self, underlying: str) -> Sequence[ContractRow]:

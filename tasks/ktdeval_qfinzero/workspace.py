@@ -9,7 +9,7 @@ from ktdeval_qfinzero.view import View
 
 
 class Workspace:
-    """Clock, which starts at the dataset's default unless told, and broker that the calls of one client act on."""
+    """Clock, which starts at the dataset's default if no moment is given, and broker that the calls of one client act on."""
 
     def __init__(self, dataset: Dataset, as_of_ns: int | None = None) -> None:
         self.dataset = dataset

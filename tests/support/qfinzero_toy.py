@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from ktdeval_qfinzero.errors import conflict
 from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation, typed
-from ktdeval_qfinzero.schemas import Answer, Arguments, said
+from ktdeval_qfinzero.schemas import Answer, Arguments, described
 from ktdeval_qfinzero.workspace import Workspace
 
 HOLD = threading.Event()
@@ -27,15 +27,15 @@ class Echo(Answer):
 class EchoGet(Arguments):
     name: Name
     count: Annotated[int, Meta(description="a whole number", ge=0, le=9)] = 3
-    share: Annotated[float, said("a number")] | None = None
-    is_big: Annotated[bool, said("yes or no")] = False
-    word: Annotated[Literal["none", "all"], said("a word")] | None = None
+    share: Annotated[float, described("a number")] | None = None
+    is_big: Annotated[bool, described("yes or no")] = False
+    word: Annotated[Literal["none", "all"], described("a word")] | None = None
 
 
 class EchoPost(Arguments):
     name: Name
-    count: Annotated[int, said("a whole number")]
-    thing: Annotated[Any, said("anything")] = None
+    count: Annotated[int, described("a whole number")]
+    thing: Annotated[Any, described("anything")] = None
 
 
 class Advance(Arguments):

@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 DEFECT: dict[str, JsonValue] = {
     "error": {"code": "internal", "message": "the service failed on this call, which is a defect of it; its log says more"}
 }
-"""What a client is told of an exception that nobody expected; the log has its trace."""
+"""Answer to a call that raised an unexpected exception; the log has its trace."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def error_answer(error: ServiceError) -> Answer:
 async def dispatch(workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue) -> Answer:
     """Run an operation for a client. Calls of one workspace go one after the other, those of several side by side.
 
-    What is refused is an error answer; an exception that nobody expected is one that says nothing of it, and is logged.
+    A refusal is an error answer; an unexpected exception is an error answer without its details, and is logged.
     """
     try:
         held = workspaces.find(workspace_id)
@@ -111,7 +111,7 @@ class Security:
 
 
 class Guard:
-    """Middleware that answers requests of those who may not call, and forbids browsers to guess at types of content.
+    """Middleware that refuses requests of clients that may not call, and forbids browsers to guess types of content.
     `security`: who may call it.
     """
 

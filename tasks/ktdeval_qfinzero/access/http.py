@@ -74,10 +74,10 @@ def _route(path: str, method: str, endpoint: Endpoint) -> Route:
 
 def _endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        found = request.headers.getlist(HEADER)
-        if len(found) != 1:
+        workspace_ids = request.headers.getlist(HEADER)
+        if len(workspace_ids) != 1:
             raise invalid(HEADER, "every call names its workspace in this header; POST /workspaces opens one and gives its id")
-        answer = await dispatch(workspaces, operation, found[0], await _arguments(request, operation))
+        answer = await dispatch(workspaces, operation, workspace_ids[0], await _arguments(request, operation))
         return answer.response()
 
     return endpoint
@@ -163,8 +163,8 @@ async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
         return error_answer(not_found("path", "there is no such path; /openapi.json lists them")).response()
-    said = invalid("request", "this path does not take that method; /openapi.json lists what it takes").to_json()
-    return answer_of(error.status_code, said).response(error.headers)
+    envelope = invalid("request", "this path does not take that method; /openapi.json lists what it takes").to_json()
+    return answer_of(error.status_code, envelope).response(error.headers)
 
 
 async def _on_defect(_: Request, __: Exception) -> Response:

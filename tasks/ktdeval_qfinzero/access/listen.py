@@ -28,7 +28,7 @@ _LONGEST_FAREWELL_S = 2
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket bound to an address; port 0 is any that is free.
-    Raises UsageError if the port is in use, or the host is none of this machine.
+    Raises UsageError if the port is in use, or this machine does not have the host's address.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -62,7 +62,7 @@ def choose_security(
 ) -> Security:
     """Who may call: on loopback anybody, else who has the token.
     `token_variable`: name of the environment variable that holds the token; `show_token`: shows a new token to the one who started
-    the server; None where nobody looks. Raises UsageError if a token is needed and there is none, or it is none.
+    the server; None where nobody looks. Raises UsageError if a token is needed and missing or malformed.
     """
     if token_variable is not None:
         token = environment.get(token_variable, "")
@@ -82,7 +82,7 @@ def choose_security(
 
 
 class _QuietServer(uvicorn.Server):
-    """Once it is told to end, streams that are cut off are no errors."""
+    """Server that logs no errors for streams that are cut off after it has got a signal to end."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal."""

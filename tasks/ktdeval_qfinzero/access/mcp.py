@@ -42,13 +42,13 @@ Context = ServerRequestContext[Any, Any]
 WorkspaceOf = Callable[[Context], str]
 """Gives the id of the workspace that a request acts on; raises ServiceError where it has none."""
 VersionsFor = Callable[[Context], Sequence[str]]
-"""Gives the protocol versions that a client which asks is told of."""
+"""Gives the protocol versions that a client which asks may use."""
 
 
 def mcp_server(catalogue: Catalogue, workspaces: Workspaces, workspace_of: WorkspaceOf, versions_for: VersionsFor) -> Server:
     """A server of the catalogue's tools.
-    `workspaces`: what calls act on; `workspace_of`: tells whose workspace a request acts on; `versions_for`: what `server/discover`
-    says.
+    `workspaces`: what calls act on; `workspace_of`: gives the workspace that a request acts on; `versions_for`: gives what
+    `server/discover` answers.
     """
     tools = [_tool(operation) for operation in catalogue.operations]
     schemas = {tool.name: tool.input_schema for tool in tools}
@@ -128,14 +128,15 @@ def _check_message(line: str) -> None:
 def refused(message: bytes | str, error: ServiceError) -> types.JSONRPCError:
     """Answer to a message that is refused before it is carried out, with the id of its request where that can be read."""
     try:
-        given = json.loads(message)
+        request = json.loads(message)
     except (ValueError, RecursionError):
-        given = None
-    asked = given.get("id") if isinstance(given, dict) else None
-    code = types.PARSE_ERROR if given is None and error.code == "invalid_argument" else types.INVALID_REQUEST
-    is_text = isinstance(asked, str) and asked == asked.encode(errors="ignore").decode()  # a lone surrogate can't be sent back
-    named = asked if type(asked) is int or is_text else None
-    return types.JSONRPCError(jsonrpc="2.0", id=named, error=types.ErrorData(code=code, message=error.message))
+        request = None
+    request_id = request.get("id") if isinstance(request, dict) else None
+    code = types.PARSE_ERROR if request is None and error.code == "invalid_argument" else types.INVALID_REQUEST
+    # A lone surrogate can't be sent back.
+    is_text = isinstance(request_id, str) and request_id == request_id.encode(errors="ignore").decode()
+    echoed = request_id if type(request_id) is int or is_text else None
+    return types.JSONRPCError(jsonrpc="2.0", id=echoed, error=types.ErrorData(code=code, message=error.message))
 
 
 def _tool(operation: Operation) -> types.Tool:
@@ -166,7 +167,7 @@ class McpEndpoint:
     """Answers at one path.
 
     Versions of the protocol up to 2025-11-25 have sessions, begun by a handshake. Later ones have none: their requests must name a
-    workspace themselves, in the header that HTTP calls use. A client that asks and sends no such header is told of the former only.
+    workspace themselves, in the header that HTTP calls use. A client that asks and sends no such header is offered the former only.
 
     Args:
         catalogue: the operations.
@@ -246,20 +247,20 @@ class McpEndpoint:
         return self._sessions[session]
 
 
-def _at_start(send: Send, told: Callable[[str | None], None]) -> Send:
-    """A `send` that, before an answer begins, tells which session it belongs to; None where it is an error."""
+def _at_start(send: Send, on_start: Callable[[str | None], None]) -> Send:
+    """A `send` that calls `on_start` with the session of an answer before it begins; with None if it is an error."""
 
-    async def send_told(message: Message) -> None:
+    async def send_reported(message: Message) -> None:
         if message["type"] == "http.response.start":
             is_error = message["status"] >= HTTPStatus.BAD_REQUEST
-            told(None if is_error else Headers(raw=message.get("headers", [])).get(SESSION))
+            on_start(None if is_error else Headers(raw=message.get("headers", [])).get(SESSION))
         await send(message)
 
-    return send_told
+    return send_reported
 
 
 def _is_handshake(headers: Headers) -> bool:
-    """Whether a request speaks a version with sessions, as those do that do not say."""
+    """Whether a request uses a version with sessions; one that names no version does."""
     return headers.get(VERSION, HANDSHAKE_PROTOCOL_VERSIONS[0]) in HANDSHAKE_PROTOCOL_VERSIONS
 
 

@@ -16,7 +16,7 @@ from ktdeval_qfinzero.schemas import Schema, schema_of
 
 JsonObject = dict[str, JsonValue]
 
-_TOLD: Final = load_yaml(Path(__file__).with_name("openapi.yaml"))
+_TEXTS: Final = load_yaml(Path(__file__).with_name("openapi.yaml"))
 
 
 def _unused(*_: Any) -> Any:
@@ -40,8 +40,8 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
     return {
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
-        "info": {"title": "QFinZero services", "version": version("ktdeval"), "description": _TOLD["about"]},
-        "tags": [{"name": name, "description": text} for name, text in _TOLD["families"].items()],
+        "info": {"title": "QFinZero services", "version": version("ktdeval"), "description": _TEXTS["about"]},
+        "tags": [{"name": name, "description": text} for name, text in _TEXTS["families"].items()],
         **security,
         "paths": paths,
         "components": {
@@ -86,18 +86,18 @@ def _operation(operation: Operation, is_guarded: bool) -> JsonObject:
     return described
 
 
-def _parameter(operation: Operation, name: str, place: Literal["path", "query"]) -> JsonObject:
+def _parameter(operation: Operation, name: str, location: Literal["path", "query"]) -> JsonObject:
     schema = dict(operation.properties[name])
     required = name in operation.required
-    return {"name": name, "in": place, "required": required, "description": schema["description"], "schema": schema}
+    return {"name": name, "in": location, "required": required, "description": schema["description"], "schema": schema}
 
 
 def _errors(is_guarded: bool) -> JsonObject:
     """Every error that any call may answer with."""
     schema: JsonObject = {"$ref": "#/components/schemas/Error"}
     kinds = {code: status for code, status in STATUS.items() if is_guarded or code != "unauthorized"}
-    found = {str(status): _content(_TOLD["errors"][code], schema) for code, status in kinds.items()}
-    return {**found, "500": _content("A defect of the service.", schema)}
+    responses = {str(status): _content(_TEXTS["errors"][code], schema) for code, status in kinds.items()}
+    return {**responses, "500": _content("A defect of the service.", schema)}
 
 
 def _content(description: str, schema: Schema) -> JsonObject:

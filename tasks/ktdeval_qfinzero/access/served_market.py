@@ -49,7 +49,7 @@ DEFAULT_RULES: Final = MarketRules()
 
 
 def load_rules(path: Path) -> MarketRules:
-    """Read rules from YAML; raises ConfigError with the place of what is unknown, ill-typed or out of range."""
+    """Read rules from YAML; raises ConfigError, which names the field that is unknown, ill-typed or out of range."""
     return from_plain(load_yaml(path), MarketRules, str(path), ConfigError)
 
 
@@ -68,9 +68,9 @@ def check_rules(entries: list[Entry], rules: MarketRules, where: str) -> None:
 
 
 def served(catalogue: Catalogue, rules: MarketRules = DEFAULT_RULES) -> Catalogue:
-    """Make the catalogue that clients see: what the rules fix is no argument of theirs, and there is the log."""
-    made = [_ruled(each, rules) if each.name in _OF_COMMAND else each for each in catalogue.operations]
-    return Catalogue((*made, LOG))
+    """Make the catalogue that clients see: without the arguments that the rules fix, and with the log."""
+    operations = [_ruled(each, rules) if each.name in _OF_COMMAND else each for each in catalogue.operations]
+    return Catalogue((*operations, LOG))
 
 
 _OF_COMMAND: Final = {"PMB.account.create": "account.create", "PMB.session.create": "session.create"}

@@ -49,7 +49,7 @@ class Held:
         self.waiting = 0
 
     def check_room(self) -> None:
-        """Refuse to wait in a line without end; raises ServiceError `unavailable`."""
+        """Refuse a call when too many wait already; raises ServiceError `unavailable`."""
         if self.waiting >= _MOST_WAITING:
             raise ServiceError("unavailable", f"{_MOST_WAITING} calls wait for this workspace already; wait for their answers")
 

@@ -14,17 +14,17 @@ from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.esp.reading import (
-    Wanted,
+    StoreQuery,
     article_payload,
     available,
     calendar_rows,
+    event_rows,
     event_shown,
     page_of,
     read_after,
     read_end,
     read_tags,
     unknown_tickers,
-    wanted_rows,
     window_of,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text, parse_moment
@@ -112,8 +112,8 @@ def _calendar(view: View, tags: Tags, given: types.EconomicCalendar | types.Earn
 def _page(
     view: View, span: Span, tags: Tags, given: types.EventsQuery | types.EconomicCalendar | types.EarningsCalendar | types.NewsQuery
 ) -> types.EventsPage:
-    wanted = Wanted(span, tags, read_after(given.cursor), block=given.limit + 1)
-    rows, next_cursor = page_of(wanted_rows(view, wanted), given.limit)
+    query = StoreQuery(span, tags, read_after(given.cursor), block=given.limit + 1)
+    rows, next_cursor = page_of(event_rows(view, query), given.limit)
     return types.EventsPage(
         as_of_ts=moment_text(view.as_of_ns),
         events=[event_shown(row, given.view) for row in rows],
@@ -132,7 +132,7 @@ def next_triggers(view: View, given: types.TriggersQuery) -> types.TriggersPage:
     """Get the next scheduled events worth waking up for, with the reasons."""
     tags = read_tags(given, CALENDAR_TYPES)
     span = Span(view.as_of_ns + 1, view.as_of_ns + given.horizon_minutes * MINUTE + 1)
-    rows, next_cursor = page_of(_watched(view, Wanted(span, tags, read_after(given.cursor))), given.limit)
+    rows, next_cursor = page_of(_watched(view, StoreQuery(span, tags, read_after(given.cursor))), given.limit)
     triggers = [
         types.Trigger(moment_text(row.time_ns), row.event_id, _reasons(row, tags, view.as_of_ns), event_shown(row)) for row in rows
     ]
@@ -153,7 +153,7 @@ def timeline(view: View, given: types.TimelineQuery) -> types.Timeline:
         for start_ns in range(span.start_ns, span.end_ns, width_ns)
     ]
     listed: list[tuple[types.Bucket, EventRow | NewsRow]] = []  # and one more, by which it is known that there is a next page
-    for row in wanted_rows(view, Wanted(span, tags)):
+    for row in event_rows(view, StoreQuery(span, tags)):
         bucket = buckets[(row_key(row)[0] - span.start_ns) // width_ns]
         bucket.count += 1
         if len(listed) <= given.limit and (after is None or row_key(row) > after):
@@ -169,14 +169,14 @@ def timeline(view: View, given: types.TimelineQuery) -> types.Timeline:
     )
 
 
-def _watched(view: View, wanted: Wanted) -> Iterator[EventRow]:
+def _watched(view: View, query: StoreQuery) -> Iterator[EventRow]:
     """Events about watched tickers and those of the whole market, which are about no ticker; all where none is watched."""
-    tags = wanted.tags
+    tags = query.tags
     if not tags.tickers:
-        return calendar_rows(view, wanted)
-    everywhere = calendar_rows(view, dataclasses.replace(wanted, tags=dataclasses.replace(tags, tickers=())))
+        return calendar_rows(view, query)
+    everywhere = calendar_rows(view, dataclasses.replace(query, tags=dataclasses.replace(tags, tickers=())))
     of_the_market = (row for row in everywhere if not row.tickers)
-    return heapq.merge(calendar_rows(view, wanted), of_the_market, key=row_key)
+    return heapq.merge(calendar_rows(view, query), of_the_market, key=row_key)
 
 
 def _reasons(row: EventRow, tags: Tags, now_ns: int) -> list[types.Reason]:

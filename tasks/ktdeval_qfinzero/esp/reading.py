@@ -31,7 +31,7 @@ BLOCK: Final = 4000  #: Rows that are read at once where all are wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StoreQuery:
     """Query of the stores."""
 
     span: Span  #: when events are due and articles published
@@ -40,21 +40,21 @@ class Wanted:
     block: int = BLOCK  #: rows that are read at once
 
 
-def wanted_rows(view: View, wanted: Wanted) -> Iterator[EventRow | NewsRow]:
+def event_rows(view: View, query: StoreQuery) -> Iterator[EventRow | NewsRow]:
     """Calendar events and articles by (time, id). Raises ServiceError: `unavailable`: a store fails; nothing is given in part."""
-    return heapq.merge(calendar_rows(view, wanted), news_rows(view, wanted), key=row_key)
+    return heapq.merge(calendar_rows(view, query), news_rows(view, query), key=row_key)
 
 
-def calendar_rows(view: View, wanted: Wanted) -> Iterator[EventRow]:
+def calendar_rows(view: View, query: StoreQuery) -> Iterator[EventRow]:
     """Calendar events by (time_ns, event_id)."""
-    tags = of_types(wanted.tags, CALENDAR_TYPES)
-    return iter(()) if tags is None else _pages(view.events, "calendar", replace(wanted, tags=tags))
+    tags = of_types(query.tags, CALENDAR_TYPES)
+    return iter(()) if tags is None else _pages(view.events, "calendar", replace(query, tags=tags))
 
 
-def news_rows(view: View, wanted: Wanted) -> Iterator[NewsRow]:
+def news_rows(view: View, query: StoreQuery) -> Iterator[NewsRow]:
     """Articles by (published_ns, id)."""
-    tags = of_types(wanted.tags, NEWS_TYPES)
-    return iter(()) if tags is None else _pages(view.news, "news", replace(wanted, tags=tags))
+    tags = of_types(query.tags, NEWS_TYPES)
+    return iter(()) if tags is None else _pages(view.news, "news", replace(query, tags=tags))
 
 
 @contextmanager
@@ -76,19 +76,19 @@ def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
 
 def page_of(rows: Iterator[Given], limit: int) -> tuple[list[Given], str | None]:
     """First rows of a stream, and the cursor of the next page where there are more."""
-    found = list(islice(rows, limit + 1))
-    return found[:limit], write_cursor(*row_key(found[limit - 1])) if len(found) > limit else None
+    first_rows = list(islice(rows, limit + 1))
+    return first_rows[:limit], write_cursor(*row_key(first_rows[limit - 1])) if len(first_rows) > limit else None
 
 
-def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], source: str, wanted: Wanted) -> Iterator[Row]:
-    after = wanted.after
+def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], source: str, query: StoreQuery) -> Iterator[Row]:
+    after = query.after
     while True:
         with available(source):
-            found = read(wanted.span, wanted.tags, Page(wanted.block, after))
-        yield from found
-        if len(found) < wanted.block:
+            page = read(query.span, query.tags, Page(query.block, after))
+        yield from page
+        if len(page) < query.block:
             return
-        after = row_key(found[-1])
+        after = row_key(page[-1])
 
 
 _DAY_LENGTH = len("2025-01-06")
@@ -148,7 +148,7 @@ _OUTCOMES: Final = (
     ("revenue_actual", "revenue_estimated", "revenue_surprise"),
 )  #: A released value, what was expected, and the name of the difference
 
-_SAID: Final = (
+_SNIPPET_VALUES: Final = (
     ("actual", "actual"),
     ("consensus", "consensus"),
     ("previous", "previous"),
@@ -238,12 +238,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _outcome_text(payload: Mapping[str, JsonValue]) -> str:
-    said = [
+    values = [
         f"{label} {value if isinstance(value, str) else json.dumps(value)}"
-        for name, label in _SAID
+        for name, label in _SNIPPET_VALUES
         if isinstance(value := payload.get(name), str | int | float)
     ]
-    return ", ".join(said)
+    return ", ".join(values)
 
 
 def _shortened(text: str) -> str:

@@ -18,7 +18,7 @@ from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.esp.reading import (
     BLOCK,
     Key,
-    Wanted,
+    StoreQuery,
     available,
     calendar_rows,
     event_shown,
@@ -71,11 +71,11 @@ def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> 
         return
     while True:
         with available("calendar"):
-            found = [Update(*pair) for pair in view.updates(chosen, Page(block, after))]
-        yield from found
-        if len(found) < block:
+            page = [Update(*pair) for pair in view.updates(chosen, Page(block, after))]
+        yield from page
+        if len(page) < block:
             return
-        after = found[-1].key
+        after = page[-1].key
 
 
 def stream_events(view: View, given: types.StreamQuery) -> types.StreamPage:
@@ -83,11 +83,11 @@ def stream_events(view: View, given: types.StreamQuery) -> types.StreamPage:
     tags, after = read_tags(given), None if given.cursor == HEAD else read_after(given.cursor)
     if after is None:  # (moment, "") comes before everything of that moment, for no id is empty
         after = (max(0, view.as_of_ns - _BEGINNING_NS + 1), "")
-    wanted = Wanted(Span(after[0], view.as_of_ns + 1), tags, after, block=given.limit + 1)
-    articles = (Update(row.published_ns, row) for row in news_rows(view, wanted))
+    query = StoreQuery(Span(after[0], view.as_of_ns + 1), tags, after, block=given.limit + 1)
+    articles = (Update(row.published_ns, row) for row in news_rows(view, query))
     updates = heapq.merge(calendar_updates(view, tags, after, given.limit + 1), articles, key=lambda update: update.key)
-    found = list(islice(updates, given.limit + 1))
-    more, page = len(found) > given.limit, found[: given.limit]
+    first_updates = list(islice(updates, given.limit + 1))
+    more, page = len(first_updates) > given.limit, first_updates[: given.limit]
     position = page[-1].key if more else max(after, (view.as_of_ns + 1, ""))
     return types.StreamPage(
         as_of_ts=moment_text(view.as_of_ns),
@@ -112,7 +112,7 @@ def coverage(view: View, given: types.CoverageQuery) -> types.Coverage:
         as_of_ts=moment_text(view.as_of_ns),
         first_day=day_of(span.start_ns).isoformat(),
         last_day=day_of(span.end_ns - 1).isoformat(),
-        calendars=[_covered(kind, list(calendar_rows(view, Wanted(span, Tags(types=(kind,)))))) for kind in CALENDAR_TYPES],
+        calendars=[_covered(kind, list(calendar_rows(view, StoreQuery(span, Tags(types=(kind,)))))) for kind in CALENDAR_TYPES],
     )
 
 
@@ -123,7 +123,7 @@ def freshness(view: View, given: types.Nothing) -> types.Freshness:  # noqa: ARG
         return (update.known_ns for update in calendar_updates(view, Tags(types=(kind,)), (start_ns, "")))
 
     def articles_since(start_ns: int) -> Iterator[int]:
-        return (row.published_ns for row in news_rows(view, Wanted(Span(start_ns, view.as_of_ns + 1))))
+        return (row.published_ns for row in news_rows(view, StoreQuery(Span(start_ns, view.as_of_ns + 1))))
 
     latest: dict[str, int | None] = {kind: _latest(view, partial(updates_since, kind)) for kind in CALENDAR_TYPES}
     latest["news"] = _latest(view, articles_since)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE, MOST_TICKER, OptionContract, read_contract
-from ktdeval_qfinzero.schemas import said, text, whole
+from ktdeval_qfinzero.schemas import described, text, whole
 
 _BPS: Final = (0, 10_000)
 
@@ -133,7 +133,7 @@ class Instrument:
 class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """An instrument as calls name it."""
 
-    type: Annotated[Kind, said("STOCK or OPTION.")]
+    type: Annotated[Kind, described("STOCK or OPTION.")]
     symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MOST_TICKER)] | None = None
     contract: Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)] | None = None
 

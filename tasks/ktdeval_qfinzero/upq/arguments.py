@@ -52,7 +52,7 @@ def read_names(given: str | None, field: str, known: Sequence[str]) -> tuple[str
     """Names separated by commas, in the order of `known`; all where absent. Raises ServiceError: `invalid_argument`: unknown."""
     if given is None:
         return tuple(known)
-    wanted = {part.strip() for part in given.split(",")}
-    for name in sorted(wanted - set(known)):
+    asked = {part.strip() for part in given.split(",")}
+    for name in sorted(asked - set(known)):
         raise invalid(field, f"only these are known, separated by commas: {', '.join(known)}{near_matches(name[:40], known)}")
-    return tuple(name for name in known if name in wanted)
+    return tuple(name for name in known if name in asked)

@@ -38,7 +38,7 @@ class Adjustment:
     """Effect of one event on the bars before it."""
 
     ticker: str  #: of the stock
-    kind: Literal["split", "dividend"]  #: `split` or `dividend`
+    kind: Literal["split", "dividend"]  #: type of event
     ex_day: date  #: the first trading day whose prices are without it
     open_ns: int  #: the open of its session
     #: what earlier prices are multiplied with; None of a dividend without a previous close above it, which changes nothing
@@ -91,15 +91,15 @@ def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Ad
     if not cash:
         return []
     bars = view.bars("stock", ticker, "day", Span(0, day_start(max(cash)[0])))
-    found = []
+    events = []
     for (ex_day, open_ns), amount_e4 in cash.items():
         before = int(np.searchsorted(bars.start_ns, day_start(ex_day))) - 1
         close_e4 = float(bars.close_e4[before]) if before >= 0 else 0.0
         for split in splits:
             close_e4 /= split.volume_factor if split.ex_day == ex_day else 1.0
         factor = 1 - amount_e4 / close_e4 if close_e4 > amount_e4 else None
-        found.append(Adjustment(ticker, "dividend", ex_day, open_ns, factor, 1.0))
-    return found
+        events.append(Adjustment(ticker, "dividend", ex_day, open_ns, factor, 1.0))
+    return events
 
 
 Key = tuple[str, int]
@@ -173,10 +173,10 @@ def _page(view: View, asset_class: AssetClass, given: Any) -> tuple[list[types.A
     )
     rows, applied, next_cursor = bar_rows(view, query)
     unknown = [ticker for ticker in asked if ticker not in listed]
-    shown = [
+    adjusted = [
         types.AdjustmentShown(each.ticker, each.kind, str(each.ex_day), each.price_factor, each.volume_factor) for each in applied
     ]
-    return shown, {"as_of_ts": moment_text(view.as_of_ns), "bars": rows, "unknown": unknown, "next_cursor": next_cursor}
+    return adjusted, {"as_of_ts": moment_text(view.as_of_ns), "bars": rows, "unknown": unknown, "next_cursor": next_cursor}
 
 
 def bar_rows(view: View, query: BarQuery) -> tuple[Rows, list[Adjustment], str | None]:
@@ -207,15 +207,15 @@ def _bars(view: View, query: BarQuery, ticker: str) -> Bars:
 
 def _columns(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]) -> dict[str, columns.Column]:
     price, volume = factors(events, bars.start_ns, query.resolution) if events else (None, None)
-    found: dict[str, columns.Column] = {"ticker": [ticker] * len(bars)}
-    found[TIME_FIELD[query.resolution]] = (columns.days if query.resolution == "day" else columns.moments)(bars.start_ns)
+    values: dict[str, columns.Column] = {"ticker": [ticker] * len(bars)}
+    values[TIME_FIELD[query.resolution]] = (columns.days if query.resolution == "day" else columns.moments)(bars.start_ns)
     if query.step_ns > MINUTE:
         ends, whole = _interval_ends(view, query.asset_class, bars.start_ns, query.step_ns)
-        found |= {"window_end": columns.moments(ends), "is_whole": whole.tolist()}
-    found |= {name: columns.bar_value(bars, name, price, volume) for name in query.fields}
+        values |= {"window_end": columns.moments(ends), "is_whole": whole.tolist()}
+    values |= {name: columns.bar_value(bars, name, price, volume) for name in query.fields}
     if query.indicators:
-        found |= {name: columns.numbers(values) for name, values in _indicators(view, query, ticker, bars, events).items()}
-    return found
+        values |= {name: columns.numbers(series) for name, series in _indicators(view, query, ticker, bars, events).items()}
+    return values
 
 
 def _indicators(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]) -> dict[str, FloatArray]:

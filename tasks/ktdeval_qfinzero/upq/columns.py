@@ -64,15 +64,15 @@ def numbers(values: FloatArray, decimals: int = PRICE_DECIMALS) -> Column:
     missing = np.isnan(values)
     if not missing.any():
         return plain(rounded)
-    shown = rounded.astype(object)
-    shown[missing] = None
-    return plain(shown)
+    objects = rounded.astype(object)
+    objects[missing] = None
+    return plain(objects)
 
 
 def plain(values: npt.NDArray[Any]) -> Column:
     """[n] the same as values of Python."""
-    found: list[JsonValue] = values.tolist()
-    return found
+    column: list[JsonValue] = values.tolist()
+    return column
 
 
 def days(start_ns: IntArray) -> Column:

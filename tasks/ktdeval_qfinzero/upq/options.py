@@ -57,30 +57,30 @@ class Filter:
 
 def chain_query(view: View, given: types.ChainQuery) -> types.Chain:
     """Options on a stock that traded on a day, with that day's bar, from the session's close on."""
-    day, wanted = parse_day(given.date, "date"), _read_filter(given)
+    day, contract_filter = parse_day(given.date, "date"), _read_filter(given)
     underlying, *others = parse_tickers(given.underlying, "underlying")
     if others:
         raise invalid("underlying", "expected one ticker")
     names, after = _read_fields(given.fields, "day"), None if given.cursor is None else str(read_cursor(given.cursor, (str,))[0])
     listed = {row.symbol: row for row in view.contracts(underlying)}
-    found = view.chain_bars(underlying, "day", span_of(day, day))
-    chosen = [symbol for symbol in sorted(found) if symbol in listed and wanted.passes(listed[symbol])]
-    left = [symbol for symbol in chosen if after is None or symbol > after]
+    chain = view.chain_bars(underlying, "day", span_of(day, day))
+    passing = [symbol for symbol in sorted(chain) if symbol in listed and contract_filter.passes(listed[symbol])]
+    left = [symbol for symbol in passing if after is None or symbol > after]
     page = left[: min(given.limit, MOST_VALUED) if given.include_greeks else given.limit]
     contracts = tuple(listed[symbol].contract for symbol in page)
-    table = Table(underlying, contracts, join([found[symbol] for symbol in page]), "day")
-    known = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
+    table = Table(underlying, contracts, join([chain[symbol] for symbol in page]), "day")
+    is_listed = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
     hours = view.hours
-    closed: types.DayStatus = "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
-    status: types.DayStatus = "no_session" if hours.row_of(day) is None else closed
+    of_session: types.DayStatus = "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
+    status: types.DayStatus = "no_session" if hours.row_of(day) is None else of_session
     return types.Chain(
         as_of_ts=moment_text(view.as_of_ns),
         underlying=underlying,
         date=day.isoformat(),
         day_status=status,
         contracts=_rows(view, table, names, given),
-        nearest_expiries=[] if chosen else _nearest_expiries(listed.values(), day, wanted),
-        unknown=[] if known else [underlying],
+        nearest_expiries=[] if passing else _nearest_expiries(listed.values(), day, contract_filter),
+        unknown=[] if is_listed else [underlying],
         next_cursor=write_cursor(page[-1]) if len(left) > len(page) else None,
     )
 
@@ -120,10 +120,10 @@ def _row_of(view: View, contract: OptionContract) -> ContractRow | None:
 
 
 def _rows(view: View, table: Table, names: Sequence[str], given: types.ChainQuery | types.ContractQuery) -> columns.Rows:
-    found: dict[str, columns.Column] = {name: _column(table, name) for name in names}
+    values: dict[str, columns.Column] = {name: _column(table, name) for name in names}
     if given.include_greeks:
-        found |= _greek_columns(view, table, given.greek_price_field)
-    return columns.to_rows(found)
+        values |= _greek_columns(view, table, given.greek_price_field)
+    return columns.to_rows(values)
 
 
 def _column(table: Table, name: str) -> columns.Column:
@@ -145,9 +145,9 @@ def _greek_columns(view: View, table: Table, field: types.PriceField) -> dict[st
     if len(start_ns) == 0:
         return {}
     if table.resolution == "day":
-        days, place = np.unique(start_ns, return_inverse=True)
-        moments = np.array([day_moment(view, day_of(int(day)), field) for day in days], dtype=np.int64)[place]
-        spots = spots_of_days(view, table.underlying, days, field)[place]
+        days, inverse = np.unique(start_ns, return_inverse=True)
+        moments = np.array([day_moment(view, day_of(int(day)), field) for day in days], dtype=np.int64)[inverse]
+        spots = spots_of_days(view, table.underlying, days, field)[inverse]
     else:
         moments = start_ns + (MINUTE if field == "close" else 0)
         spots = spots_of_moments(view, table.underlying, moments)
@@ -157,9 +157,9 @@ def _greek_columns(view: View, table: Table, field: types.PriceField) -> dict[st
     return {**shown, "greek_status": valued.status.tolist()}
 
 
-def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: Filter) -> list[str]:
+def _nearest_expiries(listed: Iterable[ContractRow], day: date, contract_filter: Filter) -> list[str]:
     """Up to five listed expiries on or after a day, the nearest to those wanted first; of two as near, the earlier."""
-    first, last = wanted.expiry_min or day, wanted.expiry_max or date.max
+    first, last = contract_filter.expiry_min or day, contract_filter.expiry_max or date.max
 
     def distance(expiry: date) -> tuple[int, date]:
         return max((first - expiry).days, (expiry - last).days, 0), expiry

@@ -85,8 +85,8 @@ def _normal(values: FloatArray) -> FloatArray:
     """Distribution function of the standard normal."""
     from scipy.special import ndtr  # noqa: PLC0415 - heavy, and only Greeks need it
 
-    found: FloatArray = ndtr(values)
-    return found
+    probabilities: FloatArray = ndtr(values)
+    return probabilities
 
 
 def greeks(option: European, volatility: Floats) -> Greeks:
@@ -115,7 +115,7 @@ def implied_volatility(option: European, market_price: Floats) -> tuple[FloatArr
     usable = np.isfinite(rate) & np.isfinite(paid) & (paid > 0)
     for positive in (spot, strike, years):
         usable &= np.isfinite(positive) & (positive > 0)
-    found = np.full(len(paid), np.nan)
+    volatilities = np.full(len(paid), np.nan)
     status = np.where(usable, "ok", "non_finite_input").astype("<U16")
     with np.errstate(invalid="ignore"):
         time_value, discounted = paid - each.lower_bound, each.discounted_strike
@@ -125,8 +125,8 @@ def implied_volatility(option: European, market_price: Floats) -> tuple[FloatArr
         if volatility is None:
             status[row] = "no_bracket"
         else:
-            found[row] = volatility
-    return found, status
+            volatilities[row] = volatility
+    return volatilities, status
 
 
 def _root(spot: float, discounted: float, root_years: float, time_value: float) -> float | None:

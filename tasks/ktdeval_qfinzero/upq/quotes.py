@@ -48,17 +48,17 @@ class Curves:
 
 def interpolate(row: RateRow, years: FloatArray) -> FloatArray:
     """[n] rates of one curve; NaN where it has no tenor at all."""
-    known = sorted((TENOR_YEARS[tenor], value / 100) for tenor, value in row.yields_pct.items() if tenor in TENOR_YEARS)
-    if not known:
+    curve = sorted((TENOR_YEARS[tenor], value / 100) for tenor, value in row.yields_pct.items() if tenor in TENOR_YEARS)
+    if not curve:
         return np.full(len(years), np.nan)
-    tenors, values = zip(*known, strict=True)
+    tenors, values = zip(*curve, strict=True)
     return np.asarray(np.interp(years, tenors, values), dtype=np.float64)
 
 
 def curves_for(view: View, first_ns: int, last_ns: int) -> Curves:
     """Curves that moments in [first, last] may need."""
-    found = view.rates(day_of(first_ns) - timedelta(days=OLDEST_DAYS), day_of(last_ns))
-    rows = tuple(sorted(found, key=lambda row: (row.available_ns, row.day)))
+    published = view.rates(day_of(first_ns) - timedelta(days=OLDEST_DAYS), day_of(last_ns))
+    rows = tuple(sorted(published, key=lambda row: (row.available_ns, row.day)))
     newest: list[int] = []
     for i, row in enumerate(rows):
         newest.append(i if not newest or row.day >= rows[newest[-1]].day else newest[-1])
@@ -153,9 +153,9 @@ def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatA
     bars = view.bars("stock", underlying, "minute", Span(int(opens.min()), int(moment_ns.max()) - MINUTE + 1))
     rows = np.searchsorted(bars.start_ns, moment_ns - MINUTE, side="right") - 1
     spots = np.full(len(moment_ns), np.nan)
-    found = np.flatnonzero(rows >= 0)
-    found = found[bars.start_ns[rows[found]] >= opens[found]]
-    spots[found] = bars.close_e4[rows[found]] / E4
+    quoted = np.flatnonzero(rows >= 0)
+    quoted = quoted[bars.start_ns[rows[quoted]] >= opens[quoted]]
+    spots[quoted] = bars.close_e4[rows[quoted]] / E4
     return spots
 
 

@@ -89,8 +89,8 @@ def _symbol(view: View, row: SymbolRow) -> types.SymbolShown:
 
 
 def _known_stocks(view: View, tickers: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    known = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
-    return [ticker for ticker in tickers if ticker in known], [ticker for ticker in tickers if ticker not in known]
+    stocks = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
+    return [ticker for ticker in tickers if ticker in stocks], [ticker for ticker in tickers if ticker not in stocks]
 
 
 def freshness(view: View, given: types.Nothing) -> types.Freshness:  # noqa: ARG001 - all functions of operations take both

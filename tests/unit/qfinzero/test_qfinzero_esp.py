@@ -13,7 +13,7 @@ from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.rows import EventRow, Release, row_key
 from ktdeval_qfinzero.data.stores import Dataset
-from ktdeval_qfinzero.esp.reading import SNIPPET_CHARACTERS, Wanted, payload_of, wanted_rows
+from ktdeval_qfinzero.esp.reading import SNIPPET_CHARACTERS, StoreQuery, event_rows, payload_of
 from ktdeval_qfinzero.moments import MINUTE
 from qfinzero_esp_play import DATASET, ask, ids, pages, refused, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews
@@ -93,7 +93,7 @@ def test_pages_of_a_query_and_rows_read_in_blocks_are_the_whole_sorted_by_time_a
     expected = [row_key(row)[1] for row in sorted(visible, key=row_key)]
     given_ids = [ids(page) for page in pages(where, "ESP.events.query", **JANUARY, limit=limit)]
     assert sum(given_ids, []) == expected  # noqa: RUF017 - a handful
-    assert [row_key(row)[1] for row in wanted_rows(where.view, Wanted(ALL_TIME, block=limit))] == expected
+    assert [row_key(row)[1] for row in event_rows(where.view, StoreQuery(ALL_TIME, block=limit))] == expected
     assert all(len(page) == limit for page in given_ids[:-1])
 
 

@@ -72,7 +72,7 @@ def import_data(spec: Path, folder: Path) -> None:
 @click.command()
 @_SPEC
 @_FOLDER
-@click.option("--replace", is_flag=True, help="let rows that contradict stored ones take their place; else they are refused")
+@click.option("--replace", is_flag=True, help="let rows that contradict stored ones replace them; else they are refused")
 def update(spec: Path, folder: Path, replace: bool) -> None:
     """Add what a SPEC names to the dataset in FOLDER, all or nothing.
 
@@ -138,7 +138,7 @@ def _show_read(report: IngestReport) -> None:
     for note in report.notes:
         click.echo(f"note: {note}")
     if report.duplicates:
-        click.echo(f"note: {report.duplicates} rows said again what others had said; each was taken once")
+        click.echo(f"note: {report.duplicates} rows repeat others; each was taken once")
 
 
 @contextmanager

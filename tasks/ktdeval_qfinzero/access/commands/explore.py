@@ -68,11 +68,11 @@ def call(name: str, arguments: str, source: Source, as_of: str | None) -> int:
         operation = catalogue().find(name)
     except ServiceError as error:
         raise UsageError(f"{error.message}; see `ktdeval qfinzero tools`") from error
-    given = _read(sys.stdin.read() if arguments == "-" else arguments)
+    values = _read(sys.stdin.read() if arguments == "-" else arguments)
     dataset = open_data(source)
     workspace = Workspace(dataset, start_at(dataset, Limits(), as_of).as_of_ns)
     try:
-        answer, code = operation.call(workspace, given), 0
+        answer, code = operation.call(workspace, values), 0
     except ServiceError as error:
         answer, code = error.to_json(), 1
     click.echo(dumps_pretty(answer), nl=False)
@@ -92,33 +92,33 @@ def _read(text: str) -> object:
 @click.option("--prove", "is_proved", is_flag=True, help="carry every item out on the services instead of printing it")
 @click.option(
     "--publish",
-    "published",
+    "target",
     type=FilePath(),
     metavar="FOLDER",
     help="write the items as a dataset for Hugging Face's datasets instead of printing them",
 )
 @source_options
-def items(suite: str, items_seed: int, is_proved: bool, published: Path | None, source: Source) -> None:
+def items(suite: str, items_seed: int, is_proved: bool, target: Path | None, source: Source) -> None:
     """Print the items with their expected calls, one JSON object a line, as the public task files have them.
 
     With --prove each item's expected calls are made in a workspace of its own; the first that fails is named. With --publish they
     are written as a new folder, a Parquet file and a dataset card, which `--items` of `ktdeval run` reads.
     """
     dataset = open_data(source)
-    made = make_items(dataset, cast("Suite", suite), items_seed)
-    if published is not None:
+    all_items = make_items(dataset, cast("Suite", suite), items_seed)
+    if target is not None:
         title = f"QFinZero {suite} items, seed {items_seed}, on {dataset.info.name}"
-        publish_tasks(published, title, tuple(item.task for item in made))
-        click.echo(f"{published}: {len(made)} items")
-    if not is_proved and published is None:
-        for item in made:
+        publish_tasks(target, title, tuple(item.task for item in all_items))
+        click.echo(f"{target}: {len(all_items)} items")
+    if not is_proved and target is None:
+        for item in all_items:
             click.echo(dumps_canonical(task_to_row(item.task)))
     if not is_proved:
         return
-    for item in made:
+    for item in all_items:
         prove(item, dataset)
-    refused = sum(item.task.refuse for item in made)
-    click.echo(f"{len(made)} items: {len(made) - refused} carried out, {refused} to be refused")
+    refused = sum(item.task.refuse for item in all_items)
+    click.echo(f"{len(all_items)} items: {len(all_items) - refused} carried out, {refused} to be refused")
 
 
 @click.command()

@@ -75,7 +75,7 @@ def by_year(bars: Bars) -> Iterator[tuple[int, Bars]]:
     """Bars cut at the new years of UTC."""
     if not len(bars):
         return
-    first, last = (day_of(int(bars.start_ns[place])).year for place in (0, -1))
+    first, last = (day_of(int(bars.start_ns[row])).year for row in (0, -1))
     for year in range(first, last + 1):
         piece = bars if first == last else cut(bars, Span(day_start(date(year, 1, 1)), day_start(date(year + 1, 1, 1))))
         if len(piece):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import Block, block_of, by_year
-from ktdeval_qfinzero.data.layout import BarsPlace, TableName
+from ktdeval_qfinzero.data.layout import BarFile, TableName
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, ContractRow, PriceRows, Resolution, SymbolRow
 from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start, moment_text
@@ -52,9 +52,9 @@ def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) ->
     return [rule for rule in rules if rule.bad.any()]
 
 
-def block_problems(place: BarsPlace, block: Block) -> list[str]:
+def block_problems(bar_file: BarFile, block: Block) -> list[str]:
     """Return what is wrong with the bars of a file: one line for each broken rule, with how many and the first."""
-    broken = broken_rules(block.bars, place.asset_class, place.resolution)
+    broken = broken_rules(block.bars, bar_file.asset_class, bar_file.resolution)
     start = block.bars.start_ns
     within = np.ones(len(block), bool)
     within[block.offsets[:-1]] = False
@@ -62,10 +62,10 @@ def block_problems(place: BarsPlace, block: Block) -> list[str]:
     broken.append(Broken("time", "each bar once", within & (steps == 0)))
     broken.append(Broken("time", "bars in the order of their starts", within & (steps < 0)))
     years = start.astype("datetime64[ns]").astype("datetime64[Y]").astype(np.int64) + 1970
-    broken.append(Broken("time", f"bars that start in {place.year}", years != place.year))
+    broken.append(Broken("time", f"bars that start in {bar_file.year}", years != bar_file.year))
     lines = [_line(block, rule) for rule in broken if rule.bad.any()]
     if list(block.symbols) != sorted(set(block.symbols)):
-        lines.append("symbols are not in order, or one stands in several places")
+        lines.append("symbols are not in order, or one is repeated")
     return lines
 
 
@@ -83,7 +83,7 @@ def _outside(values: npt.NDArray[np.int64], least: int, most: int) -> npt.NDArra
     return outside
 
 
-SHOWN = 100  #: Problems that are told in full; of the rest only how many there are
+SHOWN = 100  #: Problems that are listed in full; the rest are only counted
 
 
 class DatasetRefused(DataError):
@@ -110,7 +110,7 @@ class Problems:
             self.lines.append(line)
 
     def add_all(self, where: str, lines: Sequence[str]) -> None:
-        """Add several about one place."""
+        """Add several about one file or table."""
         for line in lines:
             self.add(f"{where}: {line}")
 
@@ -126,13 +126,13 @@ def tables_of(prices: PriceRows) -> dict[TableName, Sequence[Any]]:
     return {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in own}
 
 
-def blocks_of(prices: PriceRows, problems: Problems) -> Iterator[tuple[BarsPlace, Block]]:
+def blocks_of(prices: PriceRows, problems: Problems) -> Iterator[tuple[BarFile, Block]]:
     """Yield the bars of each file. Series that can't be cut into files are left out and become problems."""
     groups: dict[tuple[AssetClass, Resolution, str], list[BarKey]] = {}
     for key in sorted(prices.bar_table):
         owner = _owner(key)
         if owner is None:
-            problems.add(f"{key[0]} {key[2]} bars of {key[1][:40]!r}: expected {_WANTED[key[0] == 'option']}")
+            problems.add(f"{key[0]} {key[2]} bars of {key[1][:40]!r}: expected {_EXPECTED_SYMBOL[key[0] == 'option']}")
         else:
             groups.setdefault((key[0], key[2], owner), []).append(key)
     for (asset_class, resolution, owner), keys in groups.items():
@@ -146,10 +146,10 @@ def blocks_of(prices: PriceRows, problems: Problems) -> Iterator[tuple[BarsPlace
             for year, piece in by_year(bars):
                 years.setdefault(year, {})[key[1]] = piece
         for year in sorted(years):
-            yield BarsPlace(asset_class, resolution, owner, year), block_of(years[year])
+            yield BarFile(asset_class, resolution, owner, year), block_of(years[year])
 
 
-_WANTED = ("a ticker in capitals", "an OPRA symbol")
+_EXPECTED_SYMBOL = ("a ticker in capitals", "an OPRA symbol")
 _KINDS = {name: np.dtype(np.float64 if name == "volume" else np.int64) for name in BAR_COLUMNS}
 
 
@@ -164,10 +164,10 @@ def _owner(key: BarKey) -> str | None:
 
 def _series_problem(bars: Bars) -> str:
     """Return why the bars of an instrument can't be cut into years; empty where they can."""
-    for name, wanted in _KINDS.items():
+    for name, dtype in _KINDS.items():
         column = getattr(bars, name)
-        if column.dtype != wanted or column.shape != (len(bars),):
-            return f"{name}: expected an array of {len(bars)} {wanted.name}, as many as start_ns"
+        if column.dtype != dtype or column.shape != (len(bars),):
+            return f"{name}: expected an array of {len(bars)} {dtype.name}, as many as start_ns"
     if not len(bars):
         return ""
     if (bars.start_ns[1:] <= bars.start_ns[:-1]).any():
@@ -181,15 +181,15 @@ Instrument = tuple[AssetClass, str]
 Reaches = dict[Instrument, tuple[int, int]]  #: When the first bar of an instrument was complete, and when its last one starts
 
 
-def add_reach(reaches: Reaches, place: BarsPlace, block: Block) -> None:
-    """Take the bars of a file into account, in place."""
+def add_reach(reaches: Reaches, bar_file: BarFile, block: Block) -> None:
+    """Extend the reaches, in place, by the bars of a file."""
     if not len(block):
         return
-    known = (block.bars.start_ns[block.offsets[:-1]] + STEP[place.resolution]).tolist()
+    complete_ns = (block.bars.start_ns[block.offsets[:-1]] + STEP[bar_file.resolution]).tolist()
     last = block.bars.start_ns[block.offsets[1:] - 1].tolist()
-    for symbol, first_ns, last_ns in zip(block.symbols, known, last):
-        before = reaches.get((place.asset_class, symbol), (first_ns, last_ns))
-        reaches[place.asset_class, symbol] = (min(before[0], first_ns), max(before[1], last_ns))
+    for symbol, first_ns, last_ns in zip(block.symbols, complete_ns, last):
+        before = reaches.get((bar_file.asset_class, symbol), (first_ns, last_ns))
+        reaches[bar_file.asset_class, symbol] = (min(before[0], first_ns), max(before[1], last_ns))
 
 
 def instrument_problems(reaches: Reaches, symbols: Iterable[SymbolRow], contracts: Mapping[str, ContractRow]) -> Iterator[str]:

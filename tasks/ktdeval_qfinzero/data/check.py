@@ -18,14 +18,14 @@ from ktdeval_qfinzero.data.folder import file_problem, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
     SINGLE_TABLES,
-    BarsPlace,
+    BarFile,
     Manifest,
     Part,
     TableName,
+    bar_file_of,
     described,
     generation_of,
     load_manifest,
-    read_place,
     table_key,
     table_of,
 )
@@ -43,11 +43,11 @@ class Finding:
     """Something about a dataset that is wrong, or that its user should know."""
 
     severity: Literal["error", "warning"]  #: an error makes answers wrong; a warning may be meant
-    place: str  #: file or table
+    where: str  #: file or table
     message: str  #: what it is
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.place}: {self.message}"
+        return f"{self.severity}: {self.where}: {self.message}"
 
 
 @dataclass(slots=True)
@@ -64,8 +64,7 @@ def check_dataset(folder: Path) -> tuple[Finding, ...]:
         manifest = load_manifest(folder)
     except DataError as error:
         return (Finding("error", MANIFEST, str(error)),)
-    found = list(_findings(folder, manifest))
-    return tuple(sorted(found, key=lambda finding: finding.severity))
+    return tuple(sorted(_findings(folder, manifest), key=lambda finding: finding.severity))
 
 
 def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
@@ -99,23 +98,23 @@ def _part_problems(folder: Path, part: Part, read: _Read) -> list[str]:
     path = folder / part.file
     try:
         lines = [] if file_sha256(path) == part.sha256 else ["its SHA-256 is not that of the manifest"]
-        place = read_place(part.key)
-        return lines + (_rows_problems(path, part, read) if place is None else _bars_problems(path, part, place, read))
+        bar_file = bar_file_of(part.key)
+        return lines + (_rows_problems(path, part, read) if bar_file is None else _bars_problems(path, part, bar_file, read))
     except (OSError, pa.ArrowException, DataError, ServiceError) as error:
         return [f"can't be read: {str(error)[:200]}"]
 
 
-def _bars_problems(path: Path, part: Part, place: BarsPlace, read: _Read) -> list[str]:
+def _bars_problems(path: Path, part: Part, bar_file: BarFile, read: _Read) -> list[str]:
     block = read_block(path)
     if not len(block):
         return ["holds no bars"]
-    lines = block_problems(place, block)[:SHOWN]
-    if place.asset_class != "option" and block.symbols != (place.symbol,):
-        lines.append(f"holds other bars than those of {place.symbol}")
+    lines = block_problems(bar_file, block)[:SHOWN]
+    if bar_file.asset_class != "option" and block.symbols != (bar_file.symbol,):
+        lines.append(f"holds other bars than those of {bar_file.symbol}")
     reach = (int(block.bars.start_ns.min()), int(block.bars.start_ns.max()))
     lines += _recorded(part, len(block), content_of(block), reach)
-    add_reach(read.reaches, place, block)
-    outside = 0 if place.asset_class == "crypto" else _outside_sessions(block, place, read.hours)
+    add_reach(read.reaches, bar_file, block)
+    outside = 0 if bar_file.asset_class == "crypto" else _outside_sessions(block, bar_file, read.hours)
     read.outside |= {part.file: outside} if outside else {}
     return lines
 
@@ -134,8 +133,12 @@ def _rows_problems(path: Path, part: Part, read: _Read) -> list[str]:
 
 
 def _recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> list[str]:
-    told = {"rows": (part.rows, rows), "content": (part.content, content), "first and last": ((part.first_ns, part.last_ns), reach)}
-    return [f"{name}: the manifest says {said}, the file {found}" for name, (said, found) in told.items() if said != found]
+    pairs = (
+        ("rows", part.rows, rows),
+        ("content", part.content, content),
+        ("first and last", (part.first_ns, part.last_ns), reach),
+    )
+    return [f"{name}: the manifest says {noted}, the file {actual}" for name, noted, actual in pairs if noted != actual]
 
 
 def _manifest_findings(manifest: Manifest) -> Iterator[Finding]:
@@ -168,10 +171,10 @@ def _symbol_warnings(read: _Read) -> Iterator[Finding]:
             yield Finding("warning", "tables/deals", f"{symbol} has no bars after {day}, and {words}")
 
 
-def _outside_sessions(block: Block, place: BarsPlace, hours: TradingHours) -> int:
+def _outside_sessions(block: Block, bar_file: BarFile, hours: TradingHours) -> int:
     start = block.bars.start_ns
     start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]
-    if place.resolution == "day":
+    if bar_file.resolution == "day":
         return int((~np.isin(start.astype("datetime64[ns]").astype("datetime64[D]"), hours.days)).sum())
     rows = np.searchsorted(hours.begin_ns, start, side="right") - 1
     return int(((rows < 0) | (start >= hours.end_ns[np.maximum(rows, 0)])).sum())

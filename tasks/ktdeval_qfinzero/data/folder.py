@@ -30,15 +30,15 @@ from ktdeval_qfinzero.data.layout import (
     MANIFEST,
     NEWS,
     SINGLE_TABLES,
-    BarsPlace,
+    BarFile,
     Manifest,
     Part,
     TableName,
+    bar_file_of,
     described,
     file_name,
     load_manifest,
     manifest_text,
-    read_place,
     table_key,
     table_of,
 )
@@ -56,11 +56,11 @@ class PartWriter:
     folder: Path  #: of the dataset
     generation: int  #: that the files belong to
 
-    def bars(self, place: BarsPlace, block: Block) -> Part:
+    def bars(self, bar_file: BarFile, block: Block) -> Part:
         """Write a file of bars, at least one."""
-        write_block(self._path(place.key), block)
+        write_block(self._path(bar_file.key), block)
         start_ns = block.bars.start_ns
-        return self._part(place.key, len(block), content_of(block), (int(start_ns.min()), int(start_ns.max())))
+        return self._part(bar_file.key, len(block), content_of(block), (int(start_ns.min()), int(start_ns.max())))
 
     def rows(self, key: str, rows: Sequence[Any]) -> Part:
         """Write a file of a table."""
@@ -125,12 +125,12 @@ def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
 def file_problem(folder: Path, part: Part) -> str:
     """Return what is wrong with a part's file at a first look; empty where nothing is."""
     try:
-        found = (folder / part.file).lstat()
+        status = (folder / part.file).lstat()
     except OSError:
         return "is missing"
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "is not a plain file"
-    return "" if found.st_size == part.bytes else f"has {found.st_size} bytes, expected {part.bytes}"
+    return "" if status.st_size == part.bytes else f"has {status.st_size} bytes, expected {part.bytes}"
 
 
 def table_problems(tables: Mapping[TableName, Sequence[Any]], reaches: Reaches) -> Iterator[str]:
@@ -141,12 +141,12 @@ def table_problems(tables: Mapping[TableName, Sequence[Any]], reaches: Reaches) 
 
 
 def reaches_of(parts: Sequence[Part]) -> Reaches:
-    """Return the reach of stocks and coins, as the manifest tells it."""
+    """Return the reach of stocks and coins, as the manifest has it."""
     reaches: Reaches = {}
     for part in parts:
-        place = read_place(part.key)
-        if place is not None and place.asset_class != "option":
-            instrument, known_ns = (place.asset_class, place.symbol), part.first_ns + STEP[place.resolution]
+        bar_file = bar_file_of(part.key)
+        if bar_file is not None and bar_file.asset_class != "option":
+            instrument, known_ns = (bar_file.asset_class, bar_file.symbol), part.first_ns + STEP[bar_file.resolution]
             before = reaches.get(instrument, (known_ns, part.last_ns))
             reaches[instrument] = (min(before[0], known_ns), max(before[1], part.last_ns))
     return reaches
@@ -168,11 +168,11 @@ def _write_all(writer: PartWriter, prices: PriceRows, tables: Mapping[TableName,
         problems.add_all(table_key(name), TABLES[name].problems(rows))
     parts: list[Part] = []
     reaches: Reaches = {}
-    for place, block in blocks_of(prices, problems):
-        problems.add_all(place.key, block_problems(place, block))
-        add_reach(reaches, place, block)
+    for bar_file, block in blocks_of(prices, problems):
+        problems.add_all(bar_file.key, block_problems(bar_file, block))
+        add_reach(reaches, bar_file, block)
         if not problems.count:
-            parts.append(writer.bars(place, block))
+            parts.append(writer.bars(bar_file, block))
     for line in table_problems(tables, reaches):
         problems.add(line)
     problems.refuse()

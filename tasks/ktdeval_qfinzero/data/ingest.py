@@ -54,7 +54,7 @@ _INSIGHT = ("ticker", "sentiment", "reasoning")
 
 
 class _Wrong(Exception):
-    """A cell that is not what it should be; says what was expected."""
+    """A malformed cell; its text is what was expected."""
 
 
 def _text(value: Any) -> str:
@@ -70,10 +70,10 @@ def _choice(among: tuple[str, ...], value: Any) -> str:
 
 
 def _read(parse: Callable[[str], Any], expected: str, value: Any) -> Any:
-    found = parse(value) if isinstance(value, str) else None
-    if found is None:
+    parsed = parse(value) if isinstance(value, str) else None
+    if parsed is None:
         raise _Wrong(expected)
-    return found
+    return parsed
 
 
 def _day_of(text: str) -> date | None:
@@ -117,32 +117,32 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    if not isinstance(found := _json("JSON", value), dict):
+    if not isinstance(mapping := _json("JSON", value), dict):
         raise _Wrong("a JSON object")
-    return found
+    return mapping
 
 
 def _mappings(value: Any) -> list[dict[str, Any]]:
-    if not isinstance(found := _json("JSON", value), list) or not all(isinstance(item, dict) for item in found):
+    if not isinstance(items := _json("JSON", value), list) or not all(isinstance(item, dict) for item in items):
         raise _Wrong("a list of JSON objects")
-    return found
+    return items
 
 
-def _with_texts(keys: tuple[str, ...], found: dict[str, Any]) -> dict[str, str]:
-    if not found.keys() <= set(keys) or not all(isinstance(text, str) for text in found.values()):
+def _with_texts(keys: tuple[str, ...], mapping: dict[str, Any]) -> dict[str, str]:
+    if not mapping.keys() <= set(keys) or not all(isinstance(text, str) for text in mapping.values()):
         raise _Wrong(f"texts under {', '.join(keys)}")
-    return found
+    return mapping
 
 
 def _releases(value: Any) -> tuple[Release, ...]:
     """Releases: objects of `available` and `values`, oldest first."""
-    found = []
+    releases = []
     for item in _mappings(value):
         ns = moment_of(str(item.get("available", "")))
         if item.keys() != {"available", "values"} or ns is None or not isinstance(item["values"], dict):
             raise _Wrong("objects of available (a moment) and values (a JSON object)")
-        found.append(Release(ns, item["values"]))
-    return tuple(found)
+        releases.append(Release(ns, item["values"]))
+    return tuple(releases)
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ class Form:
     def attributes(self) -> dict[str, str]:
         """Attribute of the row by field."""
         fields = (*self.required, *self.optional)
-        known = getattr(self.row, "__slots__", fields)
-        return {name: next(f"{name}{end}" for end in ("", "_ns", "_e4") if f"{name}{end}" in known) for name in fields}
+        slots = getattr(self.row, "__slots__", fields)
+        return {name: next(f"{name}{end}" for end in ("", "_ns", "_e4") if f"{name}{end}" in slots) for name in fields}
 
 
 def _contract_row(symbol: OptionContract, listed: int, underlying: str) -> ContractRow:
@@ -179,7 +179,7 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
         partial(_choice, among) for among in (("stock", "crypto"), CALENDAR_TYPES, NEWS_TYPES, IMPORTANCE)
     )
     publisher: tuple[Read, Any] = (lambda value: _with_texts(_PUBLISHER, _mapping(value)), {})
-    insights: tuple[Read, Any] = (lambda value: tuple(_with_texts(_INSIGHT, found) for found in _mappings(value)), ())
+    insights: tuple[Read, Any] = (lambda value: tuple(_with_texts(_INSIGHT, insight) for insight in _mappings(value)), ())
     makers: dict[str, Callable[..., Any]] = {"contracts": _contract_row, "rates": _rate_row}
     #: by table: fields that each row has, and those that it may have with what they are where nothing stands
     cells: dict[TableName, tuple[Mapping[str, Read], Mapping[str, tuple[Read, Any]]]] = {
@@ -215,7 +215,7 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
             }
         )
     }  # fmt: skip
-    return {name: Form(makers.get(name, TABLES[name].row), *told) for name, told in cells.items()}
+    return {name: Form(makers.get(name, TABLES[name].row), *readers) for name, readers in cells.items()}
 
 
 class RowReader:
@@ -243,21 +243,21 @@ class RowReader:
         """Return all rows of a table that were read."""
         return [row for row, _ in self._rows[name].values()]
 
-    def _take(self, name: TableName, place: str, record: Record) -> None:
-        row = self._row(self._forms[name], place, record.values)
+    def _take(self, name: TableName, where: str, record: Record) -> None:
+        row = self._row(self._forms[name], where, record.values)
         fault = None if row is None else TABLES[name].fault(row)
         if fault is not None:
-            self.problems.add(f"{place}: {fault[0]}: expected {fault[1]}")
+            self.problems.add(f"{where}: {fault[0]}: expected {fault[1]}")
         if row is None or fault is not None:
             return
-        before = self._rows[name].setdefault(TABLES[name].key(row), (row, place))
-        if before[1] != place and before[0] == row:
+        before = self._rows[name].setdefault(TABLES[name].key(row), (row, where))
+        if before[1] != where and before[0] == row:
             self.duplicates += 1
-        elif before[1] != place:
-            self.problems.add(f"{place}: row: expected each key once: {place} says something else than {before[1]}")
+        elif before[1] != where:
+            self.problems.add(f"{where}: row: expected each key once: {where} says something else than {before[1]}")
 
-    def _row(self, form: Form, place: str, cells: Mapping[str, Any]) -> Any:
-        """Return the row of some cells; None where one is not what it should be, which becomes a problem."""
+    def _row(self, form: Form, where: str, cells: Mapping[str, Any]) -> Any:
+        """Return the row of some cells; None where one is malformed, which becomes a problem."""
         values, wrong = {}, False
         for name, attribute in form.attributes.items():
             cell = cells.get(name, "")
@@ -265,7 +265,7 @@ class RowReader:
             try:
                 values[attribute] = default if cell == "" and name in form.optional else read(cell)
             except _Wrong as expected:
-                self.problems.add(f"{place}: {name}: expected {expected}, was {shown(str(cell))}")
+                self.problems.add(f"{where}: {name}: expected {expected}, was {shown(str(cell))}")
                 wrong = True
         return None if wrong else form.row(**values)
 
@@ -289,8 +289,8 @@ class IngestReport:
 
     files: tuple[str, ...]  #: names of the files
     rows: Mapping[str, int]  #: by kind (`stock minute`, `symbols`, …)
-    duplicates: int  #: rows that said again what another one said; each was taken once
-    notes: tuple[str, ...] = ()  #: what was done to what the files say
+    duplicates: int  #: rows that repeat another one; each was taken once
+    notes: tuple[str, ...] = ()  #: changes that were made to values of the files
 
 
 def read_files(spec: IngestSpec, base: Path, *, is_new: bool = False) -> Ingested:
@@ -312,17 +312,17 @@ def read_files(spec: IngestSpec, base: Path, *, is_new: bool = False) -> Ingeste
         notes.append(
             f"{bars.rounded_prices} prices had more than four decimals and were rounded to these; `round: false` refuses them"
         )
-    made = _symbols_of(table_of_bars, bars.units) if is_new and not spec.symbols else ()
-    if made:
-        notes.append(f"no symbols were given: {len(made)} were made of the bars, each listed from its first one on")
+    symbols = _symbols_of(table_of_bars, bars.units) if is_new and not spec.symbols else ()
+    if symbols:
+        notes.append(f"no symbols were given: {len(symbols)} were made of the bars, each listed from its first one on")
     problems.refuse()
     counts: dict[str, int] = {}
-    for (asset_class, _, resolution), found in table_of_bars.items():
+    for (asset_class, _, resolution), series in table_of_bars.items():
         name = f"{asset_class} {resolution}"
-        counts[name] = counts.get(name, 0) + len(found)
+        counts[name] = counts.get(name, 0) + len(series)
     counts |= {kind: len(rows.rows(kind)) for kind in TABLES if rows.rows(kind)}
     prices = PriceRows(table_of_bars, *(rows.rows(name) for name, table in TABLES.items() if table.own))
-    prices = replace(prices, symbol_rows=made) if made else prices
+    prices = replace(prices, symbol_rows=symbols) if symbols else prices
     report = IngestReport((*bars.files, *rows.files), counts, bars.duplicates + rows.duplicates, tuple(notes))
     return Ingested(prices, tuple(rows.rows("events")), tuple(rows.rows("news")), report)
 
@@ -343,18 +343,18 @@ def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetI
     moment = _default_as_of(spec)
     if moment is None:
         raise ConfigError("default_as_of: expected a moment such as 2025-01-06T21:00:00Z; a new dataset needs one")
-    found = read_files(spec, base, is_new=True)
+    ingested = read_files(spec, base, is_new=True)
     trading_hours(spec.calendar)
     info = DatasetInfo(spec.name, spec.synthetic, "", _NO_DAY, _NO_DAY, _NO_DAY, _NO_DAY, moment, spec.calendar, spec.currency)
-    return save_dataset(folder, found.prices, found.events, found.news, info), found.report
+    return save_dataset(folder, ingested.prices, ingested.events, ingested.news, info), ingested.report
 
 
 def ingest_update(spec: IngestSpec, base: Path, folder: Path, *, replace: bool = False) -> tuple[UpdateReport, IngestReport]:
     """Add everything that a spec names to a dataset folder; raises what `read_files` and `update_dataset` do."""
     moment = _default_as_of(spec)
-    found = read_files(spec, base)
-    addition = Addition(found.prices, found.events, found.news, moment)
-    return update_dataset(folder, addition, replace=replace), found.report
+    ingested = read_files(spec, base)
+    addition = Addition(ingested.prices, ingested.events, ingested.news, moment)
+    return update_dataset(folder, addition, replace=replace), ingested.report
 
 
 def _default_as_of(spec: IngestSpec) -> int | None:

@@ -1,4 +1,4 @@
-"""From files of bars to bars by instrument: read in columns, exactly; each cell that is none is marked; sorted, each bar once."""
+"""From files of bars to bars by instrument: read in columns, exactly; malformed cells are marked; sorted, each bar once."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _EPOCH_ORDINAL = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 
 def prices_e4(texts: pa.Array, rounded: bool, unit: float = 1.0) -> tuple[IntArray, BoolArray, int]:
-    """[n] decimal dollars, of `unit` of what the file is about, in ten-thousandths, which are none, and how many were rounded; more
-    decimals are none, or `rounded`, halves to even.
+    """[n] decimal dollars, of `unit` of what the file is about, in ten-thousandths, which are malformed, and how many were rounded;
+    more decimals are malformed, or `rounded`, halves to even.
     """
     count = 0
     if unit != 1.0:
@@ -69,15 +69,15 @@ def price_e4(text: str, *, rounded: bool) -> int | None:
 
 
 def volumes(texts: pa.Array) -> tuple[FloatArray, BoolArray]:
-    """Numbers from 0, and which texts are none."""
+    """Numbers from 0, and which texts are malformed."""
     good = _matches(texts, _VOLUME)
-    known = pc.if_else(pa.array(good), texts, "0")
-    values: FloatArray = np.array(known.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    numeric = pc.if_else(pa.array(good), texts, "0")
+    values: FloatArray = np.array(numeric.cast(pa.float64()).to_numpy(zero_copy_only=False))
     return values, ~good
 
 
 def whole_numbers(texts: pa.Array, *, missing: int | None = None) -> tuple[IntArray, BoolArray]:
-    """Whole numbers from 0, and which texts are none; an empty text is `missing` where that is given."""
+    """Whole numbers from 0, and which texts are malformed; an empty text is `missing` where that is given."""
     if missing is not None:
         texts = pc.if_else(pc.equal(texts, ""), str(missing), texts)
     good = _matches(texts, _WHOLE)
@@ -85,14 +85,14 @@ def whole_numbers(texts: pa.Array, *, missing: int | None = None) -> tuple[IntAr
 
 
 def moments(texts: pa.Array, zone: str = "UTC") -> tuple[IntArray, BoolArray, BoolArray]:
-    """[n] moments (nanoseconds since 1970, ISO texts, of `zone` without an offset, or days), which are days, and which are none."""
+    """[n] moments (nanoseconds since 1970, ISO texts, of `zone` without an offset, or days), which are days, which malformed."""
     texts = _spelled(texts)
     days = _matches(texts, _DATE)
     local = ~days & _matches(texts, _LOCAL) if zone != "UTC" else np.zeros(len(texts), bool)
-    found, bad = _read_moments(texts)
+    values, bad = _read_moments(texts)
     if local.any():
-        found[local], bad[local] = _from_zone(found[local], zone)
-    return found, days, bad
+        values[local], bad[local] = _from_zone(values[local], zone)
+    return values, days, bad
 
 
 def _spelled(texts: pa.Array) -> pa.Array:
@@ -111,7 +111,7 @@ def _from_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
 def _read_moments(texts: pa.Array) -> tuple[IntArray, BoolArray]:
     for pattern, cast in ((_NANOSECONDS, _nanoseconds), (f"{_DATE}|{_ISO}", _instants)):
         if _matches(texts, pattern).all():
-            with suppress(pa.ArrowException):  # one of them is none: each by itself, then
+            with suppress(pa.ArrowException):  # one of them is malformed: read each by itself
                 return cast(texts).copy(), np.zeros(len(texts), bool)
     encoded = texts.dictionary_encode()
     read = [moment_of(text) for text in encoded.dictionary.to_pylist()]
@@ -121,18 +121,18 @@ def _read_moments(texts: pa.Array) -> tuple[IntArray, BoolArray]:
 
 def days_in_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
     """Midnights in UTC of the days that begin at these moments in a time zone, and which moments begin none."""
-    distinct, places = np.unique(values, return_inverse=True)
-    begun, bad = np.zeros(len(distinct), np.int64), np.zeros(len(distinct), bool)
-    for place, moment in enumerate(distinct.tolist()):
+    distinct, inverse = np.unique(values, return_inverse=True)
+    days, bad = np.zeros(len(distinct), np.int64), np.zeros(len(distinct), bool)
+    for row, moment in enumerate(distinct.tolist()):
         local = datetime.fromtimestamp(moment // SECOND, UTC).astimezone(ZoneInfo(zone))
-        begun[place] = local.toordinal() - _EPOCH_ORDINAL
-        bad[place] = bool(moment % SECOND) or (local.hour, local.minute, local.second) != (0, 0, 0)
-    return begun[places] * DAY, bad[places]
+        days[row] = local.toordinal() - _EPOCH_ORDINAL
+        bad[row] = bool(moment % SECOND) or (local.hour, local.minute, local.second) != (0, 0, 0)
+    return days[inverse] * DAY, bad[inverse]
 
 
 def _matches(texts: pa.Array, pattern: str) -> BoolArray:
-    found = pc.match_substring_regex(texts, f"^(?:{pattern})$").to_numpy(zero_copy_only=False)
-    return np.array(found, bool)
+    matches = pc.match_substring_regex(texts, f"^(?:{pattern})$").to_numpy(zero_copy_only=False)
+    return np.array(matches, bool)
 
 
 def _decimals(texts: pa.Array) -> IntArray:
@@ -206,7 +206,7 @@ class BarReader:
     problems: Problems  #: where bad rows go
     rounded: bool  #: whether prices of more than four decimals are rounded
     files: list[str] = field(default_factory=list)  #: names of the files read so far
-    duplicates: int = 0  #: rows that said again what another one said
+    duplicates: int = 0  #: rows that repeat another one
     units: dict[tuple[AssetClass, str], float] = field(default_factory=dict)  #: `unit` of each instrument
     rounded_prices: int = 0  #: prices that had more than four decimals
     _series: dict[tuple[AssetClass, Resolution], _Series] = field(default_factory=dict)
@@ -221,9 +221,9 @@ class BarReader:
                 raise ConfigError(f"{name}: no time zone {zone[:40]!r}; expected one such as UTC or America/New_York") from error
         if not 1e-8 <= spec.unit <= 1e8:
             raise ConfigError(f"unit: expected a number from 0.00000001 to 100000000, was {spec.unit:g}")
-        told = 0 if spec.symbol is None else 1
+        skipped = 0 if spec.symbol is None else 1
         for path, name in sources_of(self.base, spec.file):
-            source = source_of((path, name), FIELDS[told:], REQUIRED[told:], spec)
+            source = source_of((path, name), FIELDS[skipped:], REQUIRED[skipped:], spec)
             self.files.append(name)
             for columns in columns_of(source, self.problems):
                 self._take(spec, name, columns)
@@ -249,8 +249,8 @@ class BarReader:
         texts, lines = columns.texts, columns.lines
         bad = np.zeros(len(lines), bool)
 
-        def mark(wrong: npt.NDArray[np.bool_], about: str, expected: str) -> None:
-            self._tell(name, lines, wrong, about, (expected, texts.get(about)))
+        def mark(wrong: npt.NDArray[np.bool_], column_name: str, expected: str) -> None:
+            self._report(name, lines, wrong, column_name, (expected, texts.get(column_name)))
             np.logical_or(bad, wrong, out=bad)
 
         series = self._series.setdefault((spec.asset_class, spec.resolution), _Series())
@@ -274,20 +274,20 @@ class BarReader:
         read: list[npt.NDArray[np.generic]] = [values[column] for column in BAR_COLUMNS]
         bars = Bars(*read)  # type: ignore[arg-type]
         for rule in broken_rules(bars, spec.asset_class, spec.resolution):
-            # What can't be read is told once, as that.
+            # An unreadable cell is reported once, as unreadable.
             mark(rule.bad & ~bad, rule.field, rule.expected)
         series.symbols.append(codes[~bad])
         series.bars.append(bars.take(~bad))
         series.origins.append(((len(self.files) - 1) << _LINE_BITS) + lines[~bad])
 
-    def _tell(
-        self, name: str, lines: IntArray, wrong: npt.NDArray[np.bool_], about: str, told: tuple[str, pa.Array | None]
+    def _report(
+        self, name: str, lines: IntArray, wrong: npt.NDArray[np.bool_], field_name: str, reason: tuple[str, pa.Array | None]
     ) -> None:
         rows = np.flatnonzero(wrong)
-        expected, texts = told
+        expected, texts = reason
         for row in rows[:SHOWN].tolist():
             was = "" if texts is None else f", was {shown(texts[row].as_py())}"
-            self.problems.add(f"{name}:{lines[row]}: {about}: expected {expected}{was}")
+            self.problems.add(f"{name}:{lines[row]}: {field_name}: expected {expected}{was}")
         self.problems.count += max(0, len(rows) - SHOWN)
 
     def _each_once(self, symbol: str, bars: Bars, origins: IntArray) -> Bars:
@@ -301,29 +301,29 @@ class BarReader:
             values = getattr(bars, column)
             differs |= values[twice] != values[twice + 1]
         for row in twice[differs].tolist():
-            places = [self._place(origin) for origin in origins[row : row + 2].tolist()]
+            wheres = [self._where(origin) for origin in origins[row : row + 2].tolist()]
             moment = moment_text(int(bars.start_ns[row]))
-            self.problems.add(f"{places[1]}: time: expected each bar once: {symbol} at {moment} is other than on {places[0]}")
+            self.problems.add(f"{wheres[1]}: time: expected each bar once: {symbol} at {moment} is other than on {wheres[0]}")
         self.duplicates += int((~differs).sum())
         keep = np.ones(len(bars), bool)
         keep[twice + 1] = False
         return bars.take(keep)
 
-    def _place(self, origin: int) -> str:
+    def _where(self, origin: int) -> str:
         return f"{self.files[origin >> _LINE_BITS]}:{origin & ((1 << _LINE_BITS) - 1)}"
 
 
 def _codes(spec: BarSource, columns: Columns, codes: dict[str, int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
     """Return the number of each row's symbol, and which symbols are none; new symbols get the next numbers."""
     if spec.symbol is not None:
-        names, places = [spec.symbol], np.zeros(len(columns.lines), np.int64)
+        names, rows = [spec.symbol], np.zeros(len(columns.lines), np.int64)
     else:
         encoded = columns.texts["symbol"].dictionary_encode()
-        names, places = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        names, rows = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     is_option = spec.asset_class == "option"
     good = [bool(read_contract(text) if is_option else TICKER.fullmatch(text)) for text in names]
     numbers = [codes.setdefault(text, len(codes)) if fine else 0 for text, fine in zip(names, good)]
-    return np.array(numbers, np.int32)[places], ~np.array(good, bool)[places]
+    return np.array(numbers, np.int32)[rows], ~np.array(good, bool)[rows]
 
 
 def _starts(spec: BarSource, texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.bool_]]:
@@ -332,6 +332,6 @@ def _starts(spec: BarSource, texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.
     if spec.resolution == "minute":
         return start_ns - (MINUTE if spec.stamped == "end" else 0), bad | days
     if (day_zone := spec.day_zone or zone) != "UTC":
-        given = ~days & ~bad
-        start_ns[given], bad[given] = days_in_zone(start_ns[given], day_zone)
+        timed = ~days & ~bad
+        start_ns[timed], bad[timed] = days_in_zone(start_ns[timed], day_zone)
     return start_ns, bad

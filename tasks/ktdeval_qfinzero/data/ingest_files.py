@@ -1,4 +1,4 @@
-"""Reading CSV and JSON files as records of text, each with its place; sizes are bounded, and what can't be read is a problem."""
+"""Reading CSV and JSON files as records of text, each with its line; sizes are bounded, and what can't be read is a problem."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Number(str):
 class Record:
     """A row of a file."""
 
-    line: int  #: line of the file; in `.json` the place in the list, from 1
+    line: int  #: line of the file; in `.json` the position in the list, from 1
     values: Mapping[str, Any]  #: texts (CSV) or JSON values, numbers as `Number`
 
 
@@ -75,7 +75,7 @@ class Source:
         if column in self.renamed:
             return self.renamed[column]
         plain = column.strip().lower()
-        field = next((known for known in (column, plain, ALIASES.get(plain, "")) if known in self.fields), "")
+        field = next((name for name in (column, plain, ALIASES.get(plain, "")) if name in self.fields), "")
         return "" if field in self.renamed.values() else field
 
     def column_problems(self, columns: Sequence[str]) -> list[str]:
@@ -188,7 +188,7 @@ def _is_csv(source: Source) -> bool:
 
 @contextmanager
 def _problems_of(source: Source, problems: Problems) -> Iterator[None]:
-    """Make a file that can't be read on a problem."""
+    """Report a file that can't be read to its end as a problem."""
     try:
         yield
     except UnicodeDecodeError:
@@ -230,17 +230,17 @@ def _csv_records(source: Source, problems: Problems) -> Iterator[Record]:
 
 def _json_records(source: Source, problems: Problems) -> Iterator[Record]:
     shapes: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     for line, value in _json_values(source, problems):
         if not isinstance(value, dict):
             problems.add(f"{source.name}:{line}: row: expected an object")
             continue
         keys = tuple(value)
         if keys not in shapes:
-            # A missing field is for the reader of the row to notice; an unknown one is told once a file.
-            wrong = [text for text in source.column_problems(keys) if not text.endswith(_ABSENT) and text not in told]
+            # A missing field is for the reader of the row to notice; an unknown one is reported once a file.
+            wrong = [text for text in source.column_problems(keys) if not text.endswith(_ABSENT) and text not in reported]
             problems.add_all(f"{source.name}:{line}", wrong)
-            told |= set(wrong)
+            reported |= set(wrong)
             fields = [(key, source.field_of(key)) for key in keys]
             shapes = {**(shapes if len(shapes) < _MOST_SHAPES else {}), keys: [(key, field) for key, field in fields if field]}
         yield Record(line, {field: value[key] for key, field in shapes[keys] if value[key] is not None})
@@ -301,14 +301,14 @@ def _arrow_columns(source: Source, header: Sequence[str], problems: Problems) ->
         problems.add(f"{source.name}:{row.number}: row: expected {row.expected_columns} cells, was {row.actual_columns}")
         return "skip"
 
-    wanted = {source.field_of(column): column for column in header if source.field_of(column)}
+    column_of = {source.field_of(column): column for column in header if source.field_of(column)}
     reader = pa_csv.open_csv(
         source.path,
         pa_csv.ReadOptions(block_size=_BLOCK, use_threads=False),
         pa_csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=leave_out),
         pa_csv.ConvertOptions(
             column_types={column: pa.string() for column in header},
-            include_columns=list(wanted.values()),
+            include_columns=list(column_of.values()),
             strings_can_be_null=False,
         ),
     )
@@ -317,7 +317,7 @@ def _arrow_columns(source: Source, header: Sequence[str], problems: Problems) ->
         lines = np.arange(line, line + len(batch) + len(left_out) + 1, dtype=np.int64)
         lines = lines[~np.isin(lines, left_out)][: len(batch)]
         line = int(lines[-1]) + 1 if len(lines) else line
-        texts = {field: batch.column(place) for place, field in enumerate(wanted)}
+        texts = {field: batch.column(index) for index, field in enumerate(column_of)}
         blank = np.ones(len(batch), bool)
         for column in texts.values():
             blank &= np.asarray(pc.equal(column, "").to_numpy(zero_copy_only=False), bool)

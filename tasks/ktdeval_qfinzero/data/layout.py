@@ -43,8 +43,8 @@ _Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class BarsPlace:
-    """Place of the bars of one file. `asset_class, resolution`: kind of bars."""
+class BarFile:
+    """Bars that one file holds. `asset_class, resolution`: kind of bars."""
 
     asset_class: AssetClass
     resolution: Resolution
@@ -79,14 +79,13 @@ class Part(Value, frozen=True):
 class Manifest:
     """Manifest of a folder."""
 
-    info: DatasetInfo  #: the dataset's own words
+    info: DatasetInfo  #: description of the dataset
     generation: int  #: 1, and one more with each update
     parts: Mapping[str, Part]  #: by key
 
-    def places(self) -> dict[BarsPlace, Part]:
+    def bar_files(self) -> dict[BarFile, Part]:
         """Return the parts that hold bars."""
-        found = ((read_place(key), part) for key, part in self.parts.items())
-        return {place: part for place, part in found if place is not None}
+        return {bar_file: part for key, part in self.parts.items() if (bar_file := bar_file_of(key)) is not None}
 
 
 def path_name(symbol: str) -> str:
@@ -102,13 +101,13 @@ def _ticker(name: str) -> str:
     return name.replace("_", ".").replace("~", "-")
 
 
-def read_place(key: str) -> BarsPlace | None:
-    """Return the place of a key of bars; None of any other key."""
+def bar_file_of(key: str) -> BarFile | None:
+    """Return the bars that a key stands for; None of any other key."""
     match = _BARS.fullmatch(key)
     if match is None:
         return None
     asset_class, resolution, symbol, year = match.groups()
-    return BarsPlace(cast(AssetClass, asset_class), cast(Resolution, resolution), _ticker(symbol), int(year))
+    return BarFile(cast(AssetClass, asset_class), cast(Resolution, resolution), _ticker(symbol), int(year))
 
 
 def contracts_key(underlying: str) -> str:
@@ -170,9 +169,9 @@ def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Mani
 
 
 def _reach(parts: Mapping[str, Part], resolution: Resolution) -> tuple[date, date] | None:
-    places = [(read_place(key), part) for key, part in parts.items()]
-    of_kind = [(place, part) for place, part in places if place is not None and place.resolution == resolution]
-    chosen = [part for place, part in of_kind if place.asset_class == "stock"] or [part for _, part in of_kind]
+    files = [(bar_file_of(key), part) for key, part in parts.items()]
+    of_kind = [(file, part) for file, part in files if file is not None and file.resolution == resolution]
+    chosen = [part for file, part in of_kind if file.asset_class == "stock"] or [part for _, part in of_kind]
     if not chosen:
         return None
     return day_of(min(part.first_ns for part in chosen)), day_of(max(part.last_ns for part in chosen))
@@ -208,8 +207,8 @@ class _ManifestFile(Value, frozen=True, kw_only=True):
 
 def manifest_text(manifest: Manifest) -> str:
     """Return the manifest as its file has it."""
-    told = {field.name: getattr(manifest.info, field.name) for field in fields(DatasetInfo)}
-    info = _Info(default_as_of=moment_text(told.pop("default_as_of_ns")), **told)
+    values = {field.name: getattr(manifest.info, field.name) for field in fields(DatasetInfo)}
+    info = _Info(default_as_of=moment_text(values.pop("default_as_of_ns")), **values)
     file = _ManifestFile(generation=manifest.generation, info=info, parts=list(manifest.parts.values()))
     return dumps_pretty(to_plain(file))
 
@@ -226,14 +225,14 @@ def load_manifest(folder: Path) -> Manifest:
         raise DataError(f"{path}: format version {head.version}, expected {VERSION}; make the dataset again")
     file = decode_json(data, _ManifestFile, f"{path}: malformed, make the dataset again", DataError)
     parts = {part.key: part for part in file.parts}
-    told = {field: getattr(file.info, field) for field in file.info.__struct_fields__ if field != "default_as_of"}
+    values = {field: getattr(file.info, field) for field in file.info.__struct_fields__ if field != "default_as_of"}
     try:
         moment = parse_moment(file.info.default_as_of, "default_as_of")
     except ServiceError as error:
         raise DataError(f"{path}: malformed, make the dataset again: {error}") from error
     if len(parts) != len(file.parts):
         raise DataError(f"{path}: malformed, make the dataset again: a part is named twice")
-    manifest = Manifest(DatasetInfo(**told, default_as_of_ns=moment), file.generation, parts)
+    manifest = Manifest(DatasetInfo(**values, default_as_of_ns=moment), file.generation, parts)
     if content_id(manifest.info, parts.values()) != manifest.info.content_id:
         raise DataError(f"{path}: its content_id is not that of its parts: it was changed; make the dataset again")
     return manifest

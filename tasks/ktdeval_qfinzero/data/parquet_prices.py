@@ -69,8 +69,8 @@ class ParquetPrices:
         manifest = manifest or load_manifest(folder)
         self._parts = manifest.parts
         self._years: dict[tuple[AssetClass, str, Resolution], list[Part]] = {}
-        for place, part in sorted(manifest.places().items(), key=lambda item: item[0]):
-            self._years.setdefault((place.asset_class, place.symbol, place.resolution), []).append(part)
+        for bar_file, part in sorted(manifest.bar_files().items(), key=lambda item: item[0]):
+            self._years.setdefault((bar_file.asset_class, bar_file.symbol, bar_file.resolution), []).append(part)
         self._contract_parts = {table_of(key)[1]: part for key, part in self._parts.items() if table_of(key)[1]}
         # Threads that miss at once all read, and one of the equal values is kept: no thread waits for another's reading.
         self._lock = threading.Lock()
@@ -85,31 +85,31 @@ class ParquetPrices:
 
     def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
         """Bars that start in the span; empty for an unknown symbol. Raises ServiceError: `unavailable`."""
-        of = symbol
+        owner = symbol
         if asset_class == "option":
             contract = read_contract(symbol)
             if contract is None:
                 return empty_bars()
-            of = contract.underlying  # its root, in fact
-        found = []
-        for part in self._years.get((asset_class, of, resolution), ()):
+            owner = contract.underlying
+        pieces = []
+        for part in self._years.get((asset_class, owner, resolution), ()):
             for block in self._blocks_of(part, span, symbol):
-                place = bisect_left(block.symbols, symbol)
-                if place < len(block.symbols) and block.symbols[place] == symbol:
-                    rows = slice(int(block.offsets[place]), int(block.offsets[place + 1]))
-                    found.append(cut(block.bars.take(rows), span))
-        return join([bars for bars in found if len(bars)])
+                index = bisect_left(block.symbols, symbol)
+                if index < len(block.symbols) and block.symbols[index] == symbol:
+                    rows = slice(int(block.offsets[index]), int(block.offsets[index + 1]))
+                    pieces.append(cut(block.bars.take(rows), span))
+        return join([bars for bars in pieces if len(bars)])
 
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
         """Bars of all options on an underlying in the span, by OPRA symbol in order. Raises ServiceError: `unavailable`."""
-        found: dict[str, list[Bars]] = {}
+        pieces: dict[str, list[Bars]] = {}
         contracts = self._contract_parts.get(underlying)
         roots = {underlying} if contracts is None else self._contracts_of(contracts.file).roots
         for part in (part for root in sorted(roots) for part in self._years.get(("option", root, resolution), ())):
             for block in self._blocks_of(part, span):
                 for symbol, bars in _in_span(block, span):
-                    found.setdefault(symbol, []).append(bars)
-        return {symbol: join(found[symbol]) for symbol in sorted(found)}
+                    pieces.setdefault(symbol, []).append(bars)
+        return {symbol: join(pieces[symbol]) for symbol in sorted(pieces)}
 
     def contracts(self, underlying: str, as_of_ns: int) -> Sequence[ContractRow]:
         """Options on an underlying that were listed by then, by symbol."""
@@ -172,10 +172,10 @@ class ParquetPrices:
         rows = [] if part is None else self._rows(part.file, name)
         if name in ("symbols", "rates"):
             return {_ALL: tuple(rows)}
-        found: dict[str, list[Any]] = {}
+        by_symbol: dict[str, list[Any]] = {}
         for row in rows:
-            found.setdefault(row.symbol, []).append(row)
-        return found
+            by_symbol.setdefault(row.symbol, []).append(row)
+        return by_symbol
 
     def _of(self, name: TableName, symbol: str) -> Sequence[Any]:
         """Rows of a small table that are about a symbol; of symbols and rates, all."""
@@ -196,10 +196,10 @@ def _in_span(block: Block, span: Span) -> Iterator[tuple[str, Bars]]:
     taken = block.bars.take(rows)
     for name in BAR_COLUMNS:
         getattr(taken, name).flags.writeable = False
-    places = np.searchsorted(block.offsets, rows, side="right") - 1
-    begins = np.concatenate(([0], np.flatnonzero(np.diff(places)) + 1, [len(rows)]))
-    for place, (begin, stop) in zip(places[begins[:-1]].tolist(), pairwise(begins.tolist())):
-        yield block.symbols[place], taken.take(slice(begin, stop))
+    owners = np.searchsorted(block.offsets, rows, side="right") - 1
+    begins = np.concatenate(([0], np.flatnonzero(np.diff(owners)) + 1, [len(rows)]))
+    for owner, (begin, stop) in zip(owners[begins[:-1]].tolist(), pairwise(begins.tolist())):
+        yield block.symbols[owner], taken.take(slice(begin, stop))
 
 
 @contextmanager

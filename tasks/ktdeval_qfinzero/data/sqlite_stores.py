@@ -155,13 +155,13 @@ def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
 
 def query(layout: Layout, columns: str, table: str, order: str, tags: Tags, page: Page, *conditions: str) -> str:
     """Return a query of fixed pieces for the rows that pass filters, by a key of two columns, cut to a page; see `values`."""
-    wanted = [*conditions, "importance >= :least"]
-    wanted += [_AMONG.format(*pair) for pair in (("event_type", "types"), ("market", "markets")) if getattr(tags, pair[1])]
-    wanted += [layout.tickers] if tags.tickers else []
-    wanted += [layout.text] if words(tags.text) else []
-    wanted += ["instr(publisher, :publisher) > 0"] if tags.publisher and "publisher" in layout.statements[0] else []
-    wanted += [f"({order}) > (:after_ns, :after_id)"] if page.after else []
-    return f"SELECT {columns} FROM {table} WHERE {' AND '.join(wanted)} ORDER BY {order} LIMIT :limit"  # noqa: S608 - constants
+    clauses = [*conditions, "importance >= :least"]
+    clauses += [_AMONG.format(*pair) for pair in (("event_type", "types"), ("market", "markets")) if getattr(tags, pair[1])]
+    clauses += [layout.tickers] if tags.tickers else []
+    clauses += [layout.text] if words(tags.text) else []
+    clauses += ["instr(publisher, :publisher) > 0"] if tags.publisher and "publisher" in layout.statements[0] else []
+    clauses += [f"({order}) > (:after_ns, :after_id)"] if page.after else []
+    return f"SELECT {columns} FROM {table} WHERE {' AND '.join(clauses)} ORDER BY {order} LIMIT :limit"  # noqa: S608 - constants
 
 
 def values(span: Span, tags: Tags, page: Page, as_of_ns: int) -> dict[str, Any]:
@@ -196,8 +196,8 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _check(connection: sqlite3.Connection, layout: Layout) -> None:
-    found = (connection.execute("PRAGMA application_id").fetchone()[0], connection.execute("PRAGMA user_version").fetchone()[0])
-    if found != (layout.application_id, layout.version):
+    header = (connection.execute("PRAGMA application_id").fetchone()[0], connection.execute("PRAGMA user_version").fetchone()[0])
+    if header != (layout.application_id, layout.version):
         raise DataError(f"this is no {layout.kind} of layout {layout.version}: make the file anew")
 
 
@@ -242,26 +242,26 @@ class SqliteCalendars:
     def events(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[EventRow]:
         """Return events due in the span that stood in the calendar by then, by (time_ns, event_id)."""
         conditions = ("announced_ns <= :as_of", "time_ns >= :start", "time_ns < :end")
-        asked = query(CALENDARS, "event_id, record", "events", "time_ns, event_id", tags, page, *conditions)
+        statement = query(CALENDARS, "event_id, record", "events", "time_ns, event_id", tags, page, *conditions)
         with reading(self.path, CALENDARS) as connection:
-            found = connection.execute(asked, values(span, tags, page, as_of_ns)).fetchall()
-            return [row_of(record, EventRow) for record in _with_releases(connection, found, as_of_ns)]
+            rows = connection.execute(statement, values(span, tags, page, as_of_ns)).fetchall()
+            return [row_of(record, EventRow) for record in _with_releases(connection, rows, as_of_ns)]
 
     def updates(self, tags: Tags, page: Page, as_of_ns: int) -> Sequence[tuple[int, EventRow]]:
         """Return what became known by then: the moment, and the event as it stood then; by (moment, event_id), the key of pages."""
         table, columns = "updates JOIN events USING (event_id)", "known_ns, event_id, record"
-        asked = query(CALENDARS, columns, table, "known_ns, event_id", tags, page, "known_ns <= :as_of")
+        statement = query(CALENDARS, columns, table, "known_ns, event_id", tags, page, "known_ns <= :as_of")
         with reading(self.path, CALENDARS) as connection:
-            found = connection.execute(asked, values(EVERYTHING[0], tags, page, as_of_ns)).fetchall()
-            records = _with_releases(connection, [row[1:] for row in found], as_of_ns)
-            return [(row[0], as_known(row_of(record, EventRow), row[0])) for row, record in zip(found, records, strict=True)]
+            rows = connection.execute(statement, values(EVERYTHING[0], tags, page, as_of_ns)).fetchall()
+            records = _with_releases(connection, [row[1:] for row in rows], as_of_ns)
+            return [(row[0], as_known(row_of(record, EventRow), row[0])) for row, record in zip(rows, records, strict=True)]
 
     def event(self, event_id: str, as_of_ns: int) -> EventRow | None:
         """Return one event; None where there is none by then."""
-        asked = "SELECT event_id, record FROM events WHERE event_id = ? AND announced_ns <= ?"
+        statement = "SELECT event_id, record FROM events WHERE event_id = ? AND announced_ns <= ?"
         with reading(self.path, CALENDARS) as connection:
-            found = connection.execute(asked, (event_id, bounded(as_of_ns))).fetchall()
-            return next((row_of(record, EventRow) for record in _with_releases(connection, found, as_of_ns)), None)
+            rows = connection.execute(statement, (event_id, bounded(as_of_ns))).fetchall()
+            return next((row_of(record, EventRow) for record in _with_releases(connection, rows, as_of_ns)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,17 +273,17 @@ class SqliteNews:
     def news(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[NewsRow]:
         """Return articles published in the span and by then, by (published_ns, id)."""
         conditions = ("published_ns <= :as_of", "published_ns >= :start", "published_ns < :end")
-        asked = query(NEWS, "record", "articles", "published_ns, id", tags, page, *conditions)
+        statement = query(NEWS, "record", "articles", "published_ns, id", tags, page, *conditions)
         with reading(self.path, NEWS) as connection:
-            found = connection.execute(asked, values(span, tags, page, as_of_ns))
-            return [row_of(loads_strict(record), NewsRow) for (record,) in found]
+            records = connection.execute(statement, values(span, tags, page, as_of_ns))
+            return [row_of(loads_strict(record), NewsRow) for (record,) in records]
 
     def article(self, news_id: str, as_of_ns: int) -> NewsRow | None:
         """Return one article; None where there is none by then."""
-        asked = "SELECT record FROM articles WHERE id = ? AND published_ns <= ?"
+        statement = "SELECT record FROM articles WHERE id = ? AND published_ns <= ?"
         with reading(self.path, NEWS) as connection:
-            found = connection.execute(asked, (news_id, bounded(as_of_ns))).fetchone()
-            return row_of(loads_strict(found[0]), NewsRow) if found else None
+            row = connection.execute(statement, (news_id, bounded(as_of_ns))).fetchone()
+            return row_of(loads_strict(row[0]), NewsRow) if row else None
 
 
 def open_calendars(path: Path) -> SqliteCalendars:
@@ -311,7 +311,7 @@ def write_calendars(path: Path, rows: Iterable[EventRow]) -> None:
             connection.executemany("INSERT INTO event_tickers VALUES (?, ?, ?)", tickers)
             moments = [(known_ns, row.event_id) for known_ns in known_moments(row)]
             connection.executemany("INSERT INTO updates VALUES (?, ?)", moments)
-            stored = [(row.event_id, number, moment, dumps_canonical(known)) for number, (moment, known) in enumerate(releases)]
+            stored = [(row.event_id, number, moment, dumps_canonical(facts)) for number, (moment, facts) in enumerate(releases)]
             connection.executemany("INSERT INTO releases VALUES (?, ?, ?, ?)", stored)
 
 
@@ -329,9 +329,9 @@ def write_news(path: Path, rows: Iterable[NewsRow]) -> None:
             connection.execute("INSERT INTO article_words (rowid, words) VALUES (?, ?)", (number, indexed))
 
 
-def _with_releases(connection: sqlite3.Connection, found: Sequence[tuple[str, str]], as_of_ns: int) -> list[dict[str, Any]]:
+def _with_releases(connection: sqlite3.Connection, events: Sequence[tuple[str, str]], as_of_ns: int) -> list[dict[str, Any]]:
     """Records of events with what was released by then."""
-    released: dict[str, list[tuple[int, Any]]] = {event_id: [] for event_id, _ in found}
-    for event_id, available_ns, known in connection.execute(_RELEASES, (dumps_canonical(list(released)), bounded(as_of_ns))):
-        released[event_id].append((available_ns, loads_strict(known)))
-    return [loads_strict(record) | {"releases": released[event_id]} for event_id, record in found]
+    released: dict[str, list[tuple[int, Any]]] = {event_id: [] for event_id, _ in events}
+    for event_id, available_ns, values in connection.execute(_RELEASES, (dumps_canonical(list(released)), bounded(as_of_ns))):
+        released[event_id].append((available_ns, loads_strict(values)))
+    return [loads_strict(record) | {"releases": released[event_id]} for event_id, record in events]

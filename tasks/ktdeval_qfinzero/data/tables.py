@@ -240,10 +240,10 @@ def parts_of(name: TableName, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
     """Return the rows of a table by the key of the part that they belong to."""
     if name != "contracts":
         return {table_key(name): rows} if rows or name in SINGLE_TABLES else {}
-    found: dict[str, list[Any]] = {}
+    parts: dict[str, list[Any]] = {}
     for row in rows:
-        found.setdefault(contracts_key(row.underlying), []).append(row)
-    return dict(found)
+        parts.setdefault(contracts_key(row.underlying), []).append(row)
+    return dict(parts)
 
 
 def _write_parquet(table: Table, path: Path, ordered: Sequence[Any]) -> None:

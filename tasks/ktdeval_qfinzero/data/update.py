@@ -1,4 +1,4 @@
-"""Adding rows to a dataset folder: new files beside the old ones, and a manifest that is swapped last.
+"""Adding rows to a dataset folder: new files next to the old ones, and a manifest that is swapped last.
 
 A row is new, the same as stored, or says something else under the same key. A folder is at every moment the old dataset or the
 new one. Files that the old one needs stay until the next update, so that services that have it open go on with what they opened.
@@ -26,12 +26,12 @@ from ktdeval_qfinzero.data.layout import (
     Manifest,
     Part,
     TableName,
+    bar_file_of,
     contracts_key,
     described,
     generation_of,
     load_manifest,
     manifest_text,
-    read_place,
     table_key,
     table_of,
 )
@@ -74,9 +74,9 @@ class Merged(Generic[Rows]):
 def merge_blocks(stored: Block, new: Block) -> Merged[Block]:
     """Bars of one file and what is to come to it. Keys are symbol and start; neither block has one twice."""
     symbols = tuple(sorted({*stored.symbols, *new.symbols}))
-    places = {symbol: place for place, symbol in enumerate(symbols)}
+    codes_of = {symbol: code for code, symbol in enumerate(symbols)}
     codes = np.concatenate(
-        [np.repeat([places[symbol] for symbol in block.symbols], np.diff(block.offsets)) for block in (stored, new) if len(block)]
+        [np.repeat([codes_of[symbol] for symbol in block.symbols], np.diff(block.offsets)) for block in (stored, new) if len(block)]
     )
     bars = join([block.bars for block in (stored, new) if len(block)])
     from_new = np.repeat([False, True], [len(stored), len(new)])
@@ -102,7 +102,7 @@ def merge_blocks(stored: Block, new: Block) -> Merged[Block]:
 def merge_rows(
     stored: Iterable[Any], new: Sequence[Any], key: Callable[[Any], Any], grown: Callable[[Any, Any], bool] | None = None
 ) -> Merged[list[Any]]:
-    """Merge rows of a table and what is to come to it; neither has a key twice, and `grown` tells what is no contradiction."""
+    """Merge rows of a table and what is to come to it; neither has a key twice; `grown`: whether a row only grew."""
     held = {key(row): row for row in stored}
     tally, lines = Tally(), []
     for row in new:
@@ -127,7 +127,7 @@ def gained_releases(before: EventRow, after: EventRow) -> bool:
 
 
 def _bar_line(symbol: str, pair: Bars) -> str:
-    stored, new = ({name: getattr(pair, name)[place].item() for name in BAR_COLUMNS} for place in (0, 1))
+    stored, new = ({name: getattr(pair, name)[row].item() for name in BAR_COLUMNS} for row in (0, 1))
     name = next(name for name in BAR_COLUMNS if stored[name] != new[name])
     return f"{symbol} at {moment_text(stored['start_ns'])}: {name} is {stored[name]}, the new row says {new[name]}"
 
@@ -179,7 +179,7 @@ class _Run:
             self.replaced += lines[: SHOWN - len(self.replaced)]
             return
         for line in lines:
-            self.problems.add(f"{line}; --replace (in Python replace=True) lets the new row take its place")
+            self.problems.add(f"{line}; --replace (in Python replace=True) lets the new row replace it")
         self.problems.count += merged.tally.other - len(lines)
 
     def stored(self, key: str) -> Path | None:
@@ -214,14 +214,14 @@ def _remove_strays(folder: Path, manifest: Manifest) -> None:
 def strays_of(folder: Path, manifest: Manifest) -> tuple[str, ...]:
     """Files that could be a part's, or were on the way to be one, and that the manifest doesn't name."""
     named = {part.file for part in manifest.parts.values()}
-    found = []
+    strays = []
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        of = name.removesuffix("-journal")
-        unnamed = generation_of(of) is not None and name not in named and not path.is_dir()
+        part_name = name.removesuffix("-journal")
+        unnamed = generation_of(part_name) is not None and name not in named and not path.is_dir()
         if unnamed or name.startswith(f".{MANIFEST}."):
-            found.append(name)
-    return tuple(found)
+            strays.append(name)
+    return tuple(strays)
 
 
 def _merged_and_published(run: _Run, addition: Addition) -> UpdateReport:
@@ -253,7 +253,7 @@ def _merge(run: _Run, addition: Addition) -> None:
             underlying = table_of(key)[1]
             changed |= {row.root for row in group} if underlying and merged.tally.other else set()
     reaches = _merge_bars(run, addition.prices, changed)
-    whole["contracts"] += _contracts_beside(run, whole["contracts"], reaches)
+    whole["contracts"] += _other_contracts(run, whole["contracts"], reaches)
     for line in table_problems(whole, reaches):
         run.problems.add(line)
     run.problems.refuse()
@@ -263,21 +263,21 @@ def _merge_bars(run: _Run, prices: PriceRows, changed: set[str]) -> Reaches:
     """Bars, and the reach of what they and changed contracts are about."""
     reaches: Reaches = {}
     touched = set()
-    for place, block in blocks_of(prices, run.problems):
-        path, kind = run.stored(place.key), f"{place.asset_class} {place.resolution}"
+    for bar_file, block in blocks_of(prices, run.problems):
+        path, kind = run.stored(bar_file.key), f"{bar_file.asset_class} {bar_file.resolution}"
         stored = block_of({}) if path is None else read_block(path)
         merged = merge_blocks(stored, block)
         run.note(kind, merged)
-        run.problems.add_all(place.key, block_problems(place, block))
-        if place.asset_class == "option":
-            add_reach(reaches, place, merged.rows)
-        touched.add(place.key)
+        run.problems.add_all(bar_file.key, block_problems(bar_file, block))
+        if bar_file.asset_class == "option":
+            add_reach(reaches, bar_file, merged.rows)
+        touched.add(bar_file.key)
         if merged.tally.changes and not run.problems.count:
-            run.parts[place.key] = run.writer.bars(place, merged.rows)
+            run.parts[bar_file.key] = run.writer.bars(bar_file, merged.rows)
     for key in sorted(run.manifest.parts.keys() - touched):
-        place_of = read_place(key)
-        if place_of is not None and place_of.asset_class == "option" and place_of.symbol in changed:
-            add_reach(reaches, place_of, read_block(run.folder / run.manifest.parts[key].file))
+        untouched = bar_file_of(key)
+        if untouched is not None and untouched.asset_class == "option" and untouched.symbol in changed:
+            add_reach(reaches, untouched, read_block(run.folder / run.manifest.parts[key].file))
     return reaches | reaches_of(list({**run.manifest.parts, **run.parts}.values()))
 
 
@@ -293,7 +293,7 @@ def _merge_table(run: _Run, key: str, name: TableName, rows: Sequence[Any]) -> M
     return merged
 
 
-def _contracts_beside(run: _Run, merged: Sequence[ContractRow], reaches: Reaches) -> list[ContractRow]:
+def _other_contracts(run: _Run, merged: Sequence[ContractRow], reaches: Reaches) -> list[ContractRow]:
     """Return the stored contracts of underlyings whose options got bars and to which no contract came."""
     contracts = (read_contract(symbol) for asset_class, symbol in reaches if asset_class == "option")
     roots = {contract.underlying for contract in contracts if contract} - {row.root for row in merged}

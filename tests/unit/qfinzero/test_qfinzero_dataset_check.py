@@ -16,7 +16,7 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import Block
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import PartWriter, open_dataset
-from ktdeval_qfinzero.data.layout import BarsPlace, described, load_manifest, manifest_text
+from ktdeval_qfinzero.data.layout import BarFile, described, load_manifest, manifest_text
 from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, Release, SplitRow
 from ktdeval_qfinzero.moments import DAY, day_start
 from qfinzero_store_play import tiny_prices
@@ -34,10 +34,10 @@ def forged(folder: Path, key: str, write: Callable[[PartWriter], Any]) -> None:
 
 
 def day_bars(change: Callable[[Bars], Bars]) -> Callable[[Path], None]:
-    place = BarsPlace("stock", "day", "AVLN", 2025)
+    bar_file = BarFile("stock", "day", "AVLN", 2025)
     bars = change(tiny_prices().bar_table["stock", "AVLN", "day"])
     block = Block(("AVLN",), np.array([0, len(bars)]), bars)
-    return lambda folder: forged(folder, place.key, lambda writer: writer.bars(place, block))
+    return lambda folder: forged(folder, bar_file.key, lambda writer: writer.bars(bar_file, block))
 
 
 def rows(name: Any, *found: Any, key: str = "") -> Callable[[Path], None]:

@@ -331,7 +331,7 @@ def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_i
     with pytest.raises(DatasetRefused) as caught:
         update_dataset(tiny, contradicting())
     assert sorted(caught.value.problems) == [
-        f"{line}; --replace (in Python replace=True) lets the new row take its place" for line in CONTRADICTIONS
+        f"{line}; --replace (in Python replace=True) lets the new row replace it" for line in CONTRADICTIONS
     ]
     assert (caught.value.count, files_of(tiny)) == (4, before)
     report = update_dataset(tiny, contradicting(), replace=True)

@@ -18,7 +18,7 @@ from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
-from ktdeval_qfinzero.data.layout import load_manifest, read_place
+from ktdeval_qfinzero.data.layout import bar_file_of, load_manifest
 from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
@@ -113,8 +113,8 @@ def info(folder: Path) -> None:
     _show_info(folder, manifest.info)
     rows: Counter[str] = Counter()
     for key, part in manifest.parts.items():
-        place = read_place(key)
-        rows[key.partition("/")[0] if place is None else f"{place.asset_class} {place.resolution}"] += part.rows
+        bar_file = bar_file_of(key)
+        rows[key.partition("/")[0] if bar_file is None else f"{bar_file.asset_class} {bar_file.resolution}"] += part.rows
     for kind, count in sorted(rows.items()):
         click.echo(f"{count:>12,}  {kind}")
     click.echo(f"{sum(part.bytes for part in manifest.parts.values()):>12,}  bytes in {len(manifest.parts)} files")

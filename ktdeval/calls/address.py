@@ -1,4 +1,4 @@
-"""Addresses of servers, as users give them."""
+"""Addresses of servers that users name."""
 
 from __future__ import annotations
 

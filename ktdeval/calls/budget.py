@@ -31,10 +31,10 @@ def most_tokens(request: ModelRequest) -> tuple[int, int]:
         size += _TOKENS_A_MESSAGE + _bytes(message.content, message.tool_call_id or "")
         size += sum(_TOKENS_A_MESSAGE + _bytes(call.id, call.name, call.arguments) for call in message.tool_calls)
     tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
-    for described in (tools or None, request.response_schema):
-        if described is not None:
-            size += 2 * _bytes(dumps_canonical(described)) + _TOKENS_FOR_TOOLS
-    # Some providers count reasoning against the reply's limit, others beside it.
+    for definition in (tools or None, request.response_schema):
+        if definition is not None:
+            size += 2 * _bytes(dumps_canonical(definition)) + _TOKENS_FOR_TOOLS
+    # Some providers count reasoning against the reply's limit, others separately.
     return size, request.params.max_output_tokens + (request.params.reasoning_tokens or 0)
 
 
@@ -61,8 +61,8 @@ class Reservation:
 
 
 class Budget:
-    """Keeps a run within its `limits`, US dollars and tokens over all its sessions (None sets none), whatever its calls turn out to
-    cost, from what its earlier sessions have `spent` on.
+    """Limits of a run in US dollars and tokens over all its sessions (None sets none), kept whatever its calls turn out to cost;
+    counts from what its earlier sessions have `spent`.
 
     A call is made only when everything spent, everything that other calls under way may still cost and the most that this one
     may cost fit together. So spending stays below the limit as long as no reply takes more tokens than its bound; when one does,
@@ -87,7 +87,7 @@ class Budget:
         self._stretch = 1.0
 
     def reserve(self, request: ModelRequest, on_wait: Callable[[], None] | None = None) -> Reservation:
-        """Set aside the most that a call may use; waits (`on_wait` is told once) where it would not fit beside others under way.
+        """Set aside the most that a call may use; waits (`on_wait` is called once) where it does not fit next to others under way.
 
         Raises KeyboardInterrupt or RunStop where the run was stopped, BudgetError where the call doesn't fit even alone.
         """
@@ -159,7 +159,7 @@ class Budget:
 
     @contextlib.contextmanager
     def _ended(self, reservation: Reservation) -> Iterator[bool]:
-        """Give back what was set aside, once; tells whether this is the first end."""
+        """Give back what was set aside, once; yields whether this is the first end."""
         with self._queue.lock:
             was_open, reservation.is_open = reservation.is_open, False
             if was_open and self._is_limited:

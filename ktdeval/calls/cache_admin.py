@@ -1,4 +1,4 @@
-"""Care of a reply cache: its content, whether it is whole, and removing what is not wanted any more."""
+"""Maintenance of a reply cache: its content, its integrity, and the removal of replies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AT_ONCE = 500  # rows in memory, and removed in one transaction: runs that use 
 _PAGES_AT_ONCE = 1_000
 _MOST_PROBLEMS = 20  # of the file itself that are named
 _BYTES = " + ".join(f"length({column})" for column in ("key", "provider", "model", "created_at", "checksum", "body")) + " + 16"
-"""SQL: what a row takes in the file, its place in the index apart; two numbers of at most 8 bytes come to the texts."""
+"""SQL: bytes of a row in the file, without its entry in the index; two numbers of at most 8 bytes add to the texts."""
 _PAGE = f"SELECT rowid, {', '.join(REPLY_COLUMNS)} FROM replies WHERE rowid > ? ORDER BY rowid LIMIT {_AT_ONCE}"  # noqa: S608 - made of constants
 _MODELS = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), count(*), sum({_BYTES}), sum(input_tokens), sum(output_tokens),
     substr(CAST(min(created_at) AS TEXT), 1, 10), substr(CAST(max(created_at) AS TEXT), 1, 10)
@@ -78,7 +78,7 @@ class _Candidate(NamedTuple):
 
 
 class CacheAdmin(Closing):
-    """A reply cache opened to be looked after; runs may use it meanwhile. Errors of the file are StoreErrors."""
+    """Reply cache opened for maintenance; runs may use it meanwhile. Errors of the file are StoreErrors."""
 
     def __init__(self, path: Path) -> None:
         """Open an existing cache. Raises StoreError where it is unreadable, damaged, empty or something else."""
@@ -116,7 +116,7 @@ class CacheAdmin(Closing):
         return Checked(count, tuple(findings))
 
     def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> Pruned:
-        """Remove the replies of a rule (with `dry_run` only say which) and give their space back; `now` has its time zone."""
+        """Remove the replies of a rule (with `dry_run` only count them) and give their space back; `now` has its time zone."""
         with self._file.explained():
             chosen = _choose(sorted(self._candidates(rule.model)), rule, now)
             if not dry_run:
@@ -128,7 +128,7 @@ class CacheAdmin(Closing):
         self._file.close()
 
     def _rows(self) -> Iterator[ReplyRow]:
-        """All rows, some at a time: one long query would keep the log of a running writer from being tidied up."""
+        """Yield all rows, read in pages: one long query would keep the log of a running writer from being tidied up."""
         last = 0
         while page := self._file.rows(_PAGE, last):
             last = page[-1][0]
@@ -145,7 +145,7 @@ class CacheAdmin(Closing):
         self._file.rows("PRAGMA query_only=OFF")
         for first in range(0, len(chosen), _AT_ONCE):
             with self._file.transaction():
-                # A run may have put another reply in its place since: that one has another date.
+                # A run may have replaced the reply since: the new one has another date.
                 pairs = [(candidate.row, candidate.created_at) for candidate in chosen[first : first + _AT_ONCE]]
                 self._file.sql.executemany("DELETE FROM replies WHERE rowid = ? AND created_at = ?", pairs)
         free, before = self._free_pages(), None

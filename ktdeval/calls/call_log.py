@@ -21,7 +21,9 @@ LOG_FILE = "calls.sqlite"  #: Name of the record in a run's folder
 OLD_LOG_FILE = "calls.jsonl"
 """Name of the record of older runs, a line for each call: it is read, and what comes later is in `LOG_FILE`."""
 
-Place = tuple[str, str]  #: Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its key
+CallPosition = tuple[
+    str, str
+]  #: Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its key
 
 _ROOM_MB = 16  #: Free space below which nothing is asked: a reply that finds none is paid, and lost
 _LATEST_S = 0.5  #: Longest time for which something that nobody waits for stays in memory
@@ -57,7 +59,7 @@ class Resumed:
     spent: Spent  #: what they used. Replies that were paid when no price was known count at today's.
     was_answered: bool  #: whether the provider ever answered
     #: replies that no cache keeps, truncated ones among them: they were paid for, so a step that is run again has them
-    kept: Mapping[Place, Reply]
+    kept: Mapping[CallPosition, Reply]
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class CallLog(Closing):
     """Record of one run's calls and replies, held by the one process that holds the run folder. One thread writes what the threads
     of a run hand it. Everything that gathers while it writes goes to disk as one transaction: a call and its reply are one record,
     and a process that is killed leaves both or neither. Replies are then copied to the cache that runs share; a copy that was cut
-    off is made when the resumed run asks again. The thread is a daemon: what a caller was told to be durable is on disk, whatever
+    off is made when the resumed run asks again. The thread is a daemon: a durable call is on disk once `record` returns, whatever
     becomes of the interpreter.
     """
 
@@ -94,7 +96,7 @@ class CallLog(Closing):
     def resume(self, price: Price | None) -> Resumed:
         """Read what earlier sessions left. Raises StoreError: a record is not readable."""
         spent, unpriced, was_answered = Spent(), 0.0, False
-        kept: dict[Place, Reply] = {}
+        kept: dict[CallPosition, Reply] = {}
         for record in read_calls(self.path.parent):
             spent = spent.plus(record)
             if record.outcome != ANSWERED:
@@ -110,12 +112,12 @@ class CallLog(Closing):
 
     def reply(self, key: str) -> Reply | None:
         """Return the sound reply kept under a key, by the cache or by this run. Raises StoreError where a file fails."""
-        found = None if self._cache is None else self._cache.entry(key)
-        if found is None and key in self._keys:
-            found = self._own.entry(key)
-            if found is not None and self._cache is not None:
-                self._cache.put([found])  # the copy that a kill cut off
-        return None if found is None else found.reply
+        entry = None if self._cache is None else self._cache.entry(key)
+        if entry is None and key in self._keys:
+            entry = self._own.entry(key)
+            if entry is not None and self._cache is not None:
+                self._cache.put([entry])  # the copy that a kill cut off
+        return None if entry is None else entry.reply
 
     def check_room(self) -> None:
         """Raise StoreError where the disk has too little room for the replies of calls under way. Ask before each call."""
@@ -127,7 +129,7 @@ class CallLog(Closing):
             )
 
     def record(self, call: CallRecord, entry: CacheEntry | None = None, durable: bool = True) -> None:
-        """Hand over one call, and its reply where that is to be kept; with `durable` return when both are on disk. Otherwise they
+        """Add one call, and its reply where that is to be kept; with `durable` return when both are on disk. Otherwise they
         are written within half a second, or, should that fail, with what comes next, at the latest by `close`. Raises StoreError
         where the disk failed or this is closed, ValueError for a number that is NaN or infinite.
         """
@@ -173,7 +175,7 @@ class CallLog(Closing):
         try:
             while (group := self._next_group()) is not None:
                 self._write(group)
-        finally:  # also where a defect ends it: nobody may wait for ever, or take for written what is not
+        finally:  # also where a defect ends it: nobody may wait for ever, or believe that a call is on disk
             with self._has_work:
                 self._is_closing = True
                 for left in (group, self._group):
@@ -199,7 +201,7 @@ class CallLog(Closing):
         group.is_done.set()
 
     def _commit(self, group: _Group) -> None:
-        """Write a group, after what the disk refused before; where it refuses again, the money is spent, so all of it stays."""
+        """Write a group, after what the disk refused before; where it refuses again, all of it is kept, since it is paid."""
         self._left.calls += group.calls
         self._left.entries += group.entries
         replies = [pack(entry) for entry in self._left.entries]

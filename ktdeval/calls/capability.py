@@ -1,8 +1,8 @@
-"""Which tool protocol a model speaks: found out before a run, by the smallest step there is.
+"""Choice of the tool protocol that a model supports, before a run, by the smallest possible step.
 
-Servers promise more than they keep. Some take tools and leave them aside, some take a forced tool but refuse one that is on free
-offer (vLLM without a tool-call parser), some have models without a template for tools (Ollama). So a protocol counts as spoken
-only when both halves of a step come back right in it: a look-up on free offer, and a forced call after its result.
+Servers claim more than they support. Some accept tools and ignore them, some accept a forced tool but refuse an optional one
+(vLLM without a tool-call parser), some have models without a template for tools (Ollama). So a protocol counts as supported
+only when both halves of a step work in it: a look-up by an optional tool, and a forced call after its result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TEXTS = load_yaml(Path(__file__).with_name("rehearsal.yaml"))
 _SYSTEM, _LOOK_UP, _RECORD = (_TEXTS[name].format(place=_PLACE, level=_LEVEL) for name in ("system", "look_up", "record"))
 _LOOK_UP_TOOL, _RECORD_TOOL = (ToolSpec(**spec) for spec in _TEXTS["tools"])
 
-# Failures by which a server may say that it does not take tools in this way; all others say nothing about tools.
+# Failures by which a server may refuse tools in this protocol; all others say nothing about tools.
 _TELLING = frozenset({"bad_request", "bad_response", "server"})
 _LONGEST_PROBLEM = 160
 
@@ -37,20 +37,20 @@ class _Unfit(Exception):
 
 
 def choose_protocol(
-    model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, ask: Ask, params: CallParams, first_seed: int = 0
+    model: RemoteModel, requested: Literal["auto"] | ToolProtocol, ask: Ask, params: CallParams, first_seed: int = 0
 ) -> ToolProtocol:
-    """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a resumed run. An explicit wish, and a
-    model with one protocol only, cost no call. Otherwise the model's protocols are tried in their order, and the first that works
-    is taken: one in order costs two small calls, one that isn't at most four. Raises ConfigError where the wanted protocol is not
-    offered, ProviderError where none works, PluginError where there is none.
+    """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a resumed run. An explicit request, and
+    a model with one protocol only, cost no call. Otherwise the model's protocols are tried in their order, and the first that
+    works is taken: one that works costs two small calls, one that doesn't at most four. Raises ConfigError where the requested
+    protocol is not offered, ProviderError where none works, PluginError where there is none.
     """
     offered, name = model.protocols, f"{model.provider}/{model.name}"
     if not offered:
         raise PluginError(f"model {name}: `protocols` is empty; name at least one of native, json_schema, text")
-    if wanted != "auto":
-        if wanted not in offered:
-            raise ConfigError(f"--tool-protocol {wanted}: {name} takes only {', '.join(offered)}; name one of these, or auto")
-        return wanted
+    if requested != "auto":
+        if requested not in offered:
+            raise ConfigError(f"--tool-protocol {requested}: {name} takes only {', '.join(offered)}; name one of these, or auto")
+        return requested
     if len(offered) == 1:
         return offered[0]
     problems = []
@@ -85,7 +85,7 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
 
 
 def _rehearse(ask: Ask, params: CallParams) -> None:
-    """Play a step of one look-up and one forced call; raises _Unfit or ModelError where that goes wrong."""
+    """Run a step of one look-up and one forced call. Raises _Unfit or ModelError where it fails."""
     messages = [Message("system", _SYSTEM), Message("user", _LOOK_UP)]
     reply = _asked(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
     _check(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
@@ -109,10 +109,10 @@ def _check(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> None:
     if call.name != name:
         raise _Unfit("a call of another tool")
     try:
-        given = loads_strict(call.arguments)
+        arguments = loads_strict(call.arguments)
     except ValueError:
         raise _Unfit("a call whose arguments are no JSON") from None
-    if given != expected:
+    if arguments != expected:
         raise _Unfit("a call with other arguments than asked for")
 
 

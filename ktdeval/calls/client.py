@@ -1,4 +1,4 @@
-"""Way to a model behind a network: cache, budget, limit, one attempt, durable record, and retries around these."""
+"""Client of a model behind a network: cache, budget, limit, one attempt, durable record, and retries around these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functools import lru_cache
 from msgspec import structs
 
 from ktdeval.calls.budget import Budget, Reservation
-from ktdeval.calls.call_log import CallLog, Place
+from ktdeval.calls.call_log import CallLog, CallPosition
 from ktdeval.calls.limiter import ProviderLimiter, Slot
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import (
@@ -35,9 +35,9 @@ from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, Us
 _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
 #: Failures after which the provider may have written, and bills, a reply that never arrived whole
 _POSSIBLY_BILLED = frozenset({"timeout", "bad_response"})
-_SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not worth a word to whoever watches
+_SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
 _SHORTEST_SECRET = 8  #: Characters; below are placeholders of local servers (`x`, `none`), and words of any reply hold them
-_FIRST_CONTACTS = 3  #: Connections that may fail before anything was ever answered: never reached means a wrong address
+_FIRST_CONTACTS = 3  #: Connections that may fail before the first answer of a run: an address that was never reached is wrong
 
 
 @lru_cache
@@ -62,7 +62,7 @@ class ClientSettings:
 
 @dataclass(slots=True)
 class _Call:
-    """One call on its way: what is asked, for whom, under which key, and how often it was tried."""
+    """Call under way: its request, who asks, its key, and the number of attempts."""
 
     request: ModelRequest
     label: str
@@ -73,13 +73,13 @@ class _Call:
     latency_s: float = 0.0
 
     @property
-    def place(self) -> Place:
+    def position(self) -> CallPosition:
         """Position in the call log."""
         return self.label, self.key[:KEY_DIGITS]
 
 
 class _Flight:
-    """A call that is being made: others that ask the very same wait for its reply."""
+    """Call under way whose reply others with the same request wait for."""
 
     def __init__(self) -> None:
         self.landed = threading.Event()
@@ -91,7 +91,7 @@ class ModelClient:
 
     A call is answered from the cache where its reply is known. Otherwise, in this order: money and tokens are reserved, a slot of
     the provider's is waited for, one attempt is made, and its reply is recorded durably before anyone sees it; where the attempt
-    failed for a reason that may pass, it waits and does the same again. `stop` is told of each RunStop that passes through here,
+    failed for a reason that may pass, it waits and does the same again. `stop` receives each RunStop that passes through here,
     so that all episodes stop. The log stays the caller's to close, when no call is under way.
 
     Raises ConfigError for a limit of cost without a price, StoreError where the log can't be read; after one that comes later,
@@ -113,17 +113,17 @@ class ModelClient:
         self._unrecorded: StoreError | None = None
 
     def for_episode(self, episode_id: str, notify: Notify = lambda *_: None) -> Model:
-        """Return the model as one episode (or `check`) sees it; `notify` is told when a call waits (`budget`: for others).
+        """Return the model as one episode (or `check`) sees it; `notify` is called when a call waits (`budget`: for others).
 
         Its `reply` raises ModelError when the call failed for good, and RunStop or KeyboardInterrupt when the run is over.
         """
         return _EpisodeModel(self, episode_id, notify)
 
     def ask_fresh(self, request: ModelRequest, label: str, notify: Notify = lambda *_: None) -> Reply:
-        """Ask the provider, whatever the cache knows; errors as above. The reply goes to this run's log: a resumed run has it."""
+        """Ask the provider, whatever the cache holds; errors as above. The reply goes to this run's log: a resumed run has it."""
         call = _Call(request, label, request_key(self._model, request), notify, is_cached=False)
-        kept = self._kept.get(call.place)
-        return self._stopping(lambda: self._ask(call)) if kept is None else self._found(call, kept, time.perf_counter())
+        kept = self._kept.get(call.position)
+        return self._stopping(lambda: self._ask(call)) if kept is None else self._reuse(call, kept, time.perf_counter())
 
     def reply(self, request: ModelRequest, label: str, notify: Notify) -> Reply:
         """Answer from the cache or by the provider; see `for_episode`."""
@@ -139,7 +139,7 @@ class ModelClient:
             raise
 
     def _look_up(self, call: _Call) -> Reply:
-        """Return the reply from the cache, from a call under way that asks the same, or from the provider."""
+        """Return the reply from the cache, from a call under way with the same request, or from the provider."""
         while True:
             began = time.perf_counter()
             with self._lock:
@@ -150,17 +150,17 @@ class ModelClient:
                 return self._fly(call, flight, began)
             flight.landed.wait()  # whoever makes that call stops waiting when the run is over
             if flight.reply is not None:
-                return self._found(call, flight.reply, began)
+                return self._reuse(call, flight.reply, began)
             self._stop.check()
 
     def _fly(self, call: _Call, flight: _Flight, began: float) -> Reply:
-        """Look into the cache, and ask the provider where it knows nothing, while others with the same key wait."""
+        """Look into the cache, and ask the provider where it has no reply, while others with the same key wait."""
         try:
-            if (kept := self._kept.get(call.place)) is not None:
-                return self._found(call, kept, began)
-            if (known := self._log.reply(call.key)) is not None:
-                flight.reply = known
-                return self._found(call, known, began)
+            if (kept := self._kept.get(call.position)) is not None:
+                return self._reuse(call, kept, began)
+            if (cached := self._log.reply(call.key)) is not None:
+                flight.reply = cached
+                return self._reuse(call, cached, began)
             reply = self._ask(call)
             flight.reply = reply if is_cacheable(reply) else None
             return reply
@@ -169,7 +169,7 @@ class ModelClient:
                 del self._flights[call.key]
             flight.landed.set()
 
-    def _found(self, call: _Call, reply: Reply, began: float) -> Reply:
+    def _reuse(self, call: _Call, reply: Reply, began: float) -> Reply:
         call.attempts_made, call.latency_s = 1, time.perf_counter() - began
         self._log.record(self._record(call, CACHED, reply, 0.0), durable=False)
         return reply
@@ -188,7 +188,7 @@ class ModelClient:
         return reply
 
     def _count_failure(self, error: ModelError) -> None:
-        """A call failed for good. Too many in a row are no bad luck of a few decisions: the run stops before it records them."""
+        """Count a call that failed for good. Too many in a row stop the run before it records them as decisions."""
         with self._lock:
             self._failures += 1
             count = self._failures
@@ -200,7 +200,7 @@ class ModelClient:
             ) from error
 
     def _attempt(self, call: _Call) -> Reply:
-        """Reserve, wait for a slot, ask, and go on to the record: limiter, budget and log are told of the end once each."""
+        """Reserve, wait for a slot, ask, and record: limiter, budget and log each receive the end of the attempt once."""
         if self._unrecorded is not None:  # whatever is paid now would be lost
             raise StoreError(str(self._unrecorded)) from self._unrecorded
         self._log.check_room()
@@ -229,9 +229,9 @@ class ModelClient:
             reply = sound(self._model.reply(call.request), self._without_secrets)
         except ModelError as error:
             if error.kind in _THROTTLING:
-                slot.is_throttled, wanted_s = True, error.retry_after_s
+                slot.is_throttled, pause_s = True, error.retry_after_s
                 # Nobody would wait longer than a call may: such calls fail, and end the run.
-                slot.retry_after_s = wanted_s if wanted_s is not None and wanted_s <= self._settings.max_wait_s else None
+                slot.retry_after_s = pause_s if pause_s is not None and pause_s <= self._settings.max_wait_s else None
             raise
         finally:
             call.latency_s = time.perf_counter() - began
@@ -289,7 +289,7 @@ class ModelClient:
         return CallRecord(
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             episode=call.label,
-            key=call.place[1],
+            key=call.position[1],
             outcome=outcome,
             attempt=call.attempts_made,
             latency_s=round(call.latency_s, 6),

@@ -28,7 +28,7 @@ from ktdeval.calls.record import (
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import Closing, csv_rows
 
-APPLICATION_ID = 0x6B746472  #: `ktdr` in the header of the file: tells it from the SQLite file of another application
+APPLICATION_ID = 0x6B746472  #: `ktdr` in the header of the file: distinguishes it from an SQLite file of another application
 VERSION = 1
 BUSY_S = 30.0  #: Longest wait for another process that writes
 
@@ -155,7 +155,7 @@ class Connection:
 
     def _is_ours(self) -> bool:
         """Return True for a file of ours, False for an empty database. Raises StoreError: it is something else."""
-        with contextlib.nullcontext() if self.sql.in_transaction else self._look():  # one look at all three
+        with contextlib.nullcontext() if self.sql.in_transaction else self._look():  # one view of all three
             application, version, tables = (
                 int(self.rows(query)[0][0])
                 for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
@@ -178,12 +178,12 @@ class Connection:
 
     def _write_ahead(self) -> None:
         """Switch to the write-ahead log, so that readers and a writer do not wait for each other; the file remembers it."""
-        until = time.monotonic() + BUSY_S
+        deadline = time.monotonic() + BUSY_S
         while True:
             try:
                 self.sql.execute("PRAGMA journal_mode=WAL").fetchall()
             except sqlite3.OperationalError as error:
-                if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)  # for this switch alone SQLite does not wait by itself
             else:
@@ -209,9 +209,9 @@ class CallDatabase(Closing):
     def entry(self, key: str) -> CacheEntry | None:
         """Return the sound reply kept under a key; None where there is none. Raises StoreError where the file can't be read."""
         with self._reading, self._reader.explained():
-            found = self._reader.rows(_FIND_REPLY, key)
+            rows = self._reader.rows(_FIND_REPLY, key)
         try:
-            return unpack(ReplyRow(*found[0])) if found else None
+            return unpack(ReplyRow(*rows[0])) if rows else None
         except DamagedError:
             return None  # as if it had never been kept: it is asked for again, and the answer replaces it
 

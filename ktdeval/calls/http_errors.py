@@ -1,4 +1,4 @@
-"""From an HTTP response to a typed error: which kind of failure it is, whether it may pass, and one line that says what to fix.
+"""Typed errors of HTTP responses: the kind of failure, whether it may pass, and one line that says what to fix.
 
 An adapter of any provider, of ours or of another plugin, calls `http_error` with a response that is not a success, `json_reply`
 with one that is, and `network_error` where none came. The kind of a ModelError says whether the call is made again
@@ -20,7 +20,7 @@ from ktdeval.harness.messages import encodable
 from ktdeval.jsonio import JsonValue, csv_rows, loads_strict
 
 LONGEST_QUOTE = 300  #: Characters of a provider's own words that a message may hold
-_READ_CHARS = 20 * LONGEST_QUOTE  # more of them are not looked at
+_READ_CHARS = 20 * LONGEST_QUOTE  # further ones are not read
 
 FILTERED = 451  #: Status that stands for "blocked by a content filter", whatever status a provider gives it
 _NO_MONEY = 402
@@ -82,7 +82,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Answer of a provider instead of a reply."""
+    """Error that a provider answered with instead of a reply."""
 
     status: int  #: HTTP status; 200 when an error came as the body of a success
     codes: tuple[str, ...] = ()  #: the error's code and type, in lower case
@@ -133,7 +133,7 @@ def json_reply(
 
 
 def one_line(text: str, secrets: Sequence[str] = ()) -> str:
-    """Foreign text as it may stand in a message: one line, no control characters, no secrets, at most 300 characters."""
+    """Return foreign text in a form for messages: one line, no control characters, no secrets, at most 300 characters."""
     text = _CONTROL.sub(" ", encodable(text[:_READ_CHARS]))
     for secret in secrets:
         text = text.replace(secret, "[key]")
@@ -213,16 +213,16 @@ def error_of(refusal: Refusal, caller: Caller, sent: Collection[str] = ()) -> Mo
     """
     status = _meaning(refusal, caller)
     words = one_line(refusal.message, caller.secrets)
-    said = f"HTTP {refusal.status}" + (f": {words}" if words else "")
+    quote = f"HTTP {refusal.status}" + (f": {words}" if words else "")
     who = f"{caller.provider}/{caller.model}"
     if status == FILTERED:
-        return ContentFiltered("bad_request", f"{who}: {said}")
-    stop = _provider_error(status, caller, said) or _parameter_error(refusal, status, caller, sent, said)
+        return ContentFiltered("bad_request", f"{who}: {quote}")
+    stop = _provider_error(status, caller, quote) or _parameter_error(refusal, status, caller, sent, quote)
     if stop is not None:
         return stop
     # An error of no known code inside a success may pass, as one of the server may.
     kind = _KINDS.get(status) or ("server" if status >= 500 or status < 400 else "bad_request")
-    return ModelError(kind, f"{who}: {said}", refusal.retry_after_s)
+    return ModelError(kind, f"{who}: {quote}", refusal.retry_after_s)
 
 
 def _meaning(refusal: Refusal, caller: Caller) -> int:
@@ -237,20 +237,20 @@ def _meaning(refusal: Refusal, caller: Caller) -> int:
     if refusal.status >= 300:
         return refusal.status
     numbers = (int(code) for code in codes if len(code) == 3 and code.isdecimal() and 400 <= int(code) < 600)
-    known = (_MEANINGS_WITHOUT_STATUS[code] for code in codes if code in _MEANINGS_WITHOUT_STATUS)
-    return next(numbers, next(known, refusal.status))
+    implied = (_MEANINGS_WITHOUT_STATUS[code] for code in codes if code in _MEANINGS_WITHOUT_STATUS)
+    return next(numbers, next(implied, refusal.status))
 
 
-def _provider_error(status: int, caller: Caller, said: str) -> ProviderError | None:
+def _provider_error(status: int, caller: Caller, quote: str) -> ProviderError | None:
     meaning = "address" if 300 <= status < 400 or status == 405 else str(status)
     for row in _REFUSALS:
         if row["status"] == meaning:
             problem, advice = (row[part].format(caller=caller) for part in ("problem", "advice"))
-            return ProviderError(f"{caller.provider}/{caller.model}: {problem} ({said}); {advice}")
+            return ProviderError(f"{caller.provider}/{caller.model}: {problem} ({quote}); {advice}")
     return None
 
 
-def _parameter_error(refusal: Refusal, status: int, caller: Caller, sent: Collection[str], said: str) -> ProviderError | None:
+def _parameter_error(refusal: Refusal, status: int, caller: Caller, sent: Collection[str], quote: str) -> ProviderError | None:
     if status not in (400, 422):
         return None
     if not (set(refusal.codes) & _PARAMETER_CODES or _PARAMETER_WORDS.search(refusal.message)):
@@ -262,11 +262,11 @@ def _parameter_error(refusal: Refusal, status: int, caller: Caller, sent: Collec
     advice = f"leave it out with --model-args omit={name}"
     if name in _LENGTH_FIELDS:
         advice = f"name the other field with --model-args max_tokens_field={_LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(name)]}"
-    return ProviderError(f"{caller.provider}/{caller.model} refuses {name!r} ({said}); {advice}")
+    return ProviderError(f"{caller.provider}/{caller.model} refuses {name!r} ({quote}); {advice}")
 
 
 def _blamed(refusal: Refusal) -> list[str]:
-    """Words that may be the request field to blame: the one that is named as such (of `a.b` the `a`), else all of the message."""
+    """Return words that may be the request field to blame: the one named as such (of `a.b` the `a`), else all of the message."""
     if refusal.parameter is not None:
         return [re.split(r"[.\[]", refusal.parameter)[0]]
     return re.findall(r"[A-Za-z_]\w*", refusal.message)

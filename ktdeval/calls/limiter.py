@@ -1,4 +1,4 @@
-"""A fair queue of threads that wait, and how many calls a provider is asked at once, found out from its refusals (AIMD, as TCP).
+"""Fair queue of waiting threads, and the number of a provider's calls at once, learnt from its refusals (AIMD, as in TCP).
 
 Additive increase, multiplicative decrease: Chiu and Jain, "Analysis of the increase and decrease algorithms for congestion
 avoidance in computer networks", Computer Networks and ISDN Systems 17 (1989).
@@ -18,11 +18,11 @@ _LOOK_AGAIN_S = 0.1
 
 
 class FairQueue:
-    """Lets threads through one by one, in the order in which they came; `check` raises when waiting makes no sense any more.
+    """Queue that lets threads through one by one, in order of arrival; `check` raises when waiting makes no sense any more.
 
-    Only the thread at the head looks again and again, whether its turn has come and whether the run still goes on; the others
-    sleep until they are at the head. So a thousand waiting threads cost no more than one, none is overtaken, and the end of a
-    run empties the queue from its head. `lock` guards whatever `take` looks at: hold it to change that, and then call `changed`.
+    Only the thread at the head polls whether its turn has come and whether the run still goes on; the others sleep until they
+    are at the head. So a thousand waiting threads cost no more than one, none is overtaken, and the end of a run empties the
+    queue from its head. `lock` guards the state that `take` reads: hold it to change that, and then call `changed`.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
@@ -60,7 +60,7 @@ class FairQueue:
             self._waiting[0].set()
 
     def _look(self, turn: threading.Event, take: Callable[[], float]) -> float | None:
-        """0 when it was this thread's turn, else when to look again: None when it has come to the head."""
+        """Return 0 when it was this thread's turn, else the seconds until the next look: None when it has come to the head."""
         with self.lock:
             turn.clear()
             if self._waiting[0] is not turn:
@@ -98,13 +98,13 @@ class AimdWindow:
         return math.inf if self.running >= self.limit else max(0.0, self.paused_until - now, self._next_start - now)
 
     def start(self, now: float) -> None:
-        """A call starts."""
+        """Record the start of a call."""
         self.running += 1
         self._next_start = now + self._gap_s
 
     def throttled(self, now: float, retry_after_s: float | None, started_at: float) -> None:
-        """The provider refused a call because there were too many. The limit is halved at most once a round: calls that
-        were already under way at the last cut tell nothing about the limit since then.
+        """Record that the provider refused a call because there were too many. The limit is halved at most once a round: calls
+        that were already under way at the last cut say nothing about the limit since then.
         """
         if retry_after_s is not None:
             self.paused_until = max(self.paused_until, now + retry_after_s)
@@ -120,7 +120,7 @@ class AimdWindow:
 
 @dataclass(slots=True)
 class Slot:
-    """Place of one call with a provider; its holder says how the call ended, for the limit to learn from when it is given back."""
+    """Permission for one call to a provider; its holder sets how the call ended, which the limit learns from at its release."""
 
     started_at: float = 0.0
     is_answered: bool = False
@@ -141,12 +141,12 @@ class ProviderLimiter:
 
     @property
     def pause_s(self) -> float:
-        """Seconds for which the provider still wants to be left alone; 0 when it does not."""
+        """Seconds for which the provider still accepts no call; 0 when it does."""
         return max(0.0, self._window.paused_until - self._clock())
 
     @contextlib.contextmanager
     def slot(self, on_wait: Callable[[], None] | None = None) -> Iterator[Slot]:
-        """Hold a slot for the time of one call; `on_wait` is told once where it can't start at once. Raises what `check` raises."""
+        """Hold a slot during one call; `on_wait` is called once where it can't start at once. Raises what `check` raises."""
         held = Slot()
 
         def take() -> float:

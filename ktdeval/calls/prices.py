@@ -32,7 +32,7 @@ class Price:
     source: str = ""  #: where it was found
 
     def cost(self, usage: Usage) -> float:
-        """US dollars for the tokens of one or more calls."""
+        """Return the US dollars for the tokens of one or more calls."""
         fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write
@@ -40,12 +40,12 @@ class Price:
         return (dollars + usage.output_tokens * self.output) / _MILLION
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """US dollars for that many tokens at the highest price that they can have."""
+        """Return the US dollars for that many tokens at the highest price that they can have."""
         dearest = max(self.input, self.cache_read or 0.0, self.cache_write or 0.0)
         return (input_tokens * dearest + output_tokens * self.output) / _MILLION
 
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields by name."""
+        """Return all fields by name."""
         return asdict(self)
 
 
@@ -70,7 +70,7 @@ def _specificity(pattern: str) -> tuple[bool, int, str]:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Rates:
     input: float = option(help="of the prompt", minimum=0)
     output: float = option(help="of the reply", minimum=0)
     cache_read: float | None = option(None, help="of the prompt, read from the provider's cache", minimum=0)
@@ -78,7 +78,7 @@ class _Given:
 
 
 @dataclass(frozen=True)
-class _Entry(_Given):
+class _Entry(_Rates):
     match: str | tuple[str, ...] = option((), help="pattern of PROVIDER/NAME, or a list of them")
     as_of: str | None = option(None, help="day of the look-up, where it differs from the table's")
     source: str | None = option(None, help="where it was found, where that differs from the table's")
@@ -100,28 +100,28 @@ def load_price_table(path: Path | str) -> PriceTable:
     table = build(_Table, load_yaml(path), str(path))
     _check_day(table.as_of, f"{path}: as_of")
     prices: dict[str, Price] = {}
-    places: dict[str, int] = {}
-    for place, entry in enumerate(table.models):
-        where = f"{path}: models[{place}]"
+    owners: dict[str, int] = {}
+    for index, entry in enumerate(table.models):
+        where = f"{path}: models[{index}]"
         as_of = table.as_of if entry.as_of is None else entry.as_of
         _check_day(as_of, f"{where}: as_of")
         source = table.source if entry.source is None else entry.source
         price = Price(entry.input, entry.output, entry.cache_read, entry.cache_write, as_of, source)
         for pattern in _patterns(entry, where):
-            if pattern in places:
-                raise ConfigError(f"{where}: match {pattern!r} was already given in models[{places[pattern]}]; keep one of the two")
-            places[pattern], prices[pattern] = place, price
+            if pattern in owners:
+                raise ConfigError(f"{where}: match {pattern!r} was already given in models[{owners[pattern]}]; keep one of the two")
+            owners[pattern], prices[pattern] = index, price
     return PriceTable(prices)
 
 
 def choose_price(
-    full_name: str, given: Mapping[str, Any], table_path: Path | str | None = None, default: Path | None = None
+    full_name: str, fields: Mapping[str, Any], table_path: Path | str | None = None, default: Path | None = None
 ) -> Price | None:
     """Return the price of PROVIDER/NAME: what the user gave (the fields of `--price`), else that of the user's table, else of the
     plugin's table; None where none is known. Raises ConfigError for one that is incomplete or not usable.
     """
-    if given:
-        price = build(_Given, given, "--price")
+    if fields:
+        price = build(_Rates, fields, "--price")
         return Price(price.input, price.output, price.cache_read, price.cache_write, source="--price")
     path = default if table_path is None else table_path
     return None if path is None else load_price_table(path).find(full_name)

@@ -1,4 +1,4 @@
-"""What is kept of model calls: replies by what was asked, packed and checked; a record of each attempt; sums of these."""
+"""Records of model calls: replies by their request, packed and checked; a record of each attempt; sums of these."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEVEL = 3
 
 
 def request_key(model: RemoteModel, request: ModelRequest) -> str:
-    """Return the SHA-256, in hexadecimal digits, of who is asked what: equal keys mean the very same question.
+    """Return the SHA-256, in hexadecimal digits, of model and request: equal keys mean the very same question.
 
     Parameters that are left to the provider (None) do not count, so a version of ktdeval that adds such a parameter finds what
     earlier ones kept. Raises ValueError for a number that is NaN or infinite, which no provider can be sent.
@@ -50,9 +50,9 @@ def request_key(model: RemoteModel, request: ModelRequest) -> str:
         what["predictions"] = dict(request.predictions)
     # The canonical JSON of all three: by name, the messages come between the two. Most of them were there at the call before.
     messages = ",".join(map(_message_text, request.messages))
-    asked = f'{dumps_canonical(who)[:-1]},"messages":[{messages}],{dumps_canonical(what)[1:]}'
-    # A lone surrogate, which JSON may spell and an agent may quote, must neither fail here nor be taken for another text.
-    return sha256_hex(asked.encode("utf-8", "surrogatepass"))
+    question = f'{dumps_canonical(who)[:-1]},"messages":[{messages}],{dumps_canonical(what)[1:]}'
+    # A lone surrogate, which JSON may spell and an agent may quote, must not fail here, and must not equal another text.
+    return sha256_hex(question.encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(maxsize=512)
@@ -67,7 +67,7 @@ def is_cacheable(reply: Reply) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A reply and its origin; of the question only the hash: prompts may be proprietary. Raises ValueError for malformed fields."""
+    """Reply with its origin and the hash of its request: prompts may be proprietary. Raises ValueError for malformed fields."""
 
     key: str  #: of the request, from `request_key`
     provider: str  #: who was asked
@@ -126,7 +126,7 @@ def pack(entry: CacheEntry) -> ReplyRow:
 
 
 def unpack(row: ReplyRow) -> CacheEntry:
-    """Return the entry that `pack` stored. Raises DamagedError: it is not that any more; says how."""
+    """Return the entry that `pack` stored. Raises DamagedError: it was changed; says how."""
     try:
         if _checksum(row) != row.checksum:
             raise DamagedError("its checksum does not match")
@@ -209,8 +209,8 @@ def record_of(row: tuple[Any, ...], where: str) -> CallRecord:
     values = dict(zip(CALL_COLUMNS, plain))
     counts = {name: values.pop(name) for name in USAGE_FIELDS}
     usage = None if all(count is None for count in counts.values()) else counts
-    found = from_plain({**values, "usage": usage}, CallRecord, where)
-    return found if reply is None else msgspec.structs.replace(found, reply=reply_of(reply, where))
+    record = from_plain({**values, "usage": usage}, CallRecord, where)
+    return record if reply is None else msgspec.structs.replace(record, reply=reply_of(reply, where))
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -242,7 +242,7 @@ def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) ->
     """
     own: list[CallRecord] = []
     checks: list[CallRecord] = []
-    served: dict[tuple[str, str], str] = {}  # by request what answered it: "" where there is none, or the provider does not say
+    served: dict[tuple[str, str], str] = {}  # model that answered by request: "" where there is none, or the provider does not say
     for record in records:
         if record.episode in episodes:
             own.append(record)
@@ -274,10 +274,10 @@ def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) ->
 def _paid(attempts: Sequence[CallRecord]) -> dict[str, JsonValue]:
     """Number and US dollars of attempts; None where one cost is not known, for a sum of the others would look like all."""
     costs = [record.cost_usd for record in attempts if record.outcome == ANSWERED]
-    known = [cost for cost in costs if cost is not None]
+    known_costs = [cost for cost in costs if cost is not None]
     return {
         "attempts": len(attempts),
-        "paid_usd": math.fsum(known) if len(known) == len(costs) else None,
+        "paid_usd": math.fsum(known_costs) if len(known_costs) == len(costs) else None,
         "possibly_paid_usd": math.fsum(record.held_usd for record in attempts),
     }
 

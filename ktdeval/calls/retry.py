@@ -1,4 +1,4 @@
-"""Attempts after a failed one: which failures may pass, how long to wait, and when to give up."""
+"""Retries: which failures may pass, how long to wait, and when to give up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktdeval.errors import ModelError
 T = TypeVar("T")
 
 Notify = Callable[[str, float, int, int], None]
-"""Told before each wait: why (a kind of ModelError), seconds, attempts made so far, most attempts that are made."""
+"""Called before each wait with its reason (a kind of ModelError), seconds, attempts made so far, most attempts that are made."""
 
 RETRYABLE = frozenset({"timeout", "rate_limited", "overloaded", "server", "connection", "bad_response"})
 """Kinds of failure that may pass by themselves; any other would come again with the same request."""
@@ -37,7 +37,7 @@ class RetryPolicy:
     rng: random.Random = field(default_factory=random.Random, compare=False)
 
     def run(self, attempt: Callable[[], T], sleep: Callable[[float], None], notify: Notify) -> T:
-        """Call `attempt` until it succeeds or there is no point in going on (then its ModelError); `sleep` may raise to end the
+        """Call `attempt` until it succeeds, or give up and raise its ModelError; `sleep` may raise to end the
         call.
         """
         try:  # most calls end here, for less than it costs to set up what follows
@@ -45,12 +45,12 @@ class RetryPolicy:
         except ModelError as error:
             if not is_retryable(error):
                 raise
-            known: ModelError | None = error
+            failed: ModelError | None = error
 
         def attempt_again() -> T:
-            nonlocal known
-            if known is not None:
-                first, known = known, None
+            nonlocal failed
+            if failed is not None:
+                first, failed = failed, None
                 raise first
             return attempt()
 

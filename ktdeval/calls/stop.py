@@ -1,4 +1,4 @@
-"""One flag that ends a run: an interrupt by the user, or a reason why no further call makes sense."""
+"""Flag that ends a run: an interrupt by the user, or a reason why no further call makes sense."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SLICE_S = 0.1
 
 
 class StopSignal:
-    """Set once, looked at between steps, before calls and while waiting. No lock, so that a signal handler may set it at any
-    moment: assignments are atomic, and waiting is done in short slices. `reason`: why the run stops by itself; None while it goes
-    on, and after an interrupt.
+    """Flag that is set once and read between steps, before calls and while waiting. No lock, so that a signal handler may set it
+    at any moment: assignments are atomic, and waiting is done in short slices. `reason`: why the run stops by itself; None
+    while it goes on, and after an interrupt.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +25,7 @@ class StopSignal:
         self._hours = 0.0
 
     def limit_hours(self, hours: float) -> None:
-        """Let the run end, as by a budget, when `hours` from now have passed."""
+        """Let the run end, as by a budget, `hours` from now."""
         self._deadline, self._hours = self._clock() + hours * 3600, hours
 
     def interrupt(self) -> None:
@@ -49,8 +49,8 @@ class StopSignal:
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless the run ends. Raises KeyboardInterrupt, RunStop: as `check`."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
             self.check()
             time.sleep(min(left, _SLICE_S))
         self.check()

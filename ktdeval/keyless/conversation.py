@@ -17,7 +17,7 @@ Row = Mapping[str, Any]  # one row of a table, by column name
 
 
 class Conversation:
-    """A request, read: what is shown, what was looked up, what is asked for now."""
+    """Parsed request: what is shown, what was looked up, what is asked for now."""
 
     def __init__(self, request: ModelRequest) -> None:
         self.request = request
@@ -67,7 +67,7 @@ class Conversation:
         return Reply(tool_calls=tuple(ToolCall(f"call_{number}", *text) for number, text in numbered), finish_reason="tool_calls")
 
     def submit(self, orders: Sequence[Mapping[str, JsonValue]], overall_reason: str) -> Reply:
-        """Return a reply that submits an action, in tasks that ask for BUY, SELL or HOLD what it comes to for each asset."""
+        """Return a reply that submits an action; as a decision on each asset in tasks that ask for BUY, SELL or HOLD."""
         if "hold" in self.state.get("constraints", {}):
             return self.call([(SUBMIT, {"decisions": self._stances(orders), "overall_reason": overall_reason})])
         return self.call([(SUBMIT, {"orders": list(orders), "overall_reason": overall_reason})])
@@ -91,6 +91,6 @@ class Conversation:
         return decisions
 
     def reason(self, text: str) -> str:
-        """`text`, made as long as the task's shortest reason."""
+        """Return `text`, repeated up to the length of the task's shortest reason."""
         shortest = int(self.state.get("constraints", {}).get("min_reason_chars", 0))
         return text if len(text) >= shortest else (text + " " + text * (shortest // len(text)))[: max(shortest, len(text))]

@@ -1,4 +1,4 @@
-"""Models of rules: they look things up, check the plan and submit it, as a real model would."""
+"""Rule-based models: they look things up, check the plan and submit it, as a real model would."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class KeylessModel:
     is_free = True  # it calls nobody
 
     def __init__(self, _name: str = "") -> None:
-        """A model without parameters, under whatever name."""
+        """Make a model without parameters, under any name."""
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request."""

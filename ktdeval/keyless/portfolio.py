@@ -1,4 +1,4 @@
-"""From a ranking to orders: which holdings to sell, which names to buy, and at what weight. Looks at figures, never at labels."""
+"""Orders of a ranking: which holdings to sell, which names to buy, and at what weight. Uses figures, never labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNSELLABLE = frozenset({"suspended", "limit_down", "closed", "not_listed"})
 
 
 class Intent(NamedTuple):
-    """An order before it is written: a stock, a side, a target weight and why."""
+    """Intended order: a stock, a side, a target weight and why."""
 
     stock_id: str
     side: Literal["BUY", "SELL", "HOLD"]  # HOLD where a task asks for one
@@ -59,11 +59,11 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
     """Return the changes that bring the portfolio to the ranking.
 
     Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights outside the band are
-    corrected; vacant places go to the best names not held. Buys share the cash there is.
+    corrected; vacant positions go to the best names not held. Buys share the cash there is.
     """
     state, kept = conversation.state, ranking.kept
     held = [row for row in conversation.rows(state["positions"]) if row["weight"] >= 0]
-    known = {row["stock_id"] for row in held}
+    held_ids = {row["stock_id"] for row in held}
     sellable = [row for row in held if row["status"] not in _UNSELLABLE]
     sells = [row for row in sellable if not row["member"] or (kept is not None and row["stock_id"] not in kept)]
     sold = {row["stock_id"] for row in sells}
@@ -77,7 +77,7 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
         if row["weight"] < sizing.add_below and row["member"] and row["status"] == "trading" and missing <= cash:
             cash -= missing
             raises.append(Intent(row["stock_id"], "BUY", sizing.target, 0.5, "back to its equal weight after a fall"))
-    fresh = [row for row in ranking.buyable if row["stock_id"] not in known and is_affordable(row, state, sizing.target)]
+    fresh = [row for row in ranking.buyable if row["stock_id"] not in held_ids and is_affordable(row, state, sizing.target)]
     return [
         *(Intent(row["stock_id"], "SELL", 0.0, 0.55, f"no longer among the best by {ranking.label}") for row in sells),
         *(Intent(row["stock_id"], "SELL", sizing.target, 0.5, "back to its equal weight after a rise") for row in trims),
@@ -90,11 +90,11 @@ def _buys(fresh: Sequence[Row], sizing: Sizing, cash: float, label: str) -> list
     """Buy names in equal parts of the cash, at most to the target weight; fewer names where the parts would be crumbs."""
     intents = []
     fresh = fresh[: max(0, int(cash / SMALLEST_BUY))]
-    for place, row in enumerate(fresh):
+    for rank, row in enumerate(fresh):
         # Rounded down, so that the last buy is not cut for a hair's breadth.
-        weight = int(min(sizing.target, cash / (len(fresh) - place)) * 10_000) / 10_000
+        weight = int(min(sizing.target, cash / (len(fresh) - rank)) * 10_000) / 10_000
         cash -= weight
-        confidence = round(0.6 - 0.1 * place / len(fresh), 3)
+        confidence = round(0.6 - 0.1 * rank / len(fresh), 3)
         intents.append(Intent(row["stock_id"], "BUY", weight, confidence, f"among the best by {label}"))
     return intents
 
@@ -104,7 +104,7 @@ def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
     limits = state["constraints"]
     if "lot_shares" not in limits:  # a market of fractions
         return row["close"] is not None
-    is_star = row.get("board") == "star"  # where the board is not shown, the task's rules tell
+    is_star = row.get("board") == "star"  # where the board is not shown, the task's lot applies
     price, shares = row["close_cny"], limits["star_min_shares"] if is_star else limits["lot_shares"]
     return price is not None and bool(price * shares <= weight * state["account"]["nav_cny"])
 

@@ -23,12 +23,12 @@ class TopModel(KeylessModel):
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return the market, and the status and close of the names predicted best; they are known by their predictions alone."""
         scores = conversation.request.predictions or {}
-        wanted = sorted(scores, key=lambda stock: -scores[stock])[: min(2 * self.top.positions, MOST_COMPARED)]
+        best = sorted(scores, key=lambda stock: -scores[stock])[: min(2 * self.top.positions, MOST_COMPARED)]
         calls: list[Call] = [("get_market_context", {})]
-        return [*calls, ("compare_candidates", {"stock_ids": wanted, "dims": ["RV_60"]})] if wanted else calls
+        return [*calls, ("compare_candidates", {"stock_ids": best, "dims": ["RV_60"]})] if best else calls
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Change names beyond the threshold, fill vacant places with the best; hold where nothing is predicted or shown."""
+        """Change names beyond the threshold, fill vacant positions with the best; hold where nothing is predicted or shown."""
         scores = conversation.request.predictions or {}
         offered = conversation.rows(conversation.result("compare_candidates").get("grid"))
         offered = offered or conversation.rows(conversation.state.get("candidates"))
@@ -36,10 +36,10 @@ class TopModel(KeylessModel):
         if not rows:
             return []
         sizing = Sizing.equal(conversation.state, self.top.positions, self.top.invested, (0.0, self.top.trim_above))
-        known, best = [row["stock_id"] for row in conversation.rows(conversation.state["positions"])], buyable(rows)
-        held = [stock for stock in known if stock in scores]  # one without a prediction today can't be judged, and is kept
+        held_ids, best = [row["stock_id"] for row in conversation.rows(conversation.state["positions"])], buyable(rows)
+        held = [stock for stock in held_ids if stock in scores]  # one without a prediction today can't be judged, and is kept
         gone = replaced(scores, held, best, sizing.positions, self.top.threshold)
-        return rebalance(conversation, Ranking(best, frozenset(known) - gone, LABEL), sizing)
+        return rebalance(conversation, Ranking(best, frozenset(held_ids) - gone, LABEL), sizing)
 
 
 def replaced(
@@ -53,9 +53,9 @@ def replaced(
     """
     mean = math.fsum(scores.values()) / max(len(scores), 1)
     deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores.values()) / max(len(scores), 1))
-    places = len(held) - positions  # holdings too many give way to nobody
+    surplus = len(held) - positions  # surplus holdings are sold without a replacement
     worst = sorted(held, key=lambda stock: scores[stock])
-    gone = worst[: max(0, places)]
+    gone = worst[: max(0, surplus)]
     fresh = [row["stock_id"] for row in best[:positions] if row["stock_id"] not in set(held)]
     for stock, rival in zip(worst[len(gone) :], fresh, strict=False):
         if scores[rival] - scores[stock] <= threshold * deviation:

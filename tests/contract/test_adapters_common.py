@@ -156,6 +156,8 @@ def test_parameters_as_a_user_types_them() -> None:
         ['{"extra_body": {"top_k": 20, "guided_grammar": "a sentence of some thirty characters"}}'], "--model-args"
     )
     assert build_params(CompatibleParams, args, "model vllm").extra_body["top_k"] == 20
+    account = {"base_url": "https://gateway.example/v1/0123456789abcdef0123456789abcdef/openai"}  # not a key
+    assert build_params(CompatibleParams, account, "model vllm").base_url == account["base_url"]
 
 
 @on_each_row

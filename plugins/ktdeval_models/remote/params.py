@@ -17,9 +17,9 @@ from ktdeval.yamlio import load_yaml
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
 # Prefixes that providers give their keys, long unbroken runs of letters and digits mixed, and Zhipu's `id.secret`.
-_KEY_LIKE = re.compile(
-    r"(sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+"
-)
+_PREFIXED = r"(sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}"
+_KEY_LIKE = re.compile(_PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+")
+_KEY_IN_PATH = re.compile(rf".*/({_PREFIXED})(/.*)?")  # of an address, whose account names are such runs, too
 
 ForcedTool = Literal["named", "required", "auto"]
 JsonMode = Literal["json_schema", "json_object"]
@@ -50,7 +50,8 @@ class RemoteParams:
         if not all(map(_REQUEST_FIELD.fullmatch, self.omit)):
             raise ConfigError("omit takes names of request fields separated by commas, such as omit=temperature,seed")
         for own in dataclasses.fields(self):
-            if any(map(_KEY_LIKE.fullmatch, " ".join(_texts(getattr(self, own.name))).split())):
+            words = " ".join(_texts(getattr(self, own.name))).split()
+            if any(_KEY_LIKE.fullmatch(word) or _KEY_IN_PATH.fullmatch(word) for word in words):
                 raise ConfigError(
                     f"{own.name} looks like an API key; set the key in the environment or the keyring, never as a parameter"
                 )

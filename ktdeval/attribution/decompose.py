@@ -1,4 +1,4 @@
-"""Where a portfolio's return came from: common, style, industry, selection, and what trading added or cost.
+"""Sources of a portfolio's return: common, style, industry, selection, and what trading added or cost.
 
 With the weights w held at the previous close (shares of the NAV, after what was filled at that very close) and the returns r of the
 day,
@@ -99,7 +99,7 @@ class Attribution(Decomposition):
     timing: FloatArray  #: what the day's fills made from fill to close, before fees
     fees: FloatArray  #: fees paid, negative
     rounding: FloatArray  #: the rest of the NAV's return
-    notes: tuple[Note, ...]  #: what had to be done without
+    notes: tuple[Note, ...]  #: what was missing
     goodness: Goodness  #: how well the fit explains the returns of the names in it
 
     @property
@@ -133,8 +133,8 @@ class Attribution(Decomposition):
             "selection": ("selection",),
             "trading": TRADING_LINES,
         }
-        places = {part: [self.line_names.index(name) for name in members] for part, members in groups.items() if members}
-        return {part: values[..., columns].sum(axis=-1) for part, columns in places.items()}
+        columns_of = {part: [self.line_names.index(name) for name in members] for part, members in groups.items() if members}
+        return {part: values[..., columns].sum(axis=-1) for part, columns in columns_of.items()}
 
     @cached_property
     def linked(self) -> Linked:
@@ -147,7 +147,7 @@ class Attribution(Decomposition):
 
 
 def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
-    """Why a ledger has no attribution on this snapshot, in words, or None when it has one."""
+    """Return why a ledger has no attribution on this snapshot, in words, or None when it has one."""
     if not ledger.steps:
         return "no steps"
     rows = np.searchsorted(snapshot.days, ledger.days)
@@ -295,7 +295,7 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     day, codes = np.array([fill[0] for fill in fills]), [fill[1] for fill in fills]
     scales = [ledger.scale(code)[:2] for code in codes]
     ticks, steps = (np.array(values, dtype=np.float64) for values in zip(*scales, strict=True))
-    shares, cash = (np.array([fill[place] for fill in fills], dtype=np.float64) for place in (2, 3))
+    shares, cash = (np.array([fill[part] for fill in fills], dtype=np.float64) for part in (2, 3))
     close = snapshot.close[first + day, [snapshot.asset_index[code] for code in codes]]
     value = shares * np.floor(np.where(np.isfinite(close), close, 0.0) * ticks + 0.5) / (ticks * steps / ledger.minor_per_unit)
     gain = np.where(np.isfinite(close), value + cash, 0.0)

@@ -1,5 +1,5 @@
 """Regressors of each day's cross-section: standardised exposures known at the close of the day before, weights, notes on what is
-missing, and the screen for factors that say the same.
+missing, and the screen for collinear factors.
 
 VIF of factor k is 1 / (1 - R^2) of its regression on an intercept and the others, over all name-days of the window pooled
 (exposures are standardised day by day, so pooling mixes no levels). The screen drops the factor with the largest VIF until none
@@ -55,10 +55,10 @@ def daily_notes(
     """Notes of one kind from [D] or [D, subjects] counts, one for each subject that has any."""
     table = counts.reshape(len(counts), -1)
     totals, days = table.sum(axis=0), np.count_nonzero(table, axis=0)
-    return [Note(kind, subject, int(totals[place]), int(days[place])) for place, subject in enumerate(subjects) if days[place]]
+    return [Note(kind, subject, int(totals[index]), int(days[index])) for index, subject in enumerate(subjects) if days[index]]
 
 
-_BLOCK = 256  #: Days standardised at a time: bounds the memory beside the result
+_BLOCK = 256  #: Days standardised at a time: bounds the memory besides the result
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def exposures(snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | 
     """
     check_rows(snapshot, rows, 1)
     names = FACTOR_NAMES if factors is None else factors
-    places = _places(names)
+    columns = _columns(names)
     design = np.ones((len(rows), 1 + len(names), len(snapshot.codes)))
     missing = np.zeros((len(rows), len(names)), dtype=np.intp)
     defined = np.zeros((len(rows), len(snapshot.codes)), dtype=bool)
@@ -96,7 +96,7 @@ def exposures(snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | 
     for start in range(0, len(rows), _BLOCK):
         days = slice(start, min(start + _BLOCK, len(rows)))
         values = factor_panel(snapshot, range(rows.start - 1 + days.start, rows.start - 1 + days.stop))
-        z = standardise(values.transpose(1, 0, 2)[:, places], investable[days, None, :])
+        z = standardise(values.transpose(1, 0, 2)[:, columns], investable[days, None, :])
         unknown = ~np.isfinite(z)
         missing[days] = np.count_nonzero(unknown & investable[days, None, :], axis=2)
         defined[days] = ~unknown.all(axis=1)
@@ -106,17 +106,17 @@ def exposures(snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | 
     return Exposures(rows, names, design, weights, investable, defined, (*daily_notes("missing_exposure", missing, names), *notes))
 
 
-def _places(names: tuple[str, ...]) -> list[int]:
-    for place, name in enumerate(names):
+def _columns(names: tuple[str, ...]) -> list[int]:
+    for index, name in enumerate(names):
         if name not in FACTOR_NAMES:
             raise DataError(f"no style factor {name!r}{near_matches(name, FACTOR_NAMES)}; there are {', '.join(FACTOR_NAMES)}")
-        if name in names[:place]:
+        if name in names[:index]:
             raise DataError(f"style factor {name} is named twice")
     return [FACTOR_NAMES.index(name) for name in names]
 
 
 def _weights(snapshot: MarketSnapshot, rows: range, investable: BoolArray) -> tuple[FloatArray, list[Note]]:
-    """[D, N] square root of the trailing mean amount, over the investable names' median, which stands in where there is none."""
+    """[D, N] square root of the trailing mean amount, over the investable names' median, which replaces an absent one."""
     first = rows.start - MONTH
     amount = snapshot.amount[max(0, first) : rows.stop - 1]
     if first < 0:
@@ -172,9 +172,9 @@ def variance_inflation(table: FloatArray) -> FloatArray:
     result = np.full(columns, np.nan)
     # Every regression is on columns of one table, whose triangular factor has their lengths and angles in as few rows.
     unit: FloatArray = np.asarray(np.linalg.qr(centred[:, varies] / norm[varies], mode="r"))
-    for place, column in enumerate(np.flatnonzero(varies)):
-        others = np.delete(unit, place, axis=1)
-        residuals = unit[:, place] - others @ np.linalg.lstsq(others, unit[:, place], rcond=_SINGULAR)[0]
+    for index, column in enumerate(np.flatnonzero(varies)):
+        others = np.delete(unit, index, axis=1)
+        residuals = unit[:, index] - others @ np.linalg.lstsq(others, unit[:, index], rcond=_SINGULAR)[0]
         unexplained = float(residuals @ residuals)
         result[column] = np.inf if unexplained < _SINGULAR else 1.0 / unexplained
     return result
@@ -188,9 +188,9 @@ def vif_screen(snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit
         raise DataError(
             f"VIF screen: the calibration window ends on row {rows.stop - 1}, not before the evaluation at {evaluation_row}"
         )
-    known = exposures(snapshot, rows)
-    table = known.z[known.investable & known.defined]
-    names = list(known.names)
+    exposed = exposures(snapshot, rows)
+    table = exposed.z[exposed.investable & exposed.defined]
+    names = list(exposed.names)
     everything = variance_inflation(table)
     dropped: list[tuple[str, float | None, str]] = []
     current = everything
@@ -204,7 +204,7 @@ def vif_screen(snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit
         current = variance_inflation(table)
     return Screen(
         kept=tuple(names),
-        vif={name: _finite(value) for name, value in zip(known.names, everything, strict=True)},
+        vif={name: _finite(value) for name, value in zip(exposed.names, everything, strict=True)},
         dropped=tuple(dropped),
         final={name: _finite(value) for name, value in zip(names, current, strict=True)},
         name_days=len(table),
@@ -212,7 +212,7 @@ def vif_screen(snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit
 
 
 def _worst(values: FloatArray, limit: float) -> int | None:
-    """Place of the factor to drop, or None: constant ones first, then the largest VIF, the later of equals."""
+    """Index of the factor to drop, or None: constant ones first, then the largest VIF, the later of equals."""
     if len(values) == 0:
         return None
     if np.isnan(values).any():

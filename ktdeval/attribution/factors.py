@@ -54,7 +54,7 @@ def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
 
 def filled_forward(values: FloatArray, before: FloatArray | None = None) -> FloatArray:
     """Every NaN of [rows, N] replaced by the last number above it in its column; `before` [N] stands above the first row."""
-    # Missing places column by column: a run of them ends where the row does not follow on the one before.
+    # Missing entries column by column: a run of them ends where the row does not follow on the one before.
     column, row = np.divmod(np.flatnonzero(np.isnan(values).T), len(values))
     if not len(row):
         return values
@@ -197,12 +197,12 @@ def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
 
 def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArray:
     """Linear-interpolated quantile of the first `count` entries of each sorted row; NaN where `count` is 0."""
-    place = np.maximum(count - 1, 0) * level
-    below = np.floor(place).astype(np.intp)
+    position = np.maximum(count - 1, 0) * level
+    below = np.floor(position).astype(np.intp)
     above = np.minimum(below + 1, np.maximum(count - 1, 0))
     low = np.take_along_axis(ordered, below, axis=-1)
     high = np.take_along_axis(ordered, above, axis=-1)
-    return np.where(count > 0, low + (high - low) * (place - below), np.nan)
+    return np.where(count > 0, low + (high - low) * (position - below), np.nan)
 
 
 def _number(flags: BoolArray) -> npt.NDArray[np.uint8]:

@@ -40,7 +40,7 @@ MINIMUM: Mapping[Scheme, int] = {"strict": 5, "coarse": 15, "fine": 1}
 """Fewest names in a day's regression of an industry with a return of its own."""
 OTHER, _UNKNOWN = "other", "unknown"
 
-MINIMUM_NAMES = 30  #: A market of other assets than A-shares with fewer has no cross-section to speak of
+MINIMUM_NAMES = 30  #: A market of other assets than A-shares with fewer is too small for cross-sections
 FEW_ASSETS = f"fewer than {MINIMUM_NAMES} assets: the return is split into market (beta) and the rest"
 YEAR, MINIMUM_RETURNS = 252, 20  #: Returns before a day that its betas rest on, at most and at least
 _FLAT = 1e-9  #: Share of a column's sum of squares that must vary for it not to count as constant
@@ -72,7 +72,7 @@ class Fit:
     weights: FloatArray  #: [D, N] regression weights; 0 for names that took no part
     common: FloatArray  #: [D] the intercept: the return of a name with no tilt; with industries that of their weighted mean
     style: FloatArray  #: [D, K] returns a unit of exposure; 0 where dropped
-    industry: FloatArray  #: [D, I] returns of the industries beside the common return, weighted mean 0; I is 0 in `paper`
+    industry: FloatArray  #: [D, I] returns of the industries on top of the common return, weighted mean 0; I is 0 in `paper`
     industry_names: tuple[str, ...]  #: the I industries, `other` the last
     industry_of: IndexArray  #: [D, N] column of `industry`; pooled ones are of `other`. 0 where I is 0
     cross_sections: CrossSections  #: ranks and counts of the regressions on intercept, industries and styles
@@ -121,7 +121,7 @@ class Fit:
 
     @cached_property
     def notes(self) -> tuple[Note, ...]:
-        """Notes on what the fit had to do without."""
+        """Notes on what was missing in the fit."""
         sections = self.cross_sections
         left_out = np.count_nonzero(self.exposures.investable & self.has_return & ~self.exposures.defined, axis=1)
         left_out = np.where(self.exposures.defined.any(axis=1), left_out, 0)
@@ -300,7 +300,7 @@ def _with_industries(
 def pooled_industries(industries: tuple[str, ...], used: BoolArray, minimum: int) -> tuple[tuple[str, ...], IndexArray]:
     """I industry names, `other` the last, and the [D, N] columns of N assets on days on which [D, N] `used` are regressed."""
     known = sorted(set(industries) - {_UNKNOWN, OTHER})
-    columns = {name: place for place, name in enumerate(known)}
+    columns = {name: index for index, name in enumerate(known)}
     column = np.array([columns.get(name, len(known)) for name in industries], dtype=np.intp)
     count = used.astype(np.float64) @ (column[:, None] == np.arange(len(known) + 1))
     pooled = count < minimum
@@ -320,8 +320,8 @@ def industry_means(values: FloatArray, weights: FloatArray, column: IndexArray, 
     total = np.bincount(cells, weights.ravel(), days * count).astype(np.float64)
     share = weights / np.where(total > 0.0, total, 1.0)[cells].reshape(weights.shape)
     means = np.empty((days, values.shape[1], count))
-    for place in range(values.shape[1]):
-        means[:, place] = np.bincount(cells, (share * values[:, place]).ravel(), days * count).reshape(days, count)
+    for row in range(values.shape[1]):
+        means[:, row] = np.bincount(cells, (share * values[:, row]).ravel(), days * count).reshape(days, count)
     return means, total.reshape(days, count)
 
 

@@ -53,8 +53,8 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
         market = price_window(prices, slice(first, rows.stop))
         for start in range(0, len(rows), _BLOCK):
             block = _Block(market, rows.start - first + start, min(_BLOCK, len(rows) - start))
-            for place, kernel in enumerate(_BATCHED):
-                values[start : start + block.days, place] = kernel(block)
+            for factor, kernel in enumerate(_BATCHED):
+                values[start : start + block.days, factor] = kernel(block)
     return values.transpose(1, 0, 2)
 
 
@@ -118,16 +118,16 @@ class _Block:
         """[YEAR - 1 + days, N]."""
         return np.isfinite(self.trailing(self.market.close, YEAR))
 
-    def from_kernel(self, place: int, wanted: BoolArray, values: FloatArray) -> FloatArray:
-        """`values` [days, N] with the entries of `wanted` from the kernel of factor number `place`."""
+    def from_kernel(self, factor: int, entries: BoolArray, values: FloatArray) -> FloatArray:
+        """`values` [days, N] with the flagged `entries` from the kernel of factor number `factor`."""
         # Almost always empty; numpy finds nothing ten times faster in a flat array than in two dimensions.
-        days, assets = np.divmod(np.flatnonzero(wanted), wanted.shape[1])
+        days, assets = np.divmod(np.flatnonzero(entries), entries.shape[1])
         for start in range(0, len(days), _GATHERED):
             part_days, part_assets = days[start : start + _GATHERED], assets[start : start + _GATHERED]
             # numpy adds up a lone column in another order than one among several: a lone window goes in twice.
             size = max(2, len(part_days))
             at = (np.arange(YEAR)[:, None] + np.resize(part_days, size), np.resize(part_assets, size))
-            values[part_days, part_assets] = FACTORS[place].kernel(self._windows(at))[: len(part_days)]
+            values[part_days, part_assets] = FACTORS[factor].kernel(self._windows(at))[: len(part_days)]
         return values
 
     def _windows(self, at: tuple[IndexArray, IndexArray]) -> TrailingWindow:

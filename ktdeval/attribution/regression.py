@@ -3,7 +3,7 @@
 For each day minimise sum_i w_i (r_i - x_i' f)^2. The normal equations of a day, scaled to unit diagonal, are factored by Cholesky
 column by column over all days together. The pivot of column k is the share of it that the columns before leave unexplained, the
 1 - R^2 of its regression on them. A column whose pivot is below `RANK_TOLERANCE` is *dropped* on that day: its coefficient is 0
-and the fit is that of the others. So of two collinear columns the later one yields, and a constant one yields to the intercept.
+and the fit is that of the others. So of two collinear columns the later one is dropped, and a constant one after the intercept.
 Days with a small pivot get a step of iterative refinement with residuals of the full data: it brings back what squaring lost.
 """
 

@@ -60,8 +60,8 @@ LARGEST = 1e60  #: Sizes of values below which the fourth powers taken here can'
 
 
 def stationary_block_length(values: Series) -> float:
-    """Mean block length of the stationary bootstrap that suits [n] values in order of time, in steps; below 1 where neighbours have
-    little in common, 0 of a constant. Raises ValueError unless it is one series of at least `MIN_VALUES` numbers below `LARGEST`.
+    """Mean block length of the stationary bootstrap that suits [n] values in order of time, in steps; below 1 where neighbours are
+    hardly correlated, 0 of a constant. Raises ValueError unless it is one series of at least `MIN_VALUES` numbers below `LARGEST`.
 
     Politis and White (2004), corrected by Patton, Politis and White (2009): `(2 G^2 / D * n)^(1/3)`, at most
     `ceil(min(3 sqrt(n), n/3))`, errs least in the variance of a mean, with
@@ -148,10 +148,10 @@ def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArr
         return rng.integers(0, n, shape, dtype=np.int32)
     begins = rng.random(shape, dtype=np.float32) < np.float32(1 / block)
     begins[:, 0] = True
-    places = np.flatnonzero(begins)
-    # Where each block's day 0 would lie, so that adding the place within the resample gives the day.
-    offsets = rng.integers(0, n, len(places), dtype=np.int32) - (places % n).astype(np.int32)
-    days: npt.NDArray[np.int32] = np.repeat(offsets, np.diff(places, append=begins.size)).reshape(shape)
+    starts = np.flatnonzero(begins)
+    # Where each block's day 0 would lie, so that adding the index within the resample gives the day.
+    offsets = rng.integers(0, n, len(starts), dtype=np.int32) - (starts % n).astype(np.int32)
+    days: npt.NDArray[np.int32] = np.repeat(offsets, np.diff(starts, append=begins.size)).reshape(shape)
     days += np.arange(n, dtype=np.int32)
     days += n * (days < 0)
     days -= n * (days >= n)
@@ -160,7 +160,7 @@ def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArr
 
 @lru_cache(maxsize=1024)
 def _remembered(*_asked: object) -> list[Interval]:
-    """Return where the interval is kept: a card that is scored again or verified asks for the same thousands of resamples."""
+    """Return the list that keeps the interval: a card that is scored again or verified asks for the same thousands of resamples."""
     return []
 
 
@@ -170,7 +170,7 @@ def _digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], str]:
 
 class Bootstrap:
     """A daily series [n], or several [n, k] resampled together (the first decides the block length); all intervals use the same
-    resamples. `seeded_by`: the series that seeds the draws in place of the values, where the last bits of these are those of one
+    resamples. `seeded_by`: the series that seeds the draws instead of the values, where the last bits of these are those of one
     processor's arithmetic. `problem` says why there can be none, or is None.
     """
 
@@ -241,10 +241,10 @@ class Bootstrap:
     def _studentised(self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind) -> Interval:
         if self.problem:
             return self._none(self.problem)
-        known = _remembered(_digest(self.values), _digest(self.seeded_by), self.resampling, transform, terms, kind)
-        if not known:
-            known.append(self._draw_studentised(transform, terms, kind))
-        return known[0]
+        kept = _remembered(_digest(self.values), _digest(self.seeded_by), self.resampling, transform, terms, kind)
+        if not kept:
+            kept.append(self._draw_studentised(transform, terms, kind))
+        return kept[0]
 
     def _draw_studentised(self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind) -> Interval:
         series, lags = self.values if transform is None else transform(self.values), int(1.3 * math.sqrt(len(self.values)))
@@ -257,12 +257,12 @@ class Bootstrap:
         pivots, level = (figures - centre) / errors, self.resampling.level
         if kind == "mean":
             # Symmetric: for means its coverage came out nearer to the nominal one, for ratios that of equal tails did.
-            (below,), known = _quantiles(np.abs(pivots), [level])
+            (below,), noise = _quantiles(np.abs(pivots), [level])
             above = below
         else:
-            (low, below), known = _quantiles(pivots, [(1 - level) / 2, (1 + level) / 2])
+            (low, below), noise = _quantiles(pivots, [(1 - level) / 2, (1 + level) / 2])
             above = -low
-        return self._interval(centre - below * spread, centre + above * spread, kind, max(known) * spread)
+        return self._interval(centre - below * spread, centre + above * spread, kind, max(noise) * spread)
 
     def _interval(self, low: float, high: float, kind: Kind, monte_carlo: float) -> Interval:
         settings, n = self.resampling, len(self.values)
@@ -339,12 +339,12 @@ def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
 
 
 def _quantiles(values: npt.NDArray[np.float64], levels: list[float]) -> tuple[list[float], list[float]]:
-    """Quantiles at rank `level * (draws + 1)`: the proportion of an infinite population below each is right on average. Beside them
+    """Quantiles at rank `level * (draws + 1)`: the proportion of an infinite population below each is right on average. After them
     their Monte-Carlo standard errors, a quarter of the distance of the quantiles at `level ± 2 sqrt(level (1 - level) / draws)`:
     the number of draws below a quantile is binomial (Serfling 1980, section 2.6).
     """
     reach = [2 * math.sqrt(level * (1 - level) / len(values)) for level in levels]
-    wanted = [*levels, *(max(level - size, 0.0) for level, size in zip(levels, reach, strict=True)),
+    points = [*levels, *(max(level - size, 0.0) for level, size in zip(levels, reach, strict=True)),
               *(min(level + size, 1.0) for level, size in zip(levels, reach, strict=True))]  # fmt: skip
-    found = np.quantile(values, wanted, method="weibull").reshape(3, len(levels))
-    return found[0].tolist(), ((found[2] - found[1]) / 4).tolist()
+    quantiles = np.quantile(values, points, method="weibull").reshape(3, len(levels))
+    return quantiles[0].tolist(), ((quantiles[2] - quantiles[1]) / 4).tolist()

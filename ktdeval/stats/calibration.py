@@ -1,11 +1,11 @@
-"""Are stated confidences probabilities? Outcomes of orders, reliability bins, ECE and the Brier score (KTD-Fin Appendix G).
+"""Calibration of stated confidences: outcomes of orders, reliability bins, ECE and the Brier score (KTD-Fin Appendix G).
 
 Decomposition (Murphy 1973; with the terms inside bins, which make it exact for any confidences: Stephenson, Coelho and Jolliffe
 2008). With bins k of n_k forecasts, mean confidence c_k, accuracy o_k, and the accuracy o of all n,
 
     brier = reliability - resolution + uncertainty + within
     reliability = sum n_k/n * (c_k - o_k)^2            0 when confidences are frequencies
-    resolution  = sum n_k/n * (o_k - o)^2              how far confidences tell orders apart
+    resolution  = sum n_k/n * (o_k - o)^2              how far confidences separate good orders from bad ones
     uncertainty = o * (1 - o)                          of the outcomes themselves
     within      = mean of ((c - c_k)^2 - 2 * (c - c_k) * (y - o_k)) over forecasts, for what binning hides
 
@@ -112,9 +112,9 @@ def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
 def calibration_bins(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]]:
     """Return the reliability table: for each bin that holds a forecast `low`, `high`, `n`, `mean_confidence`, `accuracy`."""
     bins = []
-    for place, inside in grouped(forecasts).items():
+    for number, inside in grouped(forecasts).items():
         confidence, accuracy = _means(inside)
-        edges = {"low": _EDGES[place], "high": _EDGES[place + 1]}
+        edges = {"low": _EDGES[number], "high": _EDGES[number + 1]}
         bins.append({**edges, "n": len(inside), "mean_confidence": confidence, "accuracy": accuracy})
     return bins
 
@@ -127,10 +127,10 @@ def _means(forecasts: Sequence[Forecast]) -> tuple[float, float]:
 
 def grouped(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
     """Return the forecasts of each bin that holds one, by the bin's number, ascending."""
-    places = np.searchsorted(_EDGES, [forecast.confidence for forecast in forecasts], side="right") - 1
+    numbers = np.searchsorted(_EDGES, [forecast.confidence for forecast in forecasts], side="right") - 1
     members: dict[int, list[Forecast]] = {}
-    for place, forecast in zip(np.minimum(places, N_BINS - 1).tolist(), forecasts, strict=True):
-        members.setdefault(place, []).append(forecast)
+    for number, forecast in zip(np.minimum(numbers, N_BINS - 1).tolist(), forecasts, strict=True):
+        members.setdefault(number, []).append(forecast)
     return dict(sorted(members.items()))
 
 

@@ -1,4 +1,4 @@
-"""Which agents are tied with the best? The model confidence set of Hansen, Lunde and Nason (2011), and tie groups made of it.
+"""Agents tied with the best: the model confidence set of Hansen, Lunde and Nason (2011), and tie groups made of it.
 
 The set holds the agent of the highest mean daily return with probability 1 - level. Tie groups apply it again and again: group 1 is
 the set of all, group 2 that of those that are left, and so on.
@@ -89,7 +89,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
         return Ties(None, None, days, reason)
     # Agents with the same returns are one agent under several names: no test can divide by their difference.
     distinct, twin = np.unique(returns, axis=1, return_inverse=True)
-    place = twin.reshape(-1).tolist()
+    columns = twin.reshape(-1).tolist()
     count = distinct.shape[1]
     if count == 1:
         return Ties((1,) * agents, (1.0,) * agents, days)
@@ -105,7 +105,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
         left = [agent for agent in left if of_left[agent] <= level]
         of_left = contest.p_values(left)
         number += 1
-    return Ties(tuple(groups[agent] for agent in place), tuple(p[agent] for agent in place), days)
+    return Ties(tuple(groups[agent] for agent in columns), tuple(p[agent] for agent in columns), days)
 
 
 def _problem(returns: Array) -> str | None:
@@ -152,16 +152,16 @@ class _Contest:
             largest.append(float(observed.max()))
             out.append(int(observed.argmax()) // len(agents))
             observed[out[-1], :] = observed[:, out[-1]] = -np.inf
-        stay = [agents[place] for place in range(len(agents)) if place not in out]
+        stay = [agents[index] for index in range(len(agents)) if index not in out]
         reach = np.zeros(self.resampled.shape[1])
         p = dict.fromkeys(stay, 1.0)
         raw: list[float] = []
-        for place, statistic in zip(reversed(out), reversed(largest), strict=True):
-            reach = np.maximum(reach, self.resampled[self.pair[agents[place], stay]].max(axis=0))
-            stay.append(agents[place])
+        for index, statistic in zip(reversed(out), reversed(largest), strict=True):
+            reach = np.maximum(reach, self.resampled[self.pair[agents[index], stay]].max(axis=0))
+            stay.append(agents[index])
             raw.append(float((statistic < reach).mean()))
         # A set is reached only at a level at which every larger one was rejected.
-        return p | dict(zip((agents[place] for place in out), np.maximum.accumulate(raw[::-1]).tolist(), strict=True))
+        return p | dict(zip((agents[index] for index in out), np.maximum.accumulate(raw[::-1]).tolist(), strict=True))
 
 
 def _block_means(values: Array, block: int) -> Array:

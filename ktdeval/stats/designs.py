@@ -1,4 +1,4 @@
-"""Designs of masks and modes: what stock and date in sight are worth, and what data and tools add.
+"""Designs of masks and modes: effects of stock and date in sight, and contributions of data and tools.
 
 Masks are a 2×2 factorial experiment (Fisher 1935, Yates 1937), taken within each (window, seed), so that whatever the four cells
 share cancels. Its contrasts are linear: means of contrasts are contrasts of means, and the stock effect and the date effect add up
@@ -6,7 +6,7 @@ to the memory premium.
 
 Pieces of information are averaged over the orders in which they can be given: the Shapley value (Shapley 1953; as a decomposition,
 Shorrocks 2013), with precedence where a piece can't come before another (Faigle and Kern 1992): tools work on market data, so an
-order that has tools first does not exist. Contributions add up to the whole difference, exactly but for rounding.
+order that has tools first does not exist. Contributions add up to the whole difference, exactly except for rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.special import stdtr, stdtrit
 from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import defined, undefined
 
-APART = 0.05  #: Windows whose correlation by shared days is no more than this count as apart: one common day in twenty
+INDEPENDENT = 0.05  #: Windows whose correlation by shared days is at most this count as independent: one common day in twenty
 LENGTH_RATIO = 2  #: How many times as long as the shortest window of a figure its longest may be
 _WEEKEND = (2, 3)  # Saturday and Sunday: 1970-01-01, day 0, was a Thursday
 Span = tuple[str, str]  #: First and last day, ISO, both included
@@ -35,7 +35,7 @@ def shared_days(one: Span, other: Span) -> int:
 
 
 def left_out_windows(spans: Mapping[str, Span]) -> dict[str, str]:
-    """Windows that may not share a figure with the others, and why: figures over windows are of windows of one length, each with
+    """Windows left out of figures with the others, and why: figures over windows are of windows of one length, each with
     days of its own. Lengths, in weekdays, are of one class up to `LENGTH_RATIO` times its shortest; the class of most windows
     stands, of equal ones that of the longer. In it a window is left out whose days all lie in others, the shortest first.
     """
@@ -45,14 +45,14 @@ def left_out_windows(spans: Mapping[str, Span]) -> dict[str, str]:
         if not classes or len(days[name]) > LENGTH_RATIO * len(days[classes[-1][0]]):
             classes.append([])
         classes[-1].append(name)
-    stand = max(reversed(classes), key=len, default=[])
+    standing = max(reversed(classes), key=len, default=[])
     reasons = {}
-    for name in sorted(days.keys() - stand):
-        shortest, longest = len(days[stand[0]]), len(days[stand[-1]])
+    for name in sorted(days.keys() - standing):
+        shortest, longest = len(days[standing[0]]), len(days[standing[-1]])
         reasons[name] = f"has {len(days[name])} weekdays, the others {shortest} to {longest}: lengths that do not mix"
-    places = {name: place for place, name in enumerate(spans)}
-    for name in sorted(stand, key=lambda name: (len(days[name]), -places[name])):
-        others = [other for other in stand if other != name and other not in reasons]
+    order = {name: index for index, name in enumerate(spans)}
+    for name in sorted(standing, key=lambda name: (len(days[name]), -order[name])):
+        others = [other for other in standing if other != name and other not in reasons]
         if days[name] <= set().union(*(days[other] for other in others)):
             sharing = [other for other in spans if other in others and days[other] & days[name]]
             reasons[name] = f"has no day that is not a day of {', '.join(sharing)}"
@@ -78,10 +78,10 @@ def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
 
 
 def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """[n] block of each window: windows linked by more than `APART` in common, directly or through others, are one block."""
+    """[n] block of each window: windows linked by more than `INDEPENDENT`, directly or through others, are one block."""
     labels = np.arange(len(correlation))
     for i in range(len(correlation)):
-        for j in np.flatnonzero(correlation[i, :i] > APART):
+        for j in np.flatnonzero(correlation[i, :i] > INDEPENDENT):
             labels[labels == labels[i]] = labels[j]
     return np.asarray(np.unique(labels, return_inverse=True)[1].astype(np.int64))
 
@@ -143,7 +143,7 @@ MODE_PRECEDENCE: Mapping[str, frozenset[str]] = {"tools": frozenset({"data"})}  
 
 
 def variant_order(variant: Variant) -> tuple[int, int]:
-    """Place of a mask and mode in tables: modes from the poorest to the richest, in each the masks from bright to blinded."""
+    """Rank of a mask and mode in tables: modes from the poorest to the richest, in each the masks from bright to blinded."""
     mask, mode = variant
     return list(MODE_PIECES).index(mode), list(MASK_FACTORS).index(mask)
 
@@ -157,7 +157,7 @@ def window_means(
         by_window.setdefault(window, []).append(row)
     # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the table.
     means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(-1, len(variants))
-    return list(by_window), {variant: means[:, place] for place, variant in enumerate(variants)}
+    return list(by_window), {variant: means[:, column] for column, variant in enumerate(variants)}
 
 
 def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
@@ -183,8 +183,8 @@ def orders(pieces: Collection[str], precedence: Mapping[str, frozenset[str]]) ->
     """Every order of the pieces in which nothing comes before what it needs."""
     names = sorted(pieces)
     for order in itertools.permutations(names):
-        places = {name: place for place, name in enumerate(order)}
-        if all(places[need] < places[name] for name in names for need in precedence.get(name, frozenset()) if need in places):
+        ranks = {name: rank for rank, name in enumerate(order)}
+        if all(ranks[need] < ranks[name] for name in names for need in precedence.get(name, frozenset()) if need in ranks):
             yield order
 
 
@@ -217,5 +217,5 @@ def ladder_contributions(values: Mapping[frozenset[str], Values]) -> dict[str, V
     for piece in sorted(frozenset.union(*values)):
         names.setdefault(tuple(piece in given for given in values), []).append(piece)
     merged = {piece: " and ".join(pieces) for pieces in names.values() for piece in pieces}
-    parts = order_averaged({frozenset(merged[piece] for piece in given): found for given, found in values.items()})
+    parts = order_averaged({frozenset(merged[piece] for piece in given): results for given, results in values.items()})
     return {**parts, "total": values[max(values, key=len)] - values[min(values, key=len)]}

@@ -9,7 +9,7 @@ it trades too, on other days not:
 * for each addition and each reduction of the agent it adds to or reduces a name drawn from its own, by the same share of NAV.
 
 Amounts are rounded to the nearest lot and kept under the weight limit; a name of which no lot fits is drawn again. So what is left
-to chance is the choice of names: the agent's place among these paths says how unusual its selection was, at its own activity and
+to chance is the choice of names: the agent's rank among these paths shows how unusual its selection was, at its own activity and
 costs.
 """
 
@@ -55,7 +55,7 @@ class Activity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Random traders beside one episode. `agent, random`: what the agent did, and the average of what the random traders did."""
+    """Random traders next to one episode. `agent, random`: activity of the agent, and the mean of the random traders'."""
 
     levels: tuple[float, ...]  #: quantile levels of the bands
     bands: npt.NDArray[
@@ -110,7 +110,7 @@ def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
 
 
 def envelope_problem(ledger: Ledger) -> str | None:
-    """Why an episode can't be set beside random traders; None where it can."""
+    """Return why an episode can't be compared with random traders; None where it can."""
     has_shorts = any(position.shares < 0 for step in ledger.steps for position in step.positions)
     return "the agent sold short, and random traders do not" if has_shorts else None
 

@@ -1,4 +1,4 @@
-"""Intervals, shares of successes with exact bounds, and how many successes chance alone would give when it differs by trial."""
+"""Intervals, shares of successes with exact bounds, and the number of successes by chance when it differs by trial."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def ends_of_difference(first: tuple[float, Interval], second: tuple[float, Inter
     """Ends of the interval of a difference of two independent estimates, from the interval of each (MOVER: Zou and Donner 2008;
     of shares with Wilson intervals: Newcombe 1998); None where one has none.
     """
-    (value, one), (less, other) = first, second
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    (left, of_left), (right, of_right) = first, second
+    if of_left.low is None or of_left.high is None or of_right.low is None or of_right.high is None:
         return None
-    below, above = math.hypot(value - one.low, other.high - less), math.hypot(one.high - value, less - other.low)
-    return value - less - below, value - less + above
+    below, above = math.hypot(left - of_left.low, of_right.high - right), math.hypot(of_left.high - left, right - of_right.low)
+    return left - right - below, left - right + above
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
@@ -85,7 +85,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     centre = share + z * z / (2.0 * n)
     reach = z * math.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2)
     whole = 1.0 + z * z / n
-    # At the ends the difference is 0 or 1 but for rounding.
+    # At the ends the difference is 0 or 1 except for rounding.
     low = 0.0 if successes == 0 else (centre - reach) / whole
     high = 1.0 if successes == n else (centre + reach) / whole
     return Interval(low, high, level, "Wilson score", n)

@@ -1,4 +1,4 @@
-"""Could it have been luck? Probabilistic and deflated Sharpe ratio, and the track record that a Sharpe ratio needs.
+"""Skill or luck: probabilistic and deflated Sharpe ratio, and the track record that a Sharpe ratio needs.
 
 Bailey and López de Prado, *The Sharpe Ratio Efficient Frontier* (2012) and *The Deflated Sharpe Ratio* (2014). Sharpe ratios here
 are a day's, mean over standard deviation, not annualised. Skewness and kurtosis are the sample's (third and fourth standardised
@@ -82,12 +82,12 @@ def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trial
     n = len(returns)
     if problem := _series_problem(returns):
         return undefined(problem, n)
-    made = max(len(trial_sharpes), trials or 0, 1)
-    if made > 1 and len(trial_sharpes) < 2:
+    count = max(len(trial_sharpes), trials or 0, 1)
+    if count > 1 and len(trial_sharpes) < 2:
         return undefined("the Sharpe ratios of the other trials are not known", n)
-    variance = standard_deviation(trial_sharpes) ** 2 if made > 1 else 0.0
-    best = expected_best_sharpe(made, variance)
-    detail = {"trials": made, "sharpe_variance": variance, "expected_best": best}
+    variance = standard_deviation(trial_sharpes) ** 2 if count > 1 else 0.0
+    best = expected_best_sharpe(count, variance)
+    detail = {"trials": count, "sharpe_variance": variance, "expected_best": best}
     return MetricValue(probabilistic_sharpe(shape_of(returns), best), n, None, detail)
 
 

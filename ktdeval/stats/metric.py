@@ -81,16 +81,16 @@ class FunctionMetric:
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
         """Return the metric of one episode."""
-        given = {"ledger": ledger, "market": market, "rules": rules}
-        found = self.function(**{name: given[name] for name in self.asks_for})
-        if isinstance(found, MetricValue):
-            return found
+        arguments = {"ledger": ledger, "market": market, "rules": rules}
+        result = self.function(**{name: arguments[name] for name in self.asks_for})
+        if isinstance(result, MetricValue):
+            return result
         n = len(ledger.steps)
-        if isinstance(found, str):
-            return MetricValue(None, n, found)
-        if not hasattr(found, "__float__"):
-            raise TypeError(f"it gave {type(found).__name__}; return a number, a text that says why there is none, or MetricValue")
-        return MetricValue(float(found) + 0.0, n)
+        if isinstance(result, str):
+            return MetricValue(None, n, result)
+        if not hasattr(result, "__float__"):
+            raise TypeError(f"it gave {type(result).__name__}; return a number, a text that says why there is none, or MetricValue")
+        return MetricValue(float(result) + 0.0, n)
 
 
 def metric(

@@ -112,18 +112,18 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
 
 
 def levelled(differences: Vector) -> Vector:
-    """[..., n] differences whose sizes are made equal where they are but for rounding, 0 included; NaN stays. The last bits of 5/43
-    - 3/43 and of 12/43 - 10/43 differ: ranks would tell these apart.
+    """[..., n] differences whose sizes are made equal where only rounding differs, 0 included; NaN stays. The last bits of 5/43 -
+    3/43 and of 12/43 - 10/43 differ: their ranks would, too.
     """
     sizes = np.abs(differences)
     order = np.argsort(sizes, axis=-1)  # NaN last
     ordered = np.take_along_axis(sizes, order, axis=-1)
     largest = np.fmax.reduce(sizes, axis=-1, keepdims=True, initial=0.0)
     begins = np.diff(ordered, axis=-1, prepend=0.0) > _ROUNDING * largest
-    place = np.maximum.accumulate(np.where(begins, np.arange(sizes.shape[-1]), -1), axis=-1)
-    found = np.empty_like(sizes)
-    np.put_along_axis(found, order, np.where(place < 0, 0.0, np.take_along_axis(ordered, np.maximum(place, 0), axis=-1)), axis=-1)
-    return np.where(np.isnan(differences), np.nan, np.copysign(found, differences) + 0.0)
+    begin = np.maximum.accumulate(np.where(begins, np.arange(sizes.shape[-1]), -1), axis=-1)
+    equal = np.empty_like(sizes)
+    np.put_along_axis(equal, order, np.where(begin < 0, 0.0, np.take_along_axis(ordered, np.maximum(begin, 0), axis=-1)), axis=-1)
+    return np.where(np.isnan(differences), np.nan, np.copysign(equal, differences) + 0.0)
 
 
 def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull | None = None) -> SignedRank:
@@ -155,8 +155,8 @@ def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull |
 
 def _mean_ranks(sizes: Vector) -> Vector:
     """[n] ranks from 1, the smallest first; equal sizes share the mean of their ranks."""
-    _, places, counts = np.unique(sizes, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[places])
+    _, groups, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[groups])
 
 
 def _normal_p(ranks: Vector, positive: float) -> float:

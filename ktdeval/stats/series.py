@@ -1,4 +1,4 @@
-"""Return and risk figures of one NAV series: the formulas, apart from where the series comes from.
+"""Return and risk figures of one NAV series: the formulas, independent of where the series comes from.
 
 Sums are `math.fsum`: exactly rounded, so a figure depends neither on the order of its terms nor on the machine.
 """
@@ -36,9 +36,9 @@ class Same(Generic[T]):
 def day_rows(market: MarketSnapshot, days: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:
     """Rows of several trading days. Raises DataError if one of them is not a trading day of the snapshot."""
     rows: npt.NDArray[np.int64] = np.searchsorted(market.days, days)
-    found = market.days[np.minimum(rows, len(market.days) - 1)] == days
-    if not found.all():
-        market.day_index(days[int(np.argmin(found))])
+    is_day = market.days[np.minimum(rows, len(market.days) - 1)] == days
+    if not is_day.all():
+        market.day_index(days[int(np.argmin(is_day))])
     return rows
 
 
@@ -56,7 +56,7 @@ def automatic_lags(n: int) -> int:
 
 def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
     """Mean of a series in order of time and its Newey-West standard error, `sqrt(S) / n * sqrt(n / (n - 1))` with `S = g(0) + 2 *
-    sum over l of (1 - l/(lags+1)) * g(l)`, `g(l) = sum of e[t]*e[t-l]`; equal to statsmodels' HAC with `use_correction=True` but
+    sum over l of (1 - l/(lags+1)) * g(l)`, `g(l) = sum of e[t]*e[t-l]`; equal to statsmodels' HAC with `use_correction=True` except
     for the last bits, which cards hold. Raises ValueError unless there are two finite values and lags within 0…n-1.
     """
     series = np.asarray(values, dtype=np.float64)
@@ -71,12 +71,12 @@ def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
     total = float(errors @ errors)
     for lag in range(1, used + 1):
         total += 2.0 * (1.0 - lag / (used + 1)) * float(errors[lag:] @ errors[:-lag])
-    # The Bartlett kernel can't give a negative variance but by rounding.
+    # The Bartlett kernel can't give a negative variance except by rounding.
     return HacMean(mean, math.sqrt(max(total, 0.0) / (n * (n - 1))))
 
 
 Series = npt.NDArray[np.float64]
-TRADING_DAYS = 252  #: Trading days in a year of A-shares, the convention of KTD-Fin Appendix G; other venues say their own
+TRADING_DAYS = 252  #: Trading days in a year of A-shares, the convention of KTD-Fin Appendix G; other venues have their own
 #: A standard deviation of daily returns below this is rounding: one cent of a NAV of 1,000,000 is 1e-8 of it
 NO_VARIANCE = 1e-12
 
@@ -150,7 +150,7 @@ def _annualised_ratio(returns: Series, reason: str, days_a_year: int) -> MetricV
 
 
 def level_problem(levels: Series) -> str | None:
-    """Why a series of levels has no returns (no day, a missing or a non-positive level), or None."""
+    """Return why a series of levels has no returns (no day, a missing or a non-positive level), or None."""
     if len(levels) < 2:
         return "no steps"
     if not np.isfinite(levels).all():
@@ -162,11 +162,11 @@ def level_problem(levels: Series) -> str | None:
 
 def beta_to(market: Series, returns: Series) -> float | None:
     """Slope of [n] returns by those of a market, by least squares with an intercept; None where the market does not vary."""
-    apart = market - mean(market)
-    variance = math.fsum(apart * apart)
+    deviations = market - mean(market)
+    variance = math.fsum(deviations * deviations)
     if len(market) < 2 or math.sqrt(variance / (len(market) - 1)) < NO_VARIANCE:
         return None
-    return math.fsum((returns - mean(returns)) * apart) / variance
+    return math.fsum((returns - mean(returns)) * deviations) / variance
 
 
 def least_squares(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], ridge: float = 0.0) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The answer form, and what an answer says: codes in any vendor's style, a day, an industry and a board in many spellings."""
+"""Answer form, and readings of an answer: codes in any vendor's style, a day, an industry and a board in many spellings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """Normalised codes of an answer, best first; texts without a code are left out, and repeats count once.
 
-    A code may stand beside other words (`600519 Kweichow Moutai`): it is the recovery that is scored, not the spelling.
+    A code may stand next to other words (`600519 Kweichow Moutai`): the recovery is scored, not the spelling.
     """
     codes = (_code_in(text) for text in answer["tickers"][:MAX_TICKERS])
     return tuple(dict.fromkeys(code for code in codes if code is not None))
@@ -52,7 +52,7 @@ def _code_in(text: str) -> str | None:
 def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int | None:
     """Trading days between the answered date and the day of a row: 0 is the day itself.
 
-    A date on which the exchange was closed counts as the trading day beside it that is nearer to the row's. `days`: [T] the
+    A date on which the exchange was closed counts as the trading day next to it that is nearer to the row's. `days`: [T] the
     snapshot's trading days. Returns the distance; None without a date, with one that is none (a thirtieth of February), or outside
     the snapshot.
     """
@@ -91,7 +91,7 @@ def sector_keys(industry: str) -> frozenset[str]:
 
 @cache
 def _industry_names() -> Mapping[str, tuple[str, ...]]:
-    """Industry as vendors of A-share data name it -> what it is also called; data that ship with the package."""
+    """Industry as vendors of A-share data name it -> its other names; data that ship with the package."""
     return {name: tuple(others) for name, others in load_yaml(Path(__file__).with_name("industries.yaml")).items()}
 
 

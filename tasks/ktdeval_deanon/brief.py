@@ -31,7 +31,7 @@ def prompt_hashes() -> dict[str, str]:
 
 
 class Brief:
-    """System prompt of one set of probes. It tells what is public about the whole set, and nothing about a probe.
+    """System prompt of one set of probes. It says what is public about the whole set, and nothing about a probe.
 
     `period`: rows [start, stop) of the days that may be asked for; `factors`: what the shown screen is ranked by.
     """

@@ -120,7 +120,7 @@ class View(NamedTuple):
     text: str
 
 
-def subject_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> EpisodeSpec:
+def target_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> EpisodeSpec:
     """Episode of the target task that a probe is taken from.
 
     Its seed is the probe's own, so its scene draws a fresh alias map: nothing that an attacker learns from one probe, or any other
@@ -131,9 +131,9 @@ def subject_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> Epi
 
 
 def view_probe(config: DeanonConfig, target_task: TargetTask, spec: EpisodeSpec, snapshot: MarketSnapshot, probe: Probe) -> View:
-    """Call the subject's tools through its own scene, at the probe's close, as a model with an untouched account would.
+    """Call the target task's tools through its own scene, at the probe's close, as a model with an untouched account would.
 
-    `spec` is the subject's episode (`subject_spec`). Raises ConfigError: a tool is missing, or refuses its arguments.
+    `spec` is the target task's episode (`target_spec`). Raises ConfigError: a tool is missing, or refuses its arguments.
     """
     first, _ = window_rows(snapshot.days, spec.span.first, spec.span.last)
     task = target_task.task
@@ -164,8 +164,8 @@ class DeanonSamples:
     """Probes of one window and seed. Pure: equal arguments give equal bytes.
 
     The same stocks and days are drawn under every mask and for every model, so that rates can be paired probe by probe. `windows`
-    are the task's default ones: the `period` of which an attacker is told, and which chance draws its day from, rows [start, stop),
-    runs from the first of their days to the last (and takes in this set's own window). Raises ConfigError: the window has too few
+    are the task's default ones: the `period` that the brief names, and that chance draws its day from, rows [start, stop), runs
+    from the first of their days to the last (and includes this set's own window). Raises ConfigError: the window has too few
     stocks; DataError: it lies outside the snapshot.
     """
 
@@ -174,7 +174,7 @@ class DeanonSamples:
     ) -> None:
         seed = derive_seed(spec.seed, spec.span.first, spec.span.last, "probes")
         self.probes = draw_probes(snapshot, spec.span, config.probes_per_window, config.max_probes_per_stock, seed)
-        self._config, self._spec, self._snapshot, self._subject = config, spec, snapshot, target_task
+        self._config, self._spec, self._snapshot, self._target_task = config, spec, snapshot, target_task
         own_start, own_stop = _decision_rows(snapshot, spec.span)
         first, last = min(window.first for window in windows), max(window.last for window in windows)
         start = int(np.searchsorted(snapshot.days, np.datetime64(first, "D"), side="left"))
@@ -187,15 +187,15 @@ class DeanonSamples:
         return len(self.probes)
 
     def sample(self, number: int) -> Sample:
-        """One probe as it is put to an attacker."""
+        """One probe as an attacker gets it."""
         view = self.view(number)
         user = Template(prompt_text("user")).substitute(payload=view.text)
         return Sample(f"probe_{number:04d}", view.lens, self._brief.text(view.lens), user, ANSWER_FORM, self.facts(number))
 
     def view(self, number: int) -> View:
         """View of a probe, without its gold answer."""
-        spec = subject_spec(self._subject, self._spec, number)
-        return view_probe(self._config, self._subject, spec, self._snapshot, self.probes[number])
+        spec = target_spec(self._target_task, self._spec, number)
+        return view_probe(self._config, self._target_task, spec, self._snapshot, self.probes[number])
 
     def facts(self, number: int) -> dict[str, JsonValue]:
         """Gold answer of a probe, its strata, and what the chance of guessing it is computed from."""

@@ -1,4 +1,4 @@
-"""Recovery rates over answered probes: each with its interval, its exact bound, and what chance gives on these very probes."""
+"""Recovery rates over answered probes: each with its interval, its exact bound, and the rate of chance on these very probes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SOURCE = "KTD-Fin, section 4.3 and Appendix K"
 _define = partial(ScoreDefinition, unit="fraction of answers", range=(0.0, 1.0), better="lower", source=_SOURCE, headline=True)
 
 DEFINITIONS: Mapping[str, ScoreDefinition] = {
-    name: _define(**given) for name, given in load_yaml(Path(__file__).with_name("scores.yaml")).items()
+    name: _define(**fields) for name, fields in load_yaml(Path(__file__).with_name("scores.yaml")).items()
 }
 """What each score means, in the order shown."""
 
@@ -46,10 +46,10 @@ _CHANCES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
 
 
 def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
-    """Probability that a guess at random recovers one thing (a score but `unparsable_rate`) of the probe with these facts.
+    """Probability that a guess at random recovers one thing (a score except `unparsable_rate`) of the probe with these facts.
 
     The guesser knows the index members of that day and the board, which is shown, and draws its codes among the members of this
-    board; its industry is that of a member drawn likewise; its date is any trading day of the period, drawn apart from the codes.
+    board; its industry is that of a member drawn likewise; its date is any trading day of the period, independent of the codes.
     """
     return _CHANCES[name](facts)
 

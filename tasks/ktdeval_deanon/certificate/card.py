@@ -1,7 +1,7 @@
-"""The certificate of a mask: what attackers recovered of masked payloads, what that bounds, and which trading cards it covers.
+"""Certificate of a mask: what attackers recovered of masked payloads, what that bounds, and which trading cards it covers.
 
 What is certified is the channel to a model: what somebody with a memory recovers from the text that it is sent. Somebody who holds
-the price history as a database finds stock and day by looking the numbers up; that is measured, too, and stands beside the bound.
+the price history as a database finds stock and day by looking the numbers up; that is measured, too, and shown next to the bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MASK_OPTIONS: Mapping[str, JsonValue] = {"rebase_prices": False, "round_digits"
 
 
 def covered_by(task: Mapping[str, Any], snapshot_id: str) -> dict[str, JsonValue]:
-    """Facts that a certificate must agree with: `KEYED`, its hash as `key`, and beside it the task's name and hash.
+    """Facts that a certificate must agree with: `KEYED`, its hash as `key`, and the task's name and hash.
 
     Prompts, costs, windows and metrics are left out: probes show what research tools answer, on any day of the snapshot.
     """
@@ -75,16 +75,16 @@ def _bound(certificate: CertificateFacts) -> Bound:
     """For each thing to recover, the largest upper bound of any model; null with a reason where no model tells."""
     if not certificate.models:
         return Bound(value=None, reason=NO_MODEL)
-    found: dict[str, BoundEntry] = {}
+    bounds: dict[str, BoundEntry] = {}
     for name, definition in certificate.definitions.items():
         tried = [attacker for attacker in certificate.models if name in attacker.scores and attacker.scores[name].n > 0]
         if definition.better == "lower" and tried:
             # Of equal ones the first: `max` keeps the order in which attackers stand.
             strongest = max(tried, key=lambda attacker: attacker.scores[name].upper)
             score = strongest.scores[name]
-            found[name] = BoundEntry(upper=score.upper, value=score.value or 0.0, n=score.n, baseline=score.baseline, level=LEVEL,
+            bounds[name] = BoundEntry(upper=score.upper, value=score.value or 0.0, n=score.n, baseline=score.baseline, level=LEVEL,
                                      attacker=strongest.name)  # fmt: skip
-    return Bound(value=found) if found else Bound(value=None, reason=NO_ANSWER)
+    return Bound(value=bounds) if bounds else Bound(value=None, reason=NO_ANSWER)
 
 
 def _labels(certificate: CertificateFacts) -> list[str]:
@@ -106,17 +106,17 @@ def _is_short(part: int, whole: int) -> bool:
 
 def build_certificate(parts: Mapping[str, Any]) -> Certificate:
     """Build a certificate from its parts; pure."""
-    found = parts["identifiability"]
+    identifiability = parts["identifiability"]
     whole = {
         **parts,
         "kind": KIND,
         "schema_version": 1,
         "attackers": [_with_shares(attacker) for attacker in parts["attackers"]],
-        "identifiability": {**found, "ablation": [_with_shares(entry) for entry in found["ablation"]]},
+        "identifiability": {**identifiability, "ablation": [_with_shares(entry) for entry in identifiability["ablation"]]},
     }
     facts = decode_strict(whole, CertificateFacts)
-    given = {name: getattr(facts, name) for name in facts.__struct_fields__}
-    return Certificate(**given, bound=_bound(facts), labels=_labels(facts))  # type: ignore[arg-type]  # the labels of the type
+    fields = {name: getattr(facts, name) for name in facts.__struct_fields__}
+    return Certificate(**fields, bound=_bound(facts), labels=_labels(facts))  # type: ignore[arg-type]  # the labels of the type
 
 
 def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
@@ -125,7 +125,7 @@ def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 def certificate_problems(certificate: Certificate) -> Iterator[Problem]:
-    """Places where a certificate that follows its type contradicts itself."""
+    """Contradictions in a certificate that follows its type."""
     for find in (_covers_problems, _probe_problems, _attacker_problems, _ablation_problems):
         yield from find(certificate)
 
@@ -152,25 +152,25 @@ def _probe_problems(certificate: Certificate) -> Iterator[Problem]:
 def _attacker_problems(certificate: Certificate) -> Iterator[Problem]:
     attackers, count = certificate.attackers, certificate.probes.count
     names = [attacker.name for attacker in attackers]
-    for place, attacker in enumerate(attackers):
-        if attacker.name in names[:place]:
-            yield ("attackers", place, "name"), "stands twice"
+    for index, attacker in enumerate(attackers):
+        if attacker.name in names[:index]:
+            yield ("attackers", index, "name"), "stands twice"
         if attacker.probes != count:
-            yield ("attackers", place, "probes"), f"the probe set has {count}"
+            yield ("attackers", index, "probes"), f"the probe set has {count}"
         if attacker.answered > count:
-            yield ("attackers", place, "answered"), f"is more than {count} probes"
+            yield ("attackers", index, "answered"), f"is more than {count} probes"
         if too_many := [field for field, named in asdict(attacker.named).items() if named > attacker.answered]:
-            yield ("attackers", place, "named", too_many[0]), f"is more than {attacker.answered} answers"
-        yield from _score_problems(("attackers", place, "scores"), attacker.scores, certificate, attacker.answered)
+            yield ("attackers", index, "named", too_many[0]), f"is more than {attacker.answered} answers"
+        yield from _score_problems(("attackers", index, "scores"), attacker.scores, certificate, attacker.answered)
     if EXACT_MATCHER not in names:
         yield ("attackers",), f"the {EXACT_MATCHER} is missing"
 
 
 def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
-    """By all fields together the ablation must say what the exact matcher does."""
+    """By all fields together the ablation must recover what the exact matcher does."""
     exact = certificate.scores_of(EXACT_MATCHER)
-    for place, entry in enumerate(certificate.identifiability.ablation):
-        path = ("identifiability", "ablation", place, "scores")
+    for index, entry in enumerate(certificate.identifiability.ablation):
+        path = ("identifiability", "ablation", index, "scores")
         yield from _score_problems(path, entry.scores, certificate, certificate.probes.count)
         for name, score in entry.scores.items() if entry.name == ALL_FIELDS else ():
             if name not in exact or exact[name].successes != score.successes:
@@ -178,7 +178,7 @@ def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
 
 
 def _score_problems(path: JsonPath, scores: Mapping[str, Recovery], certificate: Certificate, answered: int) -> Iterator[Problem]:
-    """Of a share of successes, everything follows from their number."""
+    """Figures of each score that do not follow from its number of successes."""
     for name, score in scores.items():
         if name not in certificate.definitions:
             yield (*path, name), "has no definition"

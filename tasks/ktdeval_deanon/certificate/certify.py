@@ -1,4 +1,4 @@
-"""Certify a mask: put a probe set to every attacker there is, and write down what they recovered; and check such a certificate."""
+"""Certify a mask: put a probe set to all attackers, and record what they recovered; and check such a certificate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktdeval_deanon.certificate.models import read_attacks
 from ktdeval_deanon.certificate.questions import Entry, ProbeChoice, Questions, find_scoring_task, open_questions, per_window
 from ktdeval_deanon.certificate.types import Certificate
 
-OnProbe = Callable[[int, int], None]  #: Told how many probes are done, of how many
+OnProbe = Callable[[int, int], None]  #: Called with the number of probes done, and of all
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class CertifyConfig:
 
 
 class Certified(NamedTuple):
-    """A valid certificate, and the probe set that it is about: name of a file -> text, what is shown apart from what is true."""
+    """A valid certificate, and its probe set: name of a file -> text, with the true answers in a file of their own."""
 
     certificate: Certificate
     files: Mapping[str, str]
@@ -74,11 +74,11 @@ def verify_certificate(
 ) -> str | None:
     """Draw a certificate's probe set again, attack it again, and return the first line that differs; None when all is as recorded.
 
-    `changes`: `data` and `data_args`, where the snapshot is now. `runs`: of the models that attacked, in the order in which they
-    stand, whose answers must follow from the recorded replies; without any, their counts are taken as recorded, and only what
-    follows from these is checked: the certificate stays claimed. Raises CardError: it is not
-    a valid certificate, or of another snapshot; StoreError: another version of the tasks is installed, or a run is not one of those
-    that attacked; DataError: the snapshot is not there.
+    `changes`: `data` and `data_args`, where the snapshot is now. `runs`: of the models that attacked, in the certificate's order,
+    whose answers must follow from the recorded replies; without any, their counts are taken as recorded, and only what follows from
+    these is checked: the certificate stays claimed. Raises CardError: it is not a valid certificate, or of another snapshot;
+    StoreError: another version of the tasks is installed, or a run is not one of those that attacked; DataError: the snapshot is
+    not there.
     """
     recorded = cast(Certificate, load_card(path, KIND))
     exam, probes, where = recorded.exam, recorded.probes, recorded.provenance
@@ -117,7 +117,7 @@ def _parts(questions: Questions, plugins: Plugins, attacks: tuple[list[Entry], d
     _check_mask(questions, covers["mask"])
     attackers, identifiability = attack_questions(questions, lambda done: on_probe(done, len(questions.all)))
     files = {name: sha256_hex(text) for name, text in questions.files.items()}
-    told = ("formula", "unit", "better", "source")
+    stated = ("formula", "unit", "better", "source")
     return {
         "covers": covers,
         "exam": {"name": task.name, "version": task.version, "hash": content_hash(describe_any(task, plugins))},
@@ -129,7 +129,7 @@ def _parts(questions: Questions, plugins: Plugins, attacks: tuple[list[Entry], d
             "last_day": str(snapshot.days[-1]),
         },
         "probes": questions.describe(),
-        "definitions": {name: {part: getattr(task.scores[name], part) for part in told} for name in questions.recoveries},
+        "definitions": {name: {part: getattr(task.scores[name], part) for part in stated} for name in questions.recoveries},
         "score_order": list(questions.recoveries),
         "attackers": [*attackers, *models],
         "identifiability": identifiability,

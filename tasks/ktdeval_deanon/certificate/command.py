@@ -1,4 +1,4 @@
-"""`ktdeval certify`: put a mask to attackers, and write down what they recovered."""
+"""`ktdeval certify`: put a mask to attackers, and record what they recovered."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
         return
     if task is None or out is None:
         raise UsageError(f"{'--task NAME' if task is None else '--out FILE'} is missing; or give --verify FILE")
-    given = {name: value for name, value in options.items() if value is not None and name not in ("plugin", "save_probes")}
-    made = make(CertifyConfig(task, **given), open_plugins(options["plugin"] or ()), _progress())
-    write_atomic(out, dumps_pretty(made.certificate.plain))
-    print_lines(card_lines(made.certificate))
+    arguments = {name: value for name, value in options.items() if value is not None and name not in ("plugin", "save_probes")}
+    certified = make(CertifyConfig(task, **arguments), open_plugins(options["plugin"] or ()), _progress())
+    write_atomic(out, dumps_pretty(certified.certificate.plain))
+    print_lines(card_lines(certified.certificate))
     click.echo(f"\ncertificate  {out}")
     if folder := options["save_probes"]:
         make_folder(folder, "choose another --save-probes")
-        for name, text in made.files.items():
+        for name, text in certified.files.items():
             write_atomic(folder / name, text)
             click.echo(f"probes       {folder / name}")
     click.echo(f"verify       ktdeval certify --verify {out}")
@@ -71,12 +71,12 @@ def _verify(recorded: Path, task: str | None, out: Path | None, options: dict[st
 
 
 def _progress() -> OnProbe:
-    """Counts probes on stderr, where somebody looks."""
+    """Count probes on stderr where that is a terminal."""
     watched = sys.stderr.isatty()
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         if watched:
             text = f"\r{done:,} of {total:,} probes attacked{'' if done < total else chr(10)}"
             click.echo(text, nl=False, file=getattr(sys.stderr, "raw", sys.stderr))  # past the filter of controls
 
-    return tell
+    return report

@@ -1,4 +1,4 @@
-"""What a masked payload shows, read from its JSON, and each number of it beside that of every asset and day of the public history.
+"""Contents of a masked payload, read from its JSON, and each number next to that of every asset and day of the public history.
 
 A payload is what a model gets to see of one stock on one day: an object with the results of three research tools, `market_context`
 (`get_market_context`), `screen` (`screen_candidates`) and `snapshot` (`get_stock_snapshot` with bars), as the lens rendered them.
@@ -39,7 +39,7 @@ class Shown:
 
     stock_id: str  #: the asset's label as shown: a code or a handle
     row: int | None  #: row of the payload's day in the public calendar, None where only a handle is shown
-    since_start: int | None  #: trading days since `day_+0`; None where nothing tells
+    since_start: int | None  #: trading days since `day_+0`; None where nothing shows them
     board: str
     member: bool  #: whether the payload calls the stock a member of the index
     figures: Numbers  #: the snapshot's returns, turnover and factor values, by name
@@ -55,14 +55,14 @@ def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> S
     names it.
     """
     snapshot, context = _part(payload, "snapshot", Mapping), _part(payload, "market_context", Mapping)
-    place, is_handle = _place(_part(snapshot, "day", str, "snapshot."), rows, "snapshot.day")
+    number, is_handle = _day_number(_part(snapshot, "day", str, "snapshot."), rows, "snapshot.day")
     step = _part(context, "calendar", Mapping, "market_context.").get("step")
-    bars = [Bar(_place(row.get("day"), rows, "snapshot.bars: day")[0] - place, _numbers(row))
+    bars = [Bar(_day_number(row.get("day"), rows, "snapshot.bars: day")[0] - number, _numbers(row))
             for row in _table(snapshot, "bars", "snapshot.")]  # fmt: skip
     return Shown(
         stock_id=_part(snapshot, "stock_id", str, "snapshot."),
-        row=None if is_handle else place,
-        since_start=step if isinstance(step, int) else place if is_handle else None,
+        row=None if is_handle else number,
+        since_start=step if isinstance(step, int) else number if is_handle else None,
         board=_part(snapshot, "board", str, "snapshot."),
         member=snapshot.get("index_member") is True,
         figures=_numbers(_part(snapshot, "factors", Mapping, "snapshot.")),
@@ -72,7 +72,7 @@ def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> S
     )
 
 
-def _place(day: Any, rows: Mapping[str, int], where: str) -> tuple[int, bool]:
+def _day_number(day: Any, rows: Mapping[str, int], where: str) -> tuple[int, bool]:
     """Number of a day's handle, or the row of a date; and whether it is a handle."""
     if isinstance(day, str):
         if match := _DAY_HANDLE.fullmatch(day):
@@ -89,8 +89,8 @@ def _numbers(row: Mapping[str, Any]) -> Numbers:
 def _part(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
     value = of.get(name)
     if not isinstance(value, kind):
-        wanted = "text" if kind is str else "a JSON object"
-        raise DataError(f"payload: {where}{name}: expected {wanted}, was {type(value).__name__}")
+        expected = "text" if kind is str else "a JSON object"
+        raise DataError(f"payload: {where}{name}: expected {expected}, was {type(value).__name__}")
     return value
 
 
@@ -105,7 +105,7 @@ def _table(of: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-# --- clues
+# --- evidence
 
 Field = Literal["labels", "price_level", "returns", "volume", "factors", "board", "index", "breadth"]
 """Groups of what a payload shows.
@@ -132,19 +132,19 @@ _FIELD_OF: Mapping[str, Field] = {"return_": "returns", "drawdown_": "returns", 
 _SMALLEST_UNIT = 1e-5  # numbers below 1 are rendered with five decimals
 
 
-class Clue(NamedTuple):
-    """One shown number beside the same number of every asset and day."""
+class Comparison(NamedTuple):
+    """One shown number next to the same number of every asset and day."""
 
     values: SingleArray  #: [T, N] or [T, 1], by the day that the number is of
     offset: int  #: days from the payload's day to the number's, at most 0
     shown: float
     bound: float  #: the largest difference with which a number agrees
-    scale: float  #: the difference that is nothing unusual where it agrees
+    scale: float  #: the usual difference where it agrees
     minus: SingleArray | None = None  #: taken off `values`, where the number is relative to another one
     minus_offset: int = 0  #: days from the payload's day to that one's
 
 
-class Clues:
+class Comparisons:
     """Evidence in a payload, as numbers to compare and as conditions to meet."""
 
     def __init__(self, shown: Shown, history: PublicHistory, mask: MaskConfig) -> None:
@@ -154,10 +154,10 @@ class Clues:
         self.noise = mask.noise_pct / 100.0
         # Rebased values refer to day_+0, which lies this many days back.
         self.start = shown.since_start if shown.since_start is not None and shown.since_start >= 0 else None
-        # The last bar with a close; nothing to compare the others with where there is none.
+        # The last bar with a close; without one there is nothing to compare the others with.
         self.last = next((bar for bar in reversed(shown.bars) if bar.numbers.get("close_cny", 0.0) > 0.0), None)
 
-    def by_field(self) -> Iterator[tuple[Field, list[Clue]]]:
+    def by_field(self) -> Iterator[tuple[Field, list[Comparison]]]:
         """Numbers of each field."""
         yield "price_level", list(self._level())
         yield "returns", [*self._changes(), *self._ratios(), *self._absences(), *self._figures("returns")]
@@ -184,22 +184,22 @@ class Clues:
                 allowed[: shown.row] = allowed[shown.row + 1 :] = False
             yield "labels", allowed
 
-    def _level(self) -> Iterator[Clue]:
+    def _level(self) -> Iterator[Comparison]:
         if self.last is None:
             return
         closes, offset = self.history.log_prices["close"], self.last.offset
         shown = _pack(self._price(self.last.numbers["close_cny"]), _LOG_SLACK, self.noise)
         if not self.mask.rebase_prices:
-            yield Clue(closes, offset, *shown)
+            yield Comparison(closes, offset, *shown)
         elif self.start is not None:
-            yield Clue(closes, offset, *shown, self.history.log_base, -self.start)
+            yield Comparison(closes, offset, *shown, self.history.log_base, -self.start)
 
-    def _changes(self) -> Iterator[Clue]:
+    def _changes(self) -> Iterator[Comparison]:
         for bar in self.shown.bars:
             if (change := bar.numbers.get("return_pct")) is not None:
                 yield self._number(self.history.change_pct, bar.offset, change, self._change_noise(change))
 
-    def _ratios(self) -> Iterator[Clue]:
+    def _ratios(self) -> Iterator[Comparison]:
         """All shown prices over the last shown close: what is left of prices when their level is taken away."""
         if self.last is None:
             return
@@ -212,31 +212,31 @@ class Clues:
                 shift, spread = _NOISE_OF.get(part, (0.0, 1.0))
                 ratio = self._price(price).over(reference).shifted(-shift * self.noise)
                 shown = _pack(ratio, _LOG_SLACK, self.noise * math.hypot(spread, 1.0))
-                yield Clue(logs[part], bar.offset, *shown, logs["close"], self.last.offset)
+                yield Comparison(logs[part], bar.offset, *shown, logs["close"], self.last.offset)
 
-    def _absences(self) -> Iterator[Clue]:
+    def _absences(self) -> Iterator[Comparison]:
         """Days between the first shown bar and the payload's day that have none."""
         if self.shown.bars:
             shown = {bar.offset for bar in self.shown.bars}
             for offset in range(min(shown), 1):
                 if offset not in shown:
-                    yield Clue(self.history.absence, offset, 1.0, 0.5, _CERTAIN)
+                    yield Comparison(self.history.absence, offset, 1.0, 0.5, _CERTAIN)
 
-    def _volumes(self) -> Iterator[Clue]:
+    def _volumes(self) -> Iterator[Comparison]:
         history = self.history
         for bar in self.shown.bars:
             volume, amount = bar.numbers.get("volume_shares", 0.0), bar.numbers.get("amount_cny", 0.0)
             if volume > 0.0 and not self.mask.rebase_prices:
-                yield Clue(history.log_volume, bar.offset, *_pack(self._figure(volume).log(), _LOG_SLACK, self.noise))
+                yield Comparison(history.log_volume, bar.offset, *_pack(self._figure(volume).log(), _LOG_SLACK, self.noise))
             elif volume > 0.0 and self.start is not None:
                 # The tool's own four digits come before the rescaling, so which number lost how much does not show.
                 span = self._price(volume).widened(math.log(stands_for(1.0, FIGURE_DIGITS).high))
                 shown = _pack(span, _LOG_SLACK, self.noise)
-                yield Clue(history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start)
+                yield Comparison(history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start)
             if amount > 0.0:
-                yield Clue(history.log_amount, bar.offset, *_pack(self._figure(amount).log(), _LOG_SLACK, self.noise))
+                yield Comparison(history.log_amount, bar.offset, *_pack(self._figure(amount).log(), _LOG_SLACK, self.noise))
 
-    def _figures(self, field: Field) -> Iterator[Clue]:
+    def _figures(self, field: Field) -> Iterator[Comparison]:
         for name, value in self.shown.figures.items():
             values = self.history.figure(name)
             own = next((of for prefix, of in _FIELD_OF.items() if name.startswith(prefix)), "factors")
@@ -244,28 +244,28 @@ class Clues:
                 noise = self._change_noise(value) if name.startswith("return_") else self.noise * abs(value)
                 yield self._number(values, 0, value, noise)
 
-    def _indices(self) -> Iterator[Clue]:
+    def _indices(self) -> Iterator[Comparison]:
         # Behind labels the order of all but the first is drawn by the mask's key; which is which is not looked for.
-        told = self.shown.indices[:1] if self.mask.kind in ("stock_blind", "blinded") else self.shown.indices
-        for place, numbers in enumerate(told):
+        indices = self.shown.indices[:1] if self.mask.kind in ("stock_blind", "blinded") else self.shown.indices
+        for index, numbers in enumerate(indices):
             for name, value in numbers.items():
-                values = self.history.index_figure(place, name)
+                values = self.history.index_figure(index, name)
                 if values is not None:
                     yield self._number(values, 0, value, 0.0)
-            logs, level = self.history.log_index_level(place), numbers.get("level", 0.0)
-            # Levels start at 100 on day_+0, so they tell the return since then.
+            logs, level = self.history.log_index_level(index), numbers.get("level", 0.0)
+            # Levels start at 100 on day_+0, so they show the return since then.
             if self.shown.row is None and self.start is not None and logs is not None and level > 0.0:
                 since = self._price(level).shifted(-math.log(REBASE_LEVEL))
-                yield Clue(logs, 0, *_pack(since, _LOG_SLACK, 0.0), logs, -self.start)
+                yield Comparison(logs, 0, *_pack(since, _LOG_SLACK, 0.0), logs, -self.start)
 
-    def _breadth(self) -> Iterator[Clue]:
+    def _breadth(self) -> Iterator[Comparison]:
         for name, value in self.shown.breadth.items():
             if (values := self.history.breadth.get(name)) is not None:
                 is_count = name in COUNTS  # the mask rounds no counts
-                yield Clue(values, 0, value, 0.5, _CERTAIN) if is_count else self._number(values, 0, value, 0.0)
+                yield Comparison(values, 0, value, 0.5, _CERTAIN) if is_count else self._number(values, 0, value, 0.0)
 
-    def _number(self, values: SingleArray, offset: int, shown: float, noise: float) -> Clue:
-        return Clue(values, offset, *_pack(self._figure(shown), _SLACK * abs(shown) + 1e-9, noise))
+    def _number(self, values: SingleArray, offset: int, shown: float, noise: float) -> Comparison:
+        return Comparison(values, offset, *_pack(self._figure(shown), _SLACK * abs(shown) + 1e-9, noise))
 
     def _figure(self, shown: float) -> Span:
         return figure_span(shown, self.mask.round_digits)
@@ -334,6 +334,6 @@ def _rounding_error(value: float, digits: int) -> float:
 
 
 def _pack(span: Span, slack: float, noise: float) -> tuple[float, float, float]:
-    """`shown`, `bound` and `scale` of a clue."""
+    """`shown`, `bound` and `scale` of a comparison."""
     reach = (span.high - span.low) / 2.0 + slack
     return (span.low + span.high) / 2.0, reach + NOISE_BOUND * noise, math.hypot(reach / math.sqrt(3.0), noise)

@@ -1,4 +1,4 @@
-"""The public history of a market in the terms in which payloads show it: what somebody who forgot nothing could look up."""
+"""Public history of a market in the terms in which payloads show it: what a perfect memory could look up."""
 
 from __future__ import annotations
 
@@ -104,21 +104,21 @@ class PublicHistory:
             self._figures[name] = None if values is None else single(values)
         return self._figures[name]
 
-    def index_figure(self, place: int, name: str) -> SingleArray | None:
-        """[T, 1] figure of an index (the benchmark is place 0, the others follow in the snapshot's order), or None."""
-        key = (place, name)
-        if key not in self._index_figures and place < len(self._index_levels):
-            levels = self._index_levels[place][:, None]
+    def index_figure(self, index: int, name: str) -> SingleArray | None:
+        """[T, 1] figure of an index (0 is the benchmark, the others follow in the snapshot's order), or None."""
+        key = (index, name)
+        if key not in self._index_figures and index < len(self._index_levels):
+            levels = self._index_levels[index][:, None]
             values = _moves(levels, name)
             if match := _VOLATILITY.fullmatch(name):
                 values = _volatility_pct(levels[:, 0], int(match[1]))[:, None]
             self._index_figures[key] = None if values is None else single(values)
         return self._index_figures.get(key)
 
-    def log_index_level(self, place: int) -> SingleArray | None:
+    def log_index_level(self, index: int) -> SingleArray | None:
         """[T, 1] natural logarithm of an index level, or None."""
         levels = self._index_levels
-        return single(np.log(levels[place])[:, None]) if place < len(levels) else None
+        return single(np.log(levels[index])[:, None]) if index < len(levels) else None
 
     @cached_property
     def breadth(self) -> Mapping[str, SingleArray]:
@@ -127,12 +127,12 @@ class PublicHistory:
         traded = self.has_bar & (market.volume > 0) & member
         silent = member & ~self.has_bar & self.is_listed
         change = np.where(traded, _change_over(self._closes, 1) * 100.0, np.nan)
-        found = {"amount_cny": np.where(np.isfinite(market.amount) & member, market.amount, 0.0).sum(axis=1)}
+        sums = {"amount_cny": np.where(np.isfinite(market.amount) & member, market.amount, 0.0).sum(axis=1)}
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # days on which no member traded
-            found["median_return_1d_pct"] = np.nanmedian(change, axis=1)
+            sums["median_return_1d_pct"] = np.nanmedian(change, axis=1)
             for name, which in zip(COUNTS, (member, change > 0, change < 0, silent), strict=True):
-                found[name] = which.sum(axis=1)
-        return {name: single(values[:, None]) for name, values in found.items()}
+                sums[name] = which.sum(axis=1)
+        return {name: single(values[:, None]) for name, values in sums.items()}
 
     @cached_property
     def _index_levels(self) -> list[FloatArray]:

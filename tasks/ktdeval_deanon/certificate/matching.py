@@ -1,4 +1,4 @@
-"""Attackers without a language model: who looks a masked payload up in the whole public history finds out whose it is.
+"""Attackers without a language model: they look a masked payload up in the whole public history.
 
 The exact matcher compares every shown number with what each asset showed on each day and takes the nearest: what a perfect memory
 could do. It knows the mask's options, as everybody does who reads a card, and nothing of the episode but the payload.
@@ -19,7 +19,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market import BoolArray
 from ktdeval.masking import MaskConfig
 from ktdeval.seeds import derive_seed
-from ktdeval_deanon.certificate.evidence import FIELDS, Clue, Clues, Field, read_payload
+from ktdeval_deanon.certificate.evidence import FIELDS, Comparison, Comparisons, Field, read_payload
 from ktdeval_deanon.certificate.history import PublicHistory, SingleArray
 
 TOP = 5
@@ -88,14 +88,14 @@ def weigh(
     which are no secret; the default is the plain one. Raises DataError: the payload is not what the tools give, or a field does not
     exist.
     """
-    wanted, evidence = _known(fields), Clues(read_payload(payload, history.rows), history, mask or MaskConfig())
+    chosen, evidence = _known(fields), Comparisons(read_payload(payload, history.rows), history, mask or MaskConfig())
     misfit: dict[Field, SingleArray] = {}
     agrees: dict[Field, BoolArray] = {}
     for field, listed in evidence.by_field():
-        if field in wanted and listed:
+        if field in chosen and listed:
             misfit[field], agrees[field] = _compare(listed)
     for field, allowed in evidence.conditions():
-        if field in wanted:
+        if field in chosen:
             misfit[field], agrees[field] = np.where(allowed, np.float32(0.0), _IMPOSSIBLE), allowed
     return Evidence(history, misfit, agrees)
 
@@ -107,7 +107,7 @@ def _known(fields: Collection[Field]) -> Sequence[Field]:
     return [field for field in FIELDS if field in fields]
 
 
-def _compare(evidence: Sequence[Clue]) -> tuple[SingleArray, BoolArray]:
+def _compare(evidence: Sequence[Comparison]) -> tuple[SingleArray, BoolArray]:
     """Misfit and agreement of all days and assets with the evidence, block by block of days."""
     shape = evidence[0].values.shape
     misfit, agrees = np.zeros(shape, dtype=np.float32), np.ones(shape, dtype=np.bool_)
@@ -119,11 +119,11 @@ def _compare(evidence: Sequence[Clue]) -> tuple[SingleArray, BoolArray]:
     return misfit, agrees
 
 
-def _compare_block(evidence: Sequence[Clue], block: slice, misfit: SingleArray, agrees: BoolArray) -> None:
+def _compare_block(evidence: Sequence[Comparison], block: slice, misfit: SingleArray, agrees: BoolArray) -> None:
     product = np.ones(misfit.shape, dtype=np.float32)
-    for number, clue in enumerate(evidence, start=1):
-        squared = _squared_distance(clue, block)
-        agrees &= squared <= np.float32((clue.bound / clue.scale) ** 2)
+    for number, comparison in enumerate(evidence, start=1):
+        squared = _squared_distance(comparison, block)
+        agrees &= squared <= np.float32((comparison.bound / comparison.scale) ** 2)
         np.fmin(squared, np.float32(_FARTHEST), out=squared)
         squared *= np.float32(1.0 / _FREEDOM)
         squared += np.float32(1.0)
@@ -133,23 +133,24 @@ def _compare_block(evidence: Sequence[Clue], block: slice, misfit: SingleArray, 
             product.fill(1.0)
 
 
-def _squared_distance(clue: Clue, block: slice) -> npt.NDArray[np.float32]:
-    """[days, N] squared difference in units of the clue's scale; NaN where the history has no number to compare."""
-    first = max(block.start, -clue.offset, -clue.minus_offset)
-    distance = np.full((block.stop - block.start, clue.values.shape[1]), np.nan, dtype=np.float32)
+def _squared_distance(comparison: Comparison, block: slice) -> npt.NDArray[np.float32]:
+    """[days, N] squared difference in units of the comparison's scale; NaN where the history has no number to compare."""
+    values, offset, shown, _, scale, minus, minus_offset = comparison
+    first = max(block.start, -offset, -minus_offset)
+    distance = np.full((block.stop - block.start, values.shape[1]), np.nan, dtype=np.float32)
     if first >= block.stop:
         return distance
     part = distance[first - block.start :]
-    np.subtract(clue.values[first + clue.offset : block.stop + clue.offset], np.float32(clue.shown), out=part)
-    if clue.minus is not None:
-        part -= clue.minus[first + clue.minus_offset : block.stop + clue.minus_offset]
-    part *= np.float32(1.0 / clue.scale)
+    np.subtract(values[first + offset : block.stop + offset], np.float32(shown), out=part)
+    if minus is not None:
+        part -= minus[first + minus_offset : block.stop + minus_offset]
+    part *= np.float32(1.0 / scale)
     part *= part
     return distance
 
 
 class RandomAttacker:
-    """Answers by chance, within what a payload says openly: the board, and whether the stock is an index member.
+    """Attacker by chance, within what a payload shows openly: the board, and whether the stock is an index member.
 
     `history`: the public history; tickers are drawn evenly from its assets of the shown board (from those that ever were index
     members, where the payload says that the stock is one), without repeats; `rows`: days to draw from evenly; all of the history

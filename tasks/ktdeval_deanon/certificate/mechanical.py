@@ -1,4 +1,4 @@
-"""Attackers that need no language model, put to the very questions that models get: what each finds, and by which field."""
+"""Attackers without a language model on the very questions that models get: what each recovers, and by which field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEAR = 0.3  # decades: noise of the mask moves a median by less, and another un
 def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> tuple[list[Entry], Entry]:
     """Put every question to the exact matcher (by all fields, each alone, and all but each), the date matcher and chance.
 
-    `on_probe` is told after each how many are done. Returns the entries of a certificate's `attackers`, and its `identifiability`.
+    `on_probe` is called with the number done. Returns the entries of a certificate's `attackers`, and its `identifiability`.
     Raises ConfigError: the questions are not of the kind that these attackers read and answer; DataError: a payload is not what
     the research tools give.
     """
@@ -55,8 +55,8 @@ def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> t
     days["scores"] = {name: score for name, score in days["scores"].items() if name.startswith("date_")}
     ablation = []
     for name, fields in sets.items():
-        found = {score: share for score, share in tally(questions, records[name]).items() if score in _HEADLINE}
-        ablation.append({"name": name, "fields": list(fields), "scores": found, "k": _anonymity(counts[name])})
+        scores = {score: share for score, share in tally(questions, records[name]).items() if score in _HEADLINE}
+        ablation.append({"name": name, "fields": list(fields), "scores": scores, "k": _anonymity(counts[name])})
     others = sorted((shown & set(FACTOR_NAMES)) - set(units))
     return [exact, days, chance], {"ablation": ablation, "factors": sorted(units), "factors_not_compared": others}
 
@@ -80,7 +80,7 @@ def _anonymity(counts: Sequence[int]) -> Entry:
 def _units(questions: Questions, panel: Mapping[str, np.ndarray]) -> tuple[dict[str, float], set[str]]:
     """Unit in which payloads show each factor: 1, or 100 where it is shown in per cent; and the names of all shown figures.
 
-    Units are no secret (tool descriptions tell them), but only the tools know them; they are read off the median ratio of shown to
+    Units are no secret (tool descriptions state them), but only the tools know them; they are read off the median ratio of shown to
     raw values, which noise and rounding hardly move. A factor that fits no unit is not one of ours and is left out.
     """
     market, shown = questions.snapshot, set[str]()
@@ -94,9 +94,9 @@ def _units(questions: Questions, panel: Mapping[str, np.ndarray]) -> tuple[dict[
             raw = float(panel[name][row, asset])
             if name in figures and math.isfinite(raw) and raw * figures[name] > 0.0:
                 ratios[name].append(math.log10(figures[name] / raw))
-    found = {}
-    for name, seen in ratios.items():
-        near = [unit for unit in _UNITS if seen and abs(float(np.median(seen)) - math.log10(unit)) < _NEAR]
+    units = {}
+    for name, logs in ratios.items():
+        near = [unit for unit in _UNITS if logs and abs(float(np.median(logs)) - math.log10(unit)) < _NEAR]
         if near:
-            found[name] = near[0]
-    return found, shown
+            units[name] = near[0]
+    return units, shown

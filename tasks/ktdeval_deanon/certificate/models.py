@@ -1,4 +1,4 @@
-"""Models as attackers: their answers from finished runs of a scoring task, taken only where they answer the very questions."""
+"""Models as attackers: their answers from finished runs of a scoring task, accepted only to the very questions of the probe set."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def read_attacks(paths: Sequence[Path], questions: Questions) -> tuple[list[Entr
     for path in paths:
         folder = RunFolder.load(path)
         specs = _matched(folder, questions)
-        own = folder.artefacts(specs)
-        if not artefacts.keys().isdisjoint(own):
+        digests = folder.artefacts(specs)
+        if not artefacts.keys().isdisjoint(digests):
             raise StoreError(f"{path}: its answers are already there; give each run once")
         entry = _entry(folder, specs, questions)
-        artefacts |= own
+        artefacts |= digests
         same = sum(other["model"]["name"] == entry["name"] for other in entries)
         entries.append({**entry, "name": f"{entry['name']} ({same + 1})" if same else entry["name"]})
     return entries, artefacts
@@ -95,7 +95,7 @@ def _records(folder: RunFolder, spec: EpisodeSpec, questions: Questions) -> list
 
 
 def _problem(question: Question, record: AnswerRecord, entry: TranscriptEntry) -> str | None:
-    """Why a record is not an answer to a question; None when it is."""
+    """Return why a record is not an answer to a question; None when it is."""
     if (record.step, record.sample) != (question.number, question.sample.id):
         return "its record is not that of an answer to this probe"
     if dumps_canonical(record.facts) != dumps_canonical(dict(question.sample.facts)):

@@ -1,4 +1,4 @@
-"""Questions of a probe set: what a scoring task asks about one trading task, before anybody has answered."""
+"""Questions of a probe set: what a scoring task asks about one trading task, without answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import choose_windows, make_plan, target_task_of
 
 PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"
-"""Files of a probe set: what is sent, and apart from it what is true."""
+"""Files of a probe set: what is sent, and separately the true answers."""
 
 Entry = dict[str, JsonValue]
 
@@ -35,14 +35,14 @@ class Question:
     """One question of a probe set."""
 
     spec: EpisodeSpec  #: the episode that it stands in
-    number: int  #: its place there, from 0
+    number: int  #: its index there, from 0
     samples: SampleSet
     sample: Sample
     payload: Mapping[str, JsonValue]  #: the tools' answers in it, parsed
 
     @cached_property
     def key(self) -> str:
-        """Names the question outside its episode, and tells neither window nor place in it: the hash of its text."""
+        """Name of the question outside its episode, which shows neither window nor number: the hash of its text."""
         return sha256_hex(self.sample.user)[:16]
 
     def fact(self, name: str) -> str:
@@ -103,7 +103,7 @@ class Questions:
     @cached_property
     def files(self) -> Mapping[str, str]:
         """Texts of `PAYLOADS` and `GOLD`, one JSON object a line."""
-        ordered = sorted(self.all, key=lambda question: question.key)  # by window, order would tell the window
+        ordered = sorted(self.all, key=lambda question: question.key)  # by window, order would show the window
         shown = [{"id": asked.key, "system": asked.sample.system, "user": asked.sample.user, "form": asked.sample.form.name}
                  for asked in ordered]  # fmt: skip
         gold = [{"id": asked.key, **asked.sample.facts} for asked in ordered]
@@ -134,13 +134,13 @@ def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringT
             raise UsageError(f"task {name} asks nothing about {target_task}; leave --exam out to find one that does")
         return task
     tasks: list[Any] = [plugins.make_task(other) for other in plugins.specs("tasks")]
-    found = [task for task in tasks if is_scoring(task) and task.target_task == target_task]
-    if not found:
+    asking = [task for task in tasks if is_scoring(task) and task.target_task == target_task]
+    if not asking:
         raise UsageError(f"no task asks about {target_task}; write a probe of your own in a task file (docs/deanon.md)")
-    if len(found) > 1:
-        names = ", ".join(task.name for task in found)
+    if len(asking) > 1:
+        names = ", ".join(task.name for task in asking)
         raise UsageError(f"several tasks ask about {target_task} ({names}); name one with --exam")
-    return found[0]
+    return asking[0]
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def blank_answer(reasoning: str) -> dict[str, JsonValue]:
 
 
 def named(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """How many answers name a stock at all, and how many a day: who never guesses can't be right."""
+    """How many answers name a stock at all, and how many a day: an attacker that never guesses never scores."""
     answers = [record.answer for record in records if record.answer is not None]
     return {name: sum(bool(answer[name]) for answer in answers) for name in ("tickers", "date")}
 
@@ -232,8 +232,8 @@ def tally(questions: Questions, records: Sequence[AnswerRecord]) -> dict[str, di
     """
     summary = questions.task.summarise(records)
     answered = [record for record in records if record.answer is not None]
-    found: dict[str, dict[str, JsonValue]] = {}
+    tallies: dict[str, dict[str, JsonValue]] = {}
     for name in questions.recoveries:
         values = [score for record in answered if (score := record.scores[name]) is not None]
-        found[name] = {"successes": sum(values), "n": len(values), "baseline": summary[name].baseline}
-    return found
+        tallies[name] = {"successes": sum(values), "n": len(values), "baseline": summary[name].baseline}
+    return tallies

@@ -44,8 +44,8 @@ def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
     if bounds := [bounded(name, value["bound"][name]) for name in _SHOWN if name in value["bound"]]:
         yield "mask bound", "; ".join(bounds)
-    found = [f"{name} {_percent(value['exact_matcher'][name])} %" for name in _SHOWN if name in value["exact_matcher"]]
-    yield "", f"bounds a model, not a database: with the price history at hand {', '.join(found)}"
+    shares = [f"{name} {_percent(value['exact_matcher'][name])} %" for name in _SHOWN if name in value["exact_matcher"]]
+    yield "", f"bounds a model, not a database: with the price history at hand {', '.join(shares)}"
 
 
 def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
@@ -67,14 +67,14 @@ def _mask_words(mask: MaskOptions) -> str:
 
 
 def _bound(certificate: Certificate) -> Grid:
-    """Bound of each score, with the exact matcher's recovery beside it."""
+    """Bound of each score, next to the exact matcher's recovery."""
     bounds, exact = certificate.bound.value or {}, certificate.scores_of(EXACT_MATCHER)
     rows = []
     for name in certificate.score_order:
         if name in bounds:
             bound, database = bounds[name], _percent(exact[name].value) if name in exact else UNDEFINED
-            found = (_percent(bound.upper), _percent(bound.value), _percent(bound.baseline), database)
-            rows.append((clean(name), clean(bound.attacker), *found, f"{bound.n:,}"))
+            shares = (_percent(bound.upper), _percent(bound.value), _percent(bound.baseline), database)
+            rows.append((clean(name), clean(bound.attacker), *shares, f"{bound.n:,}"))
     columns = ("recovered", "by the strongest", "at most", "found", "chance", "database", "n")
     return Grid("Bound (95 %, one-sided, exact; in %)", columns, tuple(rows), left=2)
 
@@ -98,7 +98,7 @@ def _attackers(certificate: Certificate) -> Grid:
 
 
 def _ablation(certificate: Certificate) -> Grid:
-    """Recoveries of a database by shown fields, and with how many others a payload agrees."""
+    """Recoveries of a database by shown fields, and the number of pairs that agree with a payload."""
     entries = certificate.identifiability.ablation
     names = [name for name in _SHOWN if any(name in entry.scores for entry in entries)]
     rows = []

@@ -24,7 +24,7 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.draws import round_significant
 from ktdeval.masking.lens import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload import render_number
-from ktdeval_deanon.certificate.evidence import FIELDS, Clues, figure_span, read_payload, stands_for
+from ktdeval_deanon.certificate.evidence import FIELDS, Comparisons, figure_span, read_payload, stands_for
 from ktdeval_deanon.certificate.history import PARTS, PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
 from ktdeval_ktdfin.step import figure
@@ -160,7 +160,7 @@ def test_the_matcher_knows_the_law_of_the_noise() -> None:
     mask = MaskConfig(noise_pct=3.0)
     off: dict[str, list[float]] = {part: [] for part in PARTS}
     for base, row, asset in PROBES[:12]:
-        evidence = dict(Clues(read_payload(payload_of(mask, (base, row, asset)), HISTORY.rows), HISTORY, mask).by_field())
+        evidence = dict(Comparisons(read_payload(payload_of(mask, (base, row, asset)), HISTORY.rows), HISTORY, mask).by_field())
         for clue in evidence["returns"]:
             for part, values in HISTORY.log_prices.items():
                 if clue.values is values and clue.minus is not None:

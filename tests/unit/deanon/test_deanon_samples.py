@@ -24,7 +24,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
 from ktdeval_deanon.brief import quarter_words
-from ktdeval_deanon.samples import DeanonConfig, draw_probes, subject_spec, view_probe
+from ktdeval_deanon.samples import DeanonConfig, draw_probes, target_spec, view_probe
 from ktdfin_market import poisoned, small_market
 from tables import on_each_row
 
@@ -153,7 +153,7 @@ def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str) -> None
     task = target_task.task
     for number in (0, 7):
         probe = samples(mask).probes[number]
-        scene = task.scene(subject_spec(target_task, spec_of(mask), number), MARKET)
+        scene = task.scene(target_spec(target_task, spec_of(mask), number), MARKET)
         lens = scene.lens
         step = probe.row - lens.base_row
         context = scene.tool_context(step, MARKET.as_of(probe.row), Account(task.trading.initial_cash * 100, {}))
@@ -211,7 +211,7 @@ def test_every_probe_has_an_alias_map_of_its_own_and_equal_arguments_give_equal_
 def test_nothing_after_the_probed_close_shows() -> None:
     target_task, config = target_task_of("blinded"), task_of("blinded")._config
     for number in (1, 6):
-        probe, own = samples().probes[number], subject_spec(target_task, spec_of("blinded"), number)
+        probe, own = samples().probes[number], target_spec(target_task, spec_of("blinded"), number)
         assert view_probe(config, target_task, own, poisoned(MARKET, probe.row), probe).text == samples().view(number).text
 
 

@@ -35,5 +35,5 @@ def ktdeval_commands() -> Sequence[Spec]:
         for name in _COMMANDS
         if name not in ("power", "cutoff", "demo")
     }
-    places = {name: later(f"ktdeval_compare.{_ELSEWHERE.get(name, f'commands:{name}')}") for name in _COMMANDS}
-    return [Spec(name, places[name], summary, extra=functions.get(name, {})) for name, summary in _COMMANDS.items()]
+    makers = {name: later(f"ktdeval_compare.{_ELSEWHERE.get(name, f'commands:{name}')}") for name in _COMMANDS}
+    return [Spec(name, makers[name], summary, extra=functions.get(name, {})) for name, summary in _COMMANDS.items()]

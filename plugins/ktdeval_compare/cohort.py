@@ -75,14 +75,14 @@ class Member:
 
     def of_task(self, task: str) -> Member:
         """Its cards of one task, with their episodes. Raises CardError: two cards have one window and seed."""
-        made = Member(self.label, self.cohort, [entrant for entrant in self.entrants if entrant.card.task.name == task])
-        for entrant, episode in [(card, episode) for card in made.entrants for episode in card.card.episodes]:
-            run = made.runs.setdefault((training_seed(entrant), episode.seed), {})
+        selected = Member(self.label, self.cohort, [entrant for entrant in self.entrants if entrant.card.task.name == task])
+        for entrant, episode in [(card, episode) for card in selected.entrants for episode in card.card.episodes]:
+            run = selected.runs.setdefault((training_seed(entrant), episode.seed), {})
             if other := run.get(episode.window):
                 where = f"window {episode.window} seed {episode.seed} of {self.label}"
                 raise CardError(f"{entrant.path} and {other[0].path} both have {where}; give one of them")
             run[episode.window] = (entrant, episode)
-        return made
+        return selected
 
     def figures(self, metric: str, windows: Sequence[str]) -> Values:
         """[seeds] medians over windows, of the seeds with a defined one."""
@@ -92,8 +92,8 @@ class Member:
                 return episode_excess(entrant.card, episode)
             return episode.metrics[metric].value if metric in episode.metrics else None
 
-        found = [[figure(*run[window]) for window in windows] for run in self.runs.values()]
-        known = [[value for value in values if value is not None] for values in found]
+        by_seed = [[figure(*run[window]) for window in windows] for run in self.runs.values()]
+        known = [[value for value in values if value is not None] for values in by_seed]
         return np.array([statistics.median(values) for values in known if values], dtype=np.float64)
 
 
@@ -105,13 +105,13 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
     the benchmark; `declines`: a row a model and mode with bright and blinded cards; `notes`. Raises UsageError: a cohort has no
     model, or a model two cohorts; CardError: cards can't be put together, and why.
     """
-    wanted = _split(options.cohorts) or {"all": ["*"]}
-    everyone = _members(paths, wanted)
+    definitions = _split(options.cohorts) or {"all": ["*"]}
+    everyone = _members(paths, definitions)
     declined = [{"model": member.label, "cohort": member.cohort, **row}
                 for member in everyone for row in declines(member.entrants, options.alpha)]  # fmt: skip
-    task = options.task or _common_task(everyone, list(wanted))
-    members = [found for member in everyone if (found := member.of_task(task)).runs]
-    if lacking := [name for name in wanted if name not in {member.cohort for member in members}]:
+    task = options.task or _common_task(everyone, list(definitions))
+    members = [selected for member in everyone if (selected := member.of_task(task)).runs]
+    if lacking := [name for name in definitions if name not in {member.cohort for member in members}]:
         raise CardError(f"cohort {lacking[0]} has no finished card of task {task}; run it, or name another task")
     cards = [entrant for member in members for entrant in member.entrants]
     check_same(cards, TASK_FACETS, "they can't be put together")
@@ -121,7 +121,7 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
     windows, notes = _windows(members, options.common)
     if others := sorted({card.card.task.name for member in everyone for card in member.entrants} - {task}):
         notes.append(f"figures are of {task}; also given: {', '.join(others)} (--task chooses)")
-    tables: dict[str, dict[str, dict[str, float | None]]] = {name: {} for name in wanted}
+    tables: dict[str, dict[str, dict[str, float | None]]] = {name: {} for name in definitions}
     for member in members:
         table, equally = mean_exposures(run[window] for run in member.runs.values() for window in windows)
         notes += [f"exposures of {member.label}: its episodes count equally: {equally}"] if equally else []
@@ -138,37 +138,37 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
 
 def _split(texts: Sequence[str]) -> dict[str, list[str]]:
     """Items of each cohort by its name."""
-    found: dict[str, list[str]] = {}
+    definitions: dict[str, list[str]] = {}
     for text in texts:
         name, _, items = text.partition("=")
         listed = [item.strip() for item in items.split(",") if item.strip()]
         if not name.strip() or not listed:
             raise UsageError(f"--cohort {text!r}: give NAME=MODELS, such as ML=qlib/* or LLM=RUN,RUN")
-        found.setdefault(name.strip(), []).extend(listed)
-    return found
+        definitions.setdefault(name.strip(), []).extend(listed)
+    return definitions
 
 
-def _members(paths: Sequence[Path], wanted: Mapping[str, Sequence[str]]) -> list[Member]:
+def _members(paths: Sequence[Path], definitions: Mapping[str, Sequence[str]]) -> list[Member]:
     """Models of all cards, by label. Whatever the order of the cards, the result is the same."""
-    files = [Path(item) for items in wanted.values() for item in items if item != "*" and Path(item).exists()]
-    known = {os.path.realpath(file) for file in files}
-    given = [*files, *(path for path in paths if os.path.realpath(path) not in known)]
-    if not given:
+    files = [Path(item) for items in definitions.values() for item in items if item != "*" and Path(item).exists()]
+    listed = {os.path.realpath(file) for file in files}
+    all_paths = [*files, *(path for path in paths if os.path.realpath(path) not in listed)]
+    if not all_paths:
         raise UsageError("give run folders or cards, and --cohort NAME=MODELS for each cohort")
     units: dict[str, list[Entrant]] = {}
-    for entrant in sorted(load_entrants(given), key=lambda entrant: str(entrant.path)):
+    for entrant in sorted(load_entrants(all_paths), key=lambda entrant: str(entrant.path)):
         plain = without_seed(entrant).card
         units.setdefault(encode_canonical([plain.model, plain.agent]), []).append(entrant)
     members = []
     for named, cards in zip(label([without_seed(cards[0]) for cards in units.values()]), units.values(), strict=True):
-        cohorts = [name for name, items in wanted.items() if any(_is_of(card, item) for card in cards for item in items)]
+        cohorts = [name for name, items in definitions.items() if any(_is_of(card, item) for card in cards for item in items)]
         if len(cohorts) > 1:
             raise UsageError(f"--cohort: {named.label} is in {' and '.join(cohorts)}; a model is in one cohort")
         check_same(cards, facets("call parameters", "ways of sending calls"), f"they are no repeats of {named.label}")
         members.append(Member(named.label, "".join(cohorts), [replace(card, label=named.label) for card in cards]))
-    for name in wanted.keys() - {member.cohort for member in members}:
+    for name in definitions.keys() - {member.cohort for member in members}:
         models = ", ".join(sorted({member.entrants[0].card.model.name for member in members}))
-        raise UsageError(f"--cohort {name}: no model is called {' or '.join(wanted[name])}; there are {models}")
+        raise UsageError(f"--cohort {name}: no model is called {' or '.join(definitions[name])}; there are {models}")
     return sorted(members, key=lambda member: member.label)
 
 
@@ -230,16 +230,16 @@ def _exposures(tables: Tables, alpha: float) -> Row:
     for row, corrected in zip(differences, stats.holm([row["p"] for row in differences]), strict=True):
         higher = row["first"] if row["value"] > 0 else row["second"]
         row |= {"p_holm": corrected, "verdict": None if corrected is None else higher if corrected <= alpha else "not shown"}
-    found: list[Row] = []
+    summaries: list[Row] = []
     for name, table in tables.items():
         alike = [
             all((exposures[row["factor"]] or 0.0) * row["cohorts"][name]["mean"] > 0 for row in rows)
             for exposures in table.values()
         ]
-        found.append({"cohort": name, "models": list(table), "members": len(table), "same_sign": sum(alike) if rows else None})
+        summaries.append({"cohort": name, "models": list(table), "members": len(table), "same_sign": sum(alike) if rows else None})
     agreement: Row = {name: [row["factor"] for row in rows if row[name]] for name in ("agree", "agreement_shown")}
     agreement["factors"] = len(factors)
-    return {"cohorts": found, "exposures": rows, "agreement": agreement, "differences": differences}
+    return {"cohorts": summaries, "exposures": rows, "agreement": agreement, "differences": differences}
 
 
 def _agree(cohorts: Mapping[str, Row], low: str, high: str) -> bool:
@@ -317,16 +317,16 @@ def declines(entrants: Sequence[Entrant], alpha: float) -> Iterator[Row]:
 
 
 def _outcomes(entrants: Sequence[Entrant], mask: str) -> dict[_Key, str]:
-    found: dict[_Key, str] = {}
+    outcomes: dict[_Key, str] = {}
     for entrant in entrants:
         for episode in entrant.card.episodes if entrant.card.task.mask == mask else ():
             key = (training_seed(entrant), episode.window, episode.seed)
-            if key in found:
+            if key in outcomes:
                 raise CardError(
                     f"{entrant.path}: another {mask} card of {entrant.label} has window {key[1]} seed {key[2]}; give one"
                 )
-            found[key] = _outcome(episode)
-    return found
+            outcomes[key] = _outcome(episode)
+    return outcomes
 
 
 def _declined(cells: Mapping[str, Mapping[_Key, str]], alpha: float) -> Row:

@@ -68,7 +68,7 @@ def compare(
     """Test whether agents differ, paired by window and seed.
 
     CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need the run folder around the card.
-    Cards of scoring tasks are set beside each other by score, and tested sample by sample.
+    Cards of scoring tasks are compared score by score, and tested sample by sample.
     A verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
     With --factor agent,model: how much of the metric's variance is the agent's and how much the model's.
     """
@@ -80,8 +80,8 @@ def compare(
         raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
     elif not named:
         raise UsageError(NO_FACTOR)
-    found = functions.compare(*cards, factors=named, table=table, metrics=_names_of(metrics), **options)
-    _show(found.report, str(found), as_json)
+    tables = functions.compare(*cards, factors=named, table=table, metrics=_names_of(metrics), **options)
+    _show(tables.report, str(tables), as_json)
 
 
 # --- effects
@@ -100,8 +100,8 @@ def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **
     CARD is a card file or a run folder. Bright and blinded give the memory premium; all four masks also the stock effect, the date
     effect and their interaction; several modes give the information ladder, whose contributions add up exactly.
     """
-    found = functions.effects(*cards, metrics=_names_of(metrics), **options)
-    _show(found.report, str(found), as_json)
+    tables = functions.effects(*cards, metrics=_names_of(metrics), **options)
+    _show(tables.report, str(tables), as_json)
 
 
 # --- luck
@@ -118,8 +118,8 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
     CARD is a card file inside its run folder, or a run folder. Every episode that the runs planned counts as a trial, limited and
     unfinished ones too: the deflated Sharpe ratio asks for more than the best that so many worthless trials would have shown.
     """
-    found = functions.luck(*cards, stores=stores)
-    _show(found.report, str(found), as_json)
+    tables = functions.luck(*cards, stores=stores)
+    _show(tables.report, str(tables), as_json)
 
 
 # --- invariance
@@ -140,8 +140,8 @@ def invariance(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> 
     whatever then changes is noise that every comparison of masked runs carries. A key given twice shows the model's own chance
     beside it, and several seeds what another call seed does.
     """
-    found = functions.invariance(*cards, **options)
-    _show(found.report, str(found), as_json)
+    tables = functions.invariance(*cards, **options)
+    _show(tables.report, str(tables), as_json)
 
 
 # --- cohort
@@ -163,8 +163,8 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None
     RUN is a run folder, or a card. Models are what varies: runs of one model under other seeds, its own or those of its training,
     are one model. Cards of bright and blinded tasks add in how many windows and seeds a model placed no order under each mask.
     """
-    found = functions.cohort(*cards, **options)
-    _show(found.report, str(found), as_json)
+    tables = functions.cohort(*cards, **options)
+    _show(tables.report, str(tables), as_json)
 
 
 # --- cutoff
@@ -184,8 +184,8 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     """
     if bare := [each for each in cutoffs if not each.rpartition("=")[0]]:
         raise UsageError(f"--cutoff {bare[0]!r}: expected MODEL=DATE")
-    given = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
-    report = find_decays(load_entrants(cards), given, alpha)
+    dates = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
+    report = find_decays(load_entrants(cards), dates, alpha)
     _show(report, "\n".join(cutoff_lines(report)), as_json)
 
 
@@ -217,19 +217,19 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
 @click.option("--metric", default="total_return", show_default=True, metavar="NAME", help="metric to estimate from cards")
 @_seed
 @_json
-def power(cards: tuple[Path, ...], metric: str, as_json: bool, **given: float | None) -> None:
+def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float | None) -> None:
     """Report what a plan of windows and seeds can tell apart, before it is run.
 
     The test is that of `ktdeval compare`: Wilcoxon signed-rank over windows, exact. Spreads come from --window-sd and --seed-sd,
     from --tracking-error, or from the differences of two or more cards; without any, effects are in standard deviations.
     """
-    if sum(given[name] is not None for name in ("window_sd", "tracking_error")) + bool(cards) > 1:
+    if sum(options[name] is not None for name in ("window_sd", "tracking_error")) + bool(cards) > 1:
         raise UsageError("give the spread once: --window-sd, --tracking-error, or cards")
-    if given["seed_sd"] is not None and given["window_sd"] is None and given["tracking_error"] is None:
+    if options["seed_sd"] is not None and options["window_sd"] is None and options["tracking_error"] is None:
         raise UsageError("--seed-sd needs --window-sd or --tracking-error beside it")
-    plan = Plan(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    plan = Plan(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
     reports = []
     for name, unit, fields in spreads_of_cards(cards, metric) if cards else [("", "fraction", {})]:
-        merged = {field: value for field, value in fields.items() if given.get(field) is None}
+        merged = {field: value for field, value in fields.items() if options.get(field) is None}
         reports.append({"pair": name, "unit": unit, **plan_report(dataclasses.replace(plan, **merged))})
     _show(reports if cards else reports[0], "\n".join(power_lines(reports)), as_json)

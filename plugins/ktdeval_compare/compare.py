@@ -56,7 +56,7 @@ class Options:
     side: Literal["before", "after"] | None = None
 
     def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
-        """Places of the cards, as many as there are, that are tested against each other."""
+        """Indices of the cards, as many as there are, that are tested against each other."""
         pairs = itertools.combinations(range(cards), 2)
         return (pair for pair in pairs if pair[0] == 0 or not self.against_first)
 
@@ -119,22 +119,22 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
     for task, members in groups.items():
         if len(members) < 2:
             other = next((entrant for entrant in entrants if entrant.card.task.name != task), members[0])
-            then = "compare takes cards of one task; `ktdeval effects` sets masks and modes beside each other"
+            then = "compare takes cards of one task; `ktdeval effects` compares masks and modes"
             check_same([other, members[0]], facets("masks", "modes"), then)
             raise CardError(f"{members[0].path}: no other card is of task {task}; compare takes cards of one task")
     for task, members in groups.items():
         check_same(members, TASK_FACETS, "they can't be compared")
         groups[task] = label(members)
-    made = [Group(task, members, paired_cells(members, options.common), chosen_metrics(members, options.metrics))
+    paired = [Group(task, members, paired_cells(members, options.common), chosen_metrics(members, options.metrics))
             for task, members in groups.items()]  # fmt: skip
-    for group in made if options.side else ():
+    for group in paired if options.side else ():
         group.cells = on_side(group.entrants, group.cells, str(options.side))
-    return made
+    return paired
 
 
 def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) -> Row:
     """One metric of one pair of cards."""
-    first, second = (group.entrants[place] for place in pair)
+    first, second = (group.entrants[index] for index in pair)
     differences, left_out = _differences(first, second, metric, group.cells)
     by_unit: dict[tuple[str, int | None], list[float]] = {}
     for (window, seed), value in differences.items():
@@ -218,27 +218,27 @@ def _verdict(row: Row, p: float | None, alpha: float) -> str | None:
 
 def _daily_test(group: Group, pair: tuple[int, int], table: Values | str, options: Options) -> Row:
     """Sharpe ratios of two cards, from their daily returns."""
-    first, second = (group.entrants[place].label for place in pair)
+    first, second = (group.entrants[index].label for index in pair)
     row: Row = {"task": group.task, "test": "sharpe_difference", "better": "higher", "first": first, "second": second}
     if isinstance(table, str):
         return {**row, "value": None, "low": None, "high": None, "p": None, "n": 0, "reason": table}
     left, right = table[:, pair[0]], table[:, pair[1]]
     days = group.entrants[pair[0]].card.snapshot.days_a_year or stats.TRADING_DAYS
-    found = sharpe_difference(left, right, draws=options.draws, seed=options.seed, confidence=1.0 - options.alpha, days_a_year=days)
-    return {**row, **asdict(found), "p_hac": sharpe_difference(left, right).p}
+    test = sharpe_difference(left, right, draws=options.draws, seed=options.seed, confidence=1.0 - options.alpha, days_a_year=days)
+    return {**row, **asdict(test), "p_hac": sharpe_difference(left, right).p}
 
 
 def _best_set(group: Group, table: Values | str, options: Options) -> Row:
-    """Cards that can't be told from the one with the highest mean daily return."""
+    """Cards that do not differ significantly from the one with the highest mean daily return."""
     row: Row = {"task": group.task, "test": "model_confidence_set", "of": "mean daily return"}
     if isinstance(table, str):
         return {**row, "tied_with_best": None, "p": None, "n": 0, "reason": table}
-    found = stats.tie_groups(table, options.alpha, options.draws, options.seed)
-    if found.p is None or found.group is None:
-        return {**row, "tied_with_best": None, "p": None, "n": found.days, "reason": found.reason}
+    ties = stats.tie_groups(table, options.alpha, options.draws, options.seed)
+    if ties.p is None or ties.group is None:
+        return {**row, "tied_with_best": None, "p": None, "n": ties.days, "reason": ties.reason}
     names = [entrant.label for entrant in group.entrants]
-    tied = [name for name, group in zip(names, found.group, strict=True) if group == 1]
-    return {**row, "tied_with_best": tied, "p": dict(zip(names, found.p, strict=True)), "n": found.days, "block": found.block}
+    tied = [name for name, group in zip(names, ties.group, strict=True) if group == 1]
+    return {**row, "tied_with_best": tied, "p": dict(zip(names, ties.p, strict=True)), "n": ties.days, "block": ties.block}
 
 
 def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> Iterator[str]:

@@ -42,20 +42,20 @@ def decay(before: Values, after: Values, level: float = 0.95) -> Row:
     return row | {"reason": f"{side} the cutoff: {end.reason}"}
 
 
-def cutoff(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) -> Row:
+def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) -> Row:
     """Rows `cards`: one for each card and figure (return; excess over the benchmark, alpha and selection, where there is a market),
     with the days before, across and after the model's cutoff and the decay, annualised. Raises UsageError: a cutoff is no date, or
     of a model that is on no card.
     """
     models = [entrant.card.model.name for entrant in entrants]
-    for name in given:
+    for name in dates:
         if name not in models:
             raise UsageError(f"--cutoff {name}: no card is of this model{near_matches(name, models)}")
-        parse_cutoff(given[name])
+        parse_cutoff(dates[name])
     rows, notes = [], list[str]()
     for entrant in label(entrants):
         name = entrant.card.model.name
-        cutoff = parse_cutoff(given[name]) if name in given else card_cutoff(entrant.card)
+        cutoff = parse_cutoff(dates[name]) if name in dates else card_cutoff(entrant.card)
         head: Row = {"card": entrant.label, "model": name, "cutoff": cutoff, "confidence": None, "source": None}
         if not isinstance(cutoff, Cutoff):
             rows.append(head | {"figure": None, "reason": _REASONS[cutoff]})
@@ -65,9 +65,9 @@ def cutoff(entrants: Sequence[Entrant], given: Mapping[str, str], alpha: float) 
         notes += [f"{entrant.label}: {reason}" for reason in why]
         for figure, by_side in series.items():
             before, after = (np.array(list(by_side[side].values())) for side in (BEFORE, AFTER))
-            found = decay(before, after, 1.0 - alpha)
+            estimate = decay(before, after, 1.0 - alpha)
             year = entrant.card.snapshot.days_a_year or 252
-            scaled = {name: value * year if isinstance(value, float) else value for name, value in found.items()}
+            scaled = {name: value * year if isinstance(value, float) else value for name, value in estimate.items()}
             counts = {f"days_{side}": len(by_side[side]) for side in (BEFORE, ACROSS, AFTER)}
             rows.append(head | {"figure": figure, "unit": "fraction", **counts, **scaled})
     return {"alpha": alpha, "cards": rows, "notes": list(dict.fromkeys(notes))}
@@ -79,20 +79,20 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[
     if (entrant.run_folder / "manifest.json").is_file():
         market = recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
     notes = [market] if isinstance(market, str) else []
-    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     fits: dict[tuple[int, int], Fit] = {}
     for episode in entrant.card.episodes:
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str) or (ledger.nav <= 0).any():
             ruined = f"the NAV of window {episode.window}, seed {episode.seed} is not positive on a day, so it has no returns"
-            said = f"{ledger}; days are those of the run folder" if isinstance(ledger, str) else f"{ruined}; leave the card out"
-            raise UsageError(f"{entrant.path}: {said}")
+            problem = f"{ledger}; days are those of the run folder" if isinstance(ledger, str) else f"{ruined}; leave the card out"
+            raise UsageError(f"{entrant.path}: {problem}")
         for figure, values in _daily(ledger, market, fits).items():
-            by_side = found.setdefault(figure, {BEFORE: {}, ACROSS: {}, AFTER: {}})
+            by_side = samples.setdefault(figure, {BEFORE: {}, ACROSS: {}, AFTER: {}})
             for day, side, value in zip(ledger.days, sides(ledger.days, ledger.base_day, cutoff), values, strict=True):
                 by_side[side].setdefault(str(day), []).append(float(value))
     means = {figure: {side: {day: float(np.mean(values)) for day, values in sorted(days.items())} for side, days in by_side.items()}
-             for figure, by_side in found.items()}  # fmt: skip
+             for figure, by_side in samples.items()}  # fmt: skip
     if "excess" in means:
         means["alpha"] = {str(side): _alpha(means["return"][side], means["excess"][side]) for side in SIDES}
     return means, notes
@@ -110,15 +110,15 @@ def _alpha(returns: Mapping[str, float], excess: Mapping[str, float]) -> dict[st
 
 def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]) -> dict[str, Values]:
     """Daily figures of a ledger, as far as its market is at hand."""
-    found = {"return": ledger.returns}
+    figures = {"return": ledger.returns}
     if isinstance(market, str):
-        return found
+        return figures
     levels = benchmark_levels(ledger, market)
     if market.meta.benchmark and (levels > 0).all():
-        found["excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
+        figures["excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
     if not attribution_problem(ledger, market):
         first = market.day_index(ledger.days[0])
         key = (first, first + len(ledger.steps) - 1)
         fits.setdefault(key, fits.get(key) or fit_factors(market, *key))
-        found["selection"] = attribute(ledger, market, fits[key]).selection
-    return found
+        figures["selection"] = attribute(ledger, market, fits[key]).selection
+    return figures

@@ -38,8 +38,8 @@ def demo(out: Path, quiet: bool) -> None:
     )
     click.echo("2. Does it select, or ride the market and its factors? Five strategies without any knowledge, 548 days.\n")
     runs = [_run(f"builtin/{name}", RANKED, (), out, quiet) for name in STRATEGIES]
-    shown = list(luck_lines(luck(load_entrants(runs), ())))
-    click.echo("\n".join(shown[: shown.index("")]))
+    lines = list(luck_lines(luck(load_entrants(runs), ())))
+    click.echo("\n".join(lines[: lines.index("")]))
     click.echo(f"\nmore    ktdeval card show {runs[0]}\n        ktdeval report {' '.join(map(str, runs))}")
 
 

@@ -174,9 +174,9 @@ class _Table:
         return rows
 
     def _ladder(self, name: str, masks: Sequence[str], modes: Sequence[str]) -> list[Row]:
-        given = {frozenset(MASK_FACTORS[mask] | MODE_PIECES[mode]): self.values[mask, mode] for mask in masks for mode in modes}
+        sets = {frozenset(MASK_FACTORS[mask] | MODE_PIECES[mode]): self.values[mask, mode] for mask in masks for mode in modes}
         where = {"over": name, "from": f"{masks[-1]} {modes[0]}", "to": f"{masks[0]} {modes[-1]}"}
-        return [self._row({**where, "piece": piece}, values) for piece, values in stats.ladder_contributions(given).items()]
+        return [self._row({**where, "piece": piece}, values) for piece, values in stats.ladder_contributions(sets).items()]
 
     def _row(self, keys: Row, values: Values) -> Row:
         """Mean over windows with its interval, and the signed-rank test."""

@@ -1,4 +1,4 @@
-"""Cards that are set beside each other: reading them and their ledgers, naming them, and refusing those that can't be compared."""
+"""Cards that are compared: reading them and their ledgers, naming them, and refusing those that can't be compared."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
 
 def scoring_notes(scored: Sequence[Scored]) -> Iterator[str]:
     """A line for each scoring card that is left out beside trading cards."""
-    for one in scored:
-        yield f"{one.path}: is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by themselves"
+    for card in scored:
+        yield f"{card.path}: is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by themselves"
 
 
 def load_cards(paths: Sequence[Path], kind: str | None = None) -> tuple[list[Entrant], list[Scored]]:
@@ -294,11 +294,11 @@ def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> li
     blocks = [block for entrant in entrants if (block := entrant.card.knowledge_cutoff)]
     if not blocks:
         raise CardError(f"{entrants[0].path}: no card of its task records a cutoff; --side needs one (run with --knowledge-cutoff)")
-    found = [cell for cell in cells if all(window_side(block.windows[cell[0]]) == side for block in blocks)]
-    if not found:
+    chosen = [cell for cell in cells if all(window_side(block.windows[cell[0]]) == side for block in blocks)]
+    if not chosen:
         dates = ", ".join(dict.fromkeys(block.date for block in blocks))
         raise CardError(f"{entrants[0].path}: no window that all cards have lies wholly {side} the cutoff ({dates})")
-    return found
+    return chosen
 
 
 def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
@@ -306,8 +306,8 @@ def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
     for entrant in entrants:
         if block := entrant.card.knowledge_cutoff if not {SEEN, SPANS}.isdisjoint(entrant.card.labels) else None:
             days = "pool days on both sides of" if SPANS in entrant.card.labels else "are all of days before"
-            placed = f"windows {window_words(entrant.card)} (see `ktdeval cutoff`)"
-            yield f"{entrant.label}: figures {days} the cutoff {block.date} of its training data: {placed}"
+            windows = f"windows {window_words(entrant.card)} (see `ktdeval cutoff`)"
+            yield f"{entrant.label}: figures {days} the cutoff {block.date} of its training data: {windows}"
 
 
 def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:

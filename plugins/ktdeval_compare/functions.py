@@ -72,8 +72,8 @@ def compare(*runs: Any, factors: str | Iterable[str] = (), table: str | Path | N
         report = compare_scores(scored, chosen)
         return Tables(report, score_lines(report))
     if scored and len(trading) < 2:
-        given = ", ".join(f"{one.path} ({one.card.kind})" for one in (*trading, *scored))
-        raise CardError(f"a comparison needs at least two cards of one kind; here are {given}")
+        listed = ", ".join(f"{one.path} ({one.card.kind})" for one in (*trading, *scored))
+        raise CardError(f"a comparison needs at least two cards of one kind; here are {listed}")
     report = find_differences(trading, chosen)
     report["notes"] += scoring_notes(scored)
     return Tables(report, compare_lines(report))

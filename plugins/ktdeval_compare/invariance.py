@@ -43,7 +43,7 @@ _FACETS = facets(
 )
 """Everything but the mask key, the windows and the seeds, which are paired."""
 
-Apart = Mapping[str, "float | str"]  #: By figure: how far two episodes lie apart, or why that is not defined
+Distances = Mapping[str, "float | str"]  #: By figure: how far two episodes differ, or why that is not defined
 
 _Order = tuple[str, str, float | None, int | None]
 _Trade = tuple[str, str]  #: Asset and side
@@ -58,7 +58,7 @@ class Figure(NamedTuple):
 
 
 WORDS: Mapping[str, Mapping[str, Any]] = load_yaml(Path(__file__).with_name("words.yaml"))
-FIGURES = {name: Figure(*given) for name, given in WORDS["figures"].items()}
+FIGURES = {name: Figure(*entry) for name, entry in WORDS["figures"].items()}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -104,13 +104,13 @@ def _trades(step: StepRecord) -> Counter[_Trade]:
     return amounts
 
 
-def parting(one: Course, other: Course) -> str | None:
+def parted_on(one: Course, other: Course) -> str | None:
     """Return the fill day of the first step that was decided otherwise; None where there is none."""
     steps = zip(one.days, one.decisions, other.decisions, strict=True)
     return next((day for day, left, right in steps if left != right), None)
 
 
-def apart(one: Course, other: Course) -> Apart:
+def distances(one: Course, other: Course) -> Distances:
     """All `FIGURES` of two courses over the same days."""
     changed = np.array([left != right for left, right in zip(one.decisions, other.decisions, strict=True)])
     alike = np.array([left == right for left, right in zip(one.accounts, other.accounts, strict=True)])
@@ -118,20 +118,20 @@ def apart(one: Course, other: Course) -> Apart:
     return {
         "decisions": float(changed.mean()),
         "decisions_alike": float(changed[alike].mean()),  # the first step begins from cash in both
-        "orders": _orders_apart(one, other),
-        "turnover": _turnover_apart(one, other),
+        "orders": _orders_distance(one, other),
+        "turnover": _turnover_distance(one, other),
         "nav": "a NAV is not positive" if is_ruined else float(np.abs(np.log(one.nav[1:] / other.nav[1:])).mean()),
         "total_return": abs(one.total_return - other.total_return),
     }
 
 
-def _orders_apart(one: Course, other: Course) -> float | str:
+def _orders_distance(one: Course, other: Course) -> float | str:
     steps = list(zip(one.decisions, other.decisions, strict=True))
     both, either = sum((left & right).total() for left, right in steps), sum((left | right).total() for left, right in steps)
     return 1.0 - both / either if either else "neither gave an order"
 
 
-def _turnover_apart(one: Course, other: Course) -> float | str:
+def _turnover_distance(one: Course, other: Course) -> float | str:
     steps = zip(one.trades, other.trades, strict=True)
     amounts = [(left[trade], right[trade]) for left, right in steps for trade in left.keys() | right.keys()]
     whole = math.fsum(a + b for a, b in amounts)
@@ -162,12 +162,12 @@ class Play(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two episodes of one window, what they differ in, and how far they lie apart; `cell` is that of the first."""
+    """Two episodes of one window, what they differ in, and by how much; `cell` is that of the first."""
 
     between: str
     first: Play
     second: Play
-    apart: Apart
+    distances: Distances
     cell: Cell
 
 
@@ -232,16 +232,16 @@ def _pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[Pair]:
             between = SEEDS if first.cell != second.cell else LABELS if first.key != second.key else AGAIN
             if first.course.days != second.course.days:
                 raise CardError(f"{second.card.path} and {first.card.path} have ledgers of other days in window {window}")
-            yield Pair(between, first, second, apart(first.course, second.course), first.cell)
+            yield Pair(between, first, second, distances(first.course, second.course), first.cell)
 
 
 def _by_cell(pairs: Sequence[Pair], between: str, value: Callable[[Pair], float | str]) -> dict[Cell, float]:
     """Mean over the pairs of each (window, seed), or of each window where the pairs are of seeds."""
     values: dict[Cell, list[float]] = {}
     for pair in pairs:
-        found = value(pair)
-        if pair.between == between and not isinstance(found, str):
-            values.setdefault((pair.cell[0], -1) if between == SEEDS else pair.cell, []).append(found)
+        figure = value(pair)
+        if pair.between == between and not isinstance(figure, str):
+            values.setdefault((pair.cell[0], -1) if between == SEEDS else pair.cell, []).append(figure)
     return {cell: math.fsum(of_cell) / len(of_cell) for cell, of_cell in values.items()}
 
 
@@ -250,7 +250,7 @@ def _figures(task: str, entrant: Entrant, pairs: Sequence[Pair], options: Option
     rows = []
     kinds = [kind for kind in (LABELS, AGAIN, SEEDS) if any(pair.between == kind for pair in pairs)]
     for name, figure in FIGURES.items():
-        by_kind = {kind: _by_cell(pairs, kind, lambda pair, of=name: pair.apart[of]) for kind in kinds}  # type: ignore[misc]
+        by_kind = {kind: _by_cell(pairs, kind, lambda pair, of=name: pair.distances[of]) for kind in kinds}  # type: ignore[misc]
         if AGAIN in by_kind:
             both = [cell for cell in by_kind[LABELS] if cell in by_kind[AGAIN]]
             by_kind[BEYOND] = {cell: by_kind[LABELS][cell] - by_kind[AGAIN][cell] for cell in both}
@@ -260,9 +260,9 @@ def _figures(task: str, entrant: Entrant, pairs: Sequence[Pair], options: Option
             if mean["low"] is not None and kind != BEYOND:
                 # The figure can't lie beyond its bounds, so neither need its interval.
                 mean |= {"low": max(mean["low"], 0.0), "high": min(mean["high"], figure.most or mean["high"])}
-            count = sum(pair.between == kind and not isinstance(pair.apart[name], str) for pair in pairs)
+            count = sum(pair.between == kind and not isinstance(pair.distances[name], str) for pair in pairs)
             if not cells:
-                undefined = dict.fromkeys(value for pair in pairs if isinstance(value := pair.apart[name], str))
+                undefined = dict.fromkeys(value for pair in pairs if isinstance(value := pair.distances[name], str))
                 mean |= {"reason": "; ".join(undefined)}
             row = {"task": task, "between": kind, "figure": name, "unit": "fraction", "formula": figure.formula}
             rows.append({**row, "pairs": None if kind == BEYOND else count, **mean})
@@ -287,7 +287,7 @@ def _mean(entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
 
 
 def _noise(task: str, pairs: Sequence[Pair], alpha: float) -> list[Row]:
-    """Worth of each kind of chance in total return: an episode's standard deviation, and how far it sets two runs apart."""
+    """Worth of each kind of chance in total return: an episode's standard deviation, and how far two runs differ by it."""
     rows: list[Row] = []
     z = NormalDist().inv_cdf(1.0 - alpha / 2.0) * math.sqrt(2.0)
     for kind in (LABELS, AGAIN, SEEDS):
@@ -307,9 +307,9 @@ def _pair_row(task: str, pair: Pair) -> Row:
     row: Row = {"task": task, "between": pair.between, "window": pair.cell[0]}
     for name, play in (("first", pair.first), ("second", pair.second)):
         row[name] = {"mask_key": play.key, "seed": play.cell[1], "path": str(play.card.path)}
-    figures = {name: None if isinstance(value, str) else value for name, value in pair.apart.items()}
-    reasons = {name: value for name, value in pair.apart.items() if isinstance(value, str)}
-    return {**row, "parted_on": parting(pair.first.course, pair.second.course), **figures, "undefined": reasons}
+    figures = {name: None if isinstance(value, str) else value for name, value in pair.distances.items()}
+    reasons = {name: value for name, value in pair.distances.items() if isinstance(value, str)}
+    return {**row, "parted_on": parted_on(pair.first.course, pair.second.course), **figures, "undefined": reasons}
 
 
 def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pair], options: Options) -> Iterator[str]:
@@ -318,12 +318,12 @@ def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pa
     yield from _label_notes(members[0], cells, pairs, options.alpha)
     if members[0].card.request_settings is not None and AGAIN not in kinds:
         twice = "run one again with its --mask-key, --cache run and another --out, and give both"
-        yield f"no mask key was run twice: of what other keys change, the model's own chance is not told from the labels; {twice}"
+        yield f"no mask key was run twice: what other keys change holds the model's own chance; {twice}"
     if SEEDS in kinds:
         yield "seeds: another seed is another call seed and another alias map, so that this holds the labels' part too"
     if options.over == "episode":
         yield "intervals vary over (window, seed): they describe other labels in these windows; other windows with --over window"
-    for reason, count in Counter(value for pair in pairs for value in pair.apart.values() if isinstance(value, str)).items():
+    for reason, count in Counter(value for pair in pairs for value in pair.distances.values() if isinstance(value, str)).items():
         yield f"{count} pair(s) left out of a figure: {reason}"
     for member in members:
         yield from _run_notes(member, AGAIN in kinds)
@@ -335,7 +335,7 @@ def _label_notes(entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[Pair],
     name = entrant.card.task.name
     if entrant.card.task.mask == "bright":
         yield f"{name}: bright hides nothing, so that draws differ in the order of rows only"
-    if not any(pair.between == LABELS and pair.apart["decisions"] for pair in pairs):
+    if not any(pair.between == LABELS and pair.distances["decisions"] for pair in pairs):
         most = clopper_pearson_upper(0, len(cells), 1.0 - alpha)
         yield (
             f"{name}: no step was decided otherwise under other labels; with so many (window, seed) that is shown, "

@@ -51,8 +51,8 @@ def rank(rows: Sequence[Row]) -> Row:
     both = [row for row in rows if row["return"] is not None and row["selection"] is not None]
     figures = {name: np.array([row[name] for row in both], dtype=np.float64) for name in ("return", "selection")}
     for name, values in figures.items():
-        for row, place in zip(both, stats.rankdata(-values).tolist(), strict=True):
-            row[f"{name}_rank"] = place
+        for row, position in zip(both, stats.rankdata(-values).tolist(), strict=True):
+            row[f"{name}_rank"] = position
     if len(both) < 2 or not all(np.ptp(values) for values in figures.values()):
         reason = "fewer than two models have both" if len(both) < 2 else "all models tie"
         return {"spearman": None, "kendall": None, "reason": reason}
@@ -65,12 +65,12 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
     card = entrant.card
     values, reasons, counts = [], [], []
     for episode in card.pooled:
-        found = trials[episode.window, card.snapshot.id]
-        counts.append(found.episodes)
+        counted = trials[episode.window, card.snapshot.id]
+        counts.append(counted.episodes)
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             reasons.append(ledger)
-        elif (figure := deflated_sharpe_ratio(ledger.returns, found.sharpes, found.episodes)).value is None:
+        elif (figure := deflated_sharpe_ratio(ledger.returns, counted.sharpes, counted.episodes)).value is None:
             reasons.append(figure.reason or "")
         else:
             values.append(figure.value)
@@ -107,15 +107,15 @@ def mean_exposures(episodes: Iterable[tuple[Entrant, TradingEpisode]]) -> tuple[
     """Mean exposure to each style factor over the days on which something was held, of all episodes; None where nothing ever was,
     empty where no card has exposures. Days are counted in the ledgers; without these episodes count equally, and why is returned.
     """
-    found = [(entrant, episode.id, detail["mean_exposures"]) for entrant, episode in episodes
+    tables = [(entrant, episode.id, detail["mean_exposures"]) for entrant, episode in episodes
              if _SELECTION in episode.metrics and isinstance(detail := episode.metrics[_SELECTION].detail, Mapping)
              and isinstance(detail.get("mean_exposures"), Mapping)]  # fmt: skip
-    ledgers = [recorded_ledger(entrant, identity) for entrant, identity, _ in found] if len(found) > 1 else []
+    ledgers = [recorded_ledger(entrant, identity) for entrant, identity, _ in tables] if len(tables) > 1 else []
     reason = next((ledger for ledger in ledgers if isinstance(ledger, str)), None)
-    days = [held_days(ledger) for ledger in ledgers if not isinstance(ledger, str)] if not reason and ledgers else [1] * len(found)
+    days = [held_days(ledger) for ledger in ledgers if not isinstance(ledger, str)] if not reason and ledgers else [1] * len(tables)
     means: dict[str, float | None] = {}
-    for factor in found[0][2] if found else ():
-        known = [(value, count) for (_, _, table), count in zip(found, days, strict=True)
+    for factor in tables[0][2] if tables else ():
+        known = [(value, count) for (_, _, table), count in zip(tables, days, strict=True)
                  if (value := table.get(factor)) is not None]  # fmt: skip
         means[factor] = statistics.fmean(*zip(*known, strict=True)) if known else None
     return means, reason

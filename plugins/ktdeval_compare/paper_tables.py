@@ -141,15 +141,15 @@ def _row(card: TradingCard, metrics: Sequence[str]) -> Row:
 
 
 def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
-    """One row a model, best return first, and in a table with excess returns the benchmark at its place."""
+    """One row a model, best return first, and in a table with excess returns the benchmark at its rank."""
     tasks = {entrant.card.task.name for entrant in entrants}
     if len(tasks) > 1:
         raise CardError(f"a table of models is of one task, these cards are of {', '.join(sorted(tasks))}; give those of one")
     rows = {entrant.label: _row(entrant.card, metrics) for entrant in label(entrants)}
     if "selection_rank" in metrics:
         ranks = pd.Series([_value(entrant.card, "selection_alpha") for entrant in entrants], dtype=float).rank(ascending=False)
-        for row, place in zip(rows.values(), ranks, strict=True):
-            row["selection_rank"] = float(place)
+        for row, rank in zip(rows.values(), ranks, strict=True):
+            row["selection_rank"] = float(rank)
     if "excess" in metrics:
         card = entrants[0].card
         cards = dict.fromkeys((episode.window for episode in card.pooled), card)
@@ -165,10 +165,12 @@ def _suite_frame(entrants: Sequence[Scored], scores: Sequence[str]) -> pd.DataFr
     for entrant in entrants:
         suite, model = entrant.card.task.config.get("suite"), entrant.card.model.name
         row = rows.setdefault(model, dict.fromkeys(scores))
-        found = {name: line.value for line_name, line in entrant.card.scores.items() if (name := f"{suite}_{line_name}") in scores}
-        if any(row[name] is not None for name in found):
+        figures = {
+            name: line.value for line_name, line in entrant.card.scores.items() if (name := f"{suite}_{line_name}") in scores
+        }
+        if any(row[name] is not None for name in figures):
             raise CardError(f"{entrant.path}: {model} has two cards of the suite {suite}; give one")
-        row |= found
+        row |= figures
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=list(scores), dtype=float).rename_axis("Model")
     if frame.isna().all(axis=None):
         raise UsageError("no card of tool calling or planning here; run --tasks qfinzero_calling,qfinzero_planning")
@@ -211,8 +213,8 @@ def _check_new(is_new: bool, entrant: Entrant) -> None:
 def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataFrame:
     """Rows by model as given, inside it in the order of the benchmark."""
     models = list(dict.fromkeys(frame.index.get_level_values(0)))
-    found = [*order, *sorted(set(frame.index.get_level_values(level)) - set(order))]
-    return frame.loc[sorted(frame.index, key=lambda key: (models.index(key[0]), found.index(key[1])))]
+    ordered = [*order, *sorted(set(frame.index.get_level_values(level)) - set(order))]
+    return frame.loc[sorted(frame.index, key=lambda key: (models.index(key[0]), ordered.index(key[1])))]
 
 
 def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.DataFrame:
@@ -229,11 +231,11 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
         if not members:
             raise UsageError(f"--cohort {text!r}: no model is called so; there are {', '.join(frame.columns)}")
         means[name] = frame[members].mean(axis=1)
-    found = pd.DataFrame(means)
+    columns = pd.DataFrame(means)
     if len(means) == 2:
         first, second = means
-        found[f"{first} - {second}"] = found[first] - found[second]
-    return found
+        columns[f"{first} - {second}"] = columns[first] - columns[second]
+    return columns
 
 
 def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:
@@ -243,5 +245,5 @@ def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row
         raise UsageError(f"{paths[0]}: no card of a de-anonymization probe here; run --tasks deanon_probe")
     for card in sorted(cards, key=lambda card: -(card.scores[scores[-1]].value or 0.0)):
         yield {"Attacker": card.model.name, **{score: card.scores[score].value for score in scores}}
-    chance = {score: [found for card in cards if (found := card.scores[score].baseline) is not None] for score in scores}
+    chance = {score: [baseline for card in cards if (baseline := card.scores[score].baseline) is not None] for score in scores}
     yield {"Attacker": "random baseline", **{score: fmean(known) if known else None for score, known in chance.items()}}

@@ -31,7 +31,7 @@ class Plan:
     effect: float | None = None  #: difference that must be found, in the metric's unit; None when not asked
     window_sd: float | None = None  #: this and `seed_sd`: see `Spread`; None when not known
     seed_sd: float | None = None
-    tracking_error: float | None = None  #: annual, in place of `window_sd`
+    tracking_error: float | None = None  #: annual, instead of `window_sd`
     window_days: int | None = 43  #: trading days of a window; None where a figure is not per time and can't be annualised
     days_per_year: float = 252.0  #: for annual figures
     alpha: float = 0.05  #: level; `wanted` is the power
@@ -39,7 +39,7 @@ class Plan:
     comparisons: int = 1  #: tests that share `alpha`
     seed: int = 0  #: of the simulation
     problem: str | None = None  #: why there is no spread, where one was asked of cards
-    overlap: float | None = None  #: how many separate windows the cards' windows are worth, where they share days
+    overlap: float | None = None  #: effective count of the cards' windows, where they share days
 
     @property
     def level(self) -> float:
@@ -85,8 +85,8 @@ def plan_report(plan: Plan) -> Row:
 def _reach(plan: Plan, windows: int) -> Row:
     """Report what so many windows can show at all."""
     least = smallest_p(windows)
-    found = power.wilcoxon_effect(windows, plan.alpha, plan.wanted, seed=plan.seed)
-    return {"windows": windows, "smallest_p": least, "tests": int(plan.alpha / least * (1 + 1e-12)), "effect_sd": found}
+    effect = power.wilcoxon_effect(windows, plan.alpha, plan.wanted, seed=plan.seed)
+    return {"windows": windows, "smallest_p": least, "tests": int(plan.alpha / least * (1 + 1e-12)), "effect_sd": effect}
 
 
 def _by_seeds(plan: Plan, spread: Spread, seeds: int | None) -> Row:
@@ -123,7 +123,8 @@ def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
     else:
         yield f"a result is possible: the smallest p is {least:.4g}; {fewest} windows are the fewest that allow one"
     if plan.overlap is not None and plan.overlap < plan.windows - 1e-9:
-        yield f"the cards' windows share days and are worth {plan.overlap:.1f} apart; figures below take windows that are apart"
+        count = f"{plan.windows} overlapping windows = {plan.overlap:.1f} effective windows"
+        yield f"the cards' windows share days: {count}; figures below take windows as independent"
     if spread is not None:
         noise = f"noise: SD {100 * spread.window_sd:.3g} % over windows, {100 * spread.seed_sd:.3g} % over seeds"
         yield f"{noise}; more seeds cut only the second, never the first"
@@ -133,7 +134,7 @@ def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
 
 
 def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, str, Row]]:
-    """For each pair of cards: its name, the metric's unit, and the fields of a plan that the cards tell.
+    """For each pair of cards: its name, the metric's unit, and the fields of a plan that the cards give.
 
     Raises CardError, UsageError: as `compare` does.
     """

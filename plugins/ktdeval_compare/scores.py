@@ -21,7 +21,7 @@ Points = Mapping[str, float]  #: Mean figure of each sample, by its id
 
 
 def compare_scores(cards: Sequence[Scored], options: Options) -> Row:
-    """Set the scores of each card beside each other, and test every pair of cards of a task on each of them.
+    """Compare the scores of all cards, and test every pair of cards of a task on each of them.
 
     Returns `scores` (one row for each task, score and card), `tests` (one for each task, score and pair), `notes`. Samples are the
     units of a test: an agent's answers to one sample, in several seeds or windows, count as their mean. Raises CardError: cards of
@@ -32,9 +32,9 @@ def compare_scores(cards: Sequence[Scored], options: Options) -> Row:
     notes: list[str] = []
     if len(cards) < 2:
         raise CardError("a comparison needs at least two cards")
-    for task, found in by_task(cards).items():
-        check_same(found, _FACETS, "they can't be compared")
-        members = label(found)
+    for task, group in by_task(cards).items():
+        check_same(group, _FACETS, "they can't be compared")
+        members = label(group)
         names = _chosen(members, options.metrics)
         scores += [_score(task, name, member) for name in names for member in members]
         answers = [_answers(member) for member in members]
@@ -66,38 +66,38 @@ def _score(task: str, name: str, member: Scored) -> Row:
 
 
 def _answers(member: Scored) -> dict[str, dict[str, list[float]]] | str:
-    """Figures of each sample by the score's name, or why there are none; a failed call of the model tells nothing of the model."""
+    """Figures of each sample by the score's name, or why there are none; a failed call shows nothing of the model."""
     if not (member.run_folder / "manifest.json").is_file():
         return f"{member.label}: no answers beside the card"
     run = RunFolder.load(member.run_folder)
-    found: dict[str, dict[str, list[float]]] = {name: {} for name in member.card.scores}
-    known = {episode.id for episode in member.card.episodes}
+    figures: dict[str, dict[str, list[float]]] = {name: {} for name in member.card.scores}
+    episodes = {episode.id for episode in member.card.episodes}
     for spec in run.manifest.specs:
-        if spec.id not in known:
+        if spec.id not in episodes:
             continue
         name = f"episodes/{spec.id}/answers.jsonl.zst"
         if file_sha256(run.path / name) != member.card.artefacts.get(name):
             return f"{member.label}: {name} is not the file that the card was made from"
         answers = run.load_answers(spec)
         recorded = {key for answer in answers for key in answer.scores}
-        spelled = {score: recorded_as(member.card, score, recorded) for score in found}
+        spelled = {score: recorded_as(member.card, score, recorded) for score in figures}
         worst = {score: line.range[line.better == "lower"] for score, line in member.card.scores.items()}
         for answer in answers:
             for score, key in spelled.items():
                 value = worst[score] if answer.answer is None else answer.scores.get(key or "")
                 if (key is not None or not recorded) and value is not None and answer.provenance != "error":
-                    found[score].setdefault(answer.sample, []).append(float(value))
-    return found
+                    figures[score].setdefault(answer.sample, []).append(float(value))
+    return figures
 
 
 def _test(
     task: str, name: str, members: Sequence[Scored], answers: Sequence[dict[str, dict[str, list[float]]] | str], options: Options
 ) -> Row | str:
     points: list[Points] = []
-    for found in answers:
-        if isinstance(found, str):
-            return found
-        points.append({sample: stats.mean(values) for sample, values in found[name].items()})
+    for by_score in answers:
+        if isinstance(by_score, str):
+            return by_score
+        points.append({sample: stats.mean(values) for sample, values in by_score[name].items()})
     shared = sorted(points[0].keys() & points[1].keys())
     if not shared:
         return "answers do not have this figure of their own"

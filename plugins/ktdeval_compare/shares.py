@@ -84,7 +84,7 @@ def shares(parts: Mapping[Effect, Part]) -> dict[Effect, float | None]:
 
 def variance_components(parts: Mapping[Effect, Part], squares: Array | None = None) -> Array:
     """Variance components in the order of `parts`, by equating mean squares with their expectations under random effects; negative
-    ones are 0. `squares`: the mean squares [parts, …] to use in place of those of `parts`.
+    ones are 0. `squares`: the mean squares [parts, …] to use instead of those of `parts`.
     """
     expected = np.array([[part.each if set(effect) <= set(other) or other == RESIDUAL else 0.0
                           for other, part in parts.items()] for effect in parts])  # fmt: skip
@@ -105,18 +105,18 @@ def component_shares(parts: Mapping[Effect, Part], level: float, seed: int) -> d
         return {}
     rng = np.random.default_rng(seed)
     drawn = np.array([part.ss / rng.chisquare(part.df, DRAWS) for part in parts.values()])
-    found, many = variance_components(parts), variance_components(parts, drawn)
+    components, many = variance_components(parts), variance_components(parts, drawn)
     with np.errstate(invalid="ignore"):
         many = np.nan_to_num(many / many.sum(axis=0))
     low, high = np.quantile(many, [(1 - level) / 2, (1 + level) / 2], axis=1)
-    total = found.sum()
-    value = found / total if total > 0 else found
+    total = components.sum()
+    value = components / total if total > 0 else components
     return {effect: (float(value[i]), float(low[i]), float(high[i])) for i, effect in enumerate(parts)}
 
 
 def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> float:
-    """Permutation p-value of the main effect of factor `axis`: within each combination of the other factors, all values change
-    places among its levels (and replicates). Exact when the factor has no effect at all; at least `1 / (draws + 1)`.
+    """Permutation p-value of the main effect of factor `axis`: within each combination of the other factors, all values are
+    permuted among its levels (and replicates). Exact when the factor has no effect at all; at least `1 / (draws + 1)`.
     """
     blocks = np.moveaxis(values, axis, -2)
     levels, replicates = blocks.shape[-2:]
@@ -156,11 +156,11 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
     import pandas as pd  # noqa: PLC0415 - takes a second to load
     import statsmodels.formula.api as formulas  # noqa: PLC0415
 
-    places = np.indices(values.shape).reshape(values.ndim, -1)
+    indices = np.indices(values.shape).reshape(values.ndim, -1)
     frame = pd.DataFrame({"value": ((values - values.mean()) / spread).ravel(), "all": 1})
     labels = {f"e{number:02}": effect for number, effect in enumerate(_effects(values.ndim - 1))}
     for label, effect in labels.items():  # in the order of their names, as statsmodels returns them
-        frame[label] = ["-".join(map(str, row)) for row in places[list(effect)].T]
+        frame[label] = ["-".join(map(str, row)) for row in indices[list(effect)].T]
     terms = {label: f"0 + C({label})" for label in labels}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is `converged`
@@ -168,8 +168,8 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
             fitted = formulas.mixedlm("value ~ 1", frame, groups="all", vc_formula=terms).fit(reml=True)
         except (np.linalg.LinAlgError, ValueError) as error:
             return f"the mixed model did not converge: {error}"
-    found = np.array([*fitted.vcomp, fitted.scale])
-    if not fitted.converged or not np.isfinite(found).all() or not found.sum() > 0:
+    components = np.array([*fitted.vcomp, fitted.scale])
+    if not fitted.converged or not np.isfinite(components).all() or not components.sum() > 0:
         return "the mixed model did not converge"
     sources = [*(" x ".join(names[axis] for axis in effect) for effect in labels.values()), "residual"]
-    return dict(zip(sources, (found / found.sum()).tolist(), strict=True))
+    return dict(zip(sources, (components / components.sum()).tolist(), strict=True))

@@ -183,9 +183,9 @@ def effects_lines(report: Row) -> Iterator[str]:
         yield "Information ladder: contributions averaged over the orders in which information can be given; they add up"
         ladder = unless_alone(report["ladder"], "agent", report["effects"])
         for (agent, over), rungs in itertools.groupby(ladder, key=lambda row: (row["agent"], row["over"])):
-            found = list(rungs)
-            yield f"  {f'{agent}, ' if agent else ''}{over}: from {found[0]['from']} to {found[0]['to']}"
-            lines = grid(found, text("metric"), text("contribution of", "piece"), COUNT, *mean)
+            steps = list(rungs)
+            yield f"  {f'{agent}, ' if agent else ''}{over}: from {steps[0]['from']} to {steps[0]['to']}"
+            lines = grid(steps, text("metric"), text("contribution of", "piece"), COUNT, *mean)
             yield from (f"  {line}" for line in lines)
         yield ""
     yield "Notes"
@@ -216,8 +216,8 @@ def luck_lines(report: Row) -> Iterator[str]:
         exposures = [{"unit": "ratio", **row["cards"], **row} for row in report["exposures"]]
         names = list(report["exposures"][0]["cards"])
         is_wide = sum(len(name) + 2 for name in names) > 50  # then columns are numbered, so that the table fits 80 columns
-        yield from (f"  {place}: {name}" for place, name in enumerate(names, 1) if is_wide)
-        cards = [figure_of(str(place) if is_wide else name, name) for place, name in enumerate(names, 1)]
+        yield from (f"  {number}: {name}" for number, name in enumerate(names, 1) if is_wide)
+        cards = [figure_of(str(number) if is_wide else name, name) for number, name in enumerate(names, 1)]
         same = Column("same sign", lambda row: f"{row['same_sign']} of {row['members']}")
         yield from grid(exposures, text("factor"), *cards, figure_of("mean", "mean"), same)
 
@@ -252,15 +252,15 @@ def cohort_lines(report: Row) -> Iterator[str]:
         yield from _exposure_lines(report)
         yield from (f"  {legends['exposures']}", "")
     yield titles["baseline"]
-    shown = []
+    rows = []
     for row in report["baseline"]:
-        values = {name: figure(found["value"], _UNITS[name]) for name, found in row["figures"].items()}
-        shown.append({**row, "seeds": "" if row["seeds"] is None else str(row["seeds"]), **values})
-        ends = {name: both(found["low"], found["high"], _UNITS[name]) for name, found in row["figures"].items()}
+        values = {name: figure(cell["value"], _UNITS[name]) for name, cell in row["figures"].items()}
+        rows.append({**row, "seeds": "" if row["seeds"] is None else str(row["seeds"]), **values})
+        ends = {name: both(cell["low"], cell["high"], _UNITS[name]) for name, cell in row["figures"].items()}
         if set(ends.values()) != {UNDEFINED}:
-            shown.append({"model": f"  {100 * (1 - alpha):g} % interval", "cohort": "", "seeds": "", **ends})
+            rows.append({"model": f"  {100 * (1 - alpha):g} % interval", "cohort": "", "seeds": "", **ends})
     figures = [Column(head, lambda row, of=name: row[of].replace("+", "")) for head, name, *_ in TEXTS["baseline"]]  # type: ignore[misc]
-    yield from grid(shown, text("model"), text("cohort"), text("seeds", is_left=False), *figures)
+    yield from grid(rows, text("model"), text("cohort"), text("seeds", is_left=False), *figures)
     yield from (f"  {legends['baseline']}", "")
     if report["declines"]:
         yield titles["declines"]
@@ -272,7 +272,7 @@ def cohort_lines(report: Row) -> Iterator[str]:
 
 
 def _exposure_lines(report: Row) -> Iterator[str]:
-    columns, cohorts, found = [text("factor")], report["cohorts"], report["agreement"]
+    columns, cohorts, agreement = [text("factor")], report["cohorts"], report["agreement"]
     for name in (row["cohort"] for row in cohorts):
         of = operator.itemgetter(name)
         columns += [Column(name, lambda row, of=of: figure(of(row["cohorts"])["mean"], "ratio")),  # type: ignore[misc]
@@ -282,8 +282,8 @@ def _exposure_lines(report: Row) -> Iterator[str]:
         "  {cohort}: {same_sign} of {members} models have the signs of its mean in all factors".format_map(row) for row in cohorts
     )
     if len(cohorts) > 1:
-        agree, shown = (", ".join(found[name]) or "none" for name in ("agree", "agreement_shown"))
-        yield f"  cohorts agree in sign on {len(found['agree'])} of {found['factors']} factors: {agree}"
+        agree, shown = (", ".join(agreement[name]) or "none" for name in ("agree", "agreement_shown"))
+        yield f"  cohorts agree in sign on {len(agreement['agree'])} of {agreement['factors']} factors: {agree}"
         yield f"  with every cohort's interval on that side of zero: {shown}"
         sides = (text("first"), text("second")) if len(cohorts) > 2 else ()
         head = "difference" if sides else " - ".join(row["cohort"] for row in cohorts)
@@ -295,19 +295,19 @@ def _declined(share: Row, n: int) -> str:
     return f"{share['declined']} of {n}" + ("" if share["low"] is None else f" [{share['low']:.2f}, {share['high']:.2f}]")
 
 
-def cutoff_lines(found: Row) -> Iterator[str]:
+def cutoff_lines(report: Row) -> Iterator[str]:
     """Lines of the report of `cutoff`."""
     yield "Means a year, in %, before and after the end of the model's training data; decay: before less after"
-    rows = [row for row in found["cards"] if row["figure"]]
+    rows = [row for row in report["cards"] if row["figure"]]
     counts = (text(side, f"days_{side}", is_left=False) for side in SIDES)
     if rows:
         yield from grid(rows, text("card"), text("cutoff"), text("of", "confidence"), text("figure"), *counts,
                     figure_of("mean before", "mean_before"), figure_of("mean after", "mean_after"), figure_of("decay"),
-                    interval(found["alpha"]))  # fmt: skip
+                    interval(report["alpha"]))  # fmt: skip
     yield "  before, across, after: days; a day across the cutoff stands in neither mean"
-    notes = [f"{row['card']}: {row['figure'] or 'cutoff'}: {row['reason']}" for row in found["cards"] if row["reason"]]
+    notes = [f"{row['card']}: {row['figure'] or 'cutoff'}: {row['reason']}" for row in report["cards"] if row["reason"]]
     sources = [f"{row['model']}: {row['source']}" for row in rows if row["source"]]
-    if shown := list(dict.fromkeys([*notes, *sources, *found["notes"]])):
+    if shown := list(dict.fromkeys([*notes, *sources, *report["notes"]])):
         yield from ("", "Notes", *(f"  {note}" for note in shown))
 
 
@@ -316,8 +316,8 @@ def power_lines(reports: Sequence[Row]) -> Iterator[str]:
     first = reports[0]
     yield f"What an exact two-sided test over windows can show at {first['alpha']:g}"
     tests = Column("tests it can carry", lambda row: "over 1000" if row["tests"] > 1000 else str(row["tests"]))
-    found = Column("found in SD", lambda row: "nothing" if row["effect_sd"] is None else f"{row['effect_sd']:.3f}")
-    yield from grid(first["reach"], text("windows", is_left=False), p_of("smallest p", "smallest_p"), tests, found)
+    effect = Column("found in SD", lambda row: "nothing" if row["effect_sd"] is None else f"{row['effect_sd']:.3f}")
+    yield from grid(first["reach"], text("windows", is_left=False), p_of("smallest p", "smallest_p"), tests, effect)
     yield f"  found: effect in standard deviations of a window's difference, with probability {first['power']:g}"
     for report in reports:
         yield from ("", *_plan_lines(report))

@@ -77,10 +77,10 @@ class Design:
     levels: Sequence[Sequence[str]]  #: of each factor, in the order in which they appear
     values: Array  #: [levels of each factor …, replicates]
 
-    def without(self, place: int) -> Design:
+    def without(self, index: int) -> Design:
         """The design without one level of the first factor."""
-        kept = [level for at, level in enumerate(self.levels[0]) if at != place]
-        return Design(self.asset, [kept, *self.levels[1:]], np.delete(self.values, place, axis=0))
+        kept = [level for number, level in enumerate(self.levels[0]) if number != index]
+        return Design(self.asset, [kept, *self.levels[1:]], np.delete(self.values, index, axis=0))
 
 
 def study(paths: Sequence[Path], table: str | None, options: Options) -> Row:
@@ -88,10 +88,10 @@ def study(paths: Sequence[Path], table: str | None, options: Options) -> Row:
     if bool(paths) == (table is not None):
         raise UsageError("--factor needs either cards of runs or --table")
     if table is None:
-        found = read_cards(load_entrants(paths), options.metrics, options.common)
+        observations = read_cards(load_entrants(paths), options.metrics, options.common)
     else:
-        found = read_table(table, options.metrics[0] if options.metrics else None)
-    return variance_shares(found, options)
+        observations = read_table(table, options.metrics[0] if options.metrics else None)
+    return variance_shares(observations, options)
 
 
 def variance_shares(observations: Observations, options: Options) -> Row:
@@ -135,9 +135,9 @@ def _designs(observations: Observations, factors: Sequence[str]) -> list[Design]
 def _design(asset: str, runs: Sequence[Run], factors: Sequence[str]) -> Design:
     where = f"{asset}: " if asset else ""
     levels = [list(dict.fromkeys(run.levels[factor] for run in runs)) for factor in factors]
-    for factor, found in zip(factors, levels, strict=True):
-        if len(found) < 2:
-            raise UsageError(f"{where}factor {factor} has one level, {found[0]}; a share needs two")
+    for factor, names in zip(factors, levels, strict=True):
+        if len(names) < 2:
+            raise UsageError(f"{where}factor {factor} has one level, {names[0]}; a share needs two")
     cells: dict[tuple[str, ...], dict[str, dict[str, float]]] = {}
     for run in runs:
         if run.value is None:
@@ -195,15 +195,15 @@ def identical_runs(runs: Sequence[Run]) -> Iterator[Row]:
     """
     groups: dict[tuple[str, ...], dict[object, list[Run]]] = {}
     for run in runs:
-        place = tuple(run.levels[name] for name in ("asset", "window") if name in run.levels)
-        groups.setdefault(place, {}).setdefault(run.path, []).append(run)
-    found: dict[tuple[tuple[tuple[str, ...], ...], bool], list[str]] = {}
-    for place, by_path in groups.items():
+        where = tuple(run.levels[name] for name in ("asset", "window") if name in run.levels)
+        groups.setdefault(where, {}).setdefault(run.path, []).append(run)
+    identical: dict[tuple[tuple[tuple[str, ...], ...], bool], list[str]] = {}
+    for where, by_path in groups.items():
         for same in by_path.values():
             if len(same) > 1:
                 key = tuple(_who(run) for run in same), all(run.is_flat for run in same)
-                found.setdefault(key, []).append(" ".join(place))
-    for (who, is_flat), places in found.items():
+                identical.setdefault(key, []).append(" ".join(where))
+    for (who, is_flat), places in identical.items():
         yield {"runs": [list(each) for each in who], "places": places, "is_flat": is_flat}
 
 
@@ -262,14 +262,14 @@ def read_table(name: str, metric: str | None) -> Observations:
         raise UsageError(f"{path}: no metric {wanted!r} in this table; it has {', '.join(metrics)}")
     figures = frame[metrics].apply(pd.to_numeric, errors="coerce")
     is_ensemble = frame.get(_ENSEMBLE, pd.Series("", frame.index))
-    for wrong, said in (
+    for wrong, problem in (
         ((frame[factors] == "").any(axis=1), f"has an empty {' or '.join(factors)}"),
         (((frame[metrics] != "") & ~np.isfinite(figures)).any(axis=1), "has a figure that is not a finite number"),
         (~is_ensemble.isin(["", "yes"]), f"has an {_ENSEMBLE} other than yes or nothing"),
         (frame.duplicated(factors), f"is a second row of one {' × '.join(factors)}; a column seed tells replicates apart"),
     ):
         if wrong.any():
-            raise CardError(f"{path} line {len(source) + 2 + int(np.argmax(wrong))}: {said}")
+            raise CardError(f"{path} line {len(source) + 2 + int(np.argmax(wrong))}: {problem}")
     runs = []
     for level, values, ensemble in zip(frame[factors].to_numpy(), figures.to_numpy(), is_ensemble, strict=True):
         row = [None if math.isnan(value) else float(value) for value in values]

@@ -23,7 +23,7 @@ from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
 from ktdeval_compare.entrants import Entrant, load_entrants
-from ktdeval_compare.invariance import FIGURES, Options, apart, course_of, invariance, parting
+from ktdeval_compare.invariance import FIGURES, Options, course_of, distances, invariance, parted_on
 from metric_cases import CODES, order, step
 from paths import SUPPORT
 from run_support import ktdeval, store_market
@@ -114,7 +114,7 @@ def test_figures_by_hand() -> None:
     same = order(CODES[0], filled=10)
     one = ledger((100_000, [same], []), (110_000, [order(CODES[0], filled=20)], HELD), (110_000, [], HELD))
     other = ledger((100_000, [same], []), (100_000, [order(CODES[1], filled=30), same], []), (121_000, [], []))
-    found = apart(course_of(one), course_of(other))
+    found = distances(course_of(one), course_of(other))
     # Orders by step: {a} {a}; {b'} {b, a}: as decided all weigh 0.05, so that `a` is in both; {} {}.
     assert found["decisions"] == pytest.approx(1 / 3)
     assert found["decisions_alike"] == pytest.approx(1 / 2)
@@ -123,14 +123,14 @@ def test_figures_by_hand() -> None:
     assert found["turnover"] == pytest.approx((0.1 + 0.3) / (0.2 + 0.3 + 0.3))
     assert found["nav"] == pytest.approx((0 + np.log(1.1) + np.log(1.1)) / 3)
     assert found["total_return"] == pytest.approx(0.11)
-    assert parting(course_of(one), course_of(other)) == "2024-01-04"
+    assert parted_on(course_of(one), course_of(other)) == "2024-01-04"
 
 
 def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_and_asset_are() -> None:
     base = order(CODES[0], filled=0)
 
     def decisions(*orders: dict[str, Any]) -> float | str:
-        return apart(course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, []))))["decisions"]
+        return distances(course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, []))))["decisions"]
 
     assert decisions({**base, "confidence": 0.9, "reason": "another thought", "status": "rejected", "rule": "lot"}) == 0.0
     for change in ({"side": "SELL"}, {"target_weight": 0.06}, {"target_weight": None, "shares": 100}, {"code": CODES[1]}):
@@ -139,17 +139,17 @@ def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_
     assert decisions(base, base) == 1.0
     two = [order(CODES[0]), order(CODES[1])]
     left, right = (course_of(ledger((100_000, orders, []))) for orders in (two, two[::-1]))
-    assert set(apart(left, right).values()) == {0.0}
+    assert set(distances(left, right).values()) == {0.0}
 
 
 def test_figures_are_symmetric_and_without_orders_there_is_no_share_of_them(session: Session) -> None:
     still = course_of(ledger((100_000, [], [])))
     undefined = {"orders": "neither gave an order", "turnover": "neither traded"}
-    assert apart(still, still) == dict.fromkeys(FIGURES, 0.0) | undefined
+    assert distances(still, still) == dict.fromkeys(FIGURES, 0.0) | undefined
     folders = map(RunFolder.load, session.draws("test/low_labels", 2))
     left, right = (course_of(folder.load_ledger(folder.manifest.specs[0])) for folder in folders)
-    assert apart(left, right) == pytest.approx(apart(right, left))
-    assert set(apart(left, left).values()) == {0.0}
+    assert distances(left, right) == pytest.approx(distances(right, left))
+    assert set(distances(left, left).values()) == {0.0}
 
 
 # ---- models
@@ -314,7 +314,7 @@ def test_the_table_says_what_differs(session: Session) -> None:
         "over mask keys 00000000",
         "labels (mask key)",
         "decisions changed",
-        "total return apart",
+        "total return difference",
         "SD of an episode",
         "synth",
     ):

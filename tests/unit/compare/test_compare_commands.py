@@ -340,7 +340,7 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     undefined = terminal.report("power", *terminal.pair({("A1", 0): None, ("A2", 0): 0.1}, {("A1", 0): 0.1, ("A2", 0): 0.1}))[0]
     assert undefined["reason"] == "total_return is not defined on both cards in some window"
     shared = terminal.report("power", *terminal.pair(figures(8), figures(8, 1, 1), SHARED))[0]
-    assert any("the cards' windows share days and are worth" in line for line in shared["sentences"])
+    assert any("the cards' windows share days: 8 overlapping windows = " in line for line in shared["sentences"])
 
 
 def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:

@@ -205,9 +205,10 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
 @click.option("--seed-sd", type=_spread, metavar="X", help="the same over seeds of one agent's figure in one window")
 @click.option("--tracking-error", type=_spread, metavar="X",
               help="in place of --window-sd: annual, of the difference in return")  # fmt: skip
-@click.option("--window-days", type=click.IntRange(1), default=43, show_default=True, metavar="N", help="trading days of a window")
-@click.option("--days-per-year", type=Number(1, 1000), default=252, show_default=True, metavar="N",
-              help="trading days of a year")  # fmt: skip
+@click.option("--window-days", type=click.IntRange(1), metavar="N",
+              help="trading days of a window [default: those of the cards, or 43]")  # fmt: skip
+@click.option("--days-per-year", type=Number(1, 1000), metavar="N",
+              help="trading days of a year [default: those of the cards' market, or 252]")  # fmt: skip
 @click.option("--alpha", type=_level, default=0.05, show_default=True,
               help="two-sided level of the comparison")  # fmt: skip
 @click.option("--power", "wanted", type=Number(0.01, 0.999), default=0.8, show_default=True,
@@ -229,7 +230,7 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float 
         raise UsageError("--seed-sd needs --window-sd or --tracking-error beside it")
     plan = Plan(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
     reports = []
-    for name, unit, fields in spreads_of_cards(cards, metric) if cards else [("", "fraction", {})]:
+    for name, fields in spreads_of_cards(cards, metric) if cards else [("", {})]:
         merged = {field: value for field, value in fields.items() if options.get(field) is None}
-        reports.append({"pair": name, "unit": unit, **plan_report(dataclasses.replace(plan, **merged))})
+        reports.append({"pair": name, **plan_report(dataclasses.replace(plan, **merged))})
     _show(reports if cards else reports[0], "\n".join(power_lines(reports)), as_json)

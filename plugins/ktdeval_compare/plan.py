@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.errors import UsageError
-from ktdeval.stats import effective_count
+from ktdeval.stats import TRADING_DAYS, effective_count
 from ktdeval_compare import power
 from ktdeval_compare.compare import Options, make_groups
 from ktdeval_compare.entrants import Entrant, Row, load_entrants
@@ -33,13 +33,14 @@ class Plan:
     seed_sd: float | None = None
     tracking_error: float | None = None  #: annual, instead of `window_sd`
     window_days: int | None = 43  #: trading days of a window; None where a figure is not per time and can't be annualised
-    days_per_year: float = 252.0  #: for annual figures
+    days_per_year: float = TRADING_DAYS  #: for annual figures
     alpha: float = 0.05  #: level; `wanted` is the power
     wanted: float = 0.8
     comparisons: int = 1  #: tests that share `alpha`
     seed: int = 0  #: of the simulation
     problem: str | None = None  #: why there is no spread, where one was asked of cards
-    overlap: float | None = None  #: effective count of the cards' windows, where they share days
+    overlap: float | None = None  #: effective count of the cards' windows; None where they share no days
+    unit: str = "fraction"  #: of the metric
 
     @property
     def level(self) -> float:
@@ -70,7 +71,7 @@ def plan_report(plan: Plan) -> Row:
         seeds = (*sorted({*_SEEDS, plan.seeds}), None) if spread.seed_sd else (plan.seeds,)
         rows = [_by_seeds(plan, spread, count) for count in seeds]
     return {
-        **{name: getattr(plan, name) for name in ("windows", "seeds", "alpha", "comparisons", "effect")},
+        **{name: getattr(plan, name) for name in ("unit", "windows", "seeds", "alpha", "comparisons", "effect")},
         **{name: getattr(spread, name, None) for name in ("window_sd", "seed_sd")},
         "power": plan.wanted,
         "smallest_p": smallest_p(plan.windows),
@@ -122,19 +123,22 @@ def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
         yield f"{count} can't reach it, whatever the agents do: {smallest}; at least {fewest} windows are needed"
     else:
         yield f"a result is possible: the smallest p is {least:.4g}; {fewest} windows are the fewest that allow one"
-    if plan.overlap is not None and plan.overlap < plan.windows - 1e-9:
-        count = f"{plan.windows} overlapping windows = {plan.overlap:.1f} effective windows"
-        yield f"the cards' windows share days: {count}; figures below take windows as independent"
+    if plan.overlap is not None:
+        yield f"the cards' windows share days ({plan.overlap:.1f} effective windows); figures below take windows as independent"
     if spread is not None:
-        noise = f"noise: SD {100 * spread.window_sd:.3g} % over windows, {100 * spread.seed_sd:.3g} % over seeds"
-        yield f"{noise}; more seeds cut only the second, never the first"
+        window_sd, seed_sd = _amount(spread.window_sd, plan.unit), _amount(spread.seed_sd, plan.unit)
+        yield f"noise: SD {window_sd} over windows, {seed_sd} over seeds; more seeds cut only the second, never the first"
         if plan.effect is not None:
             probability = plan.power_at(spread.of_pairs(plan.seeds))
-            yield f"it finds a difference of {100 * plan.effect:.3g} % with probability {probability:.2f}"
+            yield f"it finds a difference of {_amount(plan.effect, plan.unit)} with probability {probability:.2f}"
 
 
-def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, str, Row]]:
-    """For each pair of cards: its name, the metric's unit, and the fields of a plan that the cards give.
+def _amount(value: float, unit: str) -> str:
+    return f"{100 * value:.3g} %" if unit == "fraction" else f"{value:.3g}"
+
+
+def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, Row]]:
+    """For each pair of cards: its name, and the fields of a plan that the cards give.
 
     Raises CardError, UsageError: as `compare` does.
     """
@@ -145,10 +149,12 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, 
         windows, card = group.windows(), group.entrants[0].card
         days = {window.name: min(window.days, card.limit or window.days) for window in card.windows}
         length = round(float(np.mean([days[window] for window in windows]))) if metric == "total_return" else None
-        shared: Row = {"windows": len(windows), "overlap": effective_count(group.correlation(windows)), "window_days": length}
+        worth = effective_count(group.correlation(windows))
+        shared: Row = {"windows": len(windows), "overlap": worth if worth < len(windows) - 1e-9 else None, "window_days": length,
+                       "days_per_year": card.snapshot.days_a_year or TRADING_DAYS, "unit": card.metrics[metric].unit}  # fmt: skip
         for first, second in itertools.combinations(group.entrants, 2):
             fields = _estimate(first, second, metric, windows)
-            yield f"{first.label}, {second.label}", card.metrics[metric].unit, {**shared, **fields}
+            yield f"{first.label}, {second.label}", {**shared, **fields}
 
 
 def _estimate(first: Entrant, second: Entrant, metric: str, windows: Sequence[str]) -> Row:

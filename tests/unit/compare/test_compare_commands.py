@@ -340,7 +340,29 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     undefined = terminal.report("power", *terminal.pair({("A1", 0): None, ("A2", 0): 0.1}, {("A1", 0): 0.1, ("A2", 0): 0.1}))[0]
     assert undefined["reason"] == "total_return is not defined on both cards in some window"
     shared = terminal.report("power", *terminal.pair(figures(8), figures(8, 1, 1), SHARED))[0]
-    assert any("the cards' windows share days: 8 overlapping windows = " in line for line in shared["sentences"])
+    assert any("the cards' windows share days (" in line for line in shared["sentences"])
+
+
+def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(terminal: CardTerminal) -> None:
+    """The cards' windows have five days, and share none; a market that never closes has 365 days a year."""
+    paths = terminal.pair(figures(8), figures(8, 1, 1))
+    (found,) = terminal.report("power", *paths, "--effect", "0.02")
+    row = found["by_seeds"][0]
+    assert row["effect_per_year"] == pytest.approx(row["effect"] * 252 / 5)
+    (named,) = terminal.report("power", *paths, "--window-days", "63", "--days-per-year", "126")
+    assert named["by_seeds"][0]["effect_per_year"] == pytest.approx(row["effect"] * 2)
+    (more,) = terminal.report("power", *paths, "--windows", "20")
+    assert not any("share days" in line for line in more["sentences"])
+    whole_year = {"snapshot": {"days_a_year": 365}}
+    cards = [make_card(figures(8, 1, seed), model, **whole_year) for seed, model in enumerate(("house/one", "house/two"))]
+    (coins,) = terminal.report("power", *terminal.cards(*cards))
+    assert coins["by_seeds"][0]["effect_per_year"] == pytest.approx(row["effect"] * 365 / 5)
+    (ratio,) = terminal.report("power", *paths, "--metric", "sharpe", "--effect", "2")
+    assert ratio["by_seeds"][0]["effect_per_year"] is None
+    assert [line for line in ratio["sentences"] if "noise" in line or "it finds" in line] == [
+        "noise: SD 0 over windows, 0 over seeds; more seeds cut only the second, never the first",
+        "it finds a difference of 2 with probability 1.00",
+    ]
 
 
 def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:

@@ -77,8 +77,8 @@ class Facts:
 
     def unlisted(self, names: Sequence[str]) -> list[str]:
         """Return the names that no instrument has."""
-        known = {row.symbol for row in self.view.symbols()}
-        return [name for name in names if name not in known]
+        listed = {row.symbol for row in self.view.symbols()}
+        return [name for name in names if name not in listed]
 
     def close(self, symbol: str) -> float:
         """Last close of a stock, in dollars."""

@@ -29,7 +29,7 @@ class Call:
     """A call that can be made."""
 
     tool: str  #: dotted name
-    #: its arguments; a text `<s2.orders[0].order_id>` stands for that place in the answer to the second call
+    #: its arguments; a text `<s2.orders[0].order_id>` stands for that value of the answer to the second call
     args: Mapping[str, JsonValue]
 
 
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An item before it has a place: as of `templates.Template`, with all slots filled."""
+    """An item before it has an id and a moment: as of `templates.Template`, with all slots filled."""
 
     instruction: str
     steps: tuple[Step, ...] = ()
@@ -63,7 +63,7 @@ class Item:
     as_of_ns: int  #: where the clock of its workspace starts
     setup: tuple[Call, ...]  #: calls made before the agent starts
     gold: tuple[Call, ...]  #: the expected calls as they are executed
-    free_empty: frozenset[int] = frozenset()  #: places of `gold` whose answers may be empty
+    free_empty: frozenset[int] = frozenset()  #: indices of the calls of `gold` whose answers may be empty
     attempt: Call | None = None  #: of an item to refuse, the call that must fail
 
 
@@ -104,10 +104,10 @@ def refusal_of(answer: JsonValue) -> str:
 def resolved(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
     """A value with each reference replaced by what it refers to. Raises LookupError where that is not there."""
     if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
-        found = answers[int(match[1]) - 1]
-        for name, place in _PATH_PART.findall(match[2]):
-            found = found[name] if name else found[int(place)]
-        return found
+        part = answers[int(match[1]) - 1]
+        for name, index in _PATH_PART.findall(match[2]):
+            part = part[name] if name else part[int(index)]
+        return part
     if isinstance(value, Mapping):
         return {name: resolved(item, answers) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -78,7 +78,7 @@ class CallPattern(Value, frozen=True):
 
     tool: str = ""  #: dotted name
     args: dict[str, Any] | str = field(default_factory=dict)  #: arguments, or one slot that stands for all of them
-    order: dict[str, Any] | str | None = None  #: in place of both: an order of the situation's account
+    order: dict[str, Any] | str | None = None  #: instead of both: an order of the situation's account
     times: tuple[str, ...] = ()
     tolerance: Tolerance = "exact"
     may_be_empty: bool = False
@@ -103,7 +103,7 @@ class SetupPattern(Value, frozen=True):
     held: int | str = 0
     calls: tuple[CallPattern, ...] = ()  #: made after that
 
-    def made(self, wording: Wording, facts: Facts) -> tuple[Call, ...]:
+    def filled(self, wording: Wording, facts: Facts) -> tuple[Call, ...]:
         """Fill the slots."""
         stocks, options, held = (wording.fill(part) for part in (self.stocks, self.options, self.held))
         opened = opening(facts, stocks, options, held) if stocks else ()
@@ -122,7 +122,7 @@ class Template(Value, frozen=True):
     say: str | tuple[str, ...] = ""  #: wordings, one of which is drawn
     #: expected calls in order, or names of the file's `calls`; none where the right answer is to refuse
     steps: tuple[CallPattern | str, ...] = ()
-    setup: SetupPattern | None = None  #: what the agent finds
+    setup: SetupPattern | None = None  #: situation that the agent starts in
     #: of an item to refuse, the call that must fail; None where there is no tool for what is asked
     attempt: CallPattern | None = None
     notes: str = ""  #: why it is so; for people
@@ -137,15 +137,15 @@ class TemplateFile(Value, frozen=True):
 
     def draft(self, template: Template, chance: Random, facts: Facts) -> Draft:
         """Make a draft of one of the templates. Raises DataError: the template names what is not there."""
-        known = {"account": ACCOUNT, "session": SESSION, "last_day": facts.last_day, "stocks": facts.stocks}
-        wording = Wording(chance, self.phrases, known)
+        initial_facts = {"account": ACCOUNT, "session": SESSION, "last_day": facts.last_day, "stocks": facts.stocks}
+        wording = Wording(chance, self.phrases, initial_facts)
         try:
             for name, drawn in template.draw.items():
                 wording.facts[name] = _drawn(drawn, wording, facts)
             return Draft(
                 instruction=wording.say(template.say),
                 steps=tuple(self._pattern(step).step(wording) for step in template.steps),
-                setup=() if template.setup is None else template.setup.made(wording, facts),
+                setup=() if template.setup is None else template.setup.filled(wording, facts),
                 attempt=None if template.attempt is None else template.attempt.call(wording),
                 notes=template.notes,
             )
@@ -188,25 +188,25 @@ def _argument(text: str, wording: Wording) -> Any:
 
 
 _OWN_IDS: dict[tuple[str, JsonValue], str] = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
-"""Ids that are told with the instruction: copying them is no merit, so that gold has placeholders, as in the public tasks."""
+"""Ids that the instruction names: copying them is no merit, so that gold has placeholders, as in the public tasks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a draft becomes an item."""
+class Identity:
+    """Identity of an item that a draft becomes."""
 
     suite: Suite  #: `calling` or `planning`
     id: str  #: of the item
     as_of_ns: int  #: the moment that its facts are of
 
 
-def item_of(draft: Draft, template: Template, place: Place) -> Item:
-    """Make a draft of a template an item at a place."""
-    step_ids = [f"s{number}" if place.suite == "planning" else None for number in range(1, max(len(draft.steps), 1) + 1)]
+def item_of(draft: Draft, template: Template, identity: Identity) -> Item:
+    """Make a draft of a template an item."""
+    step_ids = [f"s{number}" if identity.suite == "planning" else None for number in range(1, max(len(draft.steps), 1) + 1)]
     calls = tuple(_gold_call(step, step_id) for step, step_id in zip(draft.steps, step_ids, strict=False))
     task = GoldTask(
-        id=place.id,
-        suite=place.suite,
+        id=identity.id,
+        suite=identity.suite,
         category=template.category,
         difficulty=template.difficulty,
         instruction=draft.instruction,
@@ -215,7 +215,7 @@ def item_of(draft: Draft, template: Template, place: Place) -> Item:
     )
     empty = frozenset(number for number, step in enumerate(draft.steps) if step.may_be_empty)
     gold = tuple(step.call for step in draft.steps)
-    return Item(task, template.name, place.as_of_ns, draft.setup, gold, empty, draft.attempt)
+    return Item(task, template.name, identity.as_of_ns, draft.setup, gold, empty, draft.attempt)
 
 
 def _gold_call(step: Step, step_id: str | None) -> GoldCall:
@@ -237,36 +237,36 @@ _TRIES = 20
 
 
 def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[Item, ...]:
-    """Items of a suite, in an order that does not tell their kind. Raises DataError: the dataset has less than some weeks of
+    """Items of a suite, in an order that does not reveal their kind. Raises DataError: the dataset has less than some weeks of
     minutes and options, or gives no new instruction for a template.
     """
     moments = _moments(dataset, derive_seed(seed, suite, "moments"))
     facts = {ns: Facts(dataset, ns) for ns in moments}
     drafts: list[tuple[Template, Draft, int]] = []
-    told: set[str] = set()
+    instructions: set[str] = set()
     for file in load_templates(suite):
         for template in file.templates:
             for number in range(template.weight):
                 chance = np.random.default_rng(derive_seed(seed, suite, template.name, number))
-                drafts.append((template, *_new_draft(file, template, chance, facts, told)))
+                drafts.append((template, *_new_draft(file, template, chance, facts, instructions)))
     order = np.random.default_rng(derive_seed(seed, suite, "order")).permutation(len(drafts))
     items = []
     for number, chosen in enumerate(order, 1):
         template, draft, as_of_ns = drafts[chosen]
-        items.append(item_of(draft, template, Place(suite, f"{_PREFIX[suite]}-{number:04d}", as_of_ns)))
+        items.append(item_of(draft, template, Identity(suite, f"{_PREFIX[suite]}-{number:04d}", as_of_ns)))
     return tuple(items)
 
 
 def _new_draft(
-    file: TemplateFile, template: Template, chance: np.random.Generator, facts: Mapping[int, Facts], told: set[str]
+    file: TemplateFile, template: Template, chance: np.random.Generator, facts: Mapping[int, Facts], instructions: set[str]
 ) -> tuple[Draft, int]:
     """Make a draft whose instruction no other item has, and return it with its moment."""
     moments = sorted(facts)
     for _ in range(_TRIES):
         as_of_ns = moments[int(chance.integers(len(moments)))]
         draft = file.draft(template, chance, facts[as_of_ns])
-        if draft.instruction not in told:
-            told.add(draft.instruction)
+        if draft.instruction not in instructions:
+            instructions.add(draft.instruction)
             return draft, as_of_ns
     raise DataError(f"template {template.name}: gives no new instruction in {_TRIES} tries; give it a smaller weight")
 

@@ -47,8 +47,8 @@ class Tags:
     tickers: tuple[str, ...] = ()  #: any of them must be among the row's
     markets: tuple[Market, ...] = ()  #: markets
     least: Importance = "low"  #: least importance
-    text: str = ""  #: words that must all be found (news: title, description and body; events: title), case aside
-    publisher: str = ""  #: part of a publisher's name, case aside; news only
+    text: str = ""  #: words that must all be found (news: title, description and body; events: title), ignoring case
+    publisher: str = ""  #: part of a publisher's name, ignoring case; news only
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,16 +65,16 @@ def align(rows: int, merits: Mapping[Pair, Merits]) -> dict[int, int]:
     kept = _kept_columns(rows, weights)
     table = [[weights.get((row, column), 0) for column in kept] for row in range(rows)]
     chosen = assign(table)
-    return {row: kept[place] for row, place in enumerate(chosen) if place is not None and (row, kept[place]) in merits}
+    return {row: kept[index] for row, index in enumerate(chosen) if index is not None and (row, kept[index]) in merits}
 
 
 def _weights(rows: int, columns: Sequence[int], merits: Mapping[Pair, Merits]) -> dict[Pair, int]:
-    """Each pair's merits and its place among equals as one whole number."""
+    """Each pair's merits and its rank among equals as one whole number."""
     length = len(next(iter(merits.values())))
-    scales = [lcm(*(pair[place].denominator for pair in merits.values())) for place in range(length)]
-    largest = [max(int(pair[place] * scale) for pair in merits.values()) for place, scale in enumerate(scales)]
+    scales = [lcm(*(pair[index].denominator for pair in merits.values())) for index in range(length)]
+    largest = [max(int(pair[index] * scale) for pair in merits.values()) for index, scale in enumerate(scales)]
     base = len(columns) + 1
-    rank = {column: len(columns) - place for place, column in enumerate(columns)}
+    rank = {column: len(columns) - index for index, column in enumerate(columns)}
     weights = {}
     for (row, column), pair in merits.items():
         weight = 0
@@ -162,17 +162,17 @@ class _Match:
 
 @dataclass(frozen=True)
 class _Alignment:
-    """Steps and the calls they are aligned with: step -> place among `calls`, and what that earns."""
+    """Steps and the calls they are aligned with: step -> index among `calls`, and what that earns."""
 
     golds: tuple[GoldCall, ...]
     calls: tuple[PredictedCall, ...]
-    places: Mapping[int, int]
+    call_indices: Mapping[int, int]
     matches: Mapping[int, _Match]
 
     @property
     def spare(self) -> tuple[PredictedCall, ...]:
-        taken = set(self.places.values())
-        return tuple(call for place, call in enumerate(self.calls) if place not in taken)
+        taken = set(self.call_indices.values())
+        return tuple(call for index, call in enumerate(self.calls) if index not in taken)
 
     def mean(self, metric: str) -> float:
         """Mean of a metric over all steps, those without a call as 0."""
@@ -256,25 +256,25 @@ def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _
     alike = [asked[_expectation(golds[step])] for step in rows]
     columns: list[int] = []
     matches: dict[tuple[int, int], _Match] = {}
-    for places in _repeats(calls):
-        earned = {row: match for row, step in enumerate(rows) if (match := _match(golds[step], calls[places[0]])) is not None}
+    for copies in _repeats(calls):
+        earned = {row: match for row, step in enumerate(rows) if (match := _match(golds[step], calls[copies[0]])) is not None}
         again = {row: match for row, match in earned.items() if match.is_full or (match.tm == 1 and alike[row] > 1)}
         most = max([1, sum(match.is_full for match in again.values()), *(alike[row] for row in again)])
         # Of a call that stands there more than once as many count as steps ask for it, the first wherever it fits.
-        for copy, place in enumerate(places[:most]):
+        for copy, index in enumerate(copies[:most]):
             matches.update({(row, len(columns)): match for row, match in (again if copy else earned).items()})
-            columns.append(place)
+            columns.append(index)
     chosen = align(len(golds), {pair: (match.tm, match.pa, match.ta) for pair, match in matches.items()})
-    placed = {rows[row]: columns[column] for row, column in sorted(chosen.items())}
-    return _Alignment(golds, calls, placed, {rows[row]: matches[row, column] for row, column in chosen.items()})
+    call_indices = {rows[row]: columns[column] for row, column in sorted(chosen.items())}
+    return _Alignment(golds, calls, call_indices, {rows[row]: matches[row, column] for row, column in chosen.items()})
 
 
 def _repeats(calls: Sequence[PredictedCall]) -> list[list[int]]:
-    """Places of calls with the same content, contents in order."""
-    places: dict[str, list[int]] = {}
-    for place, call in enumerate(calls):
-        places.setdefault(call.content, []).append(place)
-    return [places[content] for content in sorted(places)]
+    """Indices of calls with the same content, contents in order."""
+    indices: dict[str, list[int]] = {}
+    for index, call in enumerate(calls):
+        indices.setdefault(call.content, []).append(index)
+    return [indices[content] for content in sorted(indices)]
 
 
 def _content(gold: GoldCall) -> str:
@@ -287,20 +287,20 @@ def _expectation(gold: GoldCall) -> str:
 
 
 def _failures(alignment: _Alignment, malformed: int) -> set[str]:
-    found = {name for match in alignment.matches.values() for name in match.failures}
+    failures = {name for match in alignment.matches.values() for name in match.failures}
     known_tools = REGISTRY.keys() | FURTHER_TOOLS | {gold.tool for gold in alignment.golds}
-    serving = {alignment.calls[place].content for place in alignment.places.values()}
+    serving = {alignment.calls[index].content for index in alignment.call_indices.values()}
     known = [call for call in alignment.spare if call.tool in known_tools or call.is_refusal]
     unknown = len(alignment.spare) - len(known)
     repeats = sum(call.content in serving for call in known)
     others = len(known) - repeats
-    open_steps = len(alignment.golds) - len(alignment.places)
-    found |= {"malformed_call"} if malformed else set()
-    found |= {"unknown_tool"} if unknown else set()
-    found |= {"wrong_family"} if open_steps and others else set()
-    found |= {"missing_call"} if open_steps > others + unknown + malformed else set()
-    found |= {"extra_call"} if repeats or others > open_steps else set()
-    return found
+    open_steps = len(alignment.golds) - len(alignment.call_indices)
+    failures |= {"malformed_call"} if malformed else set()
+    failures |= {"unknown_tool"} if unknown else set()
+    failures |= {"wrong_family"} if open_steps and others else set()
+    failures |= {"missing_call"} if open_steps > others + unknown + malformed else set()
+    failures |= {"extra_call"} if repeats or others > open_steps else set()
+    return failures
 
 
 # ---- reported, not scored
@@ -311,12 +311,11 @@ def _detail(alignment: _Alignment | None, predicted: int, run_context: Mapping[s
         return {"steps": [], "extra_calls": predicted, "call_precision": None, "ids_expected": 0, "ids_right": 0}
     right = {step for step, match in alignment.matches.items() if match.tm == 1}
     expected = [expected_ids(gold, run_context) for gold in alignment.golds]
-    carried = [
-        expected[step].items() & given_ids(alignment.golds[step], alignment.calls[alignment.places[step]]).items() for step in right
-    ]
+    called = {step: alignment.calls[alignment.call_indices[step]] for step in right}
+    carried = [expected[step].items() & given_ids(alignment.golds[step], call).items() for step, call in called.items()]
     return {
         "steps": [_step_detail(alignment, step) for step in range(len(alignment.golds))],
-        "extra_calls": predicted - len(alignment.places),
+        "extra_calls": predicted - len(alignment.call_indices),
         "call_precision": len(right) / predicted if predicted else None,
         "ids_expected": sum(len(ids) for ids in expected),
         "ids_right": sum(len(ids) for ids in carried),
@@ -326,6 +325,6 @@ def _detail(alignment: _Alignment | None, predicted: int, run_context: Mapping[s
 def _step_detail(alignment: _Alignment, step: int) -> dict[str, JsonValue]:
     """Which predicted call serves a step (`call`, from 0, or None), and what it earns."""
     match = alignment.matches.get(step)
-    call = None if match is None else alignment.calls[alignment.places[step]].index
+    call = None if match is None else alignment.calls[alignment.call_indices[step]].index
     earned = {metric: 0.0 if match is None else float(getattr(match, metric)) for metric in METRICS}
     return {"tool": alignment.golds[step].tool, "call": call, **earned}

@@ -153,43 +153,43 @@ def _address(call: _Call, gold: GoldCall) -> float:
 
 def _failures(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> set[str]:
     """Failures as the public code logs them. It logs too much: calls that another expected call needs count against this one."""
-    found: set[str] = set()
+    failures: set[str] = set()
     for gold in golds:
         before = takewhile(lambda call: call.name != gold.tool, calls)  # noqa: B023 - used up at once
-        found |= {"wrong_tool_action" if _tool(call, gold) > 0 else "wrong_tool_family" for call in before}
+        failures |= {"wrong_tool_action" if _tool(call, gold) > 0 else "wrong_tool_family" for call in before}
         if (address := max(_address(call, gold) for call in calls)) < 1:
-            found.add("wrong_endpoint" if address > 0 else "hallucinated_endpoint")
+            failures.add("wrong_endpoint" if address > 0 else "hallucinated_endpoint")
         fits = [call for call in calls if _tool(call, gold) > 0]
         best = max(fits, key=lambda call: _object(call, gold), default=None)
         if best is not None and _object(best, gold) > 0:
-            found |= reference_failures(best.params, gold.required, CALLING_RULES)
+            failures |= reference_failures(best.params, gold.required, CALLING_RULES)
         if any(call.name == gold.tool and _fields(call.params, gold) < 1 for call in calls):
-            found.add("wrong_time_value")
-    places = _places(calls, golds)
-    if len(places) > 1 and inverted_share(places) > 0:
-        found.add("wrong_call_order")
-    return found
+            failures.add("wrong_time_value")
+    positions = _positions(calls, golds)
+    if len(positions) > 1 and inverted_share(positions) > 0:
+        failures.add("wrong_call_order")
+    return failures
 
 
 def _order(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> float:
     """1 less the share of matched pairs that stand the wrong way round; expected calls that are absent cost nothing."""
     if len(golds) <= 1:
         return 1.0
-    places = _places(calls, golds)
-    return 1.0 - inverted_share(places) if len(places) > 1 else 0.0
+    positions = _positions(calls, golds)
+    return 1.0 - inverted_share(positions) if len(positions) > 1 else 0.0
 
 
-def _places(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> list[int]:
-    """For each expected call in turn the first place of its name that no earlier one took; names not found are left out."""
+def _positions(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> list[int]:
+    """For each expected call in turn the first position of its name that no earlier one took; absent names are left out."""
     taken: list[int] = []
     for gold in golds:
-        place = next((index for index, call in enumerate(calls) if call.name == gold.tool and index not in taken), None)
-        if place is not None:
-            taken.append(place)
+        position = next((index for index, call in enumerate(calls) if call.name == gold.tool and index not in taken), None)
+        if position is not None:
+            taken.append(position)
     return taken
 
 
-def inverted_share(places: Sequence[int]) -> float:
-    """Share of pairs of at least two places that stand in falling order."""
-    pairs = list(combinations(places, 2))
+def inverted_share(positions: Sequence[int]) -> float:
+    """Share of pairs of at least two positions that stand in falling order."""
+    pairs = list(combinations(positions, 2))
     return sum(first > second for first, second in pairs) / len(pairs)

@@ -182,25 +182,25 @@ def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
     left, right = text_of(predicted), text_of(expected)
     if predicted is None or left is None or right is None:
         return 0.0
-    given, wanted = reference_time(left.strip()), reference_time(right.strip())
-    if given is None or wanted is None:
+    predicted_time, expected_time = reference_time(left.strip()), reference_time(right.strip())
+    if predicted_time is None or expected_time is None:
         return float(left.lower() == right.lower())
-    return float(reference_within(given, wanted, tolerance))
+    return float(reference_within(predicted_time, expected_time, tolerance))
 
 
 def _failures(calls: Sequence[_Call], step: GoldCall) -> set[str]:
     """Failures of a step as the public code logs them. It logs too much: each call of the family that misses a time counts."""
-    found: set[str] = set()
+    failures: set[str] = set()
     tool = max((_tool(call, step) for call in calls), default=0.0)
     if tool < 1:
-        found.add("wrong_tool_action" if tool >= 0.5 else "wrong_tool_family" if tool > 0 else "missing_call")
+        failures.add("wrong_tool_action" if tool >= 0.5 else "wrong_tool_family" if tool > 0 else "missing_call")
     candidates = _candidates(calls, step)
     best = max(candidates, key=lambda call: _object(call, step), default=None)
     if best is not None and best.args is not None and _object(best, step) > 0:
-        found |= reference_failures(best.args, step.required, PLANNING_RULES)
+        failures |= reference_failures(best.args, step.required, PLANNING_RULES)
     if time_fields(step.times) and any(_fields(call, step) < 1 for call in candidates):
-        found.add("wrong_time_value")
-    return found
+        failures.add("wrong_time_value")
+    return failures
 
 
 def _dependencies(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
@@ -213,16 +213,16 @@ def _dependencies(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
 
 def _order(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
     """1 less the share of inverted pairs, where each step in turn takes the first call of its family that is left."""
-    places: list[int] = []
+    positions: list[int] = []
     for step in steps:
-        fits = (index for index, call in enumerate(calls) if index not in places and _name(call.name, step.tool) > 0)
-        place = next(fits, None)
-        if place is not None:
-            places.append(place)
-    return 1.0 - inverted_share(places) if len(places) > 1 else 1.0
+        fits = (index for index, call in enumerate(calls) if index not in positions and _name(call.name, step.tool) > 0)
+        position = next(fits, None)
+        if position is not None:
+            positions.append(position)
+    return 1.0 - inverted_share(positions) if len(positions) > 1 else 1.0
 
 
 def _names_ids(fits: Sequence[_Call], step: GoldCall) -> bool:
     """Whether one call of the step's family gives all the run ids that the step asks for, whatever their values."""
-    wanted = [key for key, value in step.required.items() if value in _RUN_ID_PLACEHOLDERS]
-    return not wanted or any(all((call.args or {}).get(key) for key in wanted) for call in fits)
+    id_names = [key for key, value in step.required.items() if value in _RUN_ID_PLACEHOLDERS]
+    return not id_names or any(all((call.args or {}).get(key) for key in id_names) for call in fits)

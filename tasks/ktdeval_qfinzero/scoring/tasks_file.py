@@ -180,8 +180,8 @@ def _check_times(times: Mapping[str, JsonValue], where: str) -> None:
         raise DataError(f"{where}: unknown tolerance {_shown(tolerance)}; give one of {', '.join(TOLERANCE_SECONDS)}")
     for name, value in time_fields(times).items():
         if not _is_time(name, value):
-            wanted = f"date or time, a placeholder, null, or a number of minutes for a name that ends in {_MINUTES_SUFFIX}"
-            raise DataError(f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give an ISO 8601 {wanted}")
+            form = f"date or time, a placeholder, null, or a number of minutes for a name that ends in {_MINUTES_SUFFIX}"
+            raise DataError(f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give an ISO 8601 {form}")
 
 
 def _is_time(name: str, value: JsonValue) -> bool:

@@ -26,7 +26,7 @@ class GoldCall:
     """One expected call. `notes` are the author's."""
 
     tool: str  # dotted name, or `REFUSE`
-    endpoint: str | None = None  # path of the service, with `{name}` for what only a run can tell; None for a refusal
+    endpoint: str | None = None  # path of the service, with `{name}` for what is known only in a run; None for a refusal
     method: str | None = None  # GET or POST; None for a refusal
     required: Mapping[str, JsonValue] = field(default_factory=dict)  # parameters that PA checks, as JSON
     optional: Mapping[str, JsonValue] = field(default_factory=dict)  # parameters that no metric reads
@@ -130,7 +130,7 @@ RUN_IDS: Final = ("session_id", "account_id")
 class PredictedCall:
     """One readable call; `args` and `endpoint` are empty where none were given."""
 
-    index: int  # place in the answer, from 0
+    index: int  # position in the answer, from 0
     tool: str
     args: Mapping[str, JsonValue]
     endpoint: str
@@ -202,8 +202,8 @@ def expected_ids(gold: GoldCall, run_context: Mapping[str, str]) -> dict[str, st
     """Name -> id for the ids that are known before the run: parameters that are a run's id, and parts of the address."""
     placeholders = [f"{{{name}}}" for name in RUN_IDS]
     named = {key: value for key, value in gold.required.items() if value in placeholders}
-    found = {**named, **_path_ids(gold.tool, gold.endpoint or "")}
-    filled = {name: with_run_ids(value, run_context) for name, value in found.items()}
+    ids = {**named, **_path_ids(gold.tool, gold.endpoint or "")}
+    filled = {name: with_run_ids(value, run_context) for name, value in ids.items()}
     return {name: value for name, value in filled.items() if not is_placeholder(value)}
 
 

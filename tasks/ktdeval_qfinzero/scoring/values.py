@@ -2,7 +2,7 @@
 
 Under the reference rules (public code; `ReferenceRules` holds what differs between the suites) a placeholder earns 1, lists are
 compared as sets of texts and the rest as lower-cased text; times have three forms, and an unknown tolerance is five minutes.
-Under the paper rules (A.3) placeholders take no part, types are kept apart, times are ISO 8601 with offsets and fractions, and
+Under the paper rules (A.3) placeholders take no part, types are distinguished, times are ISO 8601 with offsets and fractions, and
 results are exact fractions: sums do not depend on the order.
 """
 
@@ -66,7 +66,7 @@ def reference_time(text: str) -> datetime | None:
 
 
 def reference_within(predicted: datetime, expected: datetime, tolerance: str) -> bool:
-    """Whether two times are at most the tolerance apart, 5 minutes for a name that is not listed."""
+    """Whether two times differ by at most the tolerance, 5 minutes for a name that is not listed."""
     seconds = TOLERANCE_SECONDS.get(tolerance, _REFERENCE_DEFAULT_S)
     return abs((predicted - expected).total_seconds()) <= seconds
 
@@ -204,16 +204,16 @@ def reference_value(predicted: JsonValue, expected: JsonValue, rules: ReferenceR
 
 def reference_failures(predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules) -> set[str]:
     """Names of what is wrong with the parameters: `missing_required_param` and `wrong_param_value`."""
-    found: set[str] = set()
+    failures: set[str] = set()
     for key, value in expected.items():
         given = predicted.get(key)
         if given is None:
-            found.add("missing_required_param")
+            failures.add("missing_required_param")
         elif isinstance(value, dict) and isinstance(given, dict):
-            found |= reference_failures(given, value, rules)
+            failures |= reference_failures(given, value, rules)
         elif reference_value(given, value, rules) < 1:
-            found.add("wrong_param_value")
-    return found
+            failures.add("wrong_param_value")
+    return failures
 
 
 def _reference_items(items: list[JsonValue], rules: ReferenceRules) -> set[str | None]:
@@ -296,12 +296,12 @@ def _names_of(value: JsonValue, fold_case: bool) -> JsonValue:
 
 def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> Fraction:
     """Overlap of two lists as sets; each expected placeholder excuses one item that is nowhere else expected."""
-    wanted = {_item_key(item) for item in expected if _is_comparable(item)}
+    required = {_item_key(item) for item in expected if _is_comparable(item)}
     blanks = sum(1 for item in expected if not _is_comparable(item))
     given = {_item_key(item) for item in predicted}
-    surplus = max(0, len(given - wanted) - blanks)
-    union = len(wanted) + surplus
-    return Fraction(len(wanted & given), union) if union else ONE
+    surplus = max(0, len(given - required) - blanks)
+    union = len(required) + surplus
+    return Fraction(len(required & given), union) if union else ONE
 
 
 def _item_key(item: JsonValue) -> tuple[str, str]:

@@ -30,7 +30,7 @@ _FOLDER = Path(__file__).with_name("prompts")
 _PROMPTS: Final = (
     "system", "user", "public", "public_user", "native_dry", "native_live", "text_dry", "text_tools", "references_dry",
 )  # fmt: skip
-_UNTOLD: Final = frozenset({"minLength", "maxLength", "pattern", "maxItems", "additionalProperties"})
+_OMITTED: Final = frozenset({"minLength", "maxLength", "pattern", "maxItems", "additionalProperties"})
 
 
 _NEW_YORK: Final = ZoneInfo("America/New_York")
@@ -53,7 +53,7 @@ def prompt_hashes() -> dict[str, str]:
 
 @cache
 def tool_hashes() -> dict[str, str]:
-    """Hashes of what a model is told of each tool, by its dotted name."""
+    """Hashes of what a model is shown of each tool, by its dotted name."""
     return {
         each.name: content_hash({"description": each.summary, "parameters": each.parameters}) for each in catalogue().operations
     }
@@ -83,10 +83,10 @@ def public_system_text(config: SuiteConfig) -> str:
 
 def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> str:
     """Question. `as_of_ns` is the moment of the clock; None for a task of a file, which has none."""
-    asked = with_run_ids(instruction, situation.ids)
+    question = with_run_ids(instruction, situation.ids)
     if as_of_ns is None:
-        return Template(prompt_text("public_user")).substitute(instruction=asked)
-    return Template(prompt_text("user")).substitute(clock=clock_words(as_of_ns), situation=situation.words, instruction=asked)
+        return Template(prompt_text("public_user")).substitute(instruction=question)
+    return Template(prompt_text("user")).substitute(clock=clock_words(as_of_ns), situation=situation.words, instruction=question)
 
 
 def _shared(config: SuiteConfig) -> Mapping[str, str]:
@@ -102,15 +102,15 @@ def _shared(config: SuiteConfig) -> Mapping[str, str]:
 @cache
 def tools_text() -> str:
     """All tools with their arguments, as a model reads them that is offered none.
-    Limits on lengths and patterns are left out, and `cursor` too, which is told once for all tools whose answers have pages.
+    Limits on lengths and patterns are left out, and `cursor` too, which is described once for all tools whose answers have pages.
     """
-    shown = ((each, json.dumps(_told(each), ensure_ascii=False, separators=(",", ":"))) for each in catalogue().operations)
-    tools = "\n\n".join(f"## {each.name}\n\n{each.summary}\nArguments: {arguments}" for each, arguments in shown)
+    described = ((each, json.dumps(_described(each), ensure_ascii=False, separators=(",", ":"))) for each in catalogue().operations)
+    tools = "\n\n".join(f"## {each.name}\n\n{each.summary}\nArguments: {arguments}" for each, arguments in described)
     return f"{prompt_text('text_tools')}\n\n{tools}"
 
 
-def _told(operation: Operation) -> JsonValue:
-    """JSON Schema of an operation's arguments, as told in text; the stream's cursor is of its own kind, and stays."""
+def _described(operation: Operation) -> JsonValue:
+    """JSON Schema of an operation's arguments, as shown in text; the stream's cursor is of its own kind, and stays."""
     schema: dict[str, JsonValue] = _shortened(operation.parameters)
     if operation.takes is not StreamQuery:
         schema["properties"].pop("cursor", None)
@@ -118,7 +118,7 @@ def _told(operation: Operation) -> JsonValue:
 
 
 def _shortened(schema: Schema) -> dict[str, JsonValue]:
-    kept: dict[str, JsonValue] = {keyword: value for keyword, value in schema.items() if keyword not in _UNTOLD}
+    kept: dict[str, JsonValue] = {keyword: value for keyword, value in schema.items() if keyword not in _OMITTED}
     if "properties" in kept:
         kept["properties"] = {name: _shortened(part) for name, part in kept["properties"].items()}
     if "items" in kept:

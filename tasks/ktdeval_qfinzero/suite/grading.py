@@ -21,8 +21,8 @@ from ktdeval_qfinzero.suite.records import METRICS, RULE_SETS, Answer, Earned, E
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
     """Arguments of a call with every default of its tool's schema that they leave out, within given objects and lists too.
-    Looks at the call alone, never at what is expected. An object that is absent stays so: it may be required. Defaults that have no
-    effect beside other arguments are not filled in. `tool`: dotted name; arguments of any other name stay as they are; `arguments`:
+    Looks at the call alone, never at what is expected. An object that is absent stays so: it may be required. Defaults that other
+    arguments make idle are not filled in. `tool`: dotted name; arguments of any other name stay as they are; `arguments`:
     as recorded; what is no object stays as it is.
     """
     try:
@@ -60,7 +60,7 @@ _NOTHING: Final = Answer(status="done", summary="", calls=())
 
 
 @dataclass(frozen=True)
-class Case:
+class Expectation:
     """Expected calls that answers are compared with."""
 
     task: GoldTask  # the expected calls
@@ -68,23 +68,23 @@ class Case:
     is_own: bool  # whether it is an item of our own; a task of a file is scored as it stands
 
 
-def grade(rules: Rules, case: Case, answer: Answer) -> Scores:
+def grade(rules: Rules, expectation: Expectation, answer: Answer) -> Scores:
     """Score an answer under one rule set.
     Of an item of our own the paper's rules see calls with the defaults of their tools; the public rules see ids instead of
     `{session_id}` and `{account_id}` (to the calling scorer braces are no placeholder), and a refusal as the pseudo-call that the
     planning scorer wants.
     """
     if rules == "paper":
-        complete = with_defaults if case.is_own else lambda _, arguments: arguments
+        complete = with_defaults if expectation.is_own else lambda _, arguments: arguments
         calls = [{"tool": call.tool, "args": complete(call.tool, call.arguments)} for call in answer.calls]
-        return paper.score(case.task, calls, case.ids)
-    if case.task.suite == "planning":
+        return paper.score(expectation.task, calls, expectation.ids)
+    if expectation.task.suite == "planning":
         planned: list[JsonValue] = [{"tool": call.tool, "args": call.arguments} for call in answer.calls]
-        if case.is_own and not planned and answer.status == "refused":
+        if expectation.is_own and not planned and answer.status == "refused":
             planned = [{"tool": REFUSE, "args": {}}]
-        return score_planning(case.task, planned, case.ids)
+        return score_planning(expectation.task, planned, expectation.ids)
     predicted = [{"tool_name": call.tool, "params": call.arguments} for call in answer.calls]
-    task = _with_ids(case.task, case.ids) if case.is_own else case.task
+    task = _with_ids(expectation.task, expectation.ids) if expectation.is_own else expectation.task
     return score_calling(task, predicted, final_answer={"summary": answer.summary})
 
 
@@ -98,16 +98,16 @@ def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
     return replace(task, calls=tuple(calls))
 
 
-def graded(rules: Rules, case: Case, answer: Answer) -> Graded:
+def graded(rules: Rules, expectation: Expectation, answer: Answer) -> Graded:
     """Grade an answer under both rule sets; `rules` is that of the headline, whose failure modes count."""
-    both = {each: grade(each, case, answer) for each in RULE_SETS}
+    both = {each: grade(each, expectation, answer) for each in RULE_SETS}
     ours = both["paper"]
     return Graded(
         earned={each: Earned.of(scores) for each, scores in both.items()},
         exact=is_exact(ours),
         # A pseudo-call that refuses is no call.
-        no_call=ours.tm == 1.0 if case.task.refuse else "false_refusal" in ours.failure_modes,
-        call_precision=_precision(case.task, ours, answer),
+        no_call=ours.tm == 1.0 if expectation.task.refuse else "false_refusal" in ours.failure_modes,
+        call_precision=_precision(expectation.task, ours, answer),
         ids_expected=ours.detail["ids_expected"],
         ids_right=ours.detail["ids_right"],
         failure_modes=both[rules].failure_modes,
@@ -125,9 +125,9 @@ def _precision(task: GoldTask, scores: Scores, answer: Answer) -> float | None:
     return 0.0 if task.refuse else float(scores.detail["call_precision"] or 0.0)
 
 
-def nothing_earned(rules: Rules, case: Case, end_state_match: float | None) -> Empty:
+def nothing_earned(rules: Rules, expectation: Expectation, end_state_match: float | None) -> Empty:
     """Grade an answer without any call under one rule set; `end_state_match` is that of live items."""
-    scores, ours = grade(rules, case, _NOTHING), grade("paper", case, _NOTHING)
+    scores, ours = grade(rules, expectation, _NOTHING), grade("paper", expectation, _NOTHING)
     earned = {metric: getattr(scores, metric) for metric in METRICS}
     return Empty(**earned, exact=float(is_exact(ours)), end_state_match=end_state_match)
 

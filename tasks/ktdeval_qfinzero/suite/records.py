@@ -1,4 +1,4 @@
-"""Records of an item: the answer that was given, what it earned, and the facts beside it; with the flat forms that files hold."""
+"""Records of an item: the answer that was given, what it earned, and the facts recorded with it; the flat forms of files."""
 
 from __future__ import annotations
 

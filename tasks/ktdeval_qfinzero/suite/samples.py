@@ -32,7 +32,7 @@ from ktdeval_qfinzero.suite.environment import (
     make_calls,
     recording_tools,
 )
-from ktdeval_qfinzero.suite.grading import Case, differing_parts, graded, nothing_earned
+from ktdeval_qfinzero.suite.grading import Expectation, differing_parts, graded, nothing_earned
 from ktdeval_qfinzero.suite.records import Answer, Facts
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
@@ -111,7 +111,7 @@ def _chosen(questions: Sequence[Question], count: int | None) -> tuple[Question,
     total = len(questions)
     if count is None or count >= total:
         return tuple(questions)
-    return tuple(questions[place * total // count] for place in range(count))
+    return tuple(questions[index * total // count] for index in range(count))
 
 
 def _item_json(item: Item) -> JsonValue:
@@ -182,14 +182,14 @@ class SuiteSamples:
         Raises InvariantError if the recorded calls, made again, leave another state than the recorded one.
         """
         question = self._question(number)
-        given = Answer.of(answer, question.task.id)
-        record = graded(self._config.rules, _case(question), given)
+        recorded = Answer.of(answer, question.task.id)
+        record = graded(self._config.rules, _expectation(question), recorded)
         if not self._config.is_live:
             return record.to_scores()
         workspace = self._open(number)
-        make_calls(workspace, given.calls)
+        make_calls(workspace, recorded.calls)
         state = end_state(workspace)
-        if encode_canonical(state) != dumps_canonical(given.end_state):
+        if encode_canonical(state) != dumps_canonical(recorded.end_state):
             raise InvariantError(
                 f"item {question.task.id}: its recorded calls, made again, leave another state than the recorded one; the dataset"
                 " or the services changed since, or this is a defect of theirs"
@@ -250,7 +250,7 @@ class SuiteSamples:
             template=None if question.item is None else question.item.template,
             refusal=question.task.refuse,
             as_of=None if clock_ns is None else moment_text(clock_ns),
-            empty=nothing_earned(self._config.rules, _case(question), None if changes is None else float(not changes)),
+            empty=nothing_earned(self._config.rules, _expectation(question), None if changes is None else float(not changes)),
             changes_state=changes,
         )
         plain: dict[str, JsonValue] = to_plain(facts)
@@ -261,5 +261,5 @@ def _situation(question: Question) -> Situation:
     return Situation(PUBLIC_IDS) if question.item is None else situation_of(question.item)
 
 
-def _case(question: Question) -> Case:
-    return Case(question.task, _situation(question).ids, question.item is not None)
+def _expectation(question: Question) -> Expectation:
+    return Expectation(question.task, _situation(question).ids, question.item is not None)

@@ -75,8 +75,8 @@ def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
 
 def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str, Score]:
     """Compute all scores of `definitions` over these records, which may be of several windows and seeds. Pure.
-    An item without a valid submission earns 0 everywhere: that is the model's failure. One whose model call failed tells nothing of
-    the model, and is only counted.
+    An item without a valid submission earns 0 everywhere: that is the model's failure. One whose model call failed says nothing
+    about the model, and is only counted.
     """
     asked = [Asked.of(record) for record in records if record.provenance != "error"]
     scores = {
@@ -151,16 +151,16 @@ def _end_state(asked: Sequence[Asked]) -> Score:
 
 def _refusal(asked: Sequence[Asked]) -> Score:
     """Score the items to refuse. The others, answered without a call, are in the detail: who never calls anything refuses all."""
-    wanted = [one for one in asked if one.facts.refusal]
+    to_refuse = [one for one in asked if one.facts.refusal]
     others = [one for one in asked if not one.facts.refusal]
     false = sum(one.graded.no_call for one in others if one.graded)
     detail: dict[str, JsonValue] = {
         "false_refusals": {"n": len(others), "count": false, "value": false / len(others) if others else None},
-        "said_so": sum(one.status == "refused" and one.graded.no_call for one in wanted if one.graded),
+        "said_so": sum(one.status == "refused" and one.graded.no_call for one in to_refuse if one.graded),
     }
-    if not wanted:
+    if not to_refuse:
         return Score(None, 0, detail=detail, reason="no item to refuse was answered")
-    return _score("refusal_accuracy", _points(wanted, lambda graded: graded.no_call), 1.0, 1.0, detail)
+    return _score("refusal_accuracy", _points(to_refuse, lambda graded: graded.no_call), 1.0, 1.0, detail)
 
 
 def _precision(asked: Sequence[Asked]) -> Score:
@@ -200,7 +200,7 @@ def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
     by_item: dict[str, list[float]] = {}
     for item, value in values:
         by_item.setdefault(item, []).append(value)
-    means = np.array([fsum(found) / len(found) for found in by_item.values()])
+    means = np.array([fsum(of_item) / len(of_item) for of_item in by_item.values()])
     n = len(means)
     if set(means.tolist()) <= {0.0, 1.0}:
         return wilson(int(means.sum()), n, LEVEL)

@@ -1,4 +1,4 @@
-"""Embedded market as a dataset: generated on first use, kept in a cache folder, found there ever after."""
+"""Embedded market as a dataset: generated on first use, kept in a cache folder, read from there afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cache_root() -> Path:
 
 
 def open_embedded(cache: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
-    """Open the market of a seed; `say` is told what takes time. Raises StoreError: the cache can't be written; DataError: bad."""
+    """Open the market of a seed; `say` receives what takes time. Raises StoreError: the cache can't be written; DataError: bad."""
     return open_generated(cache, SyntheticParams(seed=seed), say)
 
 

@@ -40,7 +40,7 @@ class Moves:
 
     jumps: FloatArray  #: [D, W] just before each minute opens
     steps: FloatArray  #: [D, W] from the open to the close of each minute
-    volatility: FloatArray  #: [D] standard deviation of the day's return, jumps of news aside
+    volatility: FloatArray  #: [D] standard deviation of the day's return without jumps of news
     base: float  #: what volatility is on an ordinary day
 
 
@@ -153,12 +153,12 @@ def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, trade
 
 
 def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
-    """Bars of days made of bars of minutes, of which `day_row` [n] tells the day: first open, highest high, …, last close, sums."""
+    """Bars of days made of bars of minutes, by the row `day_row` [n] of each: first open, highest high, …, last close, sums."""
     rows, first = np.unique(day_row, return_index=True)
     if not len(rows):
         return minutes
-    found = grouped(minutes, first, midnight_ns[rows])
-    return replace(found, volume=np.round(found.volume, 4))
+    days = grouped(minutes, first, midnight_ns[rows])
+    return replace(days, volume=np.round(days.volume, 4))
 
 
 def _trade_rate(rng: np.random.Generator, grid: Grid, moves: Moves, traded: Traded) -> FloatArray:

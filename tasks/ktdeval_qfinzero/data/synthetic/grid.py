@@ -73,7 +73,7 @@ def session_grid(first: date, last: date) -> Grid:
 
 def calendar_grid(first: date, last: date) -> Grid:
     """Return all days in [first, last], each of 24 hours."""
-    days = tuple(first + timedelta(days=place) for place in range((last - first).days + 1))
+    days = tuple(first + timedelta(days=number) for number in range((last - first).days + 1))
     opens = np.array([day_start(day) for day in days], dtype=np.int64)
     return Grid(days, opens, opens + DAY, DAY_MINUTES, 0.0)
 
@@ -90,7 +90,7 @@ def session_before(day: date) -> date:
 
 
 def new_york(day: date, hour: int, minute: int = 0) -> int:
-    """Return a moment of a session's day by the clock of New York, whose offset the session's open tells."""
+    """Return a moment of a session's day by the clock of New York, whose offset follows from the session's open."""
     hours = trading_hours()
     row = hours.row_of(day)
     if row is None:

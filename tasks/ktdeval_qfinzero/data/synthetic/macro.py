@@ -49,7 +49,7 @@ class Series(Value, frozen=True, kw_only=True):
     market_pct: float = 0.0  #: percent that stocks move on a surprise of one `miss`
     rate_bp: float = 0.0  #: basis points that yields move on one
     revised: float = 0.0  #: how often the next release corrects the last
-    #: what the title says of the reference period: the month before, the quarter before, the week, or nothing
+    #: reference period in the title: the month before, the quarter before, the week, or nothing
     period: Literal["month", "quarter", "week", "none"] = "month"
     market: Market = "us"
     country: str = "US"
@@ -197,12 +197,12 @@ def policy_rate(readings: Sequence[Reading], grid: Grid) -> FloatArray:
 def macro_event(reading: Reading) -> EventRow:
     """Return the calendar's entry of a release."""
     series = reading.series
-    known = {"consensus": _plain(reading.consensus, series), "previous": _plain(reading.previous, series)}
+    expected = {"consensus": _plain(reading.consensus, series), "previous": _plain(reading.previous, series)}
     values = [(reading.time_ns, reading.actual), *reading.corrections]
     releases = tuple(Release(moment, {"actual": _plain(value, series)}) for moment, value in values)
     due = (reading.time_ns, reading.announced_ns)
     row = EventRow(reading.event_id, "macro_calendar", reading.title, *due, series.importance, (), series.country, series.market)
-    return replace(row, expected={**known, "description": series.describe}, releases=releases)
+    return replace(row, expected={**expected, "description": series.describe}, releases=releases)
 
 
 def _plain(value: float, series: Series) -> JsonValue:
@@ -222,16 +222,16 @@ def _values(rng: np.random.Generator, series: Series, grid: Grid) -> list[Readin
     days = _days(series, grid)
     value, readings = series.mean, []
     previous = round(value, series.digits)
-    for place, day in enumerate(days):
+    for index, day in enumerate(days):
         noise, surprise = float(rng.standard_normal()), float(rng.standard_normal())
         value = series.mean + series.persistence * (value - series.mean) + series.noise * noise
         correction, revised = float(rng.standard_normal()), bool(rng.random() < series.revised)
         actual = round(value, series.digits) + 0.0
         consensus = round(actual - series.miss * surprise, series.digits) + 0.0
-        if place:
+        if index:
             time_ns = new_york(day, series.hour, series.minute)
-            announced_ns = new_york(days[place - 1], series.hour, series.minute)
-            later = _corrections(series, grid, days[place:], actual + 0.6 * series.miss * correction) if revised else ()
+            announced_ns = new_york(days[index - 1], series.hour, series.minute)
+            later = _corrections(series, grid, days[index:], actual + 0.6 * series.miss * correction) if revised else ()
             surprise = (actual - consensus) / series.miss
             readings.append(Reading(series, day, time_ns, announced_ns, consensus, previous, actual, surprise, later))
         previous = actual
@@ -250,14 +250,14 @@ def _decisions(rng: np.random.Generator, grid: Grid) -> list[Reading]:
     """Hold for a while, then cut now and then, as the FOMC; a surprise in tone moves the market when the rate does not."""
     days = _days(FOMC, grid)
     rate, readings = FOMC.mean, []
-    for place, day in enumerate(days):
-        cut = place > 5 and rate > _FLOOR and rng.random() < _EASING
+    for index, day in enumerate(days):
+        cut = index > 5 and rate > _FLOOR and rng.random() < _EASING
         expected_cut = cut if rng.random() < 0.85 else not cut and rate > _FLOOR
         tone = 0.5 * float(rng.standard_normal())
         previous, rate = rate, rate - 0.25 if cut else rate
         consensus = previous - 0.25 if expected_cut else previous
-        if place:
-            announced = new_york(days[place - 1], FOMC.hour)
+        if index:
+            announced = new_york(days[index - 1], FOMC.hour)
             surprise = (rate - consensus) / FOMC.miss * 1.6 + tone
             readings.append(Reading(FOMC, day, new_york(day, FOMC.hour), announced, consensus, previous, rate, surprise))
     return readings
@@ -267,11 +267,11 @@ def _policy(rng: np.random.Generator, series: Series, grid: Grid) -> list[Readin
     """Other central banks do what was expected; a step of a quarter of a point now and then."""
     days = _days(series, grid)
     rate, readings = series.mean, []
-    for place, day in enumerate(days):
+    for index, day in enumerate(days):
         step = (0.25 if series.country == "JP" else -0.25) if rng.random() < 0.4 and 0.2 < rate < 3.6 else 0.0
         previous, rate = rate, round(rate + step, 2)
-        if place:
-            announced = new_york(days[place - 1], series.hour, series.minute)
+        if index:
+            announced = new_york(days[index - 1], series.hour, series.minute)
             time_ns = new_york(day, series.hour, series.minute)
             readings.append(Reading(series, day, time_ns, announced, rate, previous, rate, 0.0))
     return readings

@@ -148,9 +148,9 @@ def _coins(world: _World) -> dict[str, tuple[Coin, dict[BarKey, Bars]]]:
 
 
 def _kept(asset_class: AssetClass, ticker: str, tape: MarketTape, ranges: Ranges) -> dict[BarKey, Bars]:
-    found: dict[BarKey, Bars] = {(asset_class, ticker, "day"): tape.days}
+    bars: dict[BarKey, Bars] = {(asset_class, ticker, "day"): tape.days}
     minutes = tape.minutes_between(day_start(ranges.minutes[0]), day_start(ranges.minutes[1]) + DAY)
-    return found | {(asset_class, ticker, "minute"): minutes} if len(minutes) else found
+    return bars | {(asset_class, ticker, "minute"): minutes} if len(minutes) else bars
 
 
 def _info(world: _World) -> DatasetInfo:

@@ -1,4 +1,4 @@
-"""All articles of a market, each published after what it tells is public; here those about the market as a whole."""
+"""All articles of a market, each published after its facts are public; here those about the market as a whole."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Facts:
     @cached_property
     def reasons(self) -> dict[tuple[str, int], str]:
         """Reasons of prices' moves by (ticker, row), as far as public at the close: reports before news, news before analysts."""
-        known = {kind: form.reason for kind, form in wordings().happenings.items() if form.reason}
-        known |= {action: phrase(f"reason_{action}") for action in ("upgrade", "downgrade")}
+        reason_of = {kind: form.reason for kind, form in wordings().happenings.items() if form.reason}
+        reason_of |= {action: phrase(f"reason_{action}") for action in ("upgrade", "downgrade")}
         reasons: dict[tuple[str, int], str] = {}
         for course in self.courses:
             ticker = course.life.stock.ticker
             for happening in sorted(course.happenings, key=lambda happening: happening.kind not in ACTIONS):
-                if happening.kind in known:
-                    reasons[ticker, happening.row] = known[happening.kind]
+                if happening.kind in reason_of:
+                    reasons[ticker, happening.row] = reason_of[happening.kind]
             for report in course.reports:
                 if report.reaction_row is not None:
                     reasons[ticker, report.reaction_row] = phrase("reason_report", report=report)

@@ -20,7 +20,7 @@ _AMOUNTS: dict[Size, float] = {"mega": 2.2e9, "large": 4.5e8, "mid": 9.0e7, "thi
 
 
 def happening_article(room: Newsroom, stock: Stock, happening: Happening, quotes: Quotes) -> NewsRow | None:
-    """Return the article about a piece of news, or about an analyst's action; None where there is no price to speak of yet."""
+    """Return the article about a piece of news, or about an analyst's action; None where there is no price yet."""
     last = float(quotes.before[stock.ticker][happening.row])
     if not np.isfinite(last):
         return None

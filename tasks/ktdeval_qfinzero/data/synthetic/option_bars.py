@@ -48,7 +48,7 @@ class Trades:
 class Drawn:
     """[t] trades in order of contract, day and time: which of the contracts' days, minute, price and size."""
 
-    place: IntArray
+    contract_day: IntArray
     minute: IntArray
     price_e4: IntArray
     size: FloatArray
@@ -56,10 +56,10 @@ class Drawn:
 
 def draw_trades(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades) -> Drawn:
     """Trades at times when the underlying trades, each at what the option is worth then, to the cent."""
-    place = np.repeat(np.arange(len(part.row)), part.trades)
-    row = part.row[place]
-    chance, within = rng.random(len(place)), rng.random(len(place))
-    minute, spot = np.empty(len(place), np.int64), np.empty(len(place))
+    contract_day = np.repeat(np.arange(len(part.row)), part.trades)
+    row = part.row[contract_day]
+    chance, within = rng.random(len(contract_day)), rng.random(len(contract_day))
+    minute, spot = np.empty(len(contract_day), np.int64), np.empty(len(contract_day))
     shape = volume_shape(grid)
     for day in np.unique(row).tolist():
         here = np.flatnonzero(row == day)
@@ -71,33 +71,33 @@ def draw_trades(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades)
         opens, closes = stock.open_e4[first:end][pick], stock.close_e4[first:end][pick]
         spot[here] = (opens + (closes - opens) * within[here]) / 1e4
     left = grid.lengths[row] - minute - within
-    noise = np.exp(0.008 * rng.standard_normal(len(place)))
-    price = _e4(part.terms.take(place), spot, part.years[place] + left / _MINUTES_A_YEAR, noise)
+    noise = np.exp(0.008 * rng.standard_normal(len(contract_day)))
+    price = _e4(part.terms.take(contract_day), spot, part.years[contract_day] + left / _MINUTES_A_YEAR, noise)
     size = _sizes(rng, part)
-    order = np.lexsort((within, minute, place))
-    return Drawn(place[order], minute[order], price[order], size)
+    order = np.lexsort((within, minute, contract_day))
+    return Drawn(contract_day[order], minute[order], price[order], size)
 
 
 def minute_bars(grid: Grid, part: Trades, drawn: Drawn) -> tuple[Bars, Bars, IntArray]:
     """Bars of the trades: of minutes, of the contracts' days, and the contract of each bar of a minute."""
-    price_e4, time_ns = drawn.price_e4, grid.open_ns[part.row[drawn.place]] + drawn.minute * MINUTE
+    price_e4, time_ns = drawn.price_e4, grid.open_ns[part.row[drawn.contract_day]] + drawn.minute * MINUTE
     trades = Bars(time_ns, price_e4, price_e4, price_e4, price_e4, drawn.size, np.ones_like(price_e4))
-    key = drawn.place * grid.width + drawn.minute
+    key = drawn.contract_day * grid.width + drawn.minute
     first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
     minutes = grouped(trades, first, time_ns[first])
-    day_first = np.flatnonzero(np.append(True, drawn.place[1:] != drawn.place[:-1]))
+    day_first = np.flatnonzero(np.append(True, drawn.contract_day[1:] != drawn.contract_day[:-1]))
     days = grouped(trades, day_first, grid.midnight_ns[part.row])
-    return minutes, days, part.contract[drawn.place[first]]
+    return minutes, days, part.contract[drawn.contract_day[first]]
 
 
 def _sizes(rng: np.random.Generator, part: Trades) -> FloatArray:
     """[t] whole sizes, one at least, that sum to each day's volume; in order of the contracts' days."""
-    place = np.repeat(np.arange(len(part.row)), part.trades)
+    contract_day = np.repeat(np.arange(len(part.row)), part.trades)
     first = np.cumsum(part.trades) - part.trades
-    weight = np.cumsum(rng.standard_gamma(0.8, len(place)))
+    weight = np.cumsum(rng.standard_gamma(0.8, len(contract_day)))
     before = np.append(0.0, weight)[first]
-    share = (weight - before[place]) / (weight[first + part.trades - 1] - before)[place]
-    extra = np.floor(share * (part.volume - part.trades)[place] + 1e-9)
+    share = (weight - before[contract_day]) / (weight[first + part.trades - 1] - before)[contract_day]
+    extra = np.floor(share * (part.volume - part.trades)[contract_day] + 1e-9)
     extra[first + part.trades - 1] = part.volume - part.trades
     steps = np.diff(extra, prepend=0.0)
     steps[first] = extra[first]
@@ -194,8 +194,8 @@ def _years(contracts: Contracts, grid: Grid, contract: IntArray, row: IntArray) 
 def _interest(standard: FloatArray, years: FloatArray, is_call: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> FloatArray:
     """[n] a contract's share of attention: more near the money, out of it, soon to expire, and for calls."""
     inside = np.maximum(np.where(is_call, -standard, standard), 0.0)
-    wanted: FloatArray = np.exp(-1.1 * standard**2 - 1.2 * inside - years / 0.11) * np.where(is_call, 1.0, 0.8)
-    return wanted
+    interest: FloatArray = np.exp(-1.1 * standard**2 - 1.2 * inside - years / 0.11) * np.where(is_call, 1.0, 0.8)
+    return interest
 
 
 def _activity(rng: np.random.Generator, volume: FloatArray) -> FloatArray:
@@ -253,11 +253,11 @@ def _replaced(days: Bars, inside: IntArray, of_day: Bars) -> Bars:
 
 
 def _by_contract(contracts: Contracts, contract: IntArray, bars: Bars, resolution: Resolution) -> dict[BarKey, Bars]:
-    found, first = np.unique(contract, return_index=True)
+    distinct, first = np.unique(contract, return_index=True)
     bounds = np.append(first, len(contract)).tolist()
     return {
-        ("option", contracts.rows[place].symbol, resolution): bars.take(slice(bounds[count], bounds[count + 1]))
-        for count, place in enumerate(found.tolist())
+        ("option", contracts.rows[row].symbol, resolution): bars.take(slice(bounds[count], bounds[count + 1]))
+        for count, row in enumerate(distinct.tolist())
     }
 
 
@@ -268,7 +268,7 @@ def _flow(grid: Grid, contracts: Contracts, traded: Trades) -> Flow:
     key = traded.row[order] * 2 + is_call[order]
     last = np.flatnonzero(np.append(key[1:] != key[:-1], True)) if len(key) else np.empty(0, np.int64)
     top = {
-        (int(traded.row[place]), bool(is_call[place])): (contracts.rows[traded.contract[place]], int(traded.volume[place]))
-        for place in order[last].tolist()
+        (int(traded.row[index]), bool(is_call[index])): (contracts.rows[traded.contract[index]], int(traded.volume[index]))
+        for index in order[last].tolist()
     }
     return Flow(totals[0], totals[1], top)

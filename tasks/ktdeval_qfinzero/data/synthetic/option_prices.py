@@ -98,9 +98,9 @@ def _of_expiry(grid: Grid, reference: FloatArray, expiry: Expiry) -> tuple[Expir
     low, high = max(1, int(price.min() / step) - width), int(price.max() / step) + width + 1
     strikes: FloatArray = np.arange(low, high + 1).astype(np.float64) * step
     near = np.abs(strikes[None, :] - price[:, None]) <= width * step
-    wanted = near.any(axis=0)
-    listed_row: IntArray = near.argmax(axis=0)[wanted] + first
-    return expiry, strikes[wanted], listed_row
+    is_listed = near.any(axis=0)
+    listed_row: IntArray = near.argmax(axis=0)[is_listed] + first
+    return expiry, strikes[is_listed], listed_row
 
 
 _DECAY = 0.94
@@ -113,7 +113,7 @@ _WEEK = 7 / 365
 class Surface:
     """Implied volatility of one underlying, by what was known before each day."""
 
-    level: FloatArray  #: [D] annual at the money for the shortest terms, reports aside
+    level: FloatArray  #: [D] annual at the money for the shortest terms, without reports
     base: float  #: annual in the long run
     report_rows: IntArray  #: [R] days that a report moves the price at the open of, ascending
     report_variance: float  #: variance that the market expects of one
@@ -144,15 +144,15 @@ def make_surface(rng: np.random.Generator, closes: FloatArray, volatility: float
 
 def moneyness(spot: FloatArray, strike: FloatArray, years: FloatArray, volatility: FloatArray) -> FloatArray:
     """[n] logarithm of strike over price, in standard deviations of the price's move to the expiry (of a week at least)."""
-    found: FloatArray = np.log(strike / spot) / (volatility * np.sqrt(np.maximum(years, _WEEK)))
-    return found
+    deviations: FloatArray = np.log(strike / spot) / (volatility * np.sqrt(np.maximum(years, _WEEK)))
+    return deviations
 
 
 def smile(at_the_money: FloatArray, standard: FloatArray) -> FloatArray:
     """[n] volatility at a strike: more below the price than above it, more far out than near."""
     bounded = np.clip(standard, -3.0, 3.0)
-    found: FloatArray = at_the_money * (1.0 + _SKEW * bounded + _CURVE * bounded**2)
-    return found
+    volatility: FloatArray = at_the_money * (1.0 + _SKEW * bounded + _CURVE * bounded**2)
+    return volatility
 
 
 def dividends_before(

@@ -1,4 +1,4 @@
-"""Parameters of the synthetic market, apart from its generator so that naming them loads nothing heavy."""
+"""Parameters of the synthetic market, separate from its generator so that naming them loads nothing heavy."""
 
 from __future__ import annotations
 

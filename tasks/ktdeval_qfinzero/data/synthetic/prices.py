@@ -44,7 +44,7 @@ def _news(seed: int, life: Life, grid: Grid) -> list[Happening]:
     stock = life.stock
     rng = stream(seed, "happenings", stock.ticker)
     kinds = [name for name, kind in wordings().happenings.items() if not kind.sectors or stock.sector in kind.sectors]
-    found = []
+    happenings = []
     last_kind = ""
     for row in np.flatnonzero(rng.random(len(grid)) < _A_YEAR / 252).tolist():
         kind = str(rng.choice([name for name in kinds if name != last_kind]))
@@ -62,8 +62,8 @@ def _news(seed: int, life: Life, grid: Grid) -> list[Happening]:
         else:
             time_ns, shock = new_york(grid.days[row], *divmod(late, 60)), Shock(takes, 0, size, 1.4)
         last_kind = kind
-        found.append(Happening(stock.ticker, kind, time_ns, takes, shock))
-    return found
+        happenings.append(Happening(stock.ticker, kind, time_ns, takes, shock))
+    return happenings
 
 
 def _actions(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> list[Happening]:
@@ -73,7 +73,7 @@ def _actions(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> li
     ratings = {broker: int(rng.choice([0, 1, 1, 2, 2])) for broker in wordings().brokers}
     sides = {row: float(rng.choice([-1.0, 1.0])) for row in np.flatnonzero(rng.random(len(grid)) < _ACTIONS_A_YEAR / 252).tolist()}
     sides |= _after_reports(rng, reports)
-    found = []
+    actions = []
     for row, side in sorted(sides.items()):
         broker, moves = str(rng.choice(wordings().brokers)), bool(rng.random() < 0.5)
         strength, at = float(rng.uniform(0.6, 1.4)), int(rng.integers(7 * 60, 9 * 60 + 15))
@@ -87,8 +87,8 @@ def _actions(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> li
         size = side * stock.volatility * strength * (0.8 if after != before else 0.3)
         target, shock = base * (1.0 + 0.03 * strength), Shock(row, 0, size)
         action = (broker, RATINGS[before], RATINGS[after], target, target * (1.0 - side * 0.07 * strength))
-        found.append(Happening(stock.ticker, kind, new_york(grid.days[row], *divmod(at, 60)), row, shock, *action))
-    return found
+        actions.append(Happening(stock.ticker, kind, new_york(grid.days[row], *divmod(at, 60)), row, shock, *action))
+    return actions
 
 
 def _after_reports(rng: np.random.Generator, reports: Sequence[Report]) -> dict[int, float]:
@@ -146,8 +146,8 @@ class Quotes:
 
     def changes(self, row: int) -> dict[str, float]:
         """Percent of all stocks that have one, by ticker."""
-        found = {ticker: self.change(ticker, row) for ticker in sorted(self.close)}
-        return {ticker: change for ticker, change in found.items() if np.isfinite(change)}
+        percents = {ticker: self.change(ticker, row) for ticker in sorted(self.close)}
+        return {ticker: change for ticker, change in percents.items() if np.isfinite(change)}
 
 
 def closes_of(grid: Grid, tape: MarketTape, splits: Mapping[int, float]) -> tuple[FloatArray, FloatArray]:
@@ -174,8 +174,8 @@ def draw_course(seed: int, stock: Stock, grid: Grid) -> Course:
     """Return what happens to a company."""
     life = live(seed, stock, grid)
     reports, report_shocks = draw_reports(seed, life, grid)
-    found = [*_news(seed, life, grid), *_actions(seed, life, reports, grid)]
-    happenings = tuple(sorted(found, key=lambda happening: (happening.time_ns, happening.kind)))
+    unsorted = [*_news(seed, life, grid), *_actions(seed, life, reports, grid)]
+    happenings = tuple(sorted(unsorted, key=lambda happening: (happening.time_ns, happening.kind)))
     return Course(life, reports, happenings, (*report_shocks, *(happening.shock for happening in happenings)))
 
 
@@ -231,8 +231,8 @@ class Curves:
         day = np.maximum(row.astype(np.int64) - 1, 0)
         right = np.clip(np.searchsorted(_TENORS, years), 1, len(_TENORS) - 1)
         weight = np.clip((years - _TENORS[right - 1]) / (_TENORS[right] - _TENORS[right - 1]), 0.0, 1.0)
-        found: FloatArray = (self.percent[day, right - 1] * (1.0 - weight) + self.percent[day, right] * weight) / 100.0
-        return found
+        fractions: FloatArray = (self.percent[day, right - 1] * (1.0 - weight) + self.percent[day, right] * weight) / 100.0
+        return fractions
 
 
 def draw_curves(seed: int, readings: Sequence[Reading], grid: Grid) -> Curves:
@@ -262,7 +262,7 @@ def rate_rows(curves: Curves, grid: Grid) -> list[RateRow]:
 
 
 def borrow_rows(seed: int, life: Life, grid: Grid) -> list[BorrowRow]:
-    """Return what can be borrowed, said anew before the first session of each week: plenty and cheap, or little and dear."""
+    """Return what can be borrowed, stated anew before the first session of each week: plenty and cheap, or little and dear."""
     rng = stream(seed, "borrow", life.stock.ticker)
     hard = life.stock.hard_to_borrow
     fee, rows = float(rng.uniform(600, 2_400)), []

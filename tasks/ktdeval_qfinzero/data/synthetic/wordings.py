@@ -35,7 +35,7 @@ class HappeningKind(Value, frozen=True, kw_only=True):
     keywords: tuple[str, ...]
     reasoning: str
     sectors: tuple[str, ...] = ()  #: where it occurs; in all where empty
-    reason: str = ""  #: what a day's summary says of it; nothing where empty
+    reason: str = ""  #: reason that a day's summary gives for a move; none where empty
 
 
 class Article(Value, frozen=True, kw_only=True):

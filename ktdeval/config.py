@@ -1,4 +1,4 @@
-"""Every option of a run, once: command line, YAML files and the card's `config` derive from `RunConfig`."""
+"""Options of a run, each defined once: command line, YAML files and the card's `config` derive from `RunConfig`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded
 
 
 def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
-    """Return the config of a run: a YAML file of `RunConfig` fields, with what the command line says on top. Of `overrides`, fields
+    """Return the config of a run: a YAML file of `RunConfig` fields, with those of the command line on top. Of `overrides`, fields
     that are None were not given; mappings (`model_args`, …) are merged into the file's key by key, anything else replaces. Raises
     ConfigError (the file is unreadable or no YAML; an unknown, ill-typed or out-of-range field, with near names) or UsageError (no
     model or no task is named).
@@ -113,8 +113,8 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
         values[name] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     for name, example in _STAND_INS.items():
         if not values.get(name):
-            shown = example if isinstance(example, str) else example[0]
-            raise UsageError(f"no {name.removesuffix('s')} named; say --{name} {shown} (see `ktdeval {name.removesuffix('s')}s`)")
+            text = example if isinstance(example, str) else example[0]
+            raise UsageError(f"no {name.removesuffix('s')} named; say --{name} {text} (see `ktdeval {name.removesuffix('s')}s`)")
     return build(RunConfig, values, "options")
 
 

@@ -1,4 +1,4 @@
-"""Which plugins are installed: the entry points of one group, found without importing `importlib.metadata` where that is safe.
+"""Installed plugins: the entry points of one group, located without importing `importlib.metadata` where that is safe.
 
 `importlib.metadata` takes half as long as the rest of `ktdeval --help` (it loads the email, zip and csv machinery to read a few
 lines of INI). The files it reads are a stable standard, so they are read here directly; where `sys.path` holds anything but
@@ -35,11 +35,11 @@ class EntryPoint(NamedTuple):
 
 
 def find_entry_points() -> list[EntryPoint]:
-    """Entry points of group `ktdeval` on `sys.path`: ktdeval's own first, then by distribution and name. Of two distributions with
-    one name the first on the path counts.
+    """Return the entry points of group `ktdeval` on `sys.path`: ktdeval's own first, then by distribution and name. Of two
+    distributions with one name the first on the path counts.
     """
-    found = _standard_library() if _needs_standard_library() else _scan()
-    return sorted(found, key=lambda entry: (entry.distribution != "ktdeval", entry.distribution, entry.name))
+    entries = _standard_library() if _needs_standard_library() else _scan()
+    return sorted(entries, key=lambda entry: (entry.distribution != "ktdeval", entry.distribution, entry.name))
 
 
 def _needs_standard_library() -> bool:
@@ -51,7 +51,7 @@ def _needs_standard_library() -> bool:
 
 
 def _standard_library() -> Iterator[EntryPoint]:
-    import importlib.metadata  # noqa: PLC0415 - the slow road, see above
+    import importlib.metadata  # noqa: PLC0415 - slow, see above
 
     seen = set()
     for distribution in importlib.metadata.distributions():
@@ -83,20 +83,20 @@ def _scan() -> Iterator[EntryPoint]:
 
 @lru_cache(maxsize=64)  # a command loads its plugins more than once
 def _advertised(folder: str, changed: int) -> list[tuple[str, list[EntryPoint]]]:  # noqa: ARG001 - the time is for the cache
-    """Distributions of a folder by normalised name, each with its plugins; an installation changes the folder's time."""
+    """Return the distributions of a folder by normalised name, each with its plugins; an installation changes the folder's time."""
     try:
         with os.scandir(folder) as listing:
             names = sorted(item.name for item in listing if item.name.endswith(_METADATA_SUFFIXES))
     except OSError:
         return []
-    found = []
+    distributions = []
     for stem in names:
         name, _, rest = stem.rpartition(".")[0].partition("-")
         distribution, version = _normalise(name), rest.partition("-")[0]
         text = _read(os.path.join(folder, stem, "entry_points.txt"))  # noqa: PTH118
-        given = _parse(text) if f"[{GROUP}]" in text else ()
-        found.append((distribution, [EntryPoint(*entry, distribution, version) for entry in given]))
-    return found
+        references = _parse(text) if f"[{GROUP}]" in text else ()
+        distributions.append((distribution, [EntryPoint(*entry, distribution, version) for entry in references]))
+    return distributions
 
 
 def _read(path: str) -> str:

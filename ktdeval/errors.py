@@ -1,4 +1,4 @@
-"""Every error that ktdeval raises on purpose: one line that says what is wrong, where, and how to fix it, and holds no secret."""
+"""Errors that ktdeval raises on purpose: one line that says what is wrong, where, and how to fix it, and holds no secret."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _SHORTEST_SECRET = 8  # shorter values are words such as "true" that would blank
 
 
 def redact_secrets(text: str, environment: Mapping[str, str]) -> str:
-    """`text` with the value of every secret-looking environment variable replaced by its name."""
+    """Return `text` with the value of every secret-looking environment variable replaced by its name."""
     for name, value in environment.items():
         if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name):
             text = text.replace(value, f"[{name}]")

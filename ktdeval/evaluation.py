@@ -40,21 +40,21 @@ def evaluate(model: str | Model | Replies, tasks: str | object | Sequence[str | 
     `Reply` or its text; the latter two are called `python/NAME`. `tasks`: names, groups, globs, YAML files, or objects such as a
     `QATask`. `options`: fields of `RunConfig`, such as `windows="W1,W4"`, `seeds=3`, `out="runs/first"`, `quiet=True`; `metrics`
     takes `@metric` functions too. A model given as an object has a new folder each time unless `out` names one, because nothing
-    tells whether it is the same as before. Raises KtdevalError: a bad option (UsageError, ConfigError), an episode that did not
+    shows whether it is the same as before. Raises KtdevalError: a bad option (UsageError, ConfigError), an episode that did not
     finish (EpisodeFailure; all that did is in the run folder, see `load_run`).
     """
-    given = _Given()
-    name = given.model_name(model)
+    objects = _ObjectPlugin()
+    name = objects.model_name(model)
     options = {option: _as_text(value) for option, value in options.items() if value is not None}
-    options |= {"model": name, "tasks": given.names_of("tasks", tasks)}
+    options |= {"model": name, "tasks": objects.names_of("tasks", tasks)}
     if "metrics" in options:
-        options["metrics"] = given.names_of("metrics", options["metrics"])
+        options["metrics"] = objects.names_of("metrics", options["metrics"])
     if not isinstance(model, str):
         options.setdefault("out", str(Path(DEFAULT_RUNS_FOLDER) / f"{name.replace('/', '-')}-{secrets.token_hex(4)}"))
     options |= {option: tuple(_texts(options[option])) for option in {"windows", "plugin"} & options.keys()}
     config = load_config(None, options)
     plugins = load_plugins(config.plugin)
-    plugins.add(given, "evaluate")
+    plugins.add(objects, "evaluate")
     result = run_shown(config, plugins)
     check_finished(result)
     return Evaluation(result.folder, plugins)
@@ -67,7 +67,7 @@ def load_run(folder: str | Path) -> Evaluation:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """A run: what was decided, what became of it, and the cards. Records are only read.
+    """Run with its decisions, their outcomes and its cards. Records are only read.
 
     Frames name episodes by `task`, `window` and `seed`; money is in units of the ledger's currency.
     """
@@ -141,12 +141,12 @@ class Evaluation:
                 for order in step.orders:
                     fill = {name: getattr(order, f"{name}_minor") / ledger.minor_per_unit for name in ("notional", "fee")}
                     names = ("code", "side", "confidence", "target_weight", "shares", "status", "rule", "filled_shares", "reason")
-                    asked = {name: getattr(order, name) for name in names}
+                    fields = {name: getattr(order, name) for name in names}
                     if (steps := ledger.scale(order.code).steps_per_unit) > 1:
-                        asked |= {
-                            name: None if asked[name] is None else asked[name] / steps for name in ("shares", "filled_shares")
+                        fields |= {
+                            name: None if fields[name] is None else fields[name] / steps for name in ("shares", "filled_shares")
                         }
-                    rows.append(_named(spec) | {"filled_on": step.filled_on} | asked | fill)
+                    rows.append(_named(spec) | {"filled_on": step.filled_on} | fields | fill)
         return _dated(pd.DataFrame(rows), "filled_on")
 
     def equity(self, *, benchmark: bool = False, **episode: str | int) -> pd.DataFrame:
@@ -179,14 +179,14 @@ class Evaluation:
         if unknown := [name for name in chosen if name not in _EPISODE]:
             raise UsageError(f"an episode is chosen by {', '.join(_EPISODE)}, not by {unknown[0]!r}")
         run, trading = RunFolder.load(self.folder), {card.task.name for card in self.cards if isinstance(card, TradingCard)}
-        found = False
+        any_match = False
         for spec in run.manifest.specs:
             if spec.task in trading and run.is_complete(spec) and chosen.items() <= _named(spec).items():
-                found = True
+                any_match = True
                 yield spec, run.load_ledger(spec)
-        if not found:
-            wanted = ", ".join(f"{name}={value!r}" for name, value in chosen.items()) or "a trading task"
-            raise UsageError(f"{self.folder}: no finished episode with {wanted}")
+        if not any_match:
+            selection = ", ".join(f"{name}={value!r}" for name, value in chosen.items()) or "a trading task"
+            raise UsageError(f"{self.folder}: no finished episode with {selection}")
 
 
 def _named(spec: EpisodeSpec) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _dated(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 
 def _texts(values: Any) -> list[Any]:
-    """A list from one value, several, or names separated by commas."""
+    """Return a list from one value, several, or names separated by commas."""
     if isinstance(values, str):
         return [name for name in values.split(",") if name]
     return list(map(_as_text, values)) if isinstance(values, (list, tuple)) else [values]
@@ -209,14 +209,14 @@ def _as_text(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-class _Given:
-    """The objects of one call of `evaluate`, as a plugin."""
+class _ObjectPlugin:
+    """Plugin that offers the objects of one call of `evaluate`."""
 
     def __init__(self) -> None:
         self._specs: dict[str, list[Any]] = {"models": [], "tasks": [], "metrics": []}
 
     def model_name(self, model: str | Model | Replies) -> str:
-        """Name of a model; an object is offered under one."""
+        """Return the name of a model, under which an object is offered."""
         if isinstance(model, str):
             return model
         if not hasattr(model, "reply") and not callable(model):
@@ -224,33 +224,33 @@ class _Given:
                 f"evaluate: a model is a name, an object with reply(request) or a function, not {type(model).__name__}"
             )
         name = f"python/{getattr(model, '__name__', type(model).__name__)}".replace("<lambda>", "function")
-        made = model if hasattr(model, "reply") else _FunctionModel(model)
-        self._specs["models"].append(Spec(name, lambda _name: made, "given to evaluate"))
+        instance = model if hasattr(model, "reply") else _FunctionModel(model)
+        self._specs["models"].append(Spec(name, lambda _name: instance, "given to evaluate"))
         return name
 
     def names_of(self, kind: str, values: Any) -> tuple[str, ...]:
-        """Names of tasks or metrics; objects are offered under theirs."""
-        for value in (found := _texts(values)):
+        """Return the names of tasks or metrics, under which objects are offered."""
+        for value in (items := _texts(values)):
             if not isinstance(value, str):
                 if not hasattr(value, "spec" if kind == "tasks" else "compute"):
                     like = "a name or a task with spec(), as a QATask" if kind == "tasks" else "a name or a decorated metric"
                     raise UsageError(f"evaluate: {kind}: each is {like}, not {type(value).__name__}")
                 self._specs[kind].append(value.spec() if kind == "tasks" else value)
-        return tuple(value if isinstance(value, str) else value.name for value in found)
+        return tuple(value if isinstance(value, str) else value.name for value in items)
 
     @hookimpl
     def ktdeval_models(self) -> list[Spec]:
-        """The model, where it was no name."""
+        """Return the model, where it was an object."""
         return self._specs["models"]
 
     @hookimpl
     def ktdeval_tasks(self) -> list[Spec]:
-        """Tasks that were no names."""
+        """Return the tasks that were objects."""
         return self._specs["tasks"]
 
     @hookimpl
     def ktdeval_metrics(self) -> list[Any]:
-        """Metrics that were no names."""
+        """Return the metrics that were objects."""
         return self._specs["metrics"]
 
 
@@ -265,10 +265,10 @@ class _FunctionModel:
 
 
 def command_function(name: str) -> Callable[..., Any]:
-    """The Python function of a command, such as `ktdeval.compare`: what its `Spec` makes of `extra["function"]`. Raises
-    AttributeError: no command of this name has one.
+    """Return the Python function of a command, such as `ktdeval.compare`: the one that `extra["function"]` of its `Spec` makes.
+    Raises AttributeError: no command of this name has one.
     """
-    specs = {known: spec for known, spec in load_plugins().specs("commands").items() if "function" in spec.extra}
+    specs = {command: spec for command, spec in load_plugins().specs("commands").items() if "function" in spec.extra}
     if name not in specs:
         raise AttributeError(f"ktdeval has no name {name!r}{near_matches(name, [*specs, 'evaluate', 'load_run', 'Evaluation'])}")
     return cast("Callable[..., Any]", specs[name].extra["function"]())

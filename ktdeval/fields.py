@@ -1,4 +1,4 @@
-"""Config as dataclasses: one place where a field's type, default, help and validation live.
+"""Config as dataclasses: a field's type, default, help and validation are defined once.
 
 `build` turns an untrusted mapping (YAML, JSON) into a frozen dataclass or says which field is wrong; `build_params` does so with
 parameters as a user types them, `key=value` text that is brought to the types of the fields.
@@ -52,7 +52,7 @@ def written_as(name: str, field: Any) -> Any:
 
 
 def near_matches(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'a' or 'b'?`, or an empty string when nothing is near."""
+    """Return `; did you mean 'a' or 'b'?`, or an empty string when nothing is near."""
     matches = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(repr(match) for match in matches)}?" if matches else ""
 
@@ -64,7 +64,7 @@ def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     if not isinstance(mapping, Mapping):
         raise ConfigError(f"{where}: expected a mapping of fields, was {_kind(mapping)}")
     hints = _type_hints(cls)  # type: ignore[arg-type]
-    fields = {_written(field): field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    fields = {_mapping_name(field): field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for name in mapping:
         if name not in fields:
             raise ConfigError(f"{where}: unknown field {name!r}{near_matches(str(name), fields)}")
@@ -83,7 +83,7 @@ def _type_hints(cls: Any) -> Mapping[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def _written(field: dataclasses.Field[Any]) -> str:
+def _mapping_name(field: dataclasses.Field[Any]) -> str:
     return field.metadata.get("written_as") or field.name
 
 
@@ -104,7 +104,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (tuple, list, Sequence):
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise ConfigError(f"{where}: expected a list, was {_kind(value)}")
-        return tuple(convert(args[0], item, f"{where}[{place}]") for place, item in enumerate(value))
+        return tuple(convert(args[0], item, f"{where}[{index}]") for index, item in enumerate(value))
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where}: expected a mapping, was {_kind(value)}")
@@ -160,7 +160,7 @@ def to_mapping(config: Any) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {
-                _written(field): plain(getattr(value, field.name))
+                _mapping_name(field): plain(getattr(value, field.name))
                 for field in dataclasses.fields(value)
                 if getattr(value, field.name) is not None or not field.metadata.get("leave_out_null")
             }
@@ -172,23 +172,23 @@ def to_mapping(config: Any) -> dict[str, Any]:
     return result
 
 
-# ---- as a user types them
+# ---- input of users
 
 
 def user_path(text: str | Path) -> Path:
-    """Path as a user writes it: `~` is a home folder, where there is such a user."""
+    """Return the path of a user's text: `~` is a home folder, where there is such a user."""
     return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
 
 
 def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
     """Build a params dataclass from user input: as `build`, with text brought to the field's type where it plainly is one."""
     hints = _type_hints(cls)
-    known = {field.name for field in dataclasses.fields(cls)}
-    return build(cls, {key: _fit(hints[key], value) if key in known else value for key, value in args.items()}, where)
+    names = {field.name for field in dataclasses.fields(cls)}
+    return build(cls, {key: _fit(hints[key], value) if key in names else value for key, value in args.items()}, where)
 
 
 def _fit(hint: Any, value: Any) -> Any:
-    """Bring a scalar to the type of its field; what does not plainly fit stays as it is, for `build` to refuse by name."""
+    """Convert a scalar to the type of its field; one that does not plainly fit is unchanged, for `build` to refuse by name."""
     is_union = get_origin(hint) in (Union, types.UnionType)
     members = tuple(arg for arg in get_args(hint) if arg is not type(None)) if is_union else (hint,)
     if value is None or any(_accepts(member, value) for member in members):
@@ -221,13 +221,13 @@ def parse_scalar(text: str) -> Any:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """`"a, b"` to `("a", "b")`; empty pieces vanish."""
+    """Split `"a, b"` into `("a", "b")`; empty pieces are dropped."""
     return tuple(piece.strip() for piece in text.split(",") if piece.strip())
 
 
 def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
-    """`("a=1,b=x", "c=true")` to `{"a": 1, "b": "x", "c": True}`; a text that starts with `{` is read as a JSON object. A piece
-    without `=` continues the value before it, so that `dims=a,b` keeps its comma. Raises UsageError for a piece that is no
+    """Parse `("a=1,b=x", "c=true")` into `{"a": 1, "b": "x", "c": True}`; a text that starts with `{` is read as a JSON object. A
+    piece without `=` continues the value before it, so that `dims=a,b` keeps its comma. Raises UsageError for a piece that is no
     assignment, or a key given twice.
     """
     result: dict[str, Any] = {}

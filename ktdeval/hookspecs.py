@@ -1,4 +1,4 @@
-"""Every way to extend ktdeval. Each hook returns a list of `Spec`; `make` imports what it needs only when called."""
+"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports what it needs only when called."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HOOKS = {
     "runners": "Execution backends; `make(params)` returns a `Runner`.",
     "commands": "Commands of the command line; `make()` returns a `click.Command`.",
 }
-"""What the hook `ktdeval_<kind>` of each kind lists; it takes nothing and returns a sequence of `Spec`."""
+"""Content of the list of the hook `ktdeval_<kind>`, by kind; the hook takes nothing and returns a sequence of `Spec`."""
 
 
 def ktdeval_event(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Strict JSON, content hashes, atomic files and folders, and locks: the one way in and out for everything ktdeval writes."""
+"""Strict JSON, content hashes, atomic files and folders, and locks, for every file that ktdeval writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str,
 JsonObject = Mapping[str, JsonValue]
 TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
-MOST_LEVELS = 150  #: of a card or a record: those who walk through them call themselves for each level
+MOST_LEVELS = 150  #: of a card or a record: code that walks through them recurses at each level
 MOST_PARSED_LEVELS = 600  #: of any JSON: how deep Python itself reads depends on its version
 _LIST_SIGNS, _NO_BRACKETS = bytes.maketrans(b"{}", b"[]"), bytes(set(range(256)).difference(b'[]{}"'))
 _HASHED_BYTES = 2047  # at once: for more hashlib lets another thread run, which takes longer than to hash a prompt
@@ -84,7 +84,7 @@ def dumps_pretty(value: JsonValue) -> str:
 
 
 def plain(value: Any) -> JsonValue:
-    """Mappings as dicts and sequences as lists, all the way down; all else as it is, for JSON to refuse."""
+    """Return mappings as dicts and sequences as lists, at all levels; other values unchanged, for JSON to refuse."""
     if isinstance(value, list | tuple):
         return [item if type(item) in _SCALARS else plain(item) for item in value]
     if isinstance(value, (dict, Mapping)):  # dict first: asking an abstract class is slow
@@ -93,7 +93,7 @@ def plain(value: Any) -> JsonValue:
 
 
 def reject_constant(token: str) -> NoReturn:
-    """Refuse `NaN` and its like: a `parse_constant` of `json`."""
+    """Raise ValueError for `NaN` and infinities: a `parse_constant` of `json`."""
     raise ValueError(f"{token} is no JSON number")
 
 
@@ -102,7 +102,7 @@ class DoubledFieldError(ValueError):
 
 
 def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that has a field twice: an `object_pairs_hook` of `json`."""
+    """Raise DoubledFieldError for an object that has a field twice: an `object_pairs_hook` of `json`."""
     members = dict(pairs)
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
@@ -111,7 +111,7 @@ def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def bounded_int(token: str) -> int:
-    """Refuse an integer that does not fit 64 bits: a `parse_int` of `json`."""
+    """Raise ValueError for an integer that does not fit 64 bits: a `parse_int` of `json`."""
     if len(token) > 20 or not -(1 << 63) <= (number := int(token)) < 1 << 63:
         raise ValueError(f"an integer of {len(token)} digits does not fit 64 bits")
     return number
@@ -135,7 +135,7 @@ def loads_unique(text: str) -> JsonValue:
 
 
 def loads_untrusted(text: str | bytes, levels: int = MOST_PARSED_LEVELS) -> JsonValue:
-    """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers. Raises
+    """Parse untrusted JSON: as `loads_strict`, and without doubled fields, huge integers and infinite numbers. Raises
     ValueError where it is not strict JSON, or nested deeper than so many levels.
     """
     return _parse(text, _UNTRUSTED, levels)

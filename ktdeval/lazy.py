@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Any
 
 
-def later(place: str) -> Callable[[], Any]:
-    """Return a function that returns what `module:name` names, and imports it only then."""
-    module, _, name = place.partition(":")
+def later(reference: str) -> Callable[[], Any]:
+    """Return a function that imports and returns the object of a reference `module:name` when it is called."""
+    module, _, name = reference.partition(":")
     return lambda: getattr(import_module(module), name)
 
 
-def maker(place: str, *first: Any) -> Callable[..., Any]:
-    """Return a function that calls what `module:name` names, with `first` before its own arguments, and imports it only then."""
-    return lambda *given: later(place)()(*first, *given)
+def maker(reference: str, *first: Any) -> Callable[..., Any]:
+    """Return a function that imports the object of a reference `module:name` when it is called, and calls it with `first` before
+    its own arguments.
+    """
+    return lambda *args: later(reference)()(*first, *args)
 
 
 def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

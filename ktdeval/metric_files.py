@@ -27,13 +27,13 @@ def metric_specs(path: Path | str, figure: str) -> list[Spec]:
 
 
 def table_metrics(path: Path | str, function_of: Callable[[str], Callable[..., Any]]) -> dict[str, FunctionMetric]:
-    """Make the metrics of a table, by name, each of the function that `function_of` gives for its name."""
+    """Make the metrics of a table, by name, each from the function that `function_of` returns for its name."""
     described = later("ktdeval.stats.metric:described")()  # manifests import this module
     return {row["name"]: described(row, function_of(row["name"])) for row in _rows(Path(path))}
 
 
-def find_figure(family: str, known: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:
+def find_figure(family: str, figures: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:
     """Return one of a family's figures. Raises UsageError: there is none of that name."""
-    if name not in known:
-        raise UsageError(f"no figure {name!r} of {family}{near_matches(name, known)}")
-    return known[name]
+    if name not in figures:
+        raise UsageError(f"no figure {name!r} of {family}{near_matches(name, figures)}")
+    return figures[name]

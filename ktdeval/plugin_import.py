@@ -1,4 +1,4 @@
-"""Boundary to foreign code: all that it raises becomes a `PluginError` that names it; its hooks and what it makes are checked."""
+"""Boundary to foreign code: all that it raises becomes a `PluginError` that names it; its hooks and objects are checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def one_line(error: BaseException) -> str:
 
 
 def import_reference(module: str, attribute: str = "") -> Any:
-    """Import `module`, or what `attribute` (dotted) of it names; PluginError if it can't be imported, for whatever reason."""
+    """Import `module`, or its `attribute` (dotted); PluginError if it can't be imported, for whatever reason."""
     plugin: Any = call_foreign(importlib.import_module, "can't be imported", module)
     for name in attribute.split(".") if attribute else ():
         if not hasattr(plugin, name):
@@ -79,8 +79,8 @@ def _load_file(name: str, path: str) -> ModuleType:
 
 def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
     """Call a plugin's code; PluginError says `where`, then what went wrong (errors of ktdeval's own keep their message). This and
-    the episode boundary are the only places that catch every exception: a plugin may raise anything, and neither a listing nor a
-    paid run may end because of a stranger's defect.
+    the episode boundary are the only places that catch every exception: a plugin may raise anything, and its defects must end
+    neither a listing nor a paid run.
     """
     try:
         return function(*args)
@@ -98,7 +98,7 @@ HOOK_NAMES = (*(f"ktdeval_{kind}" for kind in KINDS), "ktdeval_event")
 
 
 class HookManager(pluggy.PluginManager):
-    """Manager of the hooks, which looks for them among a module's functions alone: pluggy asks of every name of a module."""
+    """Manager of the hooks, which looks for them among a module's functions only: pluggy tests every name of a module."""
 
     def __init__(self) -> None:
         super().__init__("ktdeval")
@@ -109,20 +109,20 @@ class HookManager(pluggy.PluginManager):
         self.add_hookspecs(namespace)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        """Options of a hook's implementation; None of what is none."""
+        """Return the options of a hook's implementation; None for any other object."""
         if isinstance(plugin, ModuleType) and not isinstance(vars(plugin).get(name), FunctionType):
             return None
         return super().parse_hookimpl_opts(plugin, name)
 
 
 def hooks_of(plugin: object) -> tuple[str, ...]:
-    """Return the functions of a plugin whose names claim to be hooks, sorted."""
+    """Return the functions of a plugin that are named like hooks, sorted."""
     named = (name for name in dir(plugin) if name.startswith("ktdeval_"))
     return tuple(sorted(name for name in named if isinstance(getattr(plugin, name), (FunctionType, MethodType))))
 
 
 def check_hook_names(plugin: object, name: str) -> None:
-    """Refuse, with a PluginError that names both, a plugin's function that is named like a hook and is none."""
+    """Raise a PluginError that names plugin and function for a function that is named like a hook and is none."""
     for hook in hooks_of(plugin):
         if hook not in HOOK_NAMES:
             raise PluginError(
@@ -136,7 +136,7 @@ def check_hook_names(plugin: object, name: str) -> None:
 
 
 def offered_specs(kind: str, offered: Any, where: str) -> list[Spec]:
-    """Return what a hook gave, a list of `Spec` (or metrics as they are) with a name each; PluginError if it is something else."""
+    """Return the list of named `Spec`s that a hook gave (metrics as Specs, too); PluginError if it gave something else."""
     if not isinstance(offered, (list, tuple)):
         raise PluginError(f"{where} returned {type(offered).__name__}, expected a list of Spec")
     specs = [_spec_of_metric(item) if kind == "metrics" else item for item in offered]
@@ -159,7 +159,7 @@ def _spec_of_metric(offered: Any) -> Any:
     return Spec(offered.name, lambda: offered, str(getattr(offered, "summary", "") or getattr(offered, "formula", "")))
 
 
-# ---- what plugins make
+# ---- objects that plugins make
 
 _IS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
@@ -181,34 +181,34 @@ _PARTS_OF_SPEC = {
 
 @cache
 def _parts() -> Mapping[str, tuple[str, Mapping[str, str]]]:
-    """What must be there of an object that a plugin makes, by kind, with the class of `ktdeval.api` that describes it."""
-    found: dict[str, tuple[str, Mapping[str, str]]] = json.loads(Path(__file__).with_name("parts.json").read_text(encoding="utf-8"))
-    return found
+    """Return the members that an object of a plugin must have, by kind, with the class of `ktdeval.api` that describes it."""
+    parts: dict[str, tuple[str, Mapping[str, str]]] = json.loads(Path(__file__).with_name("parts.json").read_text(encoding="utf-8"))
+    return parts
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a task or metric may be called so: its cards lie in files and folders of that name, on any system."""
+    """Whether a task or metric may have a name: its cards lie in files and folders of that name, on any system."""
     return re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]{1,120}", name) is not None
 
 
-def check_made(kind: str, name: str, made: Any, where: str) -> None:
-    """Check an object of a kind that a plugin made for a name when it is made, for most are used only after something was paid for.
-    Raises PluginError, which `where` (kind, name and plugin) starts: an attribute or method is missing or of another type, or a
+def check_made(kind: str, name: str, instance: Any, where: str) -> None:
+    """Check an object that a plugin made for a name of a kind before anything is paid for, since most are used only later. Raises
+    PluginError, which `where` (kind, name and plugin) starts: an attribute or method is missing or of another type, or a
     task, tool, metric or card kind has another name, or a task or metric one that no file can have.
     """
-    if kind == "tasks" and hasattr(made, "samples"):
+    if kind == "tasks" and hasattr(instance, "samples"):
         kind = "scoring tasks"
-    elif kind == "models" and hasattr(made, "connect"):
+    elif kind == "models" and hasattr(instance, "connect"):
         kind = "models behind a network"
-    described, parts = _parts()[kind]
-    own, see = type(made).__name__, f"(see ktdeval.api.{described})" if "." not in described else f"(expected a {described})"
-    if lacking := [part for part in parts if not hasattr(made, part)]:
-        raise PluginError(f"{where}: {own} has no {', no '.join(lacking)} {see}")
+    class_name, parts = _parts()[kind]
+    own, see = type(instance).__name__, f"(see ktdeval.api.{class_name})" if "." not in class_name else f"(expected a {class_name})"
+    if missing := [part for part in parts if not hasattr(instance, part)]:
+        raise PluginError(f"{where}: {own} has no {', no '.join(missing)} {see}")
     for part, expected in parts.items():
-        if not _IS[expected](value := getattr(made, part)):
+        if not _IS[expected](value := getattr(instance, part)):
             raise PluginError(f"{where}: {part} of {own} must be {expected}, was {type(value).__name__} {see}")
-    if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues") and made.name != name:
-        raise PluginError(f"{where}: {own} is called {made.name!r}; give it the name of its Spec")
+    if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues") and instance.name != name:
+        raise PluginError(f"{where}: {own} is called {instance.name!r}; give it the name of its Spec")
     if kind in ("tasks", "scoring tasks", "metrics") and not is_file_name(name):
         raise PluginError(
             f"{where}: the name can't be a file's; use up to 120 of A-Z, a-z, 0-9, `_`, `-`, and `.` but at the start"

@@ -69,7 +69,7 @@ class QATask:
         _check_samples(self._samples, name)
 
     def spec(self) -> Spec:
-        """Return what a plugin's `ktdeval_tasks` hook lists."""
+        """Return the task's `Spec` for a plugin's `ktdeval_tasks` hook."""
         return Spec(self.name, lambda: self, self.summary)
 
     def describe(self) -> Mapping[str, JsonValue]:
@@ -115,8 +115,8 @@ class _Questions:
         return Sample(str(sample.get("id", number)), UNMASKED, self._system, user, form, facts)
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        found = self._score(answer["answer"], deepcopy(self._samples[number]))  # what it changes is not the question
-        scores = dict(found) if isinstance(found, Mapping) else {self._names[0]: found}
+        result = self._score(answer["answer"], deepcopy(self._samples[number]))  # a copy, which it may change
+        scores = dict(result) if isinstance(result, Mapping) else {self._names[0]: result}
         if set(scores) != set(self._names):
             gave = ", ".join(map(str, scores)) or "nothing"
             raise PluginError(f"sample {number}: score() gave {gave}, expected {', '.join(self._names)}")
@@ -129,7 +129,7 @@ class _Questions:
 def _check_samples(samples: Sequence[QASample], name: str) -> None:
     if not samples:
         raise ConfigError(f"task {name}: has no samples")
-    known: set[str] = set()
+    identities: set[str] = set()
     for number, sample in enumerate(samples):
         where = f"task {name}: sample {number}"
         if not isinstance(sample, Mapping):
@@ -146,24 +146,24 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
         if len(set(choices)) < len(choices):  # providers refuse such a schema, each call of it
             raise ConfigError(f"{where}: choices: one stands there twice")
         identity = str(sample.get("id", number))
-        if identity in known:
+        if identity in identities:
             raise ConfigError(f"{where}: id {identity!r} is that of another sample")
-        known.add(identity)
+        identities.add(identity)
 
 
 def _mean(values: Sequence[ScoreValue]) -> Score:
-    """Mean with a 95 % interval: Wilson's of truth values, Student's of numbers."""
-    found = [value for value in values if value is not None]
-    n = len(found)
-    if not found:
+    """Return the mean with a 95 % interval: Wilson's for truth values, Student's for numbers."""
+    scored = [value for value in values if value is not None]
+    n = len(scored)
+    if not scored:
         return Score(None, 0, reason="no sample has a valid answer that can be scored")
-    if all(isinstance(value, bool) for value in found):
-        hits = sum(bool(value) for value in found)
+    if all(isinstance(value, bool) for value in scored):
+        hits = sum(bool(value) for value in scored)
         return Score(hits / n, n, wilson(hits, n, LEVEL), detail={"successes": hits})
-    mean = fmean(map(float, found))
+    mean = fmean(map(float, scored))
     if n < 2:
         return Score(mean, n, no_interval("a single sample has no spread", n))
     from scipy.special import stdtrit  # noqa: PLC0415 - only where a mean is made
 
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * stdev(map(float, found)) / math.sqrt(n)
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * stdev(map(float, scored)) / math.sqrt(n)
     return Score(mean, n, Interval(mean - half, mean + half, LEVEL, "Student's t over samples", n))

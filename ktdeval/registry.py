@@ -1,7 +1,7 @@
-"""Registry: which tasks, models, agents, tools, metrics, data, runners and commands there are, and who offers them.
+"""Registry of tasks, models, agents, tools, metrics, data, runners and commands, and of the plugins that offer them.
 
-`load_plugins()` returns a fresh object each time; there is no module-level state. Plugins are found by entry point (group
-`ktdeval`) and by `--plugin`. What a plugin offers is asked for kind by kind, so that listing models reads no task file.
+`load_plugins()` returns a fresh object each time; there is no module-level state. Plugins come from entry points (group
+`ktdeval`) and from `--plugin`. Each kind is collected when it is first used, so that listing models reads no task file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PluginInfo(NamedTuple):
     hooks: tuple[str, ...]  #: the hooks it implements, sorted
 
 
-Warn = Callable[[str], None]  #: Told, in one line, of each plugin that is skipped
+Warn = Callable[[str], None]  #: Called with one line for each plugin that is skipped
 
 
 def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins:
@@ -165,8 +165,8 @@ class Plugins:
     # ---- names
 
     def specs(self, kind: str) -> dict[str, Spec]:
-        """Everything of one kind that plugins offer, by name, sorted. Raises PluginError: two plugins offer one name, or a hook
-        returned something else than Specs.
+        """Return everything of one kind that plugins offer, by name, sorted. Raises PluginError: two plugins offer one name, or a
+        hook returned something else than Specs.
         """
         if kind not in self._specs:
             specs = self._collect(kind)
@@ -180,7 +180,7 @@ class Plugins:
         return dict(self._specs[kind])
 
     def _collect(self, kind: str) -> dict[str, Spec]:
-        found: dict[str, Spec] = {}
+        specs: dict[str, Spec] = {}
         hook = f"ktdeval_{kind}"
         # Called one by one, not through pluggy's multicall, so that each name has an owner and one plugin's failure stays its own.
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
@@ -191,19 +191,19 @@ class Plugins:
                 self._skip(plugin, error)
                 continue
             for spec in plugin_import.offered_specs(kind, offered, f"plugin {plugin}: {hook}"):
-                if (other := self._owners.setdefault((kind, spec.name), plugin)) != plugin:
-                    both = f"by plugin {other} and by plugin {plugin}"
+                if (owner := self._owners.setdefault((kind, spec.name), plugin)) != plugin:
+                    both = f"by plugin {owner} and by plugin {plugin}"
                     raise PluginError(f"{_ONE_OF[kind]} {spec.name!r} is offered {both}; rename it in one of them")
-                found[spec.name] = spec
-        return dict(sorted(found.items()))
+                specs[spec.name] = spec
+        return dict(sorted(specs.items()))
 
     def owner(self, kind: str, name: str) -> str:
-        """Name of the plugin that offers `name`."""
+        """Return the name of the plugin that offers `name`."""
         self.spec(kind, name)
         return self._owners[kind, name]
 
     def spec(self, kind: str, name: str) -> Spec:
-        """One named thing; UsageError where there is none of that name suggests near ones and names skipped plugins."""
+        """Return the spec of a name; UsageError where there is none suggests near names and lists skipped plugins."""
         specs = self.specs(kind)
         if name not in specs:
             listing = kind if kind in ("tasks", "models", "agents", "metrics", "data") else "plugins"
@@ -215,8 +215,8 @@ class Plugins:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
-        """Task names that patterns stand for: a task, a group, a glob such as `blinded_*`, or a task file; in order, each once.
-        Raises UsageError: no pattern, or one that matches nothing, with near names.
+        """Return the task names that patterns stand for: a task, a group, a glob such as `blinded_*`, or a task file; in order,
+        each once. Raises UsageError: no pattern, or one that matches nothing, with near names.
         """
         if not patterns:
             raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
@@ -236,8 +236,8 @@ class Plugins:
             else:
                 names = [name for name in specs if fnmatch.fnmatchcase(name, pattern)]
             if not names:
-                hint = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
-                raise UsageError(f"no task, group or glob {pattern!r}{hint}{self._skipped()}")
+                near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
+                raise UsageError(f"no task, group or glob {pattern!r}{near}{self._skipped()}")
             chosen.update(dict.fromkeys(names))
         return list(chosen)
 
@@ -269,7 +269,7 @@ class Plugins:
         return cast("Model", self._make("models", spec_name, args, rest))
 
     def model_spec_name(self, full_name: str) -> tuple[str, str]:
-        """Name of the spec that answers to a model's full name, and what its maker is given (what follows the provider's slash)."""
+        """Return the spec's name for a model's full name, and the argument of its maker (what follows the provider's slash)."""
         specs = self.specs("models")
         provider, slash, rest = full_name.partition("/")
         if slash and full_name in specs:
@@ -278,8 +278,8 @@ class Plugins:
             if not rest:
                 raise UsageError(f"{provider!r} is a provider of models; name one of its models, as in {provider}/NAME")
             return provider, rest
-        if full_name not in specs and (known := hint("models", provider)):
-            raise UsageError(f"unknown model {full_name!r}{known}")
+        if full_name not in specs and (advice := hint("models", provider)):
+            raise UsageError(f"unknown model {full_name!r}{advice}")
         return self.spec("models", full_name).name, rest
 
     def make_agent(self, name: str, args: Mapping[str, Any] | None = None) -> Agent:
@@ -313,7 +313,7 @@ class Plugins:
         return cast("MarketSnapshot", self._make("data", name, args))
 
     def make_card_kind(self, name: str) -> Any:
-        """The kind of cards called `name`, a `ktdeval.cards.CardKind`."""
+        """Return the kind of cards called `name`, a `ktdeval.cards.CardKind`."""
         return self._make("cards", name)
 
     def make_runner(self, name: str) -> Runner:
@@ -324,21 +324,21 @@ class Plugins:
         """Return the command called `name`, a `click.Command`."""
         return self._make("commands", name)
 
-    def _make(self, kind: str, name: str, args: Mapping[str, Any] | None = None, *given: Any) -> Any:
+    def _make(self, kind: str, name: str, args: Mapping[str, Any] | None = None, *arguments: Any) -> Any:
         spec = self.spec(kind, name)
         where = f"{_ONE_OF[kind]} {name}"
         if spec.params is not None:
-            given = (*given, build_params(spec.params, args or {}, where))
+            arguments = (*arguments, build_params(spec.params, args or {}, where))
         elif args:
             raise UsageError(f"{where} takes no arguments, was given {', '.join(sorted(args))}")
         where = f"{where} of plugin {self._owners[kind, name]}"
         try:
-            made = call_foreign(spec.make, where, *given)
+            instance = call_foreign(spec.make, where, *arguments)
         except PluginError as error:
             if isinstance(error.__cause__, KtdevalError):  # its own message says what to fix
                 raise error.__cause__ from None
             if isinstance(error.__cause__, ImportError):
                 raise PluginError(f"{where} needs what is not installed: {one_line(error.__cause__)}") from error.__cause__
             raise
-        plugin_import.check_made(kind, name, made, where)
-        return made
+        plugin_import.check_made(kind, name, instance, where)
+        return instance

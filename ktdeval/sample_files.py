@@ -1,4 +1,4 @@
-"""Samples of scoring tasks in files and on the Hugging Face Hub: rows in, checked; rows out, as a folder that `datasets` loads.
+"""Samples of scoring tasks in files and on the Hugging Face Hub: rows are read and checked, or written for `datasets` to load.
 
 A source is `hf:ORG/NAME` (or `hf:ORG/NAME@REVISION`), a folder or `.parquet` file that `datasets.load_dataset` reads, or a file
 with one JSON object a line. `datasets` gives all rows of a split the same fields and fills them with null, so that null means
@@ -27,7 +27,7 @@ _DATA_FILE: Final = f"data/{_SPLIT}-00000-of-00001.parquet"
 
 @dataclass(frozen=True)
 class SampleRow:
-    """A row, and where it stands: file and line, or source and number."""
+    """Row of a source, and its location: file and line, or source and number."""
 
     where: str
     value: JsonValue
@@ -118,7 +118,7 @@ def _dataset_rows(source: str, json_columns: Collection[str]) -> Iterator[Sample
 
 
 def _loaded(source: str) -> Iterable[Any]:
-    """Rows of the only split, or of `test`, as `datasets` gives them."""
+    """Yield the rows of the only split, or of `test`, as `datasets` gives them."""
     import datasets  # noqa: PLC0415 - takes a second, and most runs read no dataset
     from datasets.exceptions import DatasetsError  # noqa: PLC0415 - as above
 

@@ -61,7 +61,7 @@ _VARIANT_HINTS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """One variant as written, before it is resolved against what it extends."""
+    """Variant of a file, before it is resolved against the task that it extends."""
 
     name: str
     where: str  #: file and variant, for error messages
@@ -99,7 +99,7 @@ def _read_variants(content: PlainConfig, where: str) -> tuple[Variant, ...]:
     _check_types(content, _FILE_HINTS, where)
     if not content["variants"]:
         raise ConfigError(f"{where}: variants: expected at least one task, was an empty mapping")
-    return tuple(_read_variant(f"{where}: variants: {name}", content, name, given) for name, given in content["variants"].items())
+    return tuple(_read_variant(f"{where}: variants: {name}", content, name, own) for name, own in content["variants"].items())
 
 
 def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -> Variant:
@@ -119,7 +119,7 @@ def task_maker(task: str, config: str) -> TaskMaker:
     """Return the maker of a family: class `task` gets the name and what class `config` loads. Both are `module:Class`, and imported
     when the first task is made.
     """
-    return lambda name, given, where: later(task)()(name, later(config)().load(given, where))
+    return lambda name, values, where: later(task)()(name, later(config)().load(values, where))
 
 
 def venue_specs(path: Path | str) -> list[Spec]:
@@ -141,9 +141,9 @@ def _make_venue(where: str, fields: PlainConfig) -> Any:
 
 
 def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:
-    """Resolve every variant against what it extends; tasks that did not come from a task file pass through. Returns specs whose
-    `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends", "lineage"}; and, by name, why a
-    variant was left out: it extends an unknown task, a circle, or a task that is not made from a task file.
+    """Resolve every variant against the task that it extends; tasks that did not come from a task file pass through. Returns specs
+    whose `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends", "lineage"}; and, by name, why
+    a variant was left out: it extends an unknown task, a circle, or a task that is not made from a task file.
     """
     resolved: dict[str, Spec] = {}
     problems: dict[str, ConfigError] = {}
@@ -173,7 +173,7 @@ def _resolve(name: str, specs: Mapping[str, Spec], resolved: dict[str, Spec], ch
 
 
 def _resolve_base(variant: Variant, specs: Mapping[str, Spec], resolved: dict[str, Spec], chain: tuple[str, ...]) -> Spec:
-    """Resolve the task that a variant extends; `chain`: what is being resolved, ending with the variant."""
+    """Resolve the task that a variant extends; `chain`: names under resolution, ending with the variant."""
     where, extends = variant.where, str(variant.extends)
     if extends not in specs:
         raise ConfigError(f"{where}: extends: no task {extends!r}{near_matches(extends, set(specs) - {variant.name})}")
@@ -187,7 +187,7 @@ def _resolve_base(variant: Variant, specs: Mapping[str, Spec], resolved: dict[st
 
 @lru_cache(maxsize=1024)
 def _merged(lineage: tuple[Variant, ...]) -> PlainConfig:
-    """Config of a variant, merged once in a process; `lineage`: the task that all starts from, to the variant itself."""
+    """Return a variant's config, merged once in a process; `lineage`: from the task that it starts from to the variant itself."""
     return merge_layers([layer for variant in lineage for layer in variant.layers])
 
 

@@ -1,7 +1,7 @@
 """Typed values in files: JSON decoded into classes with one-line errors, encoded canonically, and described by JSON Schema.
 
 A value that crosses a file or a process is a `msgspec.Struct`. Reading it is decoding it: a missing field, a wrong type or an
-unknown field is an error that names the file and the place in it, so no module reads such a value by string keys.
+unknown field is an error that names the file and the field, so no module reads such a value by string keys.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ktdeval.jsonio import MOST_LEVELS, TOO_DEEP, JsonValue, dumps_canonical, is
 
 T = TypeVar("T")
 
-_PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$")
+_LOCATION = re.compile(r" - at `(?:key in )?\$(.*)`$")
 _CAPITAL = re.compile(r"^[A-Z](?![A-Z])")  # of a sentence, not of JSON
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
-_LOOKING = threading.Lock()
+_BUILDING = threading.Lock()
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -32,7 +32,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def decode_json(data: bytes | str, type_: type[T], where: str, error: type[KtdevalError] = StoreError) -> T:
-    """Decode strict JSON text into a typed value; raises `error` with `WHERE: PLACE: what was expected`, on one line."""
+    """Decode strict JSON text into a typed value; raises `error` with `WHERE: FIELD: what was expected`, on one line."""
     decoder: msgspec.json.Decoder[T] = _decoder(type_)
     try:
         value = decoder.decode(data)
@@ -82,7 +82,7 @@ def _built(value: Any) -> JsonValue:
 
 
 def _built_in(value: Any) -> JsonValue:
-    """Take subclasses of JSON's own types (numpy's float64, mappings) for what they are, as `json` does."""
+    """Convert subclasses of JSON's own types (numpy's float64, mappings) to these, as `json` does."""
     if isinstance(value, Mapping):
         return dict(value)
     for kind in (int, float, str):
@@ -92,19 +92,19 @@ def _built_in(value: Any) -> JsonValue:
 
 
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a type. msgspec looks at a class when it meets it first; where two threads do so at once, the process
-    dies (seen with 0.22), and episodes run in threads: so it is done here, by one thread at a time, before a type is used.
+    """Return the decoder of a type. msgspec inspects a class at its first use; where two threads do so at once, the process dies
+    (seen with 0.22), and episodes run in threads: so it is done here, by one thread at a time, before a type is used.
     """
     if type_ not in _DECODERS:
-        with _LOOKING:
+        with _BUILDING:
             if type_ not in _DECODERS:
                 _DECODERS[type_] = msgspec.json.Decoder(type_)
     return _DECODERS[type_]
 
 
 def _message(problem: Exception) -> str:
-    """One line: the place first, then what was expected there."""
+    """Return one line: the field first, then what was expected there."""
     text = TOO_DEEP if isinstance(problem, RecursionError) else str(problem) or type(problem).__name__
-    found = _PLACE.search(text)
-    said = _CAPITAL.sub(lambda letter: letter[0].lower(), text[: found.start()] if found else text)
-    return f"{found[1].lstrip('.') or 'top level'}: {said}" if found else said
+    match = _LOCATION.search(text)
+    expected = _CAPITAL.sub(lambda letter: letter[0].lower(), text[: match.start()] if match else text)
+    return f"{match[1].lstrip('.') or 'top level'}: {expected}" if match else expected

@@ -1,4 +1,4 @@
-"""YAML in: safe, fast and strict. Duplicate keys are errors; scalars follow YAML 1.2, so a day stays text and `no` is no bool."""
+"""Strict, safe and fast YAML. Duplicate keys are errors; scalars follow YAML 1.2, so a day stays text and `no` is no bool."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _SHALLOW = 2 * _MOST_DEPTH
 
 
 def _depth(text: str | bytes) -> int:
-    """Return the deepest nesting of a document, told without recursion: the C parser's composer ends the process at some depth."""
+    """Return the deepest nesting of a document, without recursion: the C parser's composer ends the process at some depth."""
     import yaml  # noqa: PLC0415 - see _strict_loader
 
     depth = deepest = 0
@@ -110,11 +110,11 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
 
 
 def load_yaml_as(path: Path | str, read: Callable[[Mapping[str, Any], str], T]) -> T:
-    """Return what `read` makes of a YAML file (of its content, and its path as text), once in a process for equal contents: it is
-    shared and must not be changed. Errors as of `load_yaml`, and those of `read`.
+    """Return the result of `read` for a YAML file (its content, and its path as text), made once in a process for equal contents:
+    it is shared and must not be changed. Errors as of `load_yaml`, and those of `read`.
     """
-    made: T = _read_once(_read(path), str(path), read)
-    return made
+    value: T = _read_once(_read(path), str(path), read)
+    return value
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Events that a run tells observers: plain values, never a handle to change it."""
+"""Events of a run for its observers: plain values, never a handle to change it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktdeval.contracts.spec import EpisodeSpec
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStarted:
-    """An episode begins, or continues after `done_steps` recorded ones, which `recorded` tells of."""
+    """An episode begins, or continues after `done_steps` recorded ones, whose events are in `recorded`."""
 
     spec: EpisodeSpec
     total_steps: int

@@ -1,7 +1,7 @@
 """Contract of a scoring task: questions with a known answer, each behind a mask of its own, and a score for each.
 
-It takes the road of a trading task with other stops: sample, answer, scores in the place of episode, ledger, metrics. Agents,
-session, masks, records, resume, cache, budgets and verification are the same code.
+It goes the way of a trading task with sample, answer and scores instead of step, ledger and metrics. Agents, session, masks,
+records, resume, cache, budgets and verification are the same code.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class SampleSet(Protocol):
         """Return how many there are."""
 
     def sample(self, number: int) -> Sample:
-        """One of them, from 0."""
+        """Return one of them, numbered from 0."""
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Score an answer, which follows the form's schema or is what the environment made of it: figures or None by name."""
@@ -104,7 +104,7 @@ class SampleSet(Protocol):
 
 class ScoringTask(TaskVariant, Protocol):
     """A scoring task variant. Without `windows` it asks about no market, and a run of it opens none. One whose samples have an
-    environment may also have `usual_tool_calls`, what an answer usually takes: `ktdeval plan` reckons with them.
+    environment may also have `usual_tool_calls`, the number that an answer usually takes, for `ktdeval plan`.
     """
 
     target_task: str | None  #: name of the trading task whose scene and tools it shows; None where it has none
@@ -123,8 +123,8 @@ def needs_market(task: Any) -> bool:
 
 
 def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
-    """Why a task can't be about a market, in words: it says `needs_a_shares` (and their index), `needs_minutes` or the
-    codes of `needs_assets` of itself.
+    """Return why a task can't be about a market; None where it can. A task may declare `needs_a_shares` (and their index),
+    `needs_minutes`, or the codes of `needs_assets`.
     """
     if missing := [code for code in getattr(task, "needs_assets", ()) if code not in snapshot.asset_index]:
         return f"{task.name} is about {missing[0]}, which {snapshot.meta.name} has not: import it, or choose other --data"

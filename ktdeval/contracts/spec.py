@@ -1,4 +1,4 @@
-"""Unit of work: everything that can change an episode's outcome, and the id that is its hash; backends that run such units."""
+"""Unit of work: all that can change an episode's outcome, and the id that is its hash; backends that run such units."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class EpisodeSpec:
     mask_draw: int | None = None  #: of runs from before there were keys, and of no others
 
     def __post_init__(self) -> None:
-        """Take the empty texts of a record for the absence that they stand for."""
+        """Replace the empty texts of a record by None, which they stand for."""
         for name in ("snapshot", "mask", "mode", "window"):
             if getattr(self, name) in ("", Window("", "", "")):
                 object.__setattr__(self, name, None)
@@ -67,8 +67,8 @@ class EpisodeSpec:
 
     @property
     def mask_seed(self) -> int:
-        """Seed of handles, orders and noise: one for each episode, and nobody's guess who does not have the key. Without a key it
-        is that of older runs, which anybody can compute.
+        """Seed of handles, orders and noise: one for each episode, which nobody can compute without the key. Specs of older runs
+        have no key; anybody can compute theirs.
         """
         episode = (self.seed, *self.ends, "mask")
         if self.mask_key is not None:
@@ -77,7 +77,7 @@ class EpisodeSpec:
 
     @property
     def call_seed(self) -> int:
-        """Seed of the model calls: chance in a model is not the same in every window, and is the same under every mask."""
+        """Seed of the model calls: a model's chance differs between windows, and is the same under every mask."""
         return derive_seed(self.seed, *self.ends, "calls")
 
     @property
@@ -99,11 +99,11 @@ class EpisodeSpec:
 
     @property
     def label(self) -> str:
-        """Words that tell an episode from the others of its run: `TASK WINDOW seed 0`."""
+        """Words that identify an episode within its run: `TASK WINDOW seed 0`."""
         return " ".join(filter(None, (self.task, self.window_name, f"seed {self.seed}")))
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the spec as a JSON object: without a mask key or draw where it has none, with empty texts for another absence."""
+        """Return the spec as a JSON object: without a mask key or draw that is None, with empty texts for other fields that are."""
         facts = {name: value for name, value in to_mapping(self).items() if value is not None or not name.startswith("mask_")}
         return {name: _WITHOUT_MARKET.get(name) if value is None else value for name, value in facts.items()}
 
@@ -117,7 +117,7 @@ class EpisodeOutcome:
 
 
 class Runner(Protocol):
-    """An execution backend. Whichever backend ran it, the records are the same."""
+    """Execution backend. Records do not depend on the backend."""
 
     def run(
         self, specs: Sequence[EpisodeSpec], execute: Callable[[EpisodeSpec], EpisodeOutcome], concurrency: int

@@ -62,9 +62,9 @@ class TaskConfig(QuestionsConfig):
     def check(self, where: str) -> None:
         """Raise ConfigError as of `QuestionsConfig.check`: windows that end before they begin, or defaults that are none."""
         for name, window in self.windows.items():
-            place = f"{where}: windows.{name}"
-            if parse_day(window.first, f"{place}.first: ", ConfigError) > parse_day(window.last, f"{place}.last: ", ConfigError):
-                raise ConfigError(f"{place}: ends before it begins; swap the dates")
+            field = f"{where}: windows.{name}"
+            if parse_day(window.first, f"{field}.first: ", ConfigError) > parse_day(window.last, f"{field}.last: ", ConfigError):
+                raise ConfigError(f"{field}: ends before it begins; swap the dates")
         if not self.default_windows:
             raise ConfigError(f"{where}: default_windows: name at least one window")
         for name in self.default_windows:
@@ -93,7 +93,7 @@ class MaskedConfig(TaskConfig):
 
 
 def windows_of(config: TaskConfig) -> dict[str, Window]:
-    """Windows of a config as the runner wants them."""
+    """Return the windows of a config by name."""
     return {name: Window(name, dates.first, dates.last) for name, dates in config.windows.items()}
 
 
@@ -111,7 +111,7 @@ class Scene(Protocol):
 
 @runtime_checkable
 class HasForm(Protocol):
-    """A scene whose submissions have a form of their own, made into orders by it."""
+    """Scene whose submissions have a form of their own, which turns them into orders."""
 
     form: SubmissionForm
 
@@ -125,7 +125,7 @@ class HasLessons(Protocol):
 
 
 class TaskVariant(Protocol):
-    """What trading and scoring tasks have in common."""
+    """Members that trading and scoring tasks share."""
 
     name: str
     version: str

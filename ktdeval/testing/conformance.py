@@ -32,7 +32,7 @@ from ktdeval.trading.market_tape import MarketRules
 from ktdeval.typed import encode_canonical
 
 HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "jsonschema", "rich")
-"""What a manifest must not import: a listing of names has to be quick."""
+"""Packages that a manifest must not import: a listing of names has to be quick."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")
 _KIND_OF_FAILURE = re.compile(r"[a-z_]+")
@@ -51,7 +51,7 @@ def expect(holds: object, message: str) -> None:
 
 def check_plugin(module: str) -> Plugins:
     """Check what a plugin offers: hooks, names, summaries, documented parameters, and that listing it imports nothing heavy.
-    `module` is the manifest's, as an entry point names it. Installed or not, it is loaded beside all installed plugins, so that
+    `module` is the manifest's, as an entry point names it. Installed or not, it is loaded with all installed plugins, so that
     clashes of names show. Returns the registry with the plugin in it, to make and check its parts.
     """
     plugins = load_plugins([module])
@@ -78,7 +78,7 @@ def _check_spec(where: str, spec: Spec) -> None:
 
 
 def _check_light(module: str) -> None:
-    # In a process of its own: here, some test has long since imported pandas. Alone: others' weight is not its fault.
+    # In a process of its own, since a test here may have imported pandas; without other plugins, which may import heavy packages.
     script = (
         "import sys\nfrom ktdeval.registry import EntryPoint, KINDS, Plugins\nplugins = Plugins()\n"
         f"plugins.add_entry_point(EntryPoint('', {module!r}, '', 'checked', ''))\n[plugins.specs(kind) for kind in KINDS]\n"
@@ -92,8 +92,8 @@ def _check_light(module: str) -> None:
 
 
 def check_model(model: Model, *, deterministic: bool = True) -> None:
-    """Check that a model (anything with `reply(request)`) speaks the protocol: free turns, tool turns and forced submissions. Equal
-    requests must give equal replies unless it is said not to be deterministic; keyless models are.
+    """Check that a model (anything with `reply(request)`) follows the protocol: free turns, tool turns and forced submissions.
+    Equal requests must give equal replies, unless `deterministic` is False; keyless models are deterministic.
     """
     for where, request in _requests():
         outcome = _reply(model, request, where)
@@ -135,7 +135,7 @@ def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
 
 
 def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None:
-    """Check that a metric is documented, and a pure function that bears every legal ledger without NaN."""
+    """Check that a metric is documented, and a pure function that gives no NaN on any legal ledger."""
     name = metric.name
     for attribute in ("name", "formula", "unit", "source"):
         expect(str(getattr(metric, attribute, "") or "").strip(), f"metric {name}: {attribute} is empty")
@@ -145,17 +145,17 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
     is_pair = isinstance(ends, tuple) and len(ends) == 2 and all(end is None or isinstance(end, (int, float)) for end in ends)
     expect(is_pair, f"metric {name}: range is a pair such as (0.0, 1.0), None where there is no bound")
     market = snapshot or random_snapshot()
-    for case, ledger in sample_ledgers(market).items():
+    for label, ledger in sample_ledgers(market).items():
         before = encode_canonical(ledger.steps)
         for rules in ("strict", "paper"):
             value = metric.compute(ledger, market, rules)
-            where = f"metric {name} on {case!r} by {rules} rules"
+            where = f"metric {name} on {label!r} by {rules} rules"
             expect(isinstance(value, MetricValue), f"{where}: gave {type(value).__name__}, expected ktdeval.api.MetricValue")
             expect(value.n >= 0, f"{where}: n is below 0")
             expect(not (problem := range_problem(value.value, metric.range)), f"{where}: {problem}")
             _strict(value.detail, f"{where}: detail")
             expect(metric.compute(ledger, market, rules) == value, f"{where}: a second call gave another value")
-        expect(encode_canonical(ledger.steps) == before, f"metric {name} on {case!r}: changed the ledger")
+        expect(encode_canonical(ledger.steps) == before, f"metric {name} on {label!r}: changed the ledger")
 
 
 def _strict(value: Any, where: str) -> str:
@@ -197,8 +197,8 @@ def _check_declaration(task: Task) -> None:
     for key in ("data_card", "sources"):
         expect(key in task.describe(), f"task {name}: describe() has no {key}")
     expect(task.version, f"task {name}: version is empty")
-    known = set(task.windows)
-    expect(known and set(task.default_windows) <= known, f"task {name}: default_windows are not among its windows")
+    names = set(task.windows)
+    expect(names and set(task.default_windows) <= names, f"task {name}: default_windows are not among its windows")
     for window in task.windows.values():
         np.datetime64(window.first, "D"), np.datetime64(window.last, "D")
         expect(window.first <= window.last, f"task {name}: window {window.name} ends before it begins")
@@ -235,18 +235,18 @@ def check_scoring_task(task: ScoringTask, target_task: TargetTask | None = None,
     expect(task.version and task.scores, f"task {name}: has no version, or no scores")
     expect(set(task.default_windows) <= set(task.windows), f"task {name}: default_windows names a window that it does not have")
     _strict(dict(task.describe()), f"task {name}: describe()")
-    of_none = task.summarise([])
-    expect(set(of_none) == set(task.scores), f"task {name}: summarise gives other scores than those it defines")
-    for score in of_none.values():
+    empty = task.summarise([])
+    expect(set(empty) == set(task.scores), f"task {name}: summarise gives other scores than those it defines")
+    for score in empty.values():
         has_reason = isinstance(score, Score) and (score.value is not None or score.reason)
         expect(has_reason, f"task {name}: a null score has no reason")
     market = (snapshot or random_snapshot()) if needs_market(task) else None
     spec = _window(market, task)
     first, again = task.samples(spec, market, target_task), task.samples(spec, market, target_task)
-    expect(len(first) > 0, f"task {name}: an exam without samples")
+    expect(len(first) > 0, f"task {name}: its sample set is empty")
     for number in range(min(_SAMPLES, len(first))):
         where, sample, other = f"task {name}: sample {number}", first.sample(number), first.sample(number)
-        expect(_texts(sample) == _texts(again.sample(number)), f"{where}: two exams of one spec differ")
+        expect(_texts(sample) == _texts(again.sample(number)), f"{where}: two sample sets of one spec differ")
         guard = LeakGuard(sample.lens, market or NO_MARKET)
         for text in _texts(sample):
             guard.check(text)
@@ -262,7 +262,7 @@ def check_scoring_task(task: ScoringTask, target_task: TargetTask | None = None,
 
 
 def _texts(sample: Sample) -> tuple[str, ...]:
-    """Return all of a sample that leaves for a model."""
+    """Return all texts of a sample that are sent to a model."""
     tools = () if sample.environment is None else tuple(tool.spec for tool in sample.environment.tools)
-    described = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in (sample.form, *tools))
-    return sample.system, sample.user, *described
+    descriptions = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in (sample.form, *tools))
+    return sample.system, sample.user, *descriptions

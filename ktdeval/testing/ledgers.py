@@ -26,8 +26,8 @@ _QUIET_STEP: Mapping[str, JsonValue] = {
 
 
 def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) -> StepRecord:
-    """One step filled on `row` (decided on the row before): a hold in cash, but for `fields`, named as in files. Raises TypeError
-    where they are not those of a step record.
+    """One step filled on `row` (decided on the row before): a hold in cash, except for `fields`, named as in files. Raises
+    TypeError where they are not those of a step record.
     """
     days = {"decided_on": str(snapshot.days[row - 1]), "filled_on": str(snapshot.days[row])}
     try:
@@ -42,7 +42,7 @@ def ledger_of(steps: Sequence[StepRecord]) -> Ledger:
 
 
 def sample_ledgers(snapshot: MarketSnapshot) -> dict[str, Ledger]:
-    """Legal ledgers that a metric must bear, by what is peculiar about them. The snapshot needs ten days."""
+    """Return legal ledgers for checks of metrics, by their peculiarity. The snapshot needs ten days."""
     first = len(snapshot.days) - 9
     failed = {"provenance": "fallback", "overall_reason": "", "failures": {"bad_json": 4}, "submissions": 4}
     quiet = [step_record(snapshot, step, first + step) for step in range(8)]

@@ -17,7 +17,7 @@ Rows = Mapping[str, Sequence[float | None]]  #: Code -> one value a day; None wh
 
 @dataclass(frozen=True)
 class Details:
-    """Details of a `tiny_snapshot` besides closes; anything left out is the obvious thing."""
+    """Details of a `tiny_snapshot` besides closes, each with a default."""
 
     opens: Rows = field(default_factory=dict)  #: opening prices; default: the day's close
     volumes: Rows = field(default_factory=dict)  #: shares traded; default: 1,000,000 where there is a bar, 0 (suspended) elsewhere
@@ -82,7 +82,7 @@ def random_snapshot(seed: int = 0, n_assets: int = 40, n_days: int = 320, first_
         days=_weekdays(first_day, n_days),
         codes=tuple(codes),
         names=tuple(f"Testcorp {code[:6]}" for code in codes),
-        industries=tuple(f"industry {'ABCDE'[place % 5]}" for place in range(n_assets)),
+        industries=tuple(f"industry {'ABCDE'[number % 5]}" for number in range(n_assets)),
         open=open_,
         high=np.round(np.fmax(open_, close) * 1.004, 2),
         low=np.round(np.fmin(open_, close) * 0.996, 2),

@@ -139,7 +139,7 @@ class Chatty:
 def test_a_scoring_task_whose_samples_are_not_pure_is_found() -> None:
     plugins = load_plugins()
     task = plugins.make_task("deanon_probe")
-    with pytest.raises(ConformanceError, match="sample 0: two exams of one spec differ"):
+    with pytest.raises(ConformanceError, match="sample 0: two sample sets of one spec differ"):
         testing.check_scoring_task(Chatty(task), target_task_of(task, plugins))  # type: ignore[arg-type]
 
 

@@ -95,7 +95,7 @@ class Broker:
         before_ns, last = engine.now_ns, len(self.log.entries)
         self.log.add(engine.now_ns, "command", command, given)
         try:
-            made = COMMANDS[command](engine, arguments)
+            subject_id = COMMANDS[command](engine, arguments)
         except ServiceError as error:
             session_id = str(given.get("session_id", ""))
             session_id = session_id if session_id in engine.state.sessions else ""
@@ -104,7 +104,7 @@ class Broker:
         finally:
             if engine.now_ns > self.clock.as_of_ns:
                 self.clock.advance(engine.now_ns)
-        return Outcome(made, arguments, before_ns, tuple(self.log.events(after=last)))
+        return Outcome(subject_id, arguments, before_ns, tuple(self.log.events(after=last)))
 
 
 def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
@@ -126,13 +126,13 @@ def verify(lines: Iterable[str], dataset: Dataset) -> None:
     """Check that a log is what its commands bring about.
     Raises DataError if it is not, with the first line that differs; or as `rerun`.
     """
-    given = tuple(lines)
-    made = rerun(given, dataset)
-    for number, (theirs, ours) in enumerate(zip(given, made)):
-        if theirs != ours:
+    recorded = tuple(lines)
+    repeated = rerun(recorded, dataset)
+    for number, (old, new) in enumerate(zip(recorded, repeated)):
+        if old != new:
             raise DataError(f"broker log line {number + 1}: carrying out the commands again gives something else")
-    if len(given) != len(made):
-        raise DataError(f"broker log: it has {len(given)} lines, and carrying out its commands gives {len(made)}")
+    if len(recorded) != len(repeated):
+        raise DataError(f"broker log: it has {len(recorded)} lines, and carrying out its commands gives {len(repeated)}")
 
 
 def _again(broker: Broker, command: str, given: Mapping[str, JsonValue]) -> None:

@@ -114,7 +114,7 @@ def _span(engine: Engine, given: types.CreateSession) -> tuple[int, int]:
     if ticks_by(engine.hours, end_ns, given.frequency) <= ticks_by(engine.hours, start_ns, given.frequency):
         raise invalid("end_ts", "the market is not open between start_ts and end_ts")
     info = engine.reference.dataset.info
-    # Where the data end is not told: it may lie ahead of the clock. Beyond it a session has ticks and no bars.
+    # The end of the data is not revealed: it may lie ahead of the clock. Beyond it a session has ticks and no bars.
     first = info.first_day if given.frequency == "1d" else info.minute_first_day
     if given.frequency == "1m" and first > info.minute_last_day:
         raise invalid("frequency", "the market has no bars of minutes; take 1d")
@@ -145,9 +145,9 @@ def place(engine: Engine, given: types.PlaceOrder) -> str:
     session = placement.running_session(engine, given.session_id, given.account_id)
     spec = placement.read_spec(engine.hours, given.order)
     content = content_hash([session.id, spec.content]) if given.client_order_id else ""
-    known = _known(engine, session, given.client_order_id, content)
-    if known is not None:
-        return known
+    earlier_id = _earlier_order(engine, session, given.client_order_id, content)
+    if earlier_id is not None:
+        return earlier_id
     if spec.oco_id:
         spec = msgspec.structs.replace(spec, oco_id=_oco_group(engine, session, spec))
     order = _send(engine, session, {"order": spec}, given.client_order_id)[0]
@@ -162,9 +162,9 @@ def place_spread(engine: Engine, given: types.PlaceSpread) -> str:
     net_limit_e4 = None if given.net_limit_price is None else placement.exact_e4(given.net_limit_price, "net_limit_price")
     terms = [session.id, given.qty, net_limit_e4, [spec.content for spec in specs]]
     content = content_hash(terms) if given.client_order_id else ""
-    known = _known(engine, session, given.client_order_id, content)
-    if known is not None:
-        return known
+    earlier_id = _earlier_order(engine, session, given.client_order_id, content)
+    if earlier_id is not None:
+        return earlier_id
     spread_id = f"spr-{len(engine.state.spreads) + 1:06d}"
     orders = _send(
         engine, session, {f"legs[{number}]": spec for number, spec in enumerate(specs)}, given.client_order_id, spread_id
@@ -297,12 +297,12 @@ def _require_no_bar(engine: Engine, orders: Sequence[Order], field: str) -> None
             raise conflict(words, field)
 
 
-def _known(engine: Engine, session: Session, client_id: str | None, content: str) -> str | None:
+def _earlier_order(engine: Engine, session: Session, client_id: str | None, content: str) -> str | None:
     """Id of the order that a client's id stands for already; raises ServiceError `conflict`: it stands for another one."""
-    known = engine.state.client_calls.get((session.account_id, client_id)) if client_id else None
-    if known is not None and known.content != content:
+    earlier = engine.state.client_calls.get((session.account_id, client_id)) if client_id else None
+    if earlier is not None and earlier.content != content:
         raise conflict("the id was used for another order; take a new one", "client_order_id")
-    return None if known is None else known.order_id
+    return None if earlier is None else earlier.order_id
 
 
 def _remember(engine: Engine, order: Order, content: str) -> None:
@@ -313,7 +313,7 @@ def _remember(engine: Engine, order: Order, content: str) -> None:
 def _send(
     engine: Engine, session: Session, specs: Mapping[str, placement.OrderSpec], client_id: str | None, spread_id: str = ""
 ) -> list[Order]:
-    """Accept or reject the orders of specs (place in the arguments -> spec), which stand or fall together."""
+    """Accept or reject the orders of specs (path in the arguments -> spec), which stand or fall together."""
     expire_ns = next(iter(specs.values())).expire_ns
     if expire_ns is not None and expire_ns <= engine.now_ns:
         raise invalid("expire_ts" if spread_id else "order.expire_ts", "expected a moment after the clock")

@@ -1,8 +1,8 @@
-"""What a broker works on: its state and log, its place in the calendar, and the frame of the day."""
+"""What a broker works on: its state and log, its position in the calendar, and the frame of the day."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -81,9 +81,9 @@ class Engine:
             return marks | self.visible_marks(missing, self.now_ns) if missing else marks
         if self._marks[0] != self.now_ns:
             self._marks = (self.now_ns, {})
-        known = self._marks[1]
-        known |= self.visible_marks([instrument for instrument in self.instruments() if instrument.id not in known], self.now_ns)
-        return dict(known)
+        cached = self._marks[1]
+        cached |= self.visible_marks([instrument for instrument in self.instruments() if instrument.id not in cached], self.now_ns)
+        return dict(cached)
 
     def visible_marks(self, instruments: Iterable[Instrument], as_of_ns: int) -> dict[str, int]:
         """Last prices of instruments in the data as of a moment; of a position that never had one, its average cost."""
@@ -111,18 +111,13 @@ class Engine:
 
     def instruments(self) -> tuple[Instrument, ...]:
         """Running session's universe and what any account holds, with the underlyings of options; each once."""
-        found: dict[Instrument, None] = {}
-        session = self.session
-        if session is not None:
-            found |= dict.fromkeys(session.universe)
-        return tuple(dict.fromkeys((*_with_underlyings(found), *self.held())))
+        universe = () if self.session is None else self.session.universe
+        return tuple(dict.fromkeys((*_with_underlyings(universe), *self.held())))
 
     def held(self) -> tuple[Instrument, ...]:
         """Instruments that any account holds, with the underlyings of options."""
-        found: dict[Instrument, None] = {}
-        for account in self.state.accounts.values():
-            found |= {position.instrument: None for position in account.positions.values() if position.qty}
-        return _with_underlyings(found)
+        positions = (position for account in self.state.accounts.values() for position in account.positions.values())
+        return _with_underlyings(tuple(position.instrument for position in positions if position.qty))
 
     def rules_of(self, account: Account) -> Rules:
         """Rules of the account's latest session; the defaults before its first."""
@@ -145,7 +140,6 @@ class Engine:
         return None
 
 
-def _with_underlyings(instruments: Iterable[Instrument]) -> tuple[Instrument, ...]:
-    known = tuple(instruments)
-    stocks = (Instrument("STOCK", instrument.underlying) for instrument in known if instrument.kind == "OPTION")
-    return tuple(dict.fromkeys((*known, *stocks)))
+def _with_underlyings(instruments: Sequence[Instrument]) -> tuple[Instrument, ...]:
+    stocks = (Instrument("STOCK", instrument.underlying) for instrument in instruments if instrument.kind == "OPTION")
+    return tuple(dict.fromkeys((*instruments, *stocks)))

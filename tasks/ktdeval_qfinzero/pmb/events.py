@@ -334,8 +334,8 @@ class CommandRefused(Happening, frozen=True):
 def order_payload(order: Order) -> dict[str, JsonValue]:
     """All fields of an order, those of brackets and groups where it has them."""
     fields = {name: getattr(order, name) for name in Order.__dataclass_fields__}
-    given = {name: value for name, value in fields.items() if value or name not in BRACKET_FIELDS}
-    return {**given, "instrument": order.instrument.id}
+    present = {name: value for name, value in fields.items() if value or name not in BRACKET_FIELDS}
+    return {**present, "instrument": order.instrument.id}
 
 
 def _read_order(payload: Mapping[str, JsonValue]) -> Order:

@@ -133,14 +133,14 @@ class BarFeed:
     def _fill(self, target: IntArray, row: int, start_ns: IntArray, instrument: Instrument, count: int) -> None:
         bars = self._bars(row, instrument, count)
         if self.frequency == "1m":
-            places, off = np.divmod(bars.start_ns - start_ns[0], MINUTE)
-            inside = (off == 0) & (places >= 0) & (places < len(start_ns))
+            ticks, off = np.divmod(bars.start_ns - start_ns[0], MINUTE)
+            inside = (off == 0) & (ticks >= 0) & (ticks < len(start_ns))
             if not inside.all():
-                bars, places = bars.take(inside), places[inside]
+                bars, ticks = bars.take(inside), ticks[inside]
         else:
-            places = np.zeros(len(bars), np.int64)
-        for place, name in enumerate(_BAR_FIELDS):
-            target[place, places] = getattr(bars, name)
+            ticks = np.zeros(len(bars), np.int64)
+        for index, name in enumerate(_BAR_FIELDS):
+            target[index, ticks] = getattr(bars, name)
 
     def _bars(self, row: int, instrument: Instrument, count: int) -> Bars:
         """Bars of a day, from a chunk of some days."""

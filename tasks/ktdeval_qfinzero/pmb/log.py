@@ -25,7 +25,7 @@ LineKind = Literal["header", "command", "event"]
 class Entry:
     """One line of a log, without its hash."""
 
-    seq: int  # place in the log, from 0 (the header)
+    seq: int  # position in the log, from 0 (the header)
     ts_ns: int  # moment of the clock
     kind: LineKind  # header, command or event
     type: str  # name of the command or event; of the header, the format
@@ -73,9 +73,9 @@ def read_lines(lines: Iterable[str]) -> list[Entry]:
     entries: list[Entry] = []
     last = _START
     for number, text in enumerate(lines):
-        entry, written = _read(number, text)
+        entry, recorded_hash = _read(number, text)
         last, line = _line(last, entry)
-        if entry.seq != number or line != text or written != last:
+        if entry.seq != number or line != text or recorded_hash != last:
             raise DataError(
                 f"broker log line {number + 1}: its hash does not follow from the lines before; it was changed or moved"
             )
@@ -110,8 +110,8 @@ def _line(last: str, entry: Entry) -> tuple[str, str]:
     """(hash, line) of an entry after the hash before it."""
     data = msgspec.to_builtins(entry.data) if isinstance(entry.data, Happening) else entry.data
     content = {"data": data, "kind": entry.kind, "seq": entry.seq, "ts_ns": entry.ts_ns, "type": entry.type}
-    found = hashlib.sha256(f"{last}{dumps_canonical(content)}".encode()).hexdigest()
-    return found, dumps_canonical({**content, "hash": found})
+    digest = hashlib.sha256(f"{last}{dumps_canonical(content)}".encode()).hexdigest()
+    return digest, dumps_canonical({**content, "hash": digest})
 
 
 class _Line(msgspec.Struct):

@@ -189,7 +189,7 @@ def order_cancelled(engine: Engine, done: Outcome) -> types.OrderAnswer:
 
 
 def order_modified(engine: Engine, done: Outcome) -> types.OrderModified:
-    """An order that took the place of another."""
+    """An order that replaced another."""
     return _order_answer(types.OrderModified, engine, done.id, old_order_id=done.given.order_id, new_order_id=done.id)
 
 
@@ -219,14 +219,14 @@ def borrow(engine: Engine, given: types.BorrowQuery) -> types.Borrow:
     if len(tickers) > types.MOST_TICKERS:
         raise invalid("tickers", f"at most {types.MOST_TICKERS}")
     listed = [ticker for ticker in tickers if engine.reference.listed(Instrument("STOCK", ticker), engine.now_ns)]
-    known = {ticker: engine.reference.prices.borrow(ticker, engine.now_ns) for ticker in listed}
+    rates = {ticker: engine.reference.prices.borrow(ticker, engine.now_ns) for ticker in listed}
     rows = [
         types.BorrowShown(ticker, 0, None, None)
         if row is None
         else types.BorrowShown(ticker, row.shares, row.fee_bps_per_year, moment_text(row.available_ns))
-        for ticker, row in known.items()
+        for ticker, row in rates.items()
     ]
-    return _answer(types.Borrow, engine, borrow=rows, unknown=[ticker for ticker in tickers if ticker not in known])
+    return _answer(types.Borrow, engine, borrow=rows, unknown=[ticker for ticker in tickers if ticker not in rates])
 
 
 # ---- parts of operations
@@ -240,14 +240,14 @@ def _account(engine: Engine, account_id: str) -> Account:
 
 
 def _statuses(text: str | None) -> frozenset[str]:
-    known = get_args(OrderStatus)
+    names = get_args(OrderStatus)
     if text is None:
-        return frozenset(known)
+        return frozenset(names)
     chosen: set[str] = set()
     for word in text.split(","):
         name = word.strip().upper()
-        if name not in STATUS_ALIASES and name not in known:
-            raise invalid("status_in", f"expected words out of {', '.join((*known, *STATUS_ALIASES))}, separated by commas")
+        if name not in STATUS_ALIASES and name not in names:
+            raise invalid("status_in", f"expected words out of {', '.join((*names, *STATUS_ALIASES))}, separated by commas")
         chosen |= set(STATUS_ALIASES.get(name, (name,)))
     return frozenset(chosen)
 
@@ -257,9 +257,9 @@ def _page(
 ) -> tuple[Sequence[_Row], str | None]:
     """(rows after the cursor's key, up to the limit; where to go on, None at the end). Rows come by ascending key."""
     after = -1 if given.cursor is None else int(read_cursor(given.cursor, (int,))[0])
-    found = [row for row in rows if key(row) > after]
-    page = found[: given.limit]
-    return page, write_cursor(key(page[-1])) if len(found) > len(page) else None
+    left = [row for row in rows if key(row) > after]
+    page = left[: given.limit]
+    return page, write_cursor(key(page[-1])) if len(left) > len(page) else None
 
 
 # ---- declarations

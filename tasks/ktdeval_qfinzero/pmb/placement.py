@@ -51,7 +51,7 @@ class OrderSpec(msgspec.Struct, frozen=True):
 
 
 def read_spec(hours: TradingHours, given: types.NewOrder) -> OrderSpec:
-    """An order from a call's arguments; raises ServiceError `invalid_argument`, with the place."""
+    """An order from a call's arguments; raises ServiceError `invalid_argument`, which names the argument."""
     instrument = read_instrument(given.instrument, "order.instrument")
     prices = []
     for name, value in (("limit_price", given.limit_price), ("stop_price", given.stop_price)):
@@ -69,8 +69,8 @@ def _read_bracket(given: types.NewOrder, kind: Kind, prices: Sequence[int | None
     named = {name: getattr(given, name) for name in ("take_profit_price", "stop_loss_price")}
     profit, loss = (None if value is None else read_price(value, kind, f"order.{name}") for name, value in named.items())
     ascending = [(loss, "order.stop_loss_price"), *((price, "") for price in prices), (profit, "order.take_profit_price")]
-    known = [pair for pair in (ascending if given.side == "BUY" else ascending[::-1]) if pair[0] is not None]
-    for (low, below), (high, above) in pairwise(known):
+    priced = [pair for pair in (ascending if given.side == "BUY" else ascending[::-1]) if pair[0] is not None]
+    for (low, below), (high, above) in pairwise(priced):
         if low is not None and high is not None and low >= high and (below or above):
             raise invalid(below or above, "expected stop_loss < price of the order < take_profit (of a SELL the other way round)")
     return profit, loss
@@ -134,35 +134,35 @@ def require_tradable(engine: Engine, session: Session, instrument: Instrument, f
         raise invalid(field, "the contract has expired")
 
 
-def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides: Sequence[Order] = ()) -> tuple[str, int]:
+def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], replaced: Sequence[Order] = ()) -> tuple[str, int]:
     """Whether the account can bear an order, or the legs of a spread, at present prices: (why not, or empty; what it ties up).
 
-    `besides`: working orders that don't count, for these take their place.
+    `replaced`: working orders that don't count, for these replace them.
     """
     marks = engine.marks()
-    wanted = []
+    trades = []
     for spec in specs:
         price = expected_price(spec, marks, session.rules.fills)
         if price is None:
             return f"NO_MARK: no price of {spec.instrument.symbol} is known yet; send a limit order", 0
         fees = session.rules.fees.trade_e4(spec.instrument, spec.qty)
-        wanted.append(WantedTrade(spec.instrument, spec.side, spec.qty, price, fees))
+        trades.append(WantedTrade(spec.instrument, spec.side, spec.qty, price, fees))
     account = engine.state.accounts[session.account_id]
     sold = [spec.instrument.symbol for spec in specs if spec.side == "SELL" and spec.instrument.kind == "STOCK"]
-    reserved = reserved_e4(engine, account.id, besides)
+    reserved = reserved_e4(engine, account.id, replaced)
     today = engine.hours.session_day(engine.now_ns + 1)
     circumstances = Circumstances(today, engine.borrowable(account, sold, engine.now_ns), reserved)
-    problem = order_problem(account, wanted, marks, session.rules, circumstances)
+    problem = order_problem(account, trades, marks, session.rules, circumstances)
     if problem is not None:
         return f"{problem.code}: {problem.words}", 0
-    return "", reservation_e4(account, wanted, marks, session.rules)
+    return "", reservation_e4(account, trades, marks, session.rules)
 
 
-def reserved_e4(engine: Engine, account_id: str, besides: Sequence[Order] = ()) -> int:
+def reserved_e4(engine: Engine, account_id: str, replaced: Sequence[Order] = ()) -> int:
     """What an account's working orders tie up; of what is filled in part, the part that is open, rounded up."""
-    apart = {order.id for order in besides}
+    excluded = {order.id for order in replaced}
     reserves, working = engine.state.reserves, engine.state.working
-    open_orders = (order for order in working.values() if order.account_id == account_id and order.id not in apart)
+    open_orders = (order for order in working.values() if order.account_id == account_id and order.id not in excluded)
     return sum(-(-reserves[order.id] * order.open_qty // order.qty) for order in open_orders)
 
 

@@ -125,7 +125,7 @@ def uncovered_calls(qty_by_contract: Mapping[OptionContract, int], shares: int) 
 
 
 def greatest_loss_e4(legs: Mapping[OptionContract, int]) -> int:
-    """What a set of options can owe at most when it is exercised, premiums aside; long and short of a right must balance.
+    """What a set of options can owe at most when it is exercised, without premiums; long and short of a right must balance.
     The value at expiry is piecewise linear in the underlying's price, with kinks at the strikes, and flat beyond them where
     contracts balance: its least value is at a strike (Cboe Rule 12.3, SEC Release 34-67752; FINRA Regulatory Notice 12-44).
     """

@@ -1,4 +1,4 @@
-"""Data that the broker needs beside bars: listings, corporate actions, locates, and the last price of what is held."""
+"""Data that the broker needs in addition to bars: listings, corporate actions, locates, and the last price of what is held."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class Reference:
     def listed(self, instrument: Instrument, as_of_ns: int) -> bool:
         """Whether a stock or a contract has been listed by then."""
         key = instrument.underlying if instrument.kind == "OPTION" else ""
-        known = self._listed.get(key)
-        if known is None or known[0] != as_of_ns:
+        entry = self._listed.get(key)
+        if entry is None or entry[0] != as_of_ns:
             view = View(self.dataset, as_of_ns)
             if instrument.kind == "OPTION":
                 symbols = frozenset(row.symbol for row in view.contracts(key))
             else:
                 symbols = frozenset(row.symbol for row in view.symbols() if row.asset_class == "stock")
-            known = self._listed[key] = (as_of_ns, symbols)
-        return instrument.symbol in known[1]
+            entry = self._listed[key] = (as_of_ns, symbols)
+        return instrument.symbol in entry[1]
 
     def lent(self, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, BorrowRow]:
         """Ticker -> what can be borrowed then, and its fee; without those for which nothing is known."""
@@ -78,10 +78,10 @@ class Reference:
         Of two that end at the same moment, it is the day's: the official close.
         """
         day_bar, minute_bar = (self.last_bar(instrument, resolution, as_of_ns) for resolution in ("day", "minute"))
-        found = [
+        candidates = [
             (self._end(bar, resolution), bar) for bar, resolution in ((day_bar, "day"), (minute_bar, "minute")) if bar is not None
         ]
-        bar = max(found, key=lambda pair: pair[0])[1] if found else None
+        bar = max(candidates, key=lambda pair: pair[0])[1] if candidates else None
         contract = instrument.contract
         if contract is not None:
             return self._option_mark(contract, bar, as_of_ns)

@@ -200,20 +200,20 @@ def _cell(value: Any) -> Any:
 
 
 def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    found: dict[str, JsonValue] = {}
+    converted: dict[str, JsonValue] = {}
     for name, value in data.items():
         if name == "order":
-            found[name] = {("order_id" if key == "id" else key): part for key, part in _in_dollars(value).items()}
+            converted[name] = {("order_id" if key == "id" else key): part for key, part in _in_dollars(value).items()}
         elif name == "bar":
             prices = zip(("open", "high", "low", "close"), value)
-            found[name] = {key: dollars(price) for key, price in prices} | {"volume": value[4]}
+            converted[name] = {key: dollars(price) for key, price in prices} | {"volume": value[4]}
         elif name.endswith("_e4"):
-            found[name.removesuffix("_e4")] = maybe_dollars(value)
+            converted[name.removesuffix("_e4")] = maybe_dollars(value)
         elif name.endswith("_ns"):
-            found[name.removesuffix("_ns") + "_ts"] = None if value is None else moment_text(value)
+            converted[name.removesuffix("_ns") + "_ts"] = None if value is None else moment_text(value)
         else:
-            found[name] = value
-    return found
+            converted[name] = value
+    return converted
 
 
 # ---- figures of a session: sums are exact, only ratios of them are floats

@@ -49,8 +49,7 @@ def next_look(account: Account, rules: Rules, frame: Frame, first: int) -> int:
     short = np.maximum(-values * rules.margin.short_maintenance_pct // 100, -qty * rules.margin.short_minimum_e4)
     needed = np.where(qty > 0, values * rules.margin.long_maintenance_pct // 100, short) + 1
     low = account.cash_e4 + (values - needed).sum(axis=1) < 0
-    place = int(low.argmax()) if len(low) else 0
-    return first + place if len(low) and low[place] else NEVER
+    return _first(low, first)
 
 
 def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> None:
@@ -127,8 +126,8 @@ def _expiry(order: Order, frame: Frame) -> int:
 
 
 def _first(hits: npt.NDArray[np.bool_], first: int) -> int:
-    place = int(hits.argmax()) if len(hits) else 0
-    return first + place if len(hits) and hits[place] else NEVER
+    index = int(hits.argmax()) if len(hits) else 0
+    return first + index if len(hits) and hits[index] else NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +153,9 @@ def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str,
     for execution in executions:
         order, fill, bar = execution.order, execution.fill, execution.bar
         fee_e4 = engine.state.sessions[order.session_id].rules.fees.trade_e4(order.instrument, fill.qty)
-        shown = [bar.open_e4, bar.high_e4, bar.low_e4, bar.close_e4, bar.volume]
+        bar_values = [bar.open_e4, bar.high_e4, bar.low_e4, bar.close_e4, bar.volume]
         trade_id = f"trd-{len(engine.state.trades) + 1:06d}"
-        engine.emit(Traded(trade_id, order.id, fill.qty, fill.price_e4, fee_e4, settles, shown), now_ns)
+        engine.emit(Traded(trade_id, order.id, fill.qty, fill.price_e4, fee_e4, settles, bar_values), now_ns)
         for other in order.others(engine.state.working.values()) if order.group in engine.state.groups else ():
             if not other.open_qty:
                 engine.emit(OrderCancelled(other.id, ONE_CANCELS_OTHER), now_ns)
@@ -183,21 +182,21 @@ def _problem(engine: Engine, executions: Sequence[Execution], marks: Mapping[str
     order = executions[0].order
     session = engine.state.sessions[order.session_id]
     prices = {execution.order.instrument.id: execution.fill.price_e4 for execution in executions}
-    wanted = tuple(
+    trades = tuple(
         WantedTrade(order.instrument, order.side, fill.qty, fill.price_e4, session.rules.fees.trade_e4(order.instrument, fill.qty))
         for order, fill in ((execution.order, execution.fill) for execution in executions)
     )
-    sold = (trade.instrument.symbol for trade in wanted if trade.side == "SELL" and trade.instrument.kind == "STOCK")
+    sold = (trade.instrument.symbol for trade in trades if trade.side == "SELL" and trade.instrument.kind == "STOCK")
     account = engine.state.accounts[order.account_id]
     circumstances = Circumstances(engine.day, engine.borrowable(account, sold, known_ns))
-    return order_problem(account, wanted, {**marks, **prices}, session.rules, circumstances)
+    return order_problem(account, trades, {**marks, **prices}, session.rules, circumstances)
 
 
 _EXPIRED: Mapping[TimeInForce, str] = {"DAY": "DAY_OVER: the order was for one trading day", "GTD": "EXPIRE_TS: its time has come"}
 
 
 def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> None:
-    """Work through the frame's ticks up to a moment. What the close itself brings is the lifecycle's part."""
+    """Work through the frame's ticks up to a moment. What the close itself brings is left to `timeline`."""
     stop = int(np.searchsorted(frame.tick_ns, min(until_ns, session.end_ns), side="right"))
     account, rules = engine.state.accounts[session.account_id], session.rules
     look = next_look(account, rules, frame, engine.done) if engine.done < stop else NEVER
@@ -221,7 +220,7 @@ def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> 
 
 
 class _Tick:
-    """One tick at which orders may act, first at the open of its bars, then inside them. `tick`: its place in the frame."""
+    """One tick at which orders may act, first at the open of its bars, then inside them. `tick`: its index in the frame."""
 
     def __init__(self, engine: Engine, session: Session, frame: Frame, tick: int) -> None:
         self._engine, self._frame, self._tick = engine, frame, tick
@@ -252,8 +251,8 @@ class _Tick:
     def _due(self) -> list[Sequence[Order]]:
         """Orders, and legs of spreads, that can act at this tick, in time priority."""
         due, state = self._engine.due, self._engine.state
-        found = {order.spread_id or order.id: self._engine.legs_of(order) for order in state.working.values()}
-        return [orders for key, orders in found.items() if due.get(key, NEVER) <= self._tick]
+        groups = {order.spread_id or order.id: self._engine.legs_of(order) for order in state.working.values()}
+        return [orders for key, orders in groups.items() if due.get(key, NEVER) <= self._tick]
 
     def _may_match(self, orders: Sequence[Order]) -> bool:
         order = orders[0]
@@ -297,23 +296,23 @@ class _Tick:
         """Fill the stop loss of what filled inside this bar where the bar reaches it: that may have been after the fill."""
         column = self._frame.column[order.instrument.id]
         since, left = replace(cause.bar, open_e4=cause.fill.price_e4), capacity(cause.bar, self._fills)
-        found = match(order, since, left - self._taken.get(column, 0), self._fills, at_open=False)
-        if order.stop_e4 is None or not found.triggered:
+        matched = match(order, since, left - self._taken.get(column, 0), self._fills, at_open=False)
+        if order.stop_e4 is None or not matched.triggered:
             return
         self._engine.emit(OrderTriggered(order.id), self._now_ns)
-        if found.fill is not None:
+        if matched.fill is not None:
             marks = self._frame.marks_at(self._tick)
-            executed = execute(self._engine, [Execution(order, found.fill, cause.bar)], marks, self._start_ns, self._now_ns)
-            self._taken[column] = self._taken.get(column, 0) + found.fill.qty * executed
+            executed = execute(self._engine, [Execution(order, matched.fill, cause.bar)], marks, self._start_ns, self._now_ns)
+            self._taken[column] = self._taken.get(column, 0) + matched.fill.qty * executed
 
     def _match_order(self, order: Order, bar: Bar, left: int, *, at_open: bool) -> tuple[Fill, ...] | None:
         if order.id in self._triggered:
             return None
-        found = match(order, bar, min(left, self._most(order)), self._fills, at_open=at_open)
-        if found.triggered:
+        matched = match(order, bar, min(left, self._most(order)), self._fills, at_open=at_open)
+        if matched.triggered:
             self._engine.emit(OrderTriggered(order_id=order.id), self._now_ns)
             self._triggered.add(order.id)
-        return None if found.fill is None else (found.fill,)
+        return None if matched.fill is None else (matched.fill,)
 
     def _most(self, order: Order) -> int:
         """Units that an order may fill, whatever its bar has; a forced one must open nothing."""
@@ -337,10 +336,10 @@ def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:
 
 def _plan(engine: Engine, frame: Frame, first: int) -> None:
     """Find out at which tick each working order can next act, where that is not known."""
-    last_legs, known = {order.spread_id or order.id: order for order in engine.state.working.values()}, engine.due
-    engine.due = {key: known[key] for key in last_legs if key in known}
+    last_legs, previous = {order.spread_id or order.id: order for order in engine.state.working.values()}, engine.due
+    engine.due = {key: previous[key] for key in last_legs if key in previous}
     for key, order in last_legs.items():
-        if key not in known:
+        if key not in previous:
             legs = engine.legs_of(order)
             engine.due[key] = next_tick_of_spread(legs, frame, first) if order.spread_id else next_tick(order, frame, first)
 

@@ -227,7 +227,7 @@ class Order:
     filled_qty: int = 0  # so far; value is price × qty, without multiplier (both)
     filled_value_e4: int = 0
     reason: str = ""  # why it was rejected, cancelled or expired
-    replaces: str = ""  # ids of the order that a modification took the place of (both)
+    replaces: str = ""  # ids of the orders before and after a modification (both)
     replaced_by: str = ""
     spread_id: str = ""  # legs of one spread fill together or not at all
     forced: bool = False  # whether the broker placed it to meet a margin call
@@ -297,7 +297,7 @@ class Trade:
 
     @property
     def value_e4(self) -> int:
-        """Amount paid for the units, fees aside; negative: received."""
+        """Amount paid for the units, without fees; negative: received."""
         return self.change * self.price_e4 * self.instrument.multiplier
 
 

@@ -1,4 +1,4 @@
-"""`ktdeval cache`: what the reply cache holds, whether it is whole, and removing what is not wanted any more."""
+"""`ktdeval cache`: content of the reply cache, its integrity, and the removal of replies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cache(context: click.Context) -> None:
     """List, prune or verify the cache of model replies; by itself it lists.
 
     A reply is kept under the hash of what was asked, so that a call is never paid twice. Runs share one file in the cache folder
-    ($KTDEVAL_CACHE_DIR, or the user's own), unless they are told `--cache run` or `--cache FILE`; name such a file with --file.
+    ($KTDEVAL_CACHE_DIR, or the user's own), unless they have `--cache run` or `--cache FILE`; name such a file with --file.
     """
     if context.invoked_subcommand is None:
         context.invoke(ls)
@@ -47,7 +47,7 @@ def ls(file: Path | None, as_json: bool) -> None:
     """List what is kept: replies, bytes and tokens by provider and model, with the days of the first and the last."""
     with _opened(file) as (path, admin):
         uses = [] if admin is None else admin.models()
-    # With the log that SQLite keeps beside the file.
+    # With the log that SQLite keeps next to the file.
     size = sum(part.stat().st_size for part in (path, path.with_name(f"{path.name}-wal")) if part.exists())
     if as_json:
         print_json({"file": str(path), "file_bytes": size, "models": [use._asdict() for use in uses]})
@@ -68,7 +68,7 @@ def ls(file: Path | None, as_json: bool) -> None:
 @click.option("--model", metavar="GLOB", help="only those of models that fit, such as 'openai/*'; alone: all of these")
 @click.option("--max-size", type=Number(0, _MOST_MEGABYTES), metavar="MB", help="the oldest, until at most MB megabytes are left")
 @click.option("--all", "everything", is_flag=True, help="all of them")
-@click.option("--dry-run", is_flag=True, help="only say what would be removed")
+@click.option("--dry-run", is_flag=True, help="only count what would be removed")
 @json_option
 def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **chosen: Any) -> None:
     """Remove replies: those that --older-than, --model and --max-size name together, or --all.
@@ -101,7 +101,7 @@ def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **c
 def verify(file: Path | None, as_json: bool) -> int:
     """Check the file and every reply in it; exits with 1 when something is wrong.
 
-    A damaged reply is never used: its call is made again, and the answer takes its place.
+    A damaged reply is never used: its call is made again, and the answer replaces it.
     """
     from ktdeval.calls.cache_admin import Checked
 
@@ -124,7 +124,7 @@ def verify(file: Path | None, as_json: bool) -> int:
 
 @contextmanager
 def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
-    """The cache file that is meant, opened; the shared one need not have been made yet. StoreError: a named file does not exist."""
+    """Open the cache file of an option; the shared one need not have been made yet. StoreError: a named file does not exist."""
     from ktdeval.calls.cache_admin import CacheAdmin
     from ktdeval.runner.access import cache_path
 
@@ -139,7 +139,7 @@ def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
 
 
 def _warn_of_glob(glob: str | None, uses: list[ModelUse]) -> None:
-    """Say so where a glob names nothing: it may be a slip, and may be that all was removed before."""
+    """Warn where a glob matches nothing: it may be a slip, or all may have been removed before."""
     from fnmatch import fnmatchcase
 
     names = [f"{use.provider}/{use.model}" for use in uses]

@@ -1,4 +1,4 @@
-"""`ktdeval data`: list providers; build, import or fetch a snapshot; say what a snapshot holds; judge the quality of data."""
+"""`ktdeval data`: list providers; build, import or fetch a snapshot; show its content; check the quality of data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ktdeval.runner.recipe import Recipe
 
 Body = Callable[..., Any]
-"""What a provider's command does: called with the plugins, the Spec, the parameters as given, and the command's own options."""
+"""Action of a provider's command: called with the plugins, the Spec, the parameters given, and the command's own options."""
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[build|import|fetch|info|check …]")
@@ -49,20 +49,20 @@ def data(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) 
             ]
         )
         return
-    rows = [(spec.name, f"ktdeval data {_how(spec)} {spec.name} --help", spec.summary) for spec in specs]
+    rows = [(spec.name, f"ktdeval data {_verb(spec)} {spec.name} --help", spec.summary) for spec in specs]
     print_table(("PROVIDER", "OPTIONS", "SUMMARY"), rows)
 
 
 _PROVIDER = "PROVIDER [OPTIONS]"
 
 
-def _how(spec: Spec) -> str:
-    """Command that a provider's market is had by."""
+def _verb(spec: Spec) -> str:
+    """Return the subcommand of `ktdeval data` that makes a provider's market."""
     return "import" if "read" in spec.extra else "fetch" if "fetch" in spec.extra else "build"
 
 
 class ProviderGroup(click.Group):
-    """A group with one command for each data provider; its options derive from the provider's parameters."""
+    """Group with one command for each data provider; its options derive from the provider's parameters."""
 
     def __init__(self, *args: Any, body: Body, own: Sequence[click.Option], only: str | None = None, **kwargs: Any) -> None:
         """Give every provider's command `body` and its `own` options; `only` is an `extra` that providers must have."""
@@ -84,21 +84,21 @@ class ProviderGroup(click.Group):
         return click.Command(cmd_name, params=options, callback=callback, help=f"Source: {spec.summary}.", short_help=spec.summary)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the provider that the first word names; UsageError, with near names, where there is none."""
+        """Return the command of the provider that the first word names; UsageError, with near names, where there is none."""
         command = self.get_command(ctx, args[0])
         if command is None:
             names = self.list_commands(ctx)
-            known = _plugins(ctx).specs("data")
-            if args[0] in known:
+            providers = _plugins(ctx).specs("data")
+            if args[0] in providers:
                 raise UsageError(
-                    f"data provider {args[0]!r} is not for {self.name}; say `ktdeval data {_how(known[args[0]])} {args[0]}`"
+                    f"data provider {args[0]!r} is not for {self.name}; say `ktdeval data {_verb(providers[args[0]])} {args[0]}`"
                 )
             raise UsageError(f"unknown data provider {args[0]!r}{near_matches(args[0], names) or '; known: ' + ', '.join(names)}")
         return args[0], command, args[1:]
 
 
 class CheckGroup(ProviderGroup):
-    """Providers, and beside them any path of a stored snapshot."""
+    """Group of the providers that also takes the path of any stored snapshot."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Return a provider's command, or the one for a stored snapshot."""
@@ -123,22 +123,21 @@ def _param_options(spec: Spec) -> list[click.Parameter]:
 
 def _call_body(body: Body, plugins: Plugins, spec: Spec, **values: Any) -> Any:
     """Call a command's body with the parameters from the file, then `--set`, then single options; mappings merge key by key."""
-    given = {field.name: values.pop(field.name) for field in params_of(spec)}
+    options = {field.name: value for field in params_of(spec) if (value := values.pop(field.name)) is not None}
     assigned, spec_file = parse_assignments(values.pop("assignments"), "--set"), values.pop("spec_file")
-    options = {name: value for name, value in given.items() if value is not None}
     layers = (load_yaml(spec_file) if spec_file is not None else {}, assigned, options)
     return body(plugins, spec, merge_layers(layers), **values)
 
 
 def _build(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
-    """Body of `data build NAME`: make a snapshot, store it and say what it is."""
+    """Body of `data build NAME`: make a snapshot, store it and print its summary."""
     from ktdeval.runner.data_source import store_snapshot
 
-    _tell(store_snapshot(plugins, spec.name, args, out), out)
+    _print_summary(store_snapshot(plugins, spec.name, args, out), out)
 
 
-def _tell(stored: MarketSnapshot, out: Path) -> None:
-    """Say what a stored snapshot is."""
+def _print_summary(stored: MarketSnapshot, out: Path) -> None:
+    """Print name, days and assets of a stored snapshot, its repairs and notes."""
     days = f"{len(stored.days)} days {stored.days[0]}…{stored.days[-1]}"
     click.echo(f"{out}: {stored.meta.name}, {days}, {len(stored.codes)} assets, id {stored.id}")
     for repair in stored.meta.repairs:
@@ -148,13 +147,13 @@ def _tell(stored: MarketSnapshot, out: Path) -> None:
 
 
 def _import(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
-    """Body of `data import NAME`: as build, and says what to know of the data."""
+    """Body of `data import NAME`: as build, with warnings on the data."""
     _build(plugins, spec, args, out)
     _warn(out)
 
 
 def _warn(out: Path) -> None:
-    """Say what to know of a snapshot's data."""
+    """Print the warnings on a snapshot's data."""
     from ktdeval.market.quality import check, raw_from_snapshot
     from ktdeval.market.storage import load_snapshot
 
@@ -162,7 +161,7 @@ def _warn(out: Path) -> None:
     for finding in warnings:
         click.echo(f"note: {finding.count} {finding.kind}: {finding.hint}")
     if warnings:
-        click.echo(f"`ktdeval data check {out}` tells more")
+        click.echo(f"`ktdeval data check {out}` shows more")
 
 
 def _fetch(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path, expected: tuple[Path, Recipe] | None = None) -> None:
@@ -170,7 +169,7 @@ def _fetch(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path, exp
     from ktdeval.runner.recipe import RECIPE, fetch_snapshot
 
     query = spec.extra.get("pin", dict)({"answers": f"{out}.answers", **args})
-    _tell(fetch_snapshot(plugins, spec.name, query, out, expected), out)
+    _print_summary(fetch_snapshot(plugins, spec.name, query, out, expected), out)
     _warn(out)
     click.echo(f"the recipe is {out / RECIPE}, the vendor's answers are in {query['answers']}")
 
@@ -190,13 +189,13 @@ def _fetch_again(context: click.Context, recipe: Path | None, out: Path | None, 
     loaded, own = load_recipe(recipe, plugins), parse_assignments(assignments, "--set")
     spec = plugins.spec("data", loaded.market)
     if foreign := [name for name in own if name not in spec.extra["fetch"]]:
-        raise UsageError(f"--set {foreign[0]}: that is the recipe's to say; set only {', '.join(spec.extra['fetch'])}")
+        raise UsageError(f"--set {foreign[0]}: the recipe sets that; set only {', '.join(spec.extra['fetch'])}")
     _fetch(plugins, spec, {**loaded.query, **own}, out, (recipe, loaded))
     click.echo(f"equal to the snapshot of {recipe}")
 
 
 def _check_source(plugins: Plugins, spec: Spec, args: Mapping[str, Any], as_json: bool) -> int:
-    """Body of `data check NAME`: judge a source before it is imported, after the repairs asked for."""
+    """Body of `data check NAME`: check a source before it is imported, after the repairs asked for."""
     from ktdeval.market.assembly import apply_repairs
     from ktdeval.market.quality import raw_from_snapshot
 
@@ -207,7 +206,7 @@ def _check_source(plugins: Plugins, spec: Spec, args: Mapping[str, Any], as_json
 
 
 def _report(raw: RawMarket, as_json: bool) -> int:
-    """Print what a check finds; 1 when there are errors."""
+    """Print the findings of a check; return 1 when there are errors."""
     from ktdeval.market.quality import check
 
     findings = check(raw)
@@ -296,11 +295,11 @@ data.add_command(
 )
 
 
-@data.command("info", short_help="Say what a stored snapshot holds.")
+@data.command("info", short_help="Show what a stored snapshot holds.")
 @click.argument("folder", type=FilePath())
 @json_option
 def info(folder: Path, as_json: bool) -> None:
-    """Say what a stored snapshot holds, after checking that it is what was stored."""
+    """Show what a stored snapshot holds, after checking that it is unchanged."""
     from ktdeval.market.storage import load_snapshot
 
     facts = _facts(load_snapshot(folder), folder)
@@ -319,7 +318,7 @@ def _fact_text(value: Any) -> str:
 
 
 def _kinds(snapshot: MarketSnapshot) -> dict[str, Any]:
-    """Boards of a market of A-shares; kinds, venues and units of any other."""
+    """Return the boards of a market of A-shares; kinds, venues and units of any other."""
     if not snapshot.instruments:
         return {"boards": {str(board): count for board, count in sorted(Counter(snapshot.boards).items())}}
     counts = {name: dict(sorted(Counter(of).items())) for name, of in (("kinds", snapshot.kinds), ("venues", snapshot.venues))}

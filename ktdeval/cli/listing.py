@@ -20,22 +20,22 @@ from ktdeval.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
 _FEW = 3  # offers of one kind that a plugin's row names
 
 
-_WANTED = "ktdeval.cli.listing.wanted"
+_NAMES = "ktdeval.cli.listing.wanted"
 
 
 class _Listing(click.Group):
-    """A listing that takes names, groups and globs, and `list`, as if nothing had been named."""
+    """Listing that takes names, groups and globs; `list` lists all."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take names off the words before click looks for a command."""
+        """Remove names from the words before click looks for a command."""
         rest = list(args)
         while rest and not rest[0].startswith("-") and rest[0] not in self.commands:
-            ctx.meta[_WANTED] = (*ctx.meta.get(_WANTED, ()), rest.pop(0))
+            ctx.meta[_NAMES] = (*ctx.meta.get(_NAMES, ()), rest.pop(0))
         return super().parse_args(ctx, rest)
 
 
 def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str) -> click.Group:
-    """Command that lists what plugins offer of one kind, with `show NAME` for one thing in full."""
+    """Return the command that lists what plugins offer of one kind, with `show NAME` for one thing in full."""
 
     @click.group(kind, cls=_Listing, invoke_without_command=True, subcommand_metavar="[NAME… | show NAME]", help=help)
     @json_option
@@ -43,7 +43,7 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     @click.pass_context
     def listing(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
         if context.invoked_subcommand is None:
-            _list(kind, open_plugins(plugin or ()), as_json, header, context.meta.get(_WANTED, ()))
+            _list(kind, open_plugins(plugin or ()), as_json, header, context.meta.get(_NAMES, ()))
 
     @listing.command("show", help=show_help)
     @click.argument("name")
@@ -68,15 +68,15 @@ tasks, models, agents, metrics, venues = (
 
 
 def _show_metric(plugins: Plugins, name: str, as_json: bool) -> None:
-    made, fields = plugins.make_metric(name), ("name", "formula", "unit", "range", "better", "source", "headline")
-    found = {"plugin": plugins.owner("metrics", name), "summary": plugins.spec("metrics", name).summary}
-    found |= {field: getattr(made, field) for field in fields}
+    metric, fields = plugins.make_metric(name), ("name", "formula", "unit", "range", "better", "source", "headline")
+    facts = {"plugin": plugins.owner("metrics", name), "summary": plugins.spec("metrics", name).summary}
+    facts |= {field: getattr(metric, field) for field in fields}
     if as_json:
-        print_json(found)
+        print_json(facts)
     else:
-        low, high = (any_end if end is None else f"{end:g}" for end, any_end in zip(made.range, ("-∞", "∞")))
-        found |= {"range": f"{low} … {high}", "headline": "yes" if made.headline else "no"}
-        click.echo("".join(f"{field:<10}{found[field]}\n" for field in (*fields, "summary", "plugin")), nl=False)
+        low, high = (any_end if end is None else f"{end:g}" for end, any_end in zip(metric.range, ("-∞", "∞")))
+        facts |= {"range": f"{low} … {high}", "headline": "yes" if metric.headline else "no"}
+        click.echo("".join(f"{field:<10}{facts[field]}\n" for field in (*fields, "summary", "plugin")), nl=False)
 
 
 def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
@@ -90,15 +90,15 @@ def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
     _print_whole({"plugin": plugins.owner("venues", name), **to_mapping(plugins.make_venue(name))}, as_json)
 
 
-def _print_whole(found: Mapping[str, Any], as_json: bool) -> None:
-    """Print a thing in full: JSON, or YAML as wide as the terminal."""
+def _print_whole(facts: Mapping[str, Any], as_json: bool) -> None:
+    """Print all facts: JSON, or YAML as wide as the terminal."""
     if as_json:
-        print_json(found)
+        print_json(facts)
     else:
         import yaml
 
         width = max(60, min(terminal_width(), 110))
-        click.echo(yaml.safe_dump(plain(found), sort_keys=False, allow_unicode=True, width=width), nl=False)
+        click.echo(yaml.safe_dump(plain(facts), sort_keys=False, allow_unicode=True, width=width), nl=False)
 
 
 _SHOWN = {"tasks": _show_task, "metrics": _show_metric, "venues": _show_venue}
@@ -125,7 +125,7 @@ def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
 @config_option("plugin")
 def plugins(as_json: bool, plugin: tuple[str, ...] | None) -> None:
     """List plugins, what each offers, and plugins that fail to load and are therefore skipped."""
-    loaded = load_plugins(plugin or ())  # without warnings: what is broken stands in the listing itself
+    loaded = load_plugins(plugin or ())  # without warnings: the listing itself shows what is broken
     offers: dict[str, list[str]] = {name: [] for name in loaded.info}
     for kind in KINDS:
         for name in loaded.specs(kind):
@@ -159,18 +159,18 @@ def _plugin_row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
     return entry["name"], origin or "--plugin", ", ".join(parts) or "nothing"
 
 
-def _list(kind: str, plugins: Plugins, as_json: bool, header: tuple[str, str, str], wanted: Sequence[str]) -> None:
+def _list(kind: str, plugins: Plugins, as_json: bool, header: tuple[str, str, str], words: Sequence[str]) -> None:
     specs: Sequence[Spec] = list(plugins.specs(kind).values())
-    if patterns := [name for name in wanted if name not in ("list", "ls")]:
+    if patterns := [name for name in words if name not in ("list", "ls")]:
         names = plugins.resolve_tasks(patterns) if kind == "tasks" else [plugins.spec(kind, name).name for name in patterns]
         specs = [plugins.spec(kind, name) for name in names]
     if as_json:
         print_json([_spec_json(plugins, kind, spec) for spec in specs])
     else:
         providers = {spec.name for spec in specs if kind == "models" and "/" not in spec.name}
-        given = {spec.name: spec.groups if kind == "tasks" else [field.name for field in params_of(spec)] for spec in specs}
-        shown = {name: f"{name}/…" if name in providers else name for name in given}
-        print_table(header, [(shown[spec.name], " ".join(given[spec.name]), spec.summary) for spec in specs])
+        details = {spec.name: spec.groups if kind == "tasks" else [field.name for field in params_of(spec)] for spec in specs}
+        labels = {name: f"{name}/…" if name in providers else name for name in details}
+        print_table(header, [(labels[spec.name], " ".join(details[spec.name]), spec.summary) for spec in specs])
 
 
 def _spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`ktdeval` command: a group whose commands are imported only when called, and which runs `run` when only options are given."""
+"""`ktdeval` command: a group whose commands are imported only when called, and `run` where only options are given."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name only, in the order of help, so that help and a slip in a name cost no import. `path`
+    """Group that has only the names of its commands, in the order of help, so that help and a slip in a name cost no import. `path`
     is how the group itself is called, such as `ktdeval leaderboard`; `extras` names, of packages that its commands need and a plain
     install lacks, the extra of ktdeval that brings each; `settings` are those of `click.Group`.
     """
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names; UsageError, with near names, where there is none."""
+        """Return the command that the first word names; UsageError, with near names, where there is none."""
         command = self.get_command(ctx, args[0])
         if command is None:
             near = hint("commands", args[0]) or near_matches(args[0], self.list_commands(ctx)) or f"; see `{self._path} --help`"
@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, command.summary) for name, command in self.lazy.items()])
 
 
-COMMANDS = {name: LazyCommand(*place_and_summary) for name, place_and_summary in hints()["built_in"].items()}
+COMMANDS = {name: LazyCommand(*entry) for name, entry in hints()["built_in"].items()}
 
 
 class KtdevalGroup(LazyGroup):
@@ -126,16 +126,16 @@ class KtdevalGroup(LazyGroup):
 
 
 def _plugin_commands(ctx: click.Context) -> dict[str, str]:
-    """Commands of plugins and their summaries; asked for only by help and by names that are not built in."""
-    found: dict[str, str] | None = ctx.meta.get("ktdeval.commands")
-    if found is None:
+    """Return the commands of plugins and their summaries; needed only for help and for names that are not built in."""
+    commands: dict[str, str] | None = ctx.meta.get("ktdeval.commands")
+    if commands is None:
         plugins = open_plugins()
-        found = {name: spec.summary for name, spec in plugins.specs("commands").items()}
-        for name in found:
+        commands = {name: spec.summary for name, spec in plugins.specs("commands").items()}
+        for name in commands:
             if name in COMMANDS:
                 raise PluginError(f"command {name!r} is offered by ktdeval itself and by plugin {plugins.owner('commands', name)}")
-        ctx.meta["ktdeval.commands"] = found
-    return found
+        ctx.meta["ktdeval.commands"] = commands
+    return commands
 
 
 _COLOUR = r"\x1b\[(?:0|[1347]|[39]?[0-79]|38;[25];[0-9;]{1,11})(?:;(?:[1347]|[39][0-79]|38;[25];[0-9;]{1,11}))*m"
@@ -144,9 +144,8 @@ _ODD = re.compile(f"({_COLOUR})|{_UNSEEN}")
 
 
 class CleanStream:
-    """A text stream that writes a space for each control and invisible character, so that nothing that a stranger wrote moves the
-    cursor, hides text or turns it around; on a terminal colours pass. `raw` is the stream behind it, for what moves the cursor on
-    purpose.
+    """Text stream that writes a space for each control and invisible character, so that no foreign text moves the cursor, hides
+    text or reverses it; on a terminal colours pass. `raw` is the stream behind it, for code that moves the cursor on purpose.
     """
 
     def __init__(self, raw: Any) -> None:
@@ -155,7 +154,7 @@ class CleanStream:
     def write(self, text: str) -> int:
         """Write the text, cleaned; return its length."""
         colours = self.raw.isatty()
-        self.raw.write(_ODD.sub(lambda found: found[1] if colours and found[1] else " ", text))
+        self.raw.write(_ODD.sub(lambda match: match[1] if colours and match[1] else " ", text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -163,16 +162,16 @@ class CleanStream:
 
 
 class DroppingStream:
-    """A text stream for progress and messages, on which no command depends: what can't be written, on a full disk or to a reader
-    that has gone, is dropped.
+    """Text stream for progress and messages, on which no command depends: text that can't be written, on a full disk or to a
+    reader that has gone, is dropped.
     """
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.raw, name)
-        return partial(_attempt, found) if name in ("write", "flush") else found
+        attribute = getattr(self.raw, name)
+        return partial(_attempt, attribute) if name in ("write", "flush") else attribute
 
 
 def _attempt(write: Callable[..., object], *text: str) -> None:
@@ -181,7 +180,7 @@ def _attempt(write: Callable[..., object], *text: str) -> None:
 
 
 def _make_writable(*streams: Any) -> None:
-    """Let a stream that can't write every character, as in a locale without UTF-8, write `?` in its place instead of failing."""
+    """Let a stream that can't write every character, as in a locale without UTF-8, write `?` instead of failing."""
     for stream in streams:
         if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="replace")
@@ -203,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     _make_writable(sys.stdout, sys.stderr)
     streams = sys.stdout, sys.stderr
-    out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115 - in the place of one that the caller closed
+    out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115 - instead of one that the caller closed
     sys.stdout, sys.stderr = CleanStream(out), CleanStream(DroppingStream(err))  # they have all that a text stream has
     try:
         return _run(arguments)
@@ -212,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # click's own way to the width imports shutil, with all compression formats, for this.
+    # click itself imports shutil, with all compression formats, to get the width.
     width = max(60, min(terminal_width(), 120))
     try:
         result = cli.main(arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=width)
@@ -224,8 +223,8 @@ def _run(arguments: list[str]) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the group's help
             click.echo(error.format_message(), err=True)
             return error.exit_code
-        if isinstance(error, click.NoSuchOption) and (known := hint("options", error.option_name)):
-            return _fail(f"no such option {error.option_name}{known}", error.exit_code)
+        if isinstance(error, click.NoSuchOption) and (advice := hint("options", error.option_name)):
+            return _fail(f"no such option {error.option_name}{advice}", error.exit_code)
         return _fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
@@ -235,7 +234,7 @@ def _run(arguments: list[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # the reader has gone (`| head`)
             return 0
-        return _fail(f"{error.filename or 'output'}: {error.strerror or error}; mend that, or name another place", 2)
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}; fix that, or name another path", 2)
 
 
 def _show_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,4 +1,4 @@
-"""Command-line options that derive from `RunConfig`, and loading plugins the way commands do."""
+"""Command-line options that derive from `RunConfig`, and the plugins of commands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ plugin_option = click.option(
 
 
 def warn(message: str) -> None:
-    """Tell the user something on stderr that does not stop the command."""
+    """Print a warning on stderr."""
     click.echo(f"ktdeval: warning: {message}", err=True)
 
 
@@ -63,7 +63,7 @@ def open_plugins(extra: Sequence[str] = ()) -> Plugins:
 
 
 def run_options() -> list[click.Parameter]:
-    """One option for each field of `RunConfig`, in its order, and `--config`."""
+    """Return one option for each field of `RunConfig`, in its order, and `--config`."""
     hints = get_type_hints(RunConfig)
     options = [field_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
     file_help = "YAML file of these options (underscores for dashes); what the command line says counts more"
@@ -124,8 +124,8 @@ def inherited(context: click.Context | None, name: str) -> Any:
 
 def _with_options(function: F, options: Sequence[click.Parameter]) -> F:
     # The list that click's own decorators fill; it reads it backwards, as decorators run from the bottom up.
-    known: list[click.Parameter] = getattr(function, "__click_params__", [])
-    function.__click_params__ = [*known, *reversed(options)]  # type: ignore[attr-defined]
+    existing: list[click.Parameter] = getattr(function, "__click_params__", [])
+    function.__click_params__ = [*existing, *reversed(options)]  # type: ignore[attr-defined]
     return function
 
 
@@ -137,9 +137,9 @@ def field_option(field: dataclasses.Field[Any], hint: Any, with_default: bool = 
     if not flag.startswith("-"):
         return click.Argument([field.name], required=False, metavar=flag)
     silent = (dataclasses.MISSING, None, (), False)
-    shown = f" [default: {field.default}]" if with_default and not any(field.default is value for value in silent) else ""
+    default = f" [default: {field.default}]" if with_default and not any(field.default is value for value in silent) else ""
     required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    kwargs: dict[str, Any] = {"help": f"{field.metadata.get('help', '')}{' [required]' if required else shown}", "default": None}
+    kwargs: dict[str, Any] = {"help": f"{field.metadata.get('help', '')}{' [required]' if required else default}", "default": None}
     # The words of a `Literal`, or of one that may also be None.
     choices = get_args(next((one for one in (hint, *get_args(hint)) if get_origin(one) is Literal), None))
     if is_list(hint):

@@ -1,4 +1,4 @@
-"""Progress of a run: a live bar an episode on a terminal, plain lines elsewhere. An observer, as any plugin could be."""
+"""Observer that shows the progress of a run: a live bar an episode on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ProgressObserver:
 
     @hookimpl
     def ktdeval_event(self, event: Event) -> None:
-        """Take note of one event; events of several episodes may come from several threads."""
+        """Show one event; events of several episodes may come from several threads."""
         with self._lock:
             match event:
                 case events.EpisodeStarted():
@@ -137,7 +137,7 @@ class ProgressObserver:
             self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
 
     def _delay(self, event: events.CallDelayed) -> None:
-        """Name a wait and its cause: on the bar at once, as a line of its own only when it is a long one."""
+        """Show a wait and its cause: on the bar at once, as a line of its own only when it is a long one."""
         minutes, rest = divmod(round(event.wait_s), 60)
         wait = f"{minutes} min {rest} s" if minutes else f"{event.wait_s:.0f} s"
         text = f"waiting {wait}: {event.kind.replace('_', ' ')}, attempt {event.attempt} of {event.attempts}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ktdeval.runner.estimate import Amount, Finished, RunEstimate
     from ktdeval.runner.run import RunResult
 
-_COLLECTED_AFTER = 20_000  #: New objects until they are looked through, some megabytes; Python's own 700 come every 16 steps
+_COLLECTED_AFTER = 20_000  #: New objects between collections, some megabytes; Python's own 700 come every 16 steps
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
         stop.interrupt()
         raise KeyboardInterrupt
 
-    # Only the main thread may set handlers; on another, who called is the one to stop.
+    # Only the main thread may set handlers; on another one, the caller has to stop the run.
     signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
     before = {number: signal.signal(number, interrupt) for number in signals}
     try:
@@ -83,8 +83,8 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
 
 
 def hold_collector_back() -> None:
-    """Let Python's collector look at less and less often: market and modules stay to the process's end, and next to nothing that a
-    step leaves behind refers to itself.
+    """Make Python's collector run less often and skip the present objects: market and modules stay to the process's end, and a step
+    leaves almost nothing behind that refers to itself.
     """
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER)
@@ -130,10 +130,10 @@ def score(run_folder: Path, **options: object) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
     from ktdeval.runner.score import rescore
 
-    given = {name: value for name, value in options.items() if value is not None}
-    load_config(None, {"model": "-", "tasks": ("-",), **given})  # refuse what a run would refuse
-    plugins = open_plugins(tuple(given.pop("plugin", ())))  # type: ignore[arg-type]
-    cards = rescore(run_folder, plugins, given)
+    changes = {name: value for name, value in options.items() if value is not None}
+    load_config(None, {"model": "-", "tasks": ("-",), **changes})  # refuse what a run would refuse
+    plugins = open_plugins(tuple(changes.pop("plugin", ())))  # type: ignore[arg-type]
+    cards = rescore(run_folder, plugins, changes)
     if not cards:
         raise StoreError(f"{run_folder}: no episode is complete yet; run it again to resume")
     _print_cards(cards)
@@ -149,8 +149,8 @@ def _print_cards(paths: Sequence[Path]) -> None:
 
     cards = [load_card(path) for path in paths]
     print_lines(card_lines(cards[0], whole=False) if len(cards) == 1 else summary_lines(cards))
-    for place, path in enumerate(paths):
-        click.echo(f"{'' if place else chr(10)}all     ktdeval card show {path} --all")
+    for number, path in enumerate(paths):
+        click.echo(f"{'' if number else chr(10)}all     ktdeval card show {path} --all")
 
 
 _PATH = click.argument("path", type=FilePath())
@@ -213,14 +213,14 @@ def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> Non
     plugins = open_plugins(plugin or ())
     moved = {name: value for name, value in changes.items() if value is not None}
     for file in card_files([path]):
-        found = verify_card(file, plugins, moved)
-        if found.findings:
-            for finding in found.findings[1:]:
+        verification = verify_card(file, plugins, moved)
+        if verification.findings:
+            for finding in verification.findings[1:]:
                 click.echo(f"also differs: {finding}")
-            raise VerificationError(f"{file}: does not verify: {found.findings[0]}")
+            raise VerificationError(f"{file}: does not verify: {verification.findings[0]}")
         click.echo(
-            f"{file}: verified (episodes: {found.episodes}, steps executed again: {found.steps}, "
-            f"of these traced to the model's own submission: {found.traced_steps})"
+            f"{file}: verified (episodes: {verification.episodes}, steps executed again: {verification.steps}, "
+            f"of these traced to the model's own submission: {verification.traced_steps})"
         )
 
 
@@ -233,7 +233,7 @@ def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> Non
 def plan(config: RunConfig, as_json: bool) -> None:
     """Print what a run would ask, cost and take: low, typical and high.
 
-    Takes the options of `run`. Asks no model and needs no key. Of a run that was begun, it says what is left.
+    Takes the options of `run`. Asks no model and needs no key. Of a run that was begun, it shows what is left.
     """
     print_plan(config, as_json)
 
@@ -283,7 +283,7 @@ def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
 
 
 def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
-    """One column a case; before them what the finished steps used, where there are any."""
+    """Print one column a case; before them the use of the finished steps, where there are any."""
     cells = [["", "calls", "input tokens", "output tokens", "cost, USD", "hours"]]
     if finished is not None and finished.steps:
         cells.append(["used so far", *_amounts(finished), ""])

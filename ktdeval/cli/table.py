@@ -1,4 +1,4 @@
-"""Listings as columns, for eyes, `cut` and `grep` alike, and the parameters of a Spec as rows or JSON."""
+"""Listings as columns, for readers, `cut` and `grep` alike, and the parameters of a Spec as rows or JSON."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LEAST_WIDTH = 16  # of a column that is wrapped
 
 
 def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Aligned columns; those that are empty throughout are left out. Nothing is cut off. Each row is one line, but for a terminal
-    too narrow for it: there the longest columns are wrapped.
+    """Print aligned columns; those that are empty throughout are left out. Nothing is cut off. Each row is one line, except on a
+    terminal too narrow for it, where the longest columns are wrapped.
     """
     rows = list(rows)
-    kept = [place for place in range(len(header)) if place == 0 or any(row[place] for row in rows)]
-    table = [[row[place] for place in kept] for row in (header, *rows)]
-    widths = [max(len(row[place]) for row in table) for place in range(len(kept))]
+    kept = [column for column in range(len(header)) if column == 0 or any(row[column] for row in rows)]
+    table = [[row[column] for column in kept] for row in (header, *rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(kept))]
     if sys.stdout.isatty():
         widths = _fit(widths, terminal_width())
     for row in table:
@@ -36,17 +36,17 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
 
 
 def grid_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ()) -> list[str]:
-    """Lines of a table of figures: columns named in `left` are flush left, others right; those empty throughout are left out. Cells
-    may come from a stranger: control characters are taken out, and wide characters count as two columns.
+    """Return a table of figures as lines: columns named in `left` are flush left, others right; those empty throughout are left
+    out. Cells may be foreign text: control characters are removed, and wide characters count as two columns.
     """
-    from rich.cells import cell_len  # not at the top, for this module is on the way of `ktdeval --help`
+    from rich.cells import cell_len  # not at the top, since `ktdeval --help` imports this module
 
     from ktdeval.cards import clean
 
-    kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
-    head = [columns[place] for place in kept]
-    table = [head, *([clean(row[place]) for place in kept] for row in rows)]
-    widths = [max(cell_len(row[place]) for row in table) for place in range(len(head))]
+    kept = [column for column in range(len(columns)) if any(row[column] for row in rows)]
+    head = [columns[column] for column in kept]
+    table = [head, *([clean(row[column]) for column in kept] for row in rows)]
+    widths = [max(cell_len(row[column]) for row in table) for column in range(len(head))]
     lines = []
     for row in table:
         gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths)]
@@ -56,7 +56,7 @@ def grid_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequ
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; 100 where there is none."""
+    """Return the columns of the terminal; 100 where there is none."""
     try:
         return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
     except (ValueError, OSError):  # no number, not a terminal, or stdout is replaced
@@ -85,8 +85,8 @@ def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, ...
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON, keys in the order given."""
-    import json  # not at the top, for this module is on the way of `ktdeval --help`
+    """Print indented JSON, keys in the order given."""
+    import json  # not at the top, since `ktdeval --help` imports this module
 
     click.echo(json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False))
 
@@ -97,7 +97,7 @@ def params_of(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
 
 
 def param_json(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    """One parameter as listings give it: name, type, required, default, help."""
+    """Return one parameter for listings: name, type, required, default, help."""
     missing = dataclasses.MISSING
     default = None if field.default is missing else plain(field.default)
     if field.default_factory is not missing:

@@ -25,14 +25,14 @@ def ktdeval_metrics() -> list[Spec]:
     from ktdeval.metric_files import metric_specs
 
     families = ("ama_figures", "deepfund_figures")
-    return [spec for one in families for spec in metric_specs(f"{__path__[0]}/{one}.csv", f"ktdeval_arena.{one}:figure")]
+    return [spec for family in families for spec in metric_specs(f"{__path__[0]}/{family}.csv", f"ktdeval_arena.{family}:figure")]
 
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Quality of AMA's summaries, and records of DeepFund."""
-    told = "Quality of Agent Market Arena's summaries."
+    summary = "Quality of Agent Market Arena's summaries."
     return [
-        Spec("ama", later("ktdeval_arena.ama_command:ama"), told),
+        Spec("ama", later("ktdeval_arena.ama_command:ama"), summary),
         Spec("deepfund", later("ktdeval_arena.deepfund_command:deepfund"), "Records of DeepFund."),
     ]

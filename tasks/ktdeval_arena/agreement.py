@@ -53,7 +53,7 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
         raise DataError(f"{path}: not a readable CSV file: {' '.join(str(error).split())}") from error
     if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
         raise DataError(f"{path}: column {missing[0]!r} is missing; a line has {', '.join(COLUMNS)}")
-    found: dict[str, dict[str, list[int]]] = {rule: defaultdict(list) for rule in RULES}
+    scores: dict[str, dict[str, list[int]]] = {rule: defaultdict(list) for rule in RULES}
     seen = set()
     for line, row in enumerate(rows, start=2):
         item, rater, rule, score = ((row[name] or "").strip() for name in COLUMNS)
@@ -66,10 +66,10 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
         if (item, rater, rule) in seen:
             raise DataError(f"{path}: line {line}: rater {rater[:40]!r} has scored item {item[:40]!r} by {rule} before; leave one")
         seen.add((item, rater, rule))
-        found[rule][item].append(int(score))
+        scores[rule][item].append(int(score))
     if not rows:
         raise DataError(f"{path}: no ratings below the column names")
-    return {rule: dict(items) for rule, items in found.items() if items}
+    return {rule: dict(items) for rule, items in scores.items() if items}
 
 
 def agreement(rule: str, ratings: Ratings) -> Agreement:

@@ -36,26 +36,26 @@ def agreement(ratings: Path, as_json: bool) -> None:
     RATINGS.csv has the columns item, rater, rule, score. A rule is date_accuracy, coverage, bias_awareness or source_diversity, a
     score 0, 1 or 2.
     """
-    found = [agreement_of(rule, items) for rule, items in read_ratings(ratings).items()]
+    agreements = [agreement_of(rule, items) for rule, items in read_ratings(ratings).items()]
     if as_json:
-        print_json([one._asdict() for one in found])
+        print_json([rated._asdict() for rated in agreements])
         return
-    lines = grid_lines(_HEADS, [_cells(one) for one in found], ("rule",))
-    equal = [RULES[one.rule]["title"] for one in found if one.shared and one.alpha is None]
+    lines = grid_lines(_HEADS, [_cells(rated) for rated in agreements], ("rule",))
+    equal = [RULES[rated.rule]["title"] for rated in agreements if rated.shared and rated.alpha is None]
     notes = [f"{', '.join(equal)}: all scores are equal, which does not show that raters agree beyond chance"] if equal else []
     click.echo("\n".join([*lines, *(f"- {note}" for note in notes)]))
 
 
-def _cells(one: Agreement) -> list[str]:
-    same = "-" if one.same is None else f"{100 * one.same:.1f}"
-    ends = "-" if one.low is None or one.high is None else f"{100 * one.low:.1f} … {100 * one.high:.1f}"
-    chance = "-" if one.alpha is None else f"{one.alpha:.3f}"
-    return [one.rule, str(one.items), str(one.shared), f"{one.mean:.2f}", *map(str, one.levels), same, ends, chance]
+def _cells(rated: Agreement) -> list[str]:
+    same = "-" if rated.same is None else f"{100 * rated.same:.1f}"
+    ends = "-" if rated.low is None or rated.high is None else f"{100 * rated.low:.1f} … {100 * rated.high:.1f}"
+    chance = "-" if rated.alpha is None else f"{rated.alpha:.3f}"
+    return [rated.rule, str(rated.items), str(rated.shared), f"{rated.mean:.2f}", *map(str, rated.levels), same, ends, chance]
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=_PATH, metavar="FILE…")
-@click.option("--out", required=True, type=_PATH, metavar="FILE.jsonl", help="the documents; a report is left beside them")
+@click.option("--out", required=True, type=_PATH, metavar="FILE.jsonl", help="the documents; a report is written next to them")
 @click.option("--venue", required=True, metavar="VENUE", help="venue whose closes end the days (see `ktdeval venues`)")
 @click.option("--assets", multiple=True, metavar="CODE,…", help="only these assets [default: all that articles are filed under]")
 @click.option("--model", metavar="PROVIDER/NAME", help="model that summarises [default: none, an extract]")
@@ -97,7 +97,7 @@ def aggregate(
             f"again (the other replies are in the cache), or --mark-missing to write that they are missing; run: {folder}"
         )
     content = "".join(f"{document_line(day, texts.get(day.id))}\n" for day in stream.days)
-    told: dict[str, JsonValue] = {
+    record: dict[str, JsonValue] = {
         "format": "ktdeval-ama-summaries/1",
         "inputs": [{"name": path.name, "sha256": file_sha256(path)} for path in files],
         "rules": sha256_hex(dumps_canonical(dict(MIS))),
@@ -111,7 +111,7 @@ def aggregate(
         "sha256": sha256_hex(content),
     }
     write_atomic(out, content)
-    write_atomic(report, dumps_pretty(told) + "\n")
+    write_atomic(report, dumps_pretty(record) + "\n")
     click.echo(f"{out}: {len(stream.days)} documents; import them with --documents-close of {venue}'s close. Report: {report}")
 
 

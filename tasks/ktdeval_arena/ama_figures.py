@@ -29,7 +29,7 @@ _EQUAL = 1e-6  #: distance up to which two returns are equal: fills are rounded 
 
 
 class Course(NamedTuple):
-    """An account from its first close to its last, n days apart."""
+    """Course of an account from its first close to its last, n days later."""
 
     path: FloatArray  #: [n + 1] worth after the trades of each close, the last position closed
     before: FloatArray  #: [n + 1] worth before them
@@ -90,13 +90,13 @@ def _held(prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet) ->
 
 
 def _returns(of: Course, rules: RuleSet) -> FloatArray:
-    found: FloatArray = np.diff(of.path) / of.path[:-1]
+    returns: FloatArray = np.diff(of.path) / of.path[:-1]
     if rules == "strict":
-        return found
+        return returns
     if of.days == 365:
-        return np.concatenate([[0.0], found])
-    moved: FloatArray = found[np.abs(found) > _EQUAL]
-    return moved if len(moved) else found
+        return np.concatenate([[0.0], returns])
+    moved: FloatArray = returns[np.abs(returns) > _EQUAL]
+    return moved if len(moved) else returns
 
 
 def _of_returns(name: str, of: Course, returns: FloatArray) -> float | str:
@@ -157,10 +157,10 @@ def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
 
 def _metric(name: str) -> Callable[..., MetricValue]:
     def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        found = course(ledger, market, rules)
-        if isinstance(found, str):
-            return MetricValue(None, len(ledger.steps), found)
-        value, n = _figure(name, found, rules)
+        result = course(ledger, market, rules)
+        if isinstance(result, str):
+            return MetricValue(None, len(ledger.steps), result)
+        value, n = _figure(name, result, rules)
         return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
     return compute

@@ -1,4 +1,4 @@
-"""Articles of many sources as stories of an asset and day: what is left out and why (`mis.yaml`), and what tells the same.
+"""Articles of many sources as stories of an asset and day: what is left out and why (`mis.yaml`), and what reports the same.
 
 A day begins after the close of the session before and ends with its own close, equality included: nothing that became known later
 is part of it. An article is compared with the stories of its asset in the last days by the Jaccard index of their runs of three
@@ -30,11 +30,11 @@ _DAY = np.timedelta64(1, "D")
 
 @dataclass
 class Story:
-    """Articles of an asset and day that tell the same."""
+    """Articles of an asset and day that report the same."""
 
     article: Document  #: known first
     row: int  #: of its session
-    sources: list[str]  #: in the order in which they told it, each once
+    sources: list[str]  #: in the order in which they reported it, each once
     size: int = 0  #: runs of words
 
 
@@ -45,7 +45,7 @@ class NewsDay(NamedTuple):
     day: str  #: ISO
     begins: datetime  #: close of the session before
     cutoff: datetime  #: its own close
-    stories: Sequence[Story]  #: told by most sources first, outlets taken in turn
+    stories: Sequence[Story]  #: reported by most sources first, outlets taken in turn
 
     @property
     def id(self) -> str:
@@ -67,8 +67,8 @@ class NewsDay(NamedTuple):
             "coverage": covered,
             "source_diversity": 2 if outlets > 3 else int(outlets > 1),
         }
-        told = {"asset": self.asset, "day": self.day, "cutoff": self.cutoff.isoformat(), "stories": len(self.stories)}
-        return {**told, "sources": list(self.sources), "drivers": dict(drivers), "ratings": dict(ratings)}
+        counts = {"asset": self.asset, "day": self.day, "cutoff": self.cutoff.isoformat(), "stories": len(self.stories)}
+        return {**counts, "sources": list(self.sources), "drivers": dict(drivers), "ratings": dict(ratings)}
 
 
 @dataclass
@@ -86,9 +86,9 @@ def words_of(article: Document) -> list[str]:
 
 
 def themes(day: NewsDay) -> dict[str, int]:
-    """Stories that tell of each driver, the most frequent first; without those that none tells of."""
-    told = [set(words_of(story.article)) for story in day.stories]
-    counts = Counter({name: sum(not words.isdisjoint(known) for words in told) for name, known in MIS["drivers"].items()})
+    """Number of stories on each driver, the most frequent first; without those of no story."""
+    vocabularies = [set(words_of(story.article)) for story in day.stories]
+    counts = Counter({name: sum(not words.isdisjoint(terms) for words in vocabularies) for name, terms in MIS["drivers"].items()})
     return {name: count for name, count in counts.most_common() if count}
 
 
@@ -96,25 +96,25 @@ def stream_of(articles: Iterable[Document], venue: Venue, assets: Sequence[str] 
     """Return the stories of `assets` (empty: of all that articles are filed under), by the days of a venue. `articles`: sorted by
     when they became known. Raises DataError: the venue's calendar does not reach as far.
     """
-    found, stories = Stream(), dict[str, _Stories]()
+    stream, stories = Stream(), dict[str, _Stories]()
     faults = [(article, _fault(article, assets)) for article in articles]
-    found.articles, kept = len(faults), [article for article, rule in faults if rule is None]
-    found.dropped.update(rule for _, rule in faults if rule)
+    stream.articles, kept = len(faults), [article for article, rule in faults if rule is None]
+    stream.dropped.update(rule for _, rule in faults if rule)
     if not kept:
-        return found
+        return stream
     calendar = _Days(venue, kept[0].known_at, kept[-1].known_at)
     for article in kept:
         row = calendar.row_of(article.known_at)
         for asset in [code for code in article.assets if not assets or code in assets]:
             if rule := stories.setdefault(asset, _Stories()).add(article, row):
-                found.dropped[rule] += 1
+                stream.dropped[rule] += 1
     for asset, own in stories.items():
         for row, group in groupby(own.told, key=lambda story: story.row):
-            chosen = _in_turn(told := list(group))
-            found.dropped["over_most"] += len(told) - len(chosen)
-            found.days.append(NewsDay(asset, str(calendar.days[row]), calendar.close(row - 1), calendar.close(row), chosen))
-    found.days.sort(key=lambda day: (day.day, day.asset))
-    return found
+            chosen = _in_turn(day_stories := list(group))
+            stream.dropped["over_most"] += len(day_stories) - len(chosen)
+            stream.days.append(NewsDay(asset, str(calendar.days[row]), calendar.close(row - 1), calendar.close(row), chosen))
+    stream.days.sort(key=lambda day: (day.day, day.asset))
+    return stream
 
 
 def _fault(article: Document, assets: Sequence[str]) -> str | None:
@@ -158,10 +158,10 @@ class _Stories:
     def add(self, article: Document, row: int) -> str | None:
         """Add an article of a session to the story that it tells, or as a new one; return the rule that leaves it out, if any."""
         words = words_of(article)
-        runs = {tuple(words[place : place + 3]) for place in range(max(1, len(words) - 2))}
+        runs = {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
         shared = Counter(number for run in runs for number in self._with[run])
         likeness = [(count / (len(runs) + self.told[number].size - count), number) for number, count in shared.items()]
-        near = [one for one in likeness if row - self.told[one[1]].row <= MIS["filter"]["repeated_days"]]
+        near = [candidate for candidate in likeness if row - self.told[candidate[1]].row <= MIS["filter"]["repeated_days"]]
         most, number = max(near, default=(0.0, 0))
         if most >= MIS["filter"]["similar"]:
             story = self.told[number]
@@ -176,7 +176,7 @@ class _Stories:
 
 
 def _in_turn(stories: Sequence[Story]) -> list[Story]:
-    """The most told stories, the latest first among equals, one of each outlet in turn."""
+    """Most reported stories, the latest first among equals, one of each outlet in turn."""
     by_outlet = defaultdict(list)
     for story in sorted(stories, key=lambda story: (len(story.sources), story.article.known_at), reverse=True):
         by_outlet[story.sources[0]].append(story)

@@ -52,8 +52,8 @@ def share(flags: Sequence[bool | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Opinion:
-    """Signal of one analyst on one ticker, as it was told to the manager; None where nothing was. `is_default`: the reply could not
-    be had or read.
+    """Signal of one analyst on one ticker, as the manager received it; None where it received none. `is_default`: the reply could
+    not be had or read.
     """
 
     config: str
@@ -96,39 +96,41 @@ def summary_rows(record: Record) -> list[Row]:
     """One row for all, then one a config: counts; validity and consistency as fractions, None of nothing."""
     rows = [_summary("all", "all", record.opinions, record.decisions)]
     for key, (experiment, model) in record.configs.items():
-        opinions = [one for one in record.opinions if one.config == key]
-        rows.append(_summary(experiment, model, opinions, [one for one in record.decisions if one.config == key]))
+        opinions = [opinion for opinion in record.opinions if opinion.config == key]
+        decisions = [decision for decision in record.decisions if decision.config == key]
+        rows.append(_summary(experiment, model, opinions, decisions))
     return rows
 
 
 def _summary(experiment: str, model: str, opinions: Sequence[Opinion], decisions: Sequence[Decided]) -> Row:
-    strict, lenient = [_follows(one) for one in decisions], [_follows(one, accepts_empty=True) for one in decisions]
+    strict, lenient = ([_follows(decision, accepts_empty) for decision in decisions] for accepts_empty in (False, True))
     return {
         "experiment": experiment,
         "model": model,
         "signals": len(opinions),
-        "signal_errors": sum(one.is_default for one in opinions),
-        "signal_validity": share([not one.is_default for one in opinions]),
+        "signal_errors": sum(opinion.is_default for opinion in opinions),
+        "signal_validity": share([not opinion.is_default for opinion in opinions]),
         "decisions": len(decisions),
-        "decision_errors": sum(one.is_default for one in decisions),
-        "decision_validity": share([not one.is_default for one in decisions]),
+        "decision_errors": sum(decision.is_default for decision in decisions),
+        "decision_validity": share([not decision.is_default for decision in decisions]),
         "judged": sum(flag is not None for flag in strict),
         "consistent": sum(flag is True for flag in strict),
         "consistency": share(strict),
         "consistent_held": sum(flag is True for flag in lenient),
         "consistency_held": share(lenient),
-        **_counts([one.action for one in decisions if not one.is_default], ACTIONS),
-        **_counts([one.signal for one in opinions], SIGNALS),
+        **_counts([decision.action for decision in decisions if not decision.is_default], ACTIONS),
+        **_counts([opinion.signal for opinion in opinions], SIGNALS),
     }
 
 
 def analyst_rows(record: Record) -> list[Row]:
     """One row an analyst, all models together: counts of its signals, and of those that are defaults after an error."""
     rows = []
-    for analyst in sorted({one.analyst for one in record.opinions}):
-        own = [one for one in record.opinions if one.analyst == analyst]
-        errors = sum(one.is_default for one in own)
-        rows.append({"analyst": analyst, "signals": len(own), "errors": errors, **_counts([one.signal for one in own], SIGNALS)})
+    for analyst in sorted({opinion.analyst for opinion in record.opinions}):
+        own = [opinion for opinion in record.opinions if opinion.analyst == analyst]
+        errors = sum(opinion.is_default for opinion in own)
+        counts = _counts([opinion.signal for opinion in own], SIGNALS)
+        rows.append({"analyst": analyst, "signals": len(own), "errors": errors, **counts})
     return rows
 
 
@@ -136,25 +138,25 @@ def decision_rows(record: Record) -> list[Row]:
     """One row a decision, in order: its signals, what they call for, and whether it follows them by both rules."""
     return [
         {
-            "experiment": record.configs[one.config][0],
-            "model": record.configs[one.config][1],
-            "portfolio": one.portfolio,
-            "day": one.day,
-            "ticker": one.ticker,
-            **_counts(one.signals, SIGNALS),
-            "action": one.action,
-            "shares": one.shares,
-            "held": one.held if one.action == "Hold" else None,
-            "is_valid": not one.is_default,
-            "consistent": _follows(one),
-            "consistent_held": _follows(one, accepts_empty=True),
+            "experiment": record.configs[decision.config][0],
+            "model": record.configs[decision.config][1],
+            "portfolio": decision.portfolio,
+            "day": decision.day,
+            "ticker": decision.ticker,
+            **_counts(decision.signals, SIGNALS),
+            "action": decision.action,
+            "shares": decision.shares,
+            "held": decision.held if decision.action == "Hold" else None,
+            "is_valid": not decision.is_default,
+            "consistent": _follows(decision),
+            "consistent_held": _follows(decision, accepts_empty=True),
         }
-        for one in record.decisions
+        for decision in record.decisions
     ]
 
 
-def _follows(one: Decided, accepts_empty: bool = False) -> bool | None:
-    return None if one.is_default else is_consistent(one.signals, one.action, one.held, accepts_empty)
+def _follows(decision: Decided, accepts_empty: bool = False) -> bool | None:
+    return None if decision.is_default else is_consistent(decision.signals, decision.action, decision.held, accepts_empty)
 
 
 def _counts(values: Sequence[str | None], names: Sequence[str]) -> dict[str, int]:

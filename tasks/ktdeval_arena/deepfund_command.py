@@ -21,7 +21,7 @@ _COMMANDS = {
     "report": "Report validity, consistency, effectiveness and cost-efficiency of the decisions of runs.",
     "weekly": "Print NAV, return or drawdown of runs at the end of each week.",
 }
-_LAZY = {name: LazyCommand(__name__, name, told) for name, told in _COMMANDS.items()}
+_LAZY = {name: LazyCommand(__name__, name, summary) for name, summary in _COMMANDS.items()}
 deepfund = LazyGroup("ktdeval deepfund", _LAZY, help="Records of DeepFund and of runs on its tasks.")
 _DECISIONS = click.option("--decisions", is_flag=True, help="list each decision with its signals")
 _FORMAT = click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True,
@@ -96,14 +96,14 @@ def weekly(runs: tuple[Path, ...], figure: str, form: str) -> None:
     click.echo("\n".join([*legend, "", *grid_lines(heads, cells, heads[:1])]))
 
 
-def _tables(found: Record) -> dict[str, list[Row]]:
-    return {"models": summary_rows(found), "analysts": analyst_rows(found), "decisions": decision_rows(found)}
+def _tables(record: Record) -> dict[str, list[Row]]:
+    return {"models": summary_rows(record), "analysts": analyst_rows(record), "decisions": decision_rows(record)}
 
 
-def _print(tables: dict[str, list[Row]], told: Sequence[str], form: str, decisions: bool) -> None:
-    """Print tables by the layout of `replay.yaml`, and what a reader must know of them."""
+def _print(tables: dict[str, list[Row]], remarks: Sequence[str], form: str, decisions: bool) -> None:
+    """Print tables by the layout of `replay.yaml`, and remarks on them."""
     if form != "text":
-        print_json({**tables, "notes": told}) if form == "json" else _print_csv(tables["decisions"])
+        print_json({**tables, "notes": remarks}) if form == "json" else _print_csv(tables["decisions"])
         return
     models = [{**row, "analyst": row["model"], "errors": row["signal_errors"]} for row in tables["models"]]
     shown = {**tables, "analysts": [*models, *tables["analysts"]], "decisions": tables["decisions"] if decisions else []}
@@ -112,7 +112,7 @@ def _print(tables: dict[str, list[Row]], told: Sequence[str], form: str, decisio
         if rows := shown.get(name):
             left = [head for head, key, _ in columns if isinstance(rows[0][key], str)]
             lines += [*grid_lines([head for head, _, _ in columns], [_cells(row, columns) for row in rows], left), ""]
-    click.echo("\n".join([*lines[:-1], *(f"- {note}" for note in told)]))
+    click.echo("\n".join([*lines[:-1], *(f"- {note}" for note in remarks)]))
 
 
 def _cells(row: Row, columns: Sequence[Sequence[str]]) -> list[str]:

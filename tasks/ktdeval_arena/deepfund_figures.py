@@ -125,18 +125,18 @@ def market_model(ledger: Ledger, market: MarketSnapshot) -> tuple[float, FloatAr
 
 def beta(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
     """Beta to the market's index, the S&P 500 in the paper."""
-    found = market_model(ledger, market)
-    return found if isinstance(found, str) else MetricValue(found[0] + 0.0, len(ledger.returns))
+    model = market_model(ledger, market)
+    return model if isinstance(model, str) else MetricValue(model[0] + 0.0, len(ledger.returns))
 
 
 def alpha(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
     """Jensen's alpha against the market's index, a year."""
-    found = market_model(ledger, market)
-    if isinstance(found, str):
-        return found
+    model = market_model(ledger, market)
+    if isinstance(model, str):
+        return model
     days = TRADING_DAYS if rules == "paper" else ledger.days_a_year
     free = risk_free(days, rules)
-    daily = mean(ledger.returns) - free - found[0] * (mean(found[1]) - free)
+    daily = mean(ledger.returns) - free - model[0] * (mean(model[1]) - free)
     return MetricValue(days * daily + 0.0, len(ledger.returns))
 
 
@@ -145,7 +145,7 @@ def effectiveness(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
     forecasts = judged_orders(ledger, market).forecasts
     if not forecasts:
         return "no filled order with a next price"
-    return MetricValue(sum(one.success for one in forecasts) / len(forecasts), len(forecasts))
+    return MetricValue(sum(forecast.success for forecast in forecasts) / len(forecasts), len(forecasts))
 
 
 _FUNCTIONS: dict[str, Callable[..., MetricValue | str]] = {

@@ -70,11 +70,11 @@ def read_record(groups: Sequence[Group]) -> Record:
             if (steps := len(ledger.steps)) != len(talks):
                 raise StoreError(f"{group.folder.episode_path(spec)}: {steps} steps in the ledger, {len(talks)} in the transcript")
             read = [_ReadStep(step, talk, ledger) for step, talk in zip(ledger.steps, talks, strict=True)]
-            codes = {label: order.code for one in read for label, order in one.orders.items() if order.code is not None}
-            for one in read:
-                place = (config, " ".join(filter(None, (spec.window_name, f"seed {spec.seed}"))))
-                opinions += one.opinions(place, codes)
-                decisions += one.decisions(place, codes)
+            codes = {label: order.code for step in read for label, order in step.orders.items() if order.code is not None}
+            for step in read:
+                owner = (config, " ".join(filter(None, (spec.window_name, f"seed {spec.seed}"))))
+                opinions += step.opinions(owner, codes)
+                decisions += step.decisions(owner, codes)
     return Record(configs, opinions, decisions)
 
 
@@ -82,36 +82,36 @@ class _ReadStep:
     """One step: signals, and what was submitted by label."""
 
     def __init__(self, step: StepRecord, talk: TranscriptEntry, ledger: Ledger) -> None:
-        self.step, self._ledger, self._found = step, ledger, step_signals(talk)
+        self.step, self._ledger, self._signals = step, ledger, step_signals(talk)
         self._is_traced = talk.submission is not None  # else it is nobody's submission, as of a vote
-        self.actions, self.orders = _submitted(talk, step, self._found)
+        self.actions, self.orders = _submitted(talk, step, self._signals)
 
-    def opinions(self, place: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Opinion]:
+    def opinions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Opinion]:
         """Yield what each analyst owes: a signal on each asset shown."""
-        for analyst, signals in self._found.answers.items():
-            for label in self._found.held:
+        for analyst, signals in self._signals.answers.items():
+            for label in self._signals.held:
                 signal = signals.get(label)
-                yield Opinion(*place, codes.get(label, label), analyst, signal, signal is None)
+                yield Opinion(*owner, codes.get(label, label), analyst, signal, signal is None)
 
-    def decisions(self, place: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Decided]:
+    def decisions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Decided]:
         """Yield a decision on each asset that was shown or ordered."""
-        is_default, held = self.step.provenance not in _DECIDED, self._found.held
+        is_default, held = self.step.provenance not in _DECIDED, self._signals.held
         if not is_default and not self._is_traced:
             return
         for label in dict.fromkeys([*held, *self.actions]):
-            given = [signals[label] for signals in self._found.answers.values() if label in signals]
+            votes = [signals[label] for signals in self._signals.answers.values() if label in signals]
             action: Action = "Hold" if is_default else self.actions.get(label, "Hold")
             order = self.orders.get(label)
             shares = 0.0 if order is None else order.filled_shares / self._ledger.scale(order.code).steps_per_unit
             day, code = self.step.decided_on, codes.get(label, label)
-            yield Decided(*place, day, code, action, shares, held.get(label, 0.0), tuple(given), is_default)
+            yield Decided(*owner, day, code, action, shares, held.get(label, 0.0), tuple(votes), is_default)
 
 
-def _submitted(talk: TranscriptEntry, step: StepRecord, found: StepSignals) -> tuple[dict[str, Action], dict[str, OrderRecord]]:
+def _submitted(talk: TranscriptEntry, step: StepRecord, signals: StepSignals) -> tuple[dict[str, Action], dict[str, OrderRecord]]:
     """Return actions, and where orders were submitted their records, by the label that was shown."""
-    submitted, shown = json_object(talk.submission or "{}"), {label.lower(): label for label in found.held}
-    orders, given = "orders" in submitted, submitted.get("orders", submitted.get("decisions"))
-    items = [as_object(item) for item in given] if isinstance(given, list) else []
+    submitted, shown = json_object(talk.submission or "{}"), {label.lower(): label for label in signals.held}
+    orders, entries = "orders" in submitted, submitted.get("orders", submitted.get("decisions"))
+    items = [as_object(item) for item in entries] if isinstance(entries, list) else []
     labels = [shown.get(str(item.get("stock_id")).lower(), str(item.get("stock_id"))) for item in items]
     sides = [str(item.get("side", item.get("decision"))).upper() for item in items]
     actions = {label: _ACTIONS[side] for label, side in zip(labels, sides, strict=True) if side in _ACTIONS}
@@ -187,7 +187,7 @@ def weekly_rows(groups: Sequence[Group]) -> list[Row]:
 def _weeks(ledgers: Sequence[Ledger]) -> Iterator[Row]:
     nav, days = np.mean([ledger.nav for ledger in ledgers], axis=0), ledgers[0].days.tolist()
     drawdown = np.maximum.accumulate(1.0 - nav / np.maximum.accumulate(nav))
-    last = {str(day + timedelta(days=6 - day.weekday())): place for place, day in enumerate(days, 1)}  # Sunday -> its last day
-    for (week, place), before in zip(last.items(), [0, *last.values()]):
-        figures = {"nav": nav[place], "total_return": nav[place] / nav[0] - 1.0, "week_return": nav[place] / nav[before] - 1.0}
-        yield {"week": week, **{name: float(value) for name, value in (*figures.items(), ("max_drawdown", drawdown[place]))}}
+    last = {str(day + timedelta(days=6 - day.weekday())): index for index, day in enumerate(days, 1)}  # Sunday -> its last day
+    for (week, index), before in zip(last.items(), [0, *last.values()]):
+        figures = {"nav": nav[index], "total_return": nav[index] / nav[0] - 1.0, "week_return": nav[index] / nav[before] - 1.0}
+        yield {"week": week, **{name: float(value) for name, value in (*figures.items(), ("max_drawdown", drawdown[index]))}}

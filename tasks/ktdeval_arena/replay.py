@@ -74,8 +74,8 @@ def _read(path: Path) -> dict[str, list[Row]]:
 
 
 def _rows(base: sqlite3.Connection, table: str, columns: Sequence[str], path: Path) -> Iterator[Row]:
-    found = base.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
-    if found is None or not str(found["sql"]).upper().startswith("CREATE TABLE"):
+    definition = base.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
+    if definition is None or not str(definition["sql"]).upper().startswith("CREATE TABLE"):
         raise DataError(f"{path}: no table {table}; give a database of DeepFund, such as its src/example/deepfund.db")
     present = {row["name"] for row in base.execute(f"PRAGMA table_info({table})")}
     if missing := [name for name in columns if name not in present]:
@@ -88,8 +88,8 @@ def _rows(base: sqlite3.Connection, table: str, columns: Sequence[str], path: Pa
 
 def _known(value: Any, allowed: Any, where: str) -> Any:
     if not isinstance(value, str) or value not in allowed:
-        told = f"one of {', '.join(allowed)}" if isinstance(allowed, tuple) else "an id of the database"
-        raise DataError(f"{where}: expected {told}, was {str(value)[:40]!r}")
+        expected = f"one of {', '.join(allowed)}" if isinstance(allowed, tuple) else "an id of the database"
+        raise DataError(f"{where}: expected {expected}, was {str(value)[:40]!r}")
     return value
 
 
@@ -106,7 +106,7 @@ def _holdings(text: Any, where: str) -> dict[str, float]:
 
 
 def notes(of: str = "database") -> list[str]:
-    """What a reader must know of the figures of a `database` or of a `run`."""
+    """Return remarks on the figures of a `database` or of a `run`."""
     rules = load_yaml(RULES)
     quoted = "; ".join(f'{kind} "{text}"' for kind, texts in rules["error_defaults"].items() for text in texts)
     return [note.format(defaults=quoted) for note in (*rules["notes"][of], *rules["notes"]["both"])]

@@ -21,19 +21,19 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def extract(day: NewsDay) -> str:
-    """Return counts, titles and first sentences of the most told stories, themes and sentiment by words, in at most
+    """Return counts, titles and first sentences of the most reported stories, themes and sentiment by words, in at most
     `most_characters` (`mis.yaml`). It is ours: the paper's summaries are a model's.
     """
-    told: Mapping[str, str] = MIS["wording"]
+    wording: Mapping[str, str] = MIS["wording"]
     most: Mapping[str, int] = MIS["summary"]
     words = [word for story in day.stories for word in words_of(story.article)]
-    counts = {tone: sum(word in set(known) for word in words) for tone, known in MIS["tone"].items()}
-    tone = "mixed" if len(set(counts.values())) == 1 else max(counts, key=lambda one: counts[one])
-    head = told["head"].format(stories=len(day.stories), sources=len(day.sources))
+    counts = {tone: sum(word in set(vocabulary) for word in words) for tone, vocabulary in MIS["tone"].items()}
+    tone = "mixed" if len(set(counts.values())) == 1 else max(counts, key=counts.__getitem__)
+    head = wording["head"].format(stories=len(day.stories), sources=len(day.sources))
     listed = ", ".join(f"{name} {count}" for name, count in themes(day).items())
-    tail = (told["themes"].format(themes=listed) if listed else "") + told["tone"].format(tone=tone, **counts)
+    tail = (wording["themes"].format(themes=listed) if listed else "") + wording["tone"].format(tone=tone, **counts)
     for story in day.stories:
-        line = told["story"].format(text=_first_words(story, most["story_characters"]), sources=", ".join(story.sources[:3]))
+        line = wording["story"].format(text=_first_words(story, most["story_characters"]), sources=", ".join(story.sources[:3]))
         if len(head) + len(line) + len(tail) <= most["most_characters"]:
             head += line
     return head + tail
@@ -102,6 +102,6 @@ def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> tuple[d
 
 def document_line(day: NewsDay, text: str | None) -> str:
     """Return a summary as a line of documents, known at the close of its day; None: a document that says that it is missing."""
-    told = {"published_at": day.cutoff.isoformat(), "known_at": day.cutoff.isoformat(), "source": "MIS", "assets": [day.asset]}
+    stamps = {"published_at": day.cutoff.isoformat(), "known_at": day.cutoff.isoformat(), "source": "MIS", "assets": [day.asset]}
     words = {"kind": "summary" if text else "summary_missing", "title": MIS["wording"]["title"]}
-    return dumps_canonical({**told, **words, "text": text or MIS["wording"]["missing"].format(stories=len(day.stories))})
+    return dumps_canonical({**stamps, **words, "text": text or MIS["wording"]["missing"].format(stories=len(day.stories))})

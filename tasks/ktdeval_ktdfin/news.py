@@ -45,10 +45,10 @@ def search_news(
     codes = None if stock_ids is None else [step.view.codes[asset] for asset in stock_ids]
     rows = step.stage.lens.newest(view, view.rows(lookback, codes).tolist(), MAX_SEARCHED)
     terms = [_pattern(term) for term in dict.fromkeys(_TERM.findall(normalise(query).lower()))]
-    found = [(row, document, _hits(document, terms)) for row in rows if (document := _shown(step, row)) is not None]
-    best = sorted((one for one in found if one[2] or not terms), key=lambda one: -one[2])[:limit]
+    matches = [(row, document, _hits(document, terms)) for row in rows if (document := _shown(step, row)) is not None]
+    best = sorted((match for match in matches if match[2] or not terms), key=lambda match: -match[2])[:limit]
     listed = table(NEWS_COLUMNS, ([*_head(step, row, document).values()] for row, document, _ in best))
-    return {"day": DayRef(step.view.day), "documents": listed, "searched": len(rows), "withheld": len(rows) - len(found)}
+    return {"day": DayRef(step.view.day), "documents": listed, "searched": len(rows), "withheld": len(rows) - len(matches)}
 
 
 def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payload:

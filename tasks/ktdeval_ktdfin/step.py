@@ -39,9 +39,9 @@ class Stage:
     limit_ppm: IntArray  #: [N] distance from the previous close at which trading stops, in parts per million
     price_limit_pct: Mapping[str, float]  #: `limit_stop_pct` of each board that an asset is on
     rules: MarketRules
-    place: IntArray  #: [N] each asset's place in `lens.order`, the last tie-break of every ranking
+    rank: IntArray  #: [N] each asset's rank in `lens.order`, the last tie-break of every ranking
     sector_of: IntArray  #: [N] index into `sectors`
-    sectors: tuple[str, ...]  #: industry names, ordered by the place of their first asset, which tells nothing about the name
+    sectors: tuple[str, ...]  #: industry names, ordered by the rank of their first asset, which is independent of the name
     code_column: Mapping[str, int]
     texts: TextMask
 
@@ -59,7 +59,7 @@ class Stage:
             limit_ppm=np.array([limit[board] for board in snapshot.boards], dtype=np.int64),
             price_limit_pct={str(board): limit_stop_pct(board, trading) for board in Board if board in snapshot.boards},
             rules=MarketRules.of(snapshot, trading),
-            place=np.array(lens.rank, dtype=np.int64),
+            rank=np.array(lens.rank, dtype=np.int64),
             sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),
             sectors=sectors,
             code_column=snapshot.asset_index,
@@ -193,7 +193,7 @@ class Step:
     def held_fen(self) -> dict[int, int]:
         """Asset -> value of the holding in fen, largest first; equal values in an order that no label enters."""
         values = {asset: self.value_fen(asset, position.shares) for asset, position in self.account.positions.items()}
-        ranked = sorted(values, key=lambda asset: (-values[asset], -self.account.positions[asset].shares, self.stage.place[asset]))
+        ranked = sorted(values, key=lambda asset: (-values[asset], -self.account.positions[asset].shares, self.stage.rank[asset]))
         return {asset: values[asset] for asset in ranked}
 
     @cached_property
@@ -234,7 +234,7 @@ def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[int]:
         return [int(asset) for asset in assets[order]]
     columns = [*keys, *(step.dims[name] for name in FACTOR_NAMES)]
     # lexsort takes the least important key first and sorts upwards; NaN sorts last in any case.
-    order = np.lexsort((step.stage.place[assets], *(-column[assets] for column in reversed(columns))))
+    order = np.lexsort((step.stage.rank[assets], *(-column[assets] for column in reversed(columns))))
     return [int(asset) for asset in assets[order]]
 
 

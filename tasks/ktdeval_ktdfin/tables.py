@@ -1,6 +1,6 @@
 """Payloads shared by observations and tools: account, positions, performance, bars, candidate tables.
 
-A table is `{"columns": [...], "rows": [[...], ...]}`: column names are said once, which halves the tokens of a list of objects.
+A table is `{"columns": [...], "rows": [[...], ...]}`: column names are given once, which halves the tokens of a list of objects.
 Units are in the names: `_cny` yuan (prices per share), `_pct` per cent; weights are fractions of NAV.
 """
 
@@ -126,10 +126,10 @@ def bars(step: Step, asset: int, lookback: int) -> Payload:
     known = np.flatnonzero(np.isfinite(adjusted))
     first = int(np.searchsorted(known, step.view.day + 1 - lookback))
     rows = []
-    for place in range(first, len(known)):
-        row, change = int(known[place]), None
-        if place:  # an asset's first bar has no change
-            since = int(known[place - 1])
+    for index in range(first, len(known)):
+        row, change = int(known[index]), None
+        if index:  # an asset's first bar has no change
+            since = int(known[index - 1])
             value = figure((adjusted[row] / adjusted[since] - 1.0) * 100.0)
             change = None if value is None else AssetRef(asset).change_pct(value, row, since)
         rows.append((DayRef(row), *_bar(step, asset, row), change))
@@ -173,4 +173,4 @@ def factor_union(step: Step, most: int) -> list[int]:
             chosen = chosen or dict.fromkeys(list(union)[:most])
             break
         chosen = union
-    return sorted(chosen, key=lambda asset: step.stage.place[asset])
+    return sorted(chosen, key=lambda asset: step.stage.rank[asset])

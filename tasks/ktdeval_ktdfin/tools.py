@@ -159,7 +159,7 @@ def risk_check(
         for asset, target in target_weights.items()
     ]
     # Everything held can be sold at the next open.
-    account = Account(step.account.cash_minor, {asset: Position(one.shares) for asset, one in step.account.positions.items()})
+    account = Account(step.account.cash_minor, {asset: Position(owned.shares) for asset, owned in step.account.positions.items()})
     after, fills = execute(account, step.next_day_at_closes, tuple(orders))
     values = [step.value_fen(asset, position.shares) for asset, position in after.positions.items()]
     plan = (

@@ -62,9 +62,9 @@ def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> F
         weights[chosen] = signs * (gains > 0)
         return weights
     root = np.linalg.cholesky(risks / size)
-    wanted = np.linalg.solve(root, gains / size) / 2.0
-    found = lsq_linear(root.T, wanted, (0.0, 1.0), method="bvls", tol=1e-15, max_iter=100 * len(chosen))
-    weights[chosen] = signs * np.clip(found.x, 0.0, 1.0)
+    targets = np.linalg.solve(root, gains / size) / 2.0
+    solution = lsq_linear(root.T, targets, (0.0, 1.0), method="bvls", tol=1e-15, max_iter=100 * len(chosen))
+    weights[chosen] = signs * np.clip(solution.x, 0.0, 1.0)
     return weights
 
 
@@ -105,10 +105,10 @@ class PortfolioRebuild:
         """Return the targets of the sides; an asset without a close has none."""
         columns = sorted(self.assets)  # not in the order shown, so that a mask changes no rounding
         closes = self.view.adjusted_close[max(0, self.view.day - self.step - _BEFORE) :, columns]
-        found = weights(closes, np.array([sides.get(column, 0) for column in columns]), self.rule)
+        portfolio = weights(closes, np.array([sides.get(column, 0) for column in columns]), self.rule)
         targets = {}
-        for column, weight in zip(columns, found.tolist(), strict=True):
+        for column, weight in zip(columns, portfolio.tolist(), strict=True):
             if np.isfinite(close := float(self.view.close[self.view.day, column])):
-                price, wanted = int(np.floor(close * self.rules.scales[column].ticks_per_unit + 0.5)), round(weight * _SPARE, 9)
-                targets[column] = Target(wanted, target_steps(wanted, self.nav_minor, price, self.rules.terms[column]))
+                price, ordered = int(np.floor(close * self.rules.scales[column].ticks_per_unit + 0.5)), round(weight * _SPARE, 9)
+                targets[column] = Target(ordered, target_steps(ordered, self.nav_minor, price, self.rules.terms[column]))
         return targets

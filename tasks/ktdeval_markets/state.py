@@ -1,4 +1,4 @@
-"""What is shown at a close: the account as booked, and a table of the market's assets with figures of their prices."""
+"""State shown at a close: the account as booked, and a table of the market's assets with figures of their prices."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Stage:
         """An amount of the account in units of its currency."""
         return OwnFigure(minor / self.rules.minor_per_unit)
 
-    def place(self, code: str) -> int:
-        """Place of an asset in the episode's own order, which tells nothing of its code."""
+    def rank(self, code: str) -> int:
+        """Rank of an asset in the episode's own order, which is independent of its code."""
         return self.lens.rank[self.snapshot.asset_index[code]]
 
     def scale(self, code: str) -> tuple[int, Scale]:
@@ -77,7 +77,7 @@ def account(stage: Stage, last: StepRecord | None) -> Payload:
 def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
     """Holdings and shorts, the largest first."""
     rows = []
-    for held in sorted(last.positions if last else (), key=lambda held: (-abs(held.value_minor), stage.place(held.code))):
+    for held in sorted(last.positions if last else (), key=lambda held: (-abs(held.value_minor), stage.rank(held.code))):
         asset, scale = stage.scale(held.code)
         weight = round(held.value_minor / last.nav_minor, 4) if last and last.nav_minor > 0 else 0.0
         shares = (Shares(asset, held.shares / scale.steps_per_unit), Shares(asset, held.locked / scale.steps_per_unit))
@@ -89,16 +89,20 @@ def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payloa
 
 def standings(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> dict[int, Standing]:
     """How assets stand before a decision: what costs leave to invest, the position's weight, what the last step closed of it."""
-    nav, held = (last.nav_minor, {one.code: one for one in last.positions}) if last else (0, {})
-    venues, found = stage.rules.venues, dict[int, Standing]()
+    nav, held = (last.nav_minor, {position.code: position for position in last.positions}) if last else (0, {})
+    venues, standing = stage.rules.venues, dict[int, Standing]()
     for asset in shown:
         position = held.get(code := stage.snapshot.codes[asset])
         value = abs(position.value_minor) if position else 0
         against = "SELL" if position and position.shares > 0 else "BUY"
-        sold = sum(one.notional_minor for one in last.orders if (one.code, one.side) == (code, against)) if last and value else 0
+        sold = (
+            sum(order.notional_minor for order in last.orders if (order.code, order.side) == (code, against))
+            if last and value
+            else 0
+        )
         weight = value / nav if nav > 0 else 0.0
-        found[asset] = Standing(StanceRule.invested(venues[asset].fees, weight), weight, sold / (sold + value) if sold else 0.0)
-    return found
+        standing[asset] = Standing(StanceRule.invested(venues[asset].fees, weight), weight, sold / (sold + value) if sold else 0.0)
+    return standing
 
 
 def last_step(stage: Stage, record: StepRecord) -> Payload:
@@ -110,7 +114,7 @@ def last_step(stage: Stage, record: StepRecord) -> Payload:
     }
     if record.charges:
         rows = []
-        for charge in sorted(record.charges, key=lambda charge: stage.place(charge.code)):
+        for charge in sorted(record.charges, key=lambda charge: stage.rank(charge.code)):
             asset, scale = stage.scale(charge.code)
             quantity = Shares(asset, charge.shares / scale.steps_per_unit)
             rows.append((AssetRef(asset), charge.kind, quantity, stage.money(charge.cash_minor)))
@@ -146,13 +150,13 @@ def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -
     """Members and what is held, in the episode's own order; the most traded ones where there are too many to show."""
     day, order = view.day, stage.lens.order
     held = {stage.snapshot.asset_index[position.code] for position in (last.positions if last else ())}
-    found = [asset for asset in order if (not stage.only or asset in stage.only) and (view.member[day, asset] or asset in held)]
-    if len(found) <= most:
-        return found
+    assets = [asset for asset in order if (not stage.only or asset in stage.only) and (view.member[day, asset] or asset in held)]
+    if len(assets) <= most:
+        return assets
     window = slice(max(0, day + 1 - LIQUIDITY_DAYS), day + 1)
     traded = np.nan_to_num(view.volume[window] * view.close[window]).sum(axis=0)
-    chosen = set(sorted(found, key=lambda asset: (asset not in held, -traded[asset]))[:most])
-    return [asset for asset in found if asset in chosen]
+    chosen = set(sorted(assets, key=lambda asset: (asset not in held, -traded[asset]))[:most])
+    return [asset for asset in assets if asset in chosen]
 
 
 def intraday(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
@@ -170,11 +174,11 @@ def _session(asset: int, day: int, bars: Any) -> Iterator[Sequence[Payload]]:
     ends = bars["ends_at"].astype(np.int64)
     start = ends[0] - (np.diff(ends).min() if len(ends) > 1 else 1)
     for part in np.array_split(np.arange(len(ends)), min(SESSION_BARS, len(ends))):
-        one, volume = bars[part], figure(bars["volume"][part].sum())
-        prices = zip(_PARTS, (one["open"][0], one["high"].max(), one["low"].min(), one["close"][-1]), strict=True)
+        chunk, volume = bars[part], figure(bars["volume"][part].sum())
+        prices = zip(_PARTS, (chunk["open"][0], chunk["high"].max(), chunk["low"].min(), chunk["close"][-1]), strict=True)
         shown = (Price(asset, float(value), day, name) for name, value in prices)
-        gone = figure((ends[part[-1]] - start) / (ends[-1] - start) * 100.0, 3)
-        yield (AssetRef(asset), DayRef(day), gone, *shown, None if volume is None else Shares(asset, volume, day))
+        elapsed = figure((ends[part[-1]] - start) / (ends[-1] - start) * 100.0, 3)
+        yield (AssetRef(asset), DayRef(day), elapsed, *shown, None if volume is None else Shares(asset, volume, day))
 
 
 def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:

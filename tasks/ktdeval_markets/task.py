@@ -45,7 +45,7 @@ class MarketConfig(MaskedConfig):
     answers: Literal["orders", "stances"] = option(
         "orders", help="what is submitted: orders, or BUY, SELL or HOLD for each asset shown (`ktdeval.harness.StanceForm`)"
     )
-    hold: HoldRule = option("keep", help="of stances: HOLD keeps the position, or there is none while it is said (flat)")
+    hold: HoldRule = option("keep", help="of stances: HOLD keeps the position, or closes it (flat)")
     sell: Literal["close"] | None = option(
         None,
         help="of stances: close: SELL of a holding only closes it, and the next one sells short; null: it turns it into a short",
@@ -88,11 +88,11 @@ class MarketConfig(MaskedConfig):
                     f"{where}: warm_up.{name}: {first} is not before the window, which begins {self.windows[name].first}"
                 )
         if self.sell and self.answers != "stances":
-            raise ConfigError(f"{where}: sell: close is said of decisions, and the task asks for orders; set answers: stances")
+            raise ConfigError(f"{where}: sell: close applies to decisions, and the task asks for orders; set answers: stances")
         if self.exit is not None:
             _check_exit(self, where)
         if self.labels and not self.warm_up:
-            raise ConfigError(f"{where}: labels: inverted is said of a warm-up, and there is none; set warm_up")
+            raise ConfigError(f"{where}: labels: inverted applies to a warm-up, and there is none; set warm_up")
         if self.weights and (self.answers != "stances" or self.trading.max_weight < 1.0):
             raise ConfigError(f"{where}: weights: those of decisions, which sum to 1; set answers: stances, trading.max_weight: 1")
 
@@ -153,14 +153,14 @@ def venue_line(venue: Venue) -> str:
 
 
 def _sell(config: MarketConfig, shorts: bool) -> str:
-    """What SELL means, in words."""
+    """Meaning of SELL in words."""
     if config.sell and shorts:
         return _text(_CLOSE).rstrip("\n")
-    told = str(_wording()["sell_short" if shorts else "sell_out"])
+    meaning = str(_wording()["sell_short" if shorts else "sell_out"])
     if not config.exit:
-        return told
+        return meaning
     parts = ", ".join(f"{part}/{sum(config.exit)}" for part in config.exit[:-1])
-    return f"{told}\n- {Template(_text(_EXIT)).substitute(parts=parts).rstrip()}"
+    return f"{meaning}\n- {Template(_text(_EXIT)).substitute(parts=parts).rstrip()}"
 
 
 class MarketScene:
@@ -226,8 +226,8 @@ class MarketScene:
         return Observation(step, self._system, Template(_text("prompts/user.md")).substitute(texts))
 
     def lessons(self, view: MarketView) -> Iterator[Lesson]:
-        """Yield the days of the window's warm-up, each with the next price of its assets. Where one has no price, it has no part in
-        the day, and a day without any is no lesson. The last price shown is that of the day of `view`. Raises DataError: the
+        """Yield the days of the window's warm-up, each with the next price of its assets. An asset without a price is left out of
+        the day, and a day without any asset is no lesson. The last price shown is that of the day of `view`. Raises DataError: the
         market begins after the first day of the warm-up.
         """
         if self._warm_up is None:

@@ -147,5 +147,5 @@ def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -
 
 
 def test_a_sell_that_closes_is_said_of_decisions_alone() -> None:
-    with pytest.raises(ConfigError, match="sell: close is said of decisions, and the task asks for orders; set answers: stances"):
+    with pytest.raises(ConfigError, match="sell: close applies to decisions, and the task asks for orders; set answers: stances"):
         MarketConfig.load({**PLUGINS.spec("tasks", "market_blinded").extra["config"], "sell": "close"}, "t")

@@ -1,7 +1,7 @@
-"""Baselines: models that every division shows beside its entrants. They need no key and give the same figures wherever they run.
+"""Baselines: models that every division shows next to its entrants. They need no key and give the same figures wherever they run.
 
 The supervised one is a linear model of the nine style factors, trained on the market's days before a division begins. KTD-Fin sets
-its agents beside eighteen trained factor models of Qlib (Tables 4 and 9); this is the plainest of their kind: ridge regression of
+its agents next to eighteen trained factor models of Qlib (Tables 4 and 9); this is the plainest of their kind: ridge regression of
 the next days' returns on standardised factor values, pooled over days. What it learnt is given to `builtin/linear_factor` as
 coefficients, so that the card names them and anybody can train them again.
 """
@@ -123,7 +123,7 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     strength = np.abs(ridge_coefficients(exposures, returns))
     kept = np.sort(np.argsort(-strength, kind="stable")[:MOST_FACTORS])
     natural = ridge_coefficients(exposures[:, kept], returns) / _mean_spread(raw[:, kept], member)
-    return " ".join(f"{FACTORS[place].name}:{_rounded(value)}" for place, value in zip(kept, natural, strict=True))
+    return " ".join(f"{FACTORS[index].name}:{_rounded(value)}" for index, value in zip(kept, natural, strict=True))
 
 
 def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
 """Records of one card as they go to a board: a copy of its run folder with nothing in it that is no record, and no secret.
 
-Secrets are values of secret variables, keys of known forms, and folders of somebody's home; nothing here ever says what was found,
+Secrets are values of secret variables, keys of known forms, and folders of somebody's home; nothing here ever repeats one,
 only what kind of thing it was and where it stood. One that a transcript repeats is replaced wherever it stands. The replies say
 then what the prompts, the ledger and the card say, so the copy still verifies from the replies alone; where it does not, the bundle
 has problems and must not be submitted.
@@ -60,7 +60,7 @@ class Bundle:
 
     folder: Path
     card_path: Path  #: the card, in its folder `cards`; that of the run, or made again where something was redacted
-    redacted: tuple[Found, ...] = ()  #: what was replaced, by the file it stood in
+    redacted: tuple[Leak, ...] = ()  #: what was replaced, by the file it stood in
     problems: tuple[str, ...] = field(default=())  #: why it must not be published, a line each; empty when it may
 
     def files(self) -> list[RecordFile]:
@@ -83,7 +83,7 @@ def make_bundle(source: Source, folder: Path, redactor: Redactor, plugins: Plugi
         raise StoreError(f"{source.run.path}: its records can't be copied to {folder}: {error}") from error
     problems = _remade_problems(bundle, source, redacted, redactor, plugins) if redacted else []
     left = dict.fromkeys(_left(bundle, redactor))
-    problems += [f"{found.place}: holds {found.kind}, which can't be taken out; {_ADVICE}" for found in left]
+    problems += [f"{leak.place}: holds {leak.kind}, which can't be taken out; {_ADVICE}" for leak in left]
     return replace(bundle, redacted=redacted, problems=tuple(problems))
 
 
@@ -107,33 +107,33 @@ def _copy(source: Source, folder: Path) -> Bundle:
 # ---- replacing
 
 
-def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Found]:
-    """Replace what can be replaced; what was found, by file. A ledger follows its transcript, and a mark its files."""
+def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Leak]:
+    """Replace what can be replaced; yield what was, by file. A ledger follows its transcript, and a mark its files."""
     run = RunFolder.load(bundle.folder)
     for spec in source.specs:
         folder, base = run.episode_path(spec), f"episodes/{spec.id}"
-        found = _rewritten(folder / TRANSCRIPT, to_plain(run.load_transcript(spec)), pack_lines, redactor)
+        leaks = _rewritten(folder / TRANSCRIPT, to_plain(run.load_transcript(spec)), pack_lines, redactor)
         if (folder / ANSWERS).is_file():
-            found += _rewritten(folder / ANSWERS, to_plain(run.load_answers(spec)), pack_lines, redactor)
+            leaks += _rewritten(folder / ANSWERS, to_plain(run.load_answers(spec)), pack_lines, redactor)
         else:
             table = load_table(folder / LEDGER)
-            found += _rewritten(folder / LEDGER, table.to_pylist(), partial(_packed_table, schema=table.schema), redactor)
-        if found:  # the mark of completeness names the files as they are now
+            leaks += _rewritten(folder / LEDGER, table.to_pylist(), partial(_packed_table, schema=table.schema), redactor)
+        if leaks:  # the mark of completeness names the files as they are now
             mark = _read_json(folder / MARK)
             mark["sha256"] = {name: file_sha256(folder / name) for name in mark["sha256"]}
             write_atomic(folder / MARK, dumps_pretty(mark))
-        yield from (Found(f"{base}/{each.place}", each.kind) for each in found)
+        yield from (Leak(f"{base}/{leak.place}", leak.kind) for leak in leaks)
     if (path := bundle.folder / CANARY).is_file():
         yield from _rewritten(path, _read_json(path), dumps_pretty, redactor)
 
 
-def _rewritten(path: Path, value: JsonValue, pack: Callable[[JsonValue], bytes | str], redactor: Redactor) -> list[Found]:
-    """Write a file without what must not be published; what was found."""
+def _rewritten(path: Path, value: JsonValue, pack: Callable[[JsonValue], bytes | str], redactor: Redactor) -> list[Leak]:
+    """Write a file without what must not be published; return what that was."""
     kinds: dict[str, None] = {}
     redacted = redactor.redact_value(value, lambda kind: kinds.update({kind: None}))
     if kinds:
         write_atomic(path, pack(redacted))
-    return [Found(path.name, kind) for kind in kinds]
+    return [Leak(path.name, kind) for kind in kinds]
 
 
 def _packed_table(rows: JsonValue, schema: pa.Schema) -> bytes:
@@ -153,7 +153,7 @@ def _read_json(path: Path) -> JsonValue:
 # ---- the card of redacted records
 
 
-def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Found], redactor: Redactor, plugins: Plugins) -> list[str]:
+def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Leak], redactor: Redactor, plugins: Plugins) -> list[str]:
     """Make the card from the redacted records, and say why it does not verify, if it does not."""
     findings: Sequence[str]
     try:
@@ -167,7 +167,7 @@ def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Found], 
         findings = verify_card(bundle.card_path, plugins, source.changes).findings
     except KtdevalError as error:
         findings = (str(error),)
-    kinds = ", ".join(sorted({found.kind for found in redacted}))
+    kinds = ", ".join(sorted({leak.kind for leak in redacted}))
     return [
         f"transcripts hold {kinds}, which can't be replaced so that the records still agree ({redactor.redact(finding)[0]}); "
         f"{_ADVICE}"
@@ -178,15 +178,15 @@ def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Found], 
 # ---- what is left
 
 
-def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Found]:
+def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
     """Yield what still must not be published: in a field that hashes are made of, in a name, in the certificate."""
     for path in sorted(bundle.folder.rglob("*")):
-        place = path.relative_to(bundle.folder).as_posix()
+        name = path.relative_to(bundle.folder).as_posix()
         if path.suffix == ".json":
             value = _read_json(path)
-            if place == MANIFEST:
+            if name == MANIFEST:
                 del value["data"]  # these are the board's own words
-            yield from redactor.find(value, place)
+            yield from redactor.find(value, name)
     run = RunFolder.load(bundle.folder)
     for spec in run.manifest.specs:
         records, transcript = run.load_recorded(spec)
@@ -194,15 +194,15 @@ def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Found]:
         yield from redactor.find(to_plain(transcript), f"episodes/{spec.id}/{TRANSCRIPT}")
 
 
-REDACTED = "[redacted]"  #: What stands in the place of a secret
-HOME = "/home/[user]"  #: What stands in the place of a home folder
+REDACTED = "[redacted]"  #: Replacement of a secret
+HOME = "/home/[user]"  #: Replacement of a home folder
 
 _LONGEST_KEPT = 1_000_000
 _CACHED = 50_000
 
 
 class _Form(NamedTuple):
-    """Something that is known by how it is written."""
+    """Something that is recognised by its form."""
 
     kind: str
     pattern: re.Pattern[str]
@@ -215,7 +215,7 @@ _FORMS = tuple(
 )
 
 
-class Found(Value, frozen=True, kw_only=False):
+class Leak(Value, frozen=True, kw_only=False):
     """Something that must not be published: where it stands, and what kind of thing it is."""
 
     place: str
@@ -240,33 +240,33 @@ class Redactor:
         self._seen: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def redact(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """A text without what must not be published, and the kinds of things that were found."""
-        known = self._seen.get(text)
-        if known is None:
-            known = self._look(text)
+        """A text without what must not be published, and the kinds of what was replaced."""
+        redacted = self._seen.get(text)
+        if redacted is None:
+            redacted = self._look(text)
             if len(self._seen) < _CACHED and len(text) < _LONGEST_KEPT:  # prompts come again at every step
-                self._seen[text] = known
-        return known
+                self._seen[text] = redacted
+        return redacted
 
-    def redact_value(self, value: JsonValue, told: Callable[[str], None]) -> JsonValue:
-        """A JSON value with every text in it redacted, keys apart; `told` is called with the kind of each thing found."""
+    def redact_value(self, value: JsonValue, report: Callable[[str], None]) -> JsonValue:
+        """A JSON value with every text in it redacted, except keys; `report` is called with the kind of each leak."""
         if isinstance(value, str):
             text, kinds = self.redact(value)
             for kind in kinds:
-                told(kind)
+                report(kind)
             return text
         if isinstance(value, dict):
-            return {key: self.redact_value(item, told) for key, item in value.items()}
+            return {key: self.redact_value(item, report) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.redact_value(item, told) for item in value]
+            return [self.redact_value(item, report) for item in value]
         return value
 
-    def find(self, value: JsonValue, place: str) -> Iterator[Found]:
-        """Yield what must not be published in a JSON value, keys among it; each kind at a place once."""
+    def find(self, value: JsonValue, where: str) -> Iterator[Leak]:
+        """Yield what must not be published in a JSON value, keys among it; each kind once. `where`: what the value is of."""
         kinds: dict[str, None] = {}
         for text in _texts(value):
             kinds |= dict.fromkeys(self.redact(text)[1])
-        yield from (Found(place, kind) for kind in kinds)
+        yield from (Leak(where, kind) for kind in kinds)
 
     def _look(self, text: str) -> tuple[str, tuple[str, ...]]:
         kinds: dict[str, None] = {}

@@ -23,7 +23,7 @@ _NO_CARD = "0" * 64
 
 
 class Claims(Value, frozen=True, kw_only=True):
-    """Facts that only the submitter knows; empty, or None, where nothing was said."""
+    """Facts that only the submitter knows; empty, or None, where nothing was claimed."""
 
     submitter: str = ""
     contact: str = ""
@@ -42,7 +42,7 @@ class Claims(Value, frozen=True, kw_only=True):
 
 
 def make_submission(card: Card, card_id: str, claims: Claims, today: str) -> Submission:
-    """Make the submission document; what was not said is left out."""
+    """Make the submission document; what was not claimed is left out."""
     cutoff = None if claims.cutoff == NO_CUTOFF else claims.cutoff
     model: dict[str, JsonValue] = {
         "name": card.model.name,
@@ -55,18 +55,18 @@ def make_submission(card: Card, card_id: str, claims: Claims, today: str) -> Sub
     document: dict[str, JsonValue] = {
         "schema_version": 1,
         "card": card_id,
-        "submitter": _said(submitter),
-        "model": {**_said(model), "cutoff_date": cutoff},
-        "agent": _said({"name": card.agent.name, "strategy": claims.strategy, "url": claims.agent_url}),
-        "attempts": _said({"runs": claims.attempts, "note": claims.attempts_note}),
+        "submitter": _without_empty(submitter),
+        "model": {**_without_empty(model), "cutoff_date": cutoff},
+        "agent": _without_empty({"name": card.agent.name, "strategy": claims.strategy, "url": claims.agent_url}),
+        "attempts": _without_empty({"runs": claims.attempts, "note": claims.attempts_note}),
         "submitted_on": today,
         "statement": True,
-        **_said({"note": claims.note}),
+        **_without_empty({"note": claims.note}),
     }
     return from_plain(document, Submission, "submission", CardError)
 
 
-def _said(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _without_empty(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: value for name, value in values.items() if value not in ("", None)}
 
 
@@ -93,16 +93,16 @@ def claim_problems(board: Board, card: Card, claims: Claims, today: str) -> Iter
 
 
 def _stand_ins(claims: Claims) -> dict[str, Any]:
-    """Return values for what is missing, so that what was given can be judged; that it is missing was said."""
-    wanted = {"submitter": "x", "contact": "https://example.org", "cutoff": NO_CUTOFF, "cutoff_source": "x", "attempts": 1}
-    return {name: value for name, value in wanted.items() if not getattr(claims, name)}
+    """Return values for what is missing, so that what was claimed can be judged; the missing itself is reported before."""
+    stand_ins = {"submitter": "x", "contact": "https://example.org", "cutoff": NO_CUTOFF, "cutoff_source": "x", "attempts": 1}
+    return {name: value for name, value in stand_ins.items() if not getattr(claims, name)}
 
 
 def attempt_problems(board: Board, division: Division, run: RunFolder, card: Card, declared: int | None) -> Iterator[str]:
     """Yield declared attempts that are missing, or fewer than can be seen.
 
-    Runs beside this one with it are seen, and cards on the board with this one: those of other reasoning settings count, as their
-    runs do, and so do withdrawn ones.
+    The runs in its folder are seen, and the cards on the board, this one included: those of other reasoning settings count, as
+    their runs do, and so do withdrawn ones.
     """
     runs = count_runs(run, card, division)
     wanted = (division, card.model.name, card.agent.name)
@@ -140,6 +140,6 @@ def _is_attempt(run: RunFolder, card: Card, division: Division) -> bool:
     wanted = (*names_of(card), card.snapshot and card.snapshot.id)
     return any(
         (spec.task, spec.model, spec.agent, spec.snapshot) == wanted
-        and (not spec.window or any(spec.window.first <= one.last and one.first <= spec.window.last for one in division.windows))
+        and (not spec.window or any(spec.window.first <= each.last and each.first <= spec.window.last for each in division.windows))
         for spec in run.manifest.specs
     )

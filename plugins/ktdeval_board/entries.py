@@ -31,11 +31,11 @@ class Entry:
 
     card_id: str  #: SHA-256 of the card's file
     files: CardFiles
-    card: Card  #: its content. Valid: either the board's check said so of these bytes, or it was checked when it was read
+    card: Card  #: its content. Valid: by the board's check of these very bytes, or checked when it was read
     division: Division | None  #: the division that it belongs to; None where the board has none for it
     submission: Submission  #: who submitted it, and with what claims
-    verdict: Verdict | None  #: what the board's check found of these very bytes; None where it was not checked
-    errata: tuple[Erratum, ...] = ()  #: what maintainers said of it since, oldest first
+    verdict: Verdict | None  #: result of the board's check of these very bytes; None where it was not checked
+    errata: tuple[Erratum, ...] = ()  #: statements of maintainers on it since, oldest first
     baseline: Baseline | None = None  #: the baseline that its model is; None where it is an entrant
     is_certified: bool = False  #: whether this board has verified the certificate of its mask
 
@@ -50,7 +50,7 @@ class Entry:
         submitter's word, which no record confirms.
         """
         verified = {"certificate claimed": "certificate verified"} if self.is_certified else {}
-        price = given(self.card.cost.price)
+        price = unset_to_none(self.card.cost.price)
         is_claimed = price is not None and ("tool_protocol" in self.card.call or price.input > 0 or price.output > 0)
         return [verified.get(label, label) for label in self.card.labels] + ["price claimed"] * is_claimed
 
@@ -83,9 +83,9 @@ class Entry:
     def facts(self, label: str) -> dict[str, JsonValue]:
         """Return what tables and pages of models say of it in one way; `label`: what its system is called."""
         by, model = self.submission.submitter, self.submission.model
-        said = {"submitter": by.name, "submitted_on": self.submission.submitted_on, "cutoff": model.cutoff_date}
+        claims = {"submitter": by.name, "submitted_on": self.submission.submitted_on, "cutoff": model.cutoff_date}
         who = {"card": self.card_id, "agent": self.agent, "label": label, "settings": settings_of(self.card)}
-        return {**who, **said, "baseline": self.baseline_kind, "tier": self.tier, "labels": self.labels}
+        return {**who, **claims, "baseline": self.baseline_kind, "tier": self.tier, "labels": self.labels}
 
     @property
     def baseline_kind(self) -> str | None:
@@ -95,7 +95,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Candidate(Entry):
-    """One card whose file, texts, schema and content the check found in order; it has a division."""
+    """One card whose file, texts, schema and content passed the check; it has a division."""
 
     division: Division
     where: str = ""
@@ -172,7 +172,7 @@ def names_of(card: Card) -> tuple[str, str, str]:
     return card.task.name, card.model.name, card.agent.name
 
 
-def given(value: T | UnsetType | None) -> T | None:
+def unset_to_none(value: T | UnsetType | None) -> T | None:
     """Return a value of a card, None where its field is left out."""
     return None if isinstance(value, UnsetType) else value
 
@@ -192,7 +192,7 @@ def nearest_division(rules: Rules, card: Card) -> Division | None:
 
 
 def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
-    """Return why a card is not of a division: by rule of the check, what was found and asked for; empty when it is."""
+    """Return why a card is not of a division: by rule of the check, what it has and what is asked for; empty when it is."""
     task, market, snapshot = card.task, rules.snapshot_of(division), card.snapshot
     facts: dict[str, tuple[str, JsonValue, JsonValue]] = {
         "task": ("task", task.name, division.task),
@@ -203,15 +203,15 @@ def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
     }
     if isinstance(card, TradingCard):
         facts["rules"] = ("metric rules", card.rules, division.rules)
-    found = {
+    reasons = {
         rule: f"{name} {_words(is_)}, the board asks for {_words(asked)}"
         for rule, (name, is_, asked) in facts.items()
         if is_ != asked
     }
     windows, wanted = spans_of(card), {window.name: (window.first, window.last) for window in division.windows}
     if windows != wanted:
-        found["windows"] = f"windows {_spans(windows)}, the board asks for {_spans(wanted)}"
-    return found
+        reasons["windows"] = f"windows {_spans(windows)}, the board asks for {_spans(wanted)}"
+    return reasons
 
 
 def spans_of(card: Card) -> dict[str, tuple[str, str]]:

@@ -109,9 +109,9 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
     divisions = tuple(_division(task, new, snapshot, plugins) for task in tasks.values())
     trading = [division for division in divisions if not is_scoring(tasks[division.task])]
     baselines, notes = _baselines(new, trading, snapshot, plugins)
-    known = () if snapshot is None else (SnapshotRule(snapshot.meta.name, snapshot.id, new.data, dict(new.data_args)),)
+    snapshots = () if snapshot is None else (SnapshotRule(snapshot.meta.name, snapshot.id, new.data, dict(new.data_args)),)
     rules = Rules(
-        new.name, new.title, market, known, divisions,
+        new.name, new.title, market, snapshots, divisions,
         summary=new.summary, contact=new.contact, url=new.url, opened_on=new.opened_on, baselines=baselines,
     )  # fmt: skip
     if _is_folder(new.data):
@@ -143,8 +143,8 @@ def _check_texts(new: NewBoard) -> None:
         if not str(getattr(new, name)).isprintable():
             raise ConfigError(f"--{name}: expected one line of printable text")
     if not new.seeds or list(new.seeds) != list(range(new.seeds[0], new.seeds[0] + len(new.seeds))) or new.seeds[0] < 0:
-        given = ", ".join(map(str, new.seeds)) or "none"
-        raise UsageError(f"--seeds: expected seeds that follow each other, as those of a run do, such as 0,1,2; were {given}")
+        seeds = ", ".join(map(str, new.seeds)) or "none"
+        raise UsageError(f"--seeds: expected seeds that follow each other, as those of a run do, such as 0,1,2; were {seeds}")
 
 
 def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins: Plugins) -> Division:
@@ -183,7 +183,7 @@ def _baselines(
         if new.baselines:
             raise UsageError("--baseline: baselines are for trading tasks, and this board has none")
         return (), []
-    found, notes = [], list[str]()
+    baselines, notes = [], list[str]()
     for model in dict.fromkeys(new.baselines or DEFAULT_BASELINES):
         kind = _KINDS.get(model, "rule")
         try:
@@ -197,15 +197,15 @@ def _baselines(
                 raise
             notes.append(str(error))
             continue
-        found.append(Baseline(model, kind, RANDOM_SEEDS if kind == "random" else ()))
-    return tuple(found), notes
+        baselines.append(Baseline(model, kind, RANDOM_SEEDS if kind == "random" else ()))
+    return tuple(baselines), notes
 
 
 # ---- what is written
 
 
 def _write(folder: Path, rules: Rules) -> Rules:
-    """Write the files of a board beside the folder, hold its rules against themselves, and move all into their places."""
+    """Write the files of a board next to the folder, check its rules, and move all of them into it."""
     placement = Placement()
     above = next(parent for parent in folder.absolute().parents if parent.is_dir())
     try:
@@ -216,7 +216,7 @@ def _write(folder: Path, rules: Rules) -> Rules:
         for name, text in _files(rules):
             (staging / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomic(staging / name, text)
-        written = load_rules(staging)
+        checked = load_rules(staging)
         for entry in sorted(staging.iterdir()):
             placement.put(entry, folder / entry.name)
     except ConfigError as error:  # nothing was moved yet
@@ -226,7 +226,7 @@ def _write(folder: Path, rules: Rules) -> Rules:
         raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    return written
+    return checked
 
 
 def _files(rules: Rules) -> Iterator[tuple[str, str]]:
@@ -251,10 +251,10 @@ def _run_command(rules: Rules, division: Division) -> str:
     if len(division.seeds) > 1 or division.seeds[0]:
         words.append(f"--seeds {len(division.seeds)}" + (f" --seed {division.seeds[0]}" if division.seeds[0] else ""))
     if snapshot and (snapshot.data != "synthetic" or snapshot.data_args):
-        given = ",".join(
+        args = ",".join(
             f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in snapshot.data_args.items()
         )
         words.append(
-            f"--data {'SNAPSHOT' if _is_folder(snapshot.data) else snapshot.data}" + (f" --data-args {given}" if given else "")
+            f"--data {'SNAPSHOT' if _is_folder(snapshot.data) else snapshot.data}" + (f" --data-args {args}" if args else "")
         )
     return " ".join([*words, "--out run"])

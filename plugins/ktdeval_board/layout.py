@@ -6,7 +6,7 @@ cards/<task>/<model>/<agent>/<card id>.json     a card; its id is the SHA-256 of
 cards/…/<card id>.submission.json               who submitted it
 cards/…/<card id>.records.json                  its records: path, SHA-256 and size of each file
 records/<card id>/…                             the records themselves, laid out as a run folder
-verdicts/<card id>.json                         what the board's check found; written by the board, never by a submitter
+verdicts/<card id>.json                         results of the board's check; written by the board, never by a submitter
 series/<card id>.json, decisions/<card id>.json what the check derived from the records: for the site and the ranking
 imported/<name>.json                            results of other harnesses
 certificates/<SHA-256>/…                        a certificate of a mask with the runs of its attacks, and the verdict on them
@@ -72,7 +72,7 @@ class BoardFolder:
         return self.path / RECORDS / card_id
 
     def verdict(self, card_id: str) -> Path:
-        """Return the file of what the check found."""
+        """Return the file of the check's verdict."""
         return self.path / VERDICTS / f"{card_id}.json"
 
     def series(self, card_id: str) -> Path:

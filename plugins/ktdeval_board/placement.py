@@ -1,4 +1,4 @@
-"""Files and folders that are put into their places as a whole, or not at all."""
+"""Files and folders that are moved to their paths as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ _FOLDER_MODE = 0o755
 
 
 class Placement:
-    """Files and folders that are put into their places together, or not at all."""
+    """Files and folders that are moved to their paths together, or not at all."""
 
     def __init__(self) -> None:
-        self._put: list[Path] = []
-        self._made: list[Path] = []
+        self._moved: list[Path] = []
+        self._created: list[Path] = []
 
     def put(self, source: Path, target: Path) -> None:
-        """Move a file or folder; folders above its new place are made."""
+        """Move a file or folder; folders above its new path are made."""
         if target.exists() or target.is_symlink():
             raise StoreError(f"{target}: is there already; nothing was written")
         try:
             missing = [folder for folder in target.parents if not folder.exists()]
             for folder in reversed(missing):
                 folder.mkdir()
-                self._made.append(folder)
-            self._put.append(target)
+                self._created.append(folder)
+            self._moved.append(target)
             shutil.move(source, target)
         except OSError as error:
             raise StoreError(f"{target}: can't write: {error.strerror or error}; nothing was written") from error
 
     def undo(self) -> None:
         """Take everything away again, and the folders that were made for it."""
-        for path in reversed(self._put):
+        for path in reversed(self._moved):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-        for folder in reversed(self._made):
+        for folder in reversed(self._created):
             with suppress(OSError):
                 folder.rmdir()
-        self._put, self._made = [], []
+        self._moved, self._created = [], []
 
 
 @contextmanager
 def replacing(out: Path, marker: str = "") -> Iterator[Path]:
-    """Give a new folder that takes the place of `out` when the block ends well, and is gone when it does not.
+    """Give a new folder that replaces `out` when the block ends well, and is gone when it does not.
 
     Raises UsageError: `out` is there and may not be replaced; StoreError: it can't be written.
     """
@@ -80,7 +80,7 @@ def _check_replaceable(out: Path, marker: str) -> None:
 
 
 def _swap(fresh: Path, out: Path) -> None:
-    """Put the new folder in the place of the old, which is gone only after that."""
+    """Replace the old folder by the new one; the old is gone only after that."""
     old = fresh.with_name(f"{fresh.name}.old")
     try:
         if out.exists():

@@ -1,6 +1,6 @@
 """Reading of a board's documents, which is decoding them; and their JSON Schemas, made from the classes.
 
-Whatever a stranger wrote may be hostile: it is read within a limit, strictly, and its errors say the place and one line.
+Whatever a stranger wrote may be hostile: it is read within a limit, strictly, and its errors name the field, on one line.
 """
 
 from __future__ import annotations

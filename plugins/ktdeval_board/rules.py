@@ -189,11 +189,11 @@ def _window_problems(where: str, division: Division) -> Iterator[str]:
         if window.first > window.last:
             yield f"{where}: window {window.name}: expected first and last in order"
     try:
-        found = left_out_windows({window.name: (window.first, window.last) for window in division.windows})
+        left_out = left_out_windows({window.name: (window.first, window.last) for window in division.windows})
     except ValueError as error:
         yield f"{where}: windows: {error}"
         return
-    for name, reason in found.items():
+    for name, reason in left_out.items():
         yield f"{where}: window {name} {reason}; give it a division of its own"
 
 

@@ -36,7 +36,7 @@ from ktdeval_board.market_document import Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
 
 ENVELOPE = EnvelopeSettings()
-"""Random traders beside each episode: the suite's own number and seed, so that anyone gets the same bands."""
+"""Random traders of each episode: the suite's own number and seed, so that anyone gets the same bands."""
 
 _AGAINST_BUY_AND_HOLD = "ama_gap_to_buy_and_hold"  #: A figure of tasks whose series have the price of their only asset
 
@@ -108,9 +108,9 @@ def _asset(ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard) -> dict[
     assets = card.task.config.get("assets")
     if _AGAINST_BUY_AND_HOLD not in card.metrics or not isinstance(assets, list) or len(assets) != 1:
         return {}
-    place = snapshot.asset_index[assets[0]]
+    column = snapshot.asset_index[assets[0]]
     rows = [snapshot.day_index(day) for day in (ledger.base_day, *ledger.days)]
-    prices = snapshot.adjusted_close[rows, place]
+    prices = snapshot.adjusted_close[rows, column]
     known = np.isfinite(prices)
     if not known.any():
         return {}
@@ -124,21 +124,21 @@ def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValu
         return {**_NO_PART, "attribution_reason": problem}
     parts = attribute(ledger, snapshot)
     exposures = dict(zip(parts.factor_names, parts.mean_exposures().tolist(), strict=True))
-    found: dict[str, JsonValue] = {**_NO_PART, "selection_daily": parts.selection.tolist(), "exposures": exposures}
+    lines: dict[str, JsonValue] = {**_NO_PART, "selection_daily": parts.selection.tolist(), "exposures": exposures}
     if parts.linked.reason is None:
-        found |= {name: line.tolist() for name, line in parts.parts(np.cumsum(parts.linked_lines, axis=0)).items()}
-    return {**found, "attribution_reason": parts.linked.reason}
+        lines |= {name: line.tolist() for name, line in parts.parts(np.cumsum(parts.linked_lines, axis=0)).items()}
+    return {**lines, "attribution_reason": parts.linked.reason}
 
 
 def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:
     if problem := envelope_problem(ledger):
         return {"envelope": None, "envelope_reason": problem}
-    found = random_envelope(ledger, snapshot, config, ENVELOPE)
-    if found.rank is None:  # without a fill the random traders do nothing either, so that bands say nothing
-        return {"envelope": None, "envelope_reason": found.reason}
-    bands = (found.bands / ledger.nav[0]).tolist()
-    tested = {"rank": found.rank, "p_value": found.p_value, "paths": len(found.returns)}
-    return {"envelope": {"levels": list(found.levels), "bands": bands, **tested}, "envelope_reason": None}
+    envelope = random_envelope(ledger, snapshot, config, ENVELOPE)
+    if envelope.rank is None:  # without a fill the random traders do nothing either, so that bands say nothing
+        return {"envelope": None, "envelope_reason": envelope.reason}
+    bands = (envelope.bands / ledger.nav[0]).tolist()
+    tested = {"rank": envelope.rank, "p_value": envelope.p_value, "paths": len(envelope.returns)}
+    return {"envelope": {"levels": list(envelope.levels), "bands": bands, **tested}, "envelope_reason": None}
 
 
 WHY_LENGTH, REASON_LENGTH, _CODE_LENGTH = 300, 160, 40
@@ -162,12 +162,12 @@ def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions
 
 def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]:
     """Return how often each analyst of a team gave each signal in an episode; the first `_MOST_ANALYSTS` by name."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for talk in talks:
         signals = step_signals(talk)
         for role, answer in signals.answers.items():
-            found[plain_line(role, _CODE_LENGTH)].update(answer.get(asset, "no_signal") for asset in signals.assets)
-    return {role: dict(sorted(found[role].items())) for role in sorted(found)[:_MOST_ANALYSTS]}
+            counts[plain_line(role, _CODE_LENGTH)].update(answer.get(asset, "no_signal") for asset in signals.assets)
+    return {role: dict(sorted(counts[role].items())) for role in sorted(counts)[:_MOST_ANALYSTS]}
 
 
 def plain_line(text: str, length: int) -> str:
@@ -223,8 +223,8 @@ REGIME_RULE = (
 
 def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
     """Return the windows of all divisions on a snapshot, each once, by first day."""
-    found = {window for division in rules.divisions if division.snapshot == snapshot.name for window in division.windows}
-    return sorted(found, key=lambda window: (window.first, window.last, window.name))
+    windows = {window for division in rules.divisions if division.snapshot == snapshot.name for window in division.windows}
+    return sorted(windows, key=lambda window: (window.first, window.last, window.name))
 
 
 def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> Market:
@@ -251,9 +251,9 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
 def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     meta = snapshot.meta
     name = snapshot.index_names.get(meta.benchmark) or meta.benchmark
-    told = {"benchmark": meta.benchmark, "benchmark_name": name, "synthetic": meta.synthetic, "source": meta.source}
+    benchmark = {"benchmark": meta.benchmark, "benchmark_name": name, "synthetic": meta.synthetic, "source": meta.source}
     days = {"first_day": str(snapshot.days[0]), "last_day": str(snapshot.days[-1])}
-    return {"name": rule.name, "id": rule.id, **told, "assets": len(snapshot.codes), **days}
+    return {"name": rule.name, "id": rule.id, **benchmark, "assets": len(snapshot.codes), **days}
 
 
 def _figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonValue]:

@@ -73,7 +73,7 @@ class LiveSite:
 
 
 def fingerprint(board: Path) -> Fingerprint:
-    """Return what tells one state of a board from another without reading its files."""
+    """Return what differs between two states of a board, without reading its files."""
     states = []
     for name in (RULES_FILE, ERRATA_FILE, CARDS, VERDICTS, SERIES, DECISIONS, IMPORTED, MARKETS):
         root = board / name

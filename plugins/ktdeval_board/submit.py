@@ -1,4 +1,4 @@
-"""A finished run into a board: everything that is missing said at once, or a whole submission written, or nothing."""
+"""A finished run into a board: everything that is missing reported at once, or a whole submission written, or nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ktdeval.jsonio import dumps_pretty, file_sha256, write_atomic
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, verify_card
 from ktdeval.typed import Value, to_plain
-from ktdeval_board.bundle import Bundle, Found, Redactor, Source, make_bundle
+from ktdeval_board.bundle import Bundle, Leak, Redactor, Source, make_bundle
 from ktdeval_board.checking.cards import CardInputs, size_problems
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.checking.rules import Stage, findings_of
@@ -70,7 +70,7 @@ class Submitted(Value, frozen=True, kw_only=True):
     paths: tuple[str, ...]
     episodes: int
     record_bytes: int
-    redacted: tuple[Found, ...]
+    redacted: tuple[Leak, ...]
 
 
 class Outcome(Value, frozen=True, kw_only=False):
@@ -95,7 +95,7 @@ def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plug
     if missing:
         return Outcome(missing=tuple(missing), notes=tuple(notes))
     try:
-        # Inside the board, so that what is finished can be renamed into its place.
+        # Inside the board, so that what is finished can be renamed to its path.
         staging = Path(tempfile.mkdtemp(prefix=".submission-", dir=board_path))
     except OSError as error:
         raise StoreError(f"{board_path}: can't write here: {error.strerror or error}") from error
@@ -124,7 +124,7 @@ def _candidates(rules: Rules, request: Request) -> tuple[list[_Candidate], list[
         if request.card not in paths:
             raise UsageError(f"--card: {run.path} has no card of {request.card!r}{near_matches(request.card, paths)}")
         paths = {request.card: paths[request.card]}
-    found, missing = [], []
+    candidates, missing = [], []
     tasks = sorted({division.task for division in rules.divisions})
     for path in paths.values():
         card = load_evaluation(path)
@@ -133,20 +133,20 @@ def _candidates(rules: Rules, request: Request) -> tuple[list[_Candidate], list[
             has = f"it has {', '.join(tasks)}"
             missing.append(f"{path.name}: task: the board has no division of {task}{near_matches(task, tasks)} ({has})")
         else:
-            found.append(_Candidate(path, card, division))
-    return (found, [], [f"passed over: {line}" for line in missing]) if found else ([], missing, [])
+            candidates.append(_Candidate(path, card, division))
+    return (candidates, [], [f"passed over: {line}" for line in missing]) if candidates else ([], missing, [])
 
 
 def _candidate_problems(board: Board, candidate: _Candidate, request: Request, claims: Claims, plugins: Plugins) -> Iterator[str]:
     """Yield what the check would say of the card, and what else is missing."""
     path, card, division = candidate
-    size, most, wanted = path.stat().st_size, board.rules.limits.bytes_of("card_mb"), identity(card, division)
+    size, most, system = path.stat().st_size, board.rules.limits.bytes_of("card_mb"), identity(card, division)
     if size > most:
         yield f"size: the card has {size:,} bytes; at most {most:,} are taken"
-    found = findings_of(Stage.CARD, CardInputs(path.name, board.rules, card, is_certified(board.folder, card)))
-    yield from (f"{finding.rule}: {finding.message}" for finding in found)
+    refusals = findings_of(Stage.CARD, CardInputs(path.name, board.rules, card, is_certified(board.folder, card)))
+    yield from (f"{finding.rule}: {finding.message}" for finding in refusals)
     for entry in board.entries:
-        if entry.division is not None and not entry.is_withdrawn and identity(entry.card, entry.division) == wanted:
+        if entry.division is not None and not entry.is_withdrawn and identity(entry.card, entry.division) == system:
             there = f"has a card in division {division.id} ({board.folder.relative(entry.files.card)})"
             yield f"duplicate: {identity_words(card)} {there}; a system has one, unless errata.yaml withdraws it"
     yield from claim_problems(board, card, claims, request.today)
@@ -190,7 +190,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A submission that only has to be put into its place."""
+    """A submission that only has to be moved into the board."""
 
     candidate: _Candidate
     bundle: Bundle
@@ -207,7 +207,7 @@ def _submit(work: _Work, candidates: Sequence[_Candidate], notes: list[str]) -> 
             problems += [f"size: {problem}" for problem in size_problems(work.board.rules, ready.records)]
         missing += [f"{candidate.path.name}: {problem}" for problem in problems]
         prepared.append(ready)
-    submitted = tuple(_told(work, ready) for ready in prepared)
+    submitted = tuple(_submitted(work, ready) for ready in prepared)
     if missing:
         return Outcome((), tuple(missing), tuple(notes))
     placement = Placement()
@@ -229,7 +229,7 @@ def _submit(work: _Work, candidates: Sequence[_Candidate], notes: list[str]) -> 
 def _prepare(work: _Work, candidate: _Candidate, folder: Path) -> _Prepared:
     path, card, division = candidate
     run, changes = RunFolder.load(work.request.run), work.request.changes
-    # Where the market is: as the submitter says, or as the run was told.
+    # Where the market is: as the submitter says, or as the run recorded it.
     where = dict(changes) if "data" in changes else dict(run.manifest.data or {})
     source = Source(run, path, card, where, work.board.rules.snapshot_of(division))
     bundle = make_bundle(source, folder / _RUN, work.redactor, work.plugins)
@@ -238,7 +238,7 @@ def _prepare(work: _Work, candidate: _Candidate, folder: Path) -> _Prepared:
 
 
 def _put(work: _Work, ready: _Prepared, placement: Placement) -> None:
-    """Put a submission into its place. The card comes last: without it, what is there is no submission."""
+    """Move a submission into the board. The card comes last: without it, what is there is no submission."""
     request, files, card_id = work.request, ready.files, ready.files.card_id
     folder, run = ready.bundle.folder.parent, ready.bundle.folder
     records = Records(schema_version=1, card=card_id, files=ready.records, stored=request.stored, url=request.records_url)
@@ -255,7 +255,7 @@ def _put(work: _Work, ready: _Prepared, placement: Placement) -> None:
         placement.put(folder / path.name, path)
 
 
-def _told(work: _Work, ready: _Prepared) -> Submitted:
+def _submitted(work: _Work, ready: _Prepared) -> Submitted:
     request, relative = work.request, work.board.folder.relative
     paths = [ready.files.card, ready.files.submission, ready.files.records]
     if request.stored == "repository":
@@ -272,7 +272,7 @@ def _told(work: _Work, ready: _Prepared) -> Submitted:
 
 
 def _own_findings(work: _Work, prepared: Sequence[_Prepared]) -> tuple[list[str], list[str]]:
-    """Return what the board's own check says of the cards as they lie there now; and, apart from it, of the rest of the board."""
+    """Return what the board's own check says of the cards as they lie there now; and, separately, of the rest of the board."""
     request, ids = work.request, tuple(ready.files.card_id for ready in prepared)
     options = CheckOptions(today=request.today, record=False, only=ids, data=request.changes.get("data"), plugins=request.plugins)
     findings = check_board(work.board.folder.path, work.plugins, options).findings

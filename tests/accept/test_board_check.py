@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import yaml
 
-from board_checked import ON, case_of, change_card, make_board, make_run, submit
+from board_checked import ON, change_card, make_board, make_run, recorded_card, submit
 from board_ranks import make_verdict
 from board_runs import tree
 from ktdeval.errors import DataError, UsageError, VerificationError
@@ -267,7 +267,7 @@ def test_a_scoring_card_is_re_executed_and_has_no_series(market: Path, tmp_path:
     assert done.code == 0, done.err
     board = make_board(tmp_path / "board", market, run)
     files = submit(board, run)
-    evidence = check_records(case_of(board, files))
+    evidence = check_records(recorded_card(board, files))
     assert evidence.findings == ()
     assert (evidence.tier, evidence.series, evidence.decisions) == ("re-executed", None, None)
     assert evidence.episodes == 1
@@ -439,8 +439,8 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(board: Path, 
     ("words", "message"),
     [
         (("--on", "yesterday"), "--on: expected a day as YYYY-MM-DD, was 'yesterday'"),
-        (("--by", "Us"), "--rerun and --by go together: the run, and the name that readers are told"),
-        (("--rerun", "x"), "--rerun and --by go together: the run, and the name that readers are told"),
+        (("--by", "Us"), "--rerun and --by go together: the run, and the name that readers see"),
+        (("--rerun", "x"), "--rerun and --by go together: the run, and the name that readers see"),
         (("--card", "0" * 64), f"--card {'0' * 64}: no such card on the board"),
         (("--data", "synthetic_"), "--data 'synthetic_' is neither a folder nor a data provider"),
     ],

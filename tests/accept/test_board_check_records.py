@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from board_cards import card_of
-from board_checked import case_of, make_board, make_run, renew, submit
+from board_checked import make_board, make_run, recorded_card, renew, submit
 from ktdeval_board.checking import records
 from ktdeval_board.checking.records import check_records, copy_records
 from ktdeval_board.checking.sandbox import lines_problem, table_problem
@@ -66,7 +66,7 @@ def moved(path: Path, away: Path) -> None:
 def test_records_that_are_not_as_listed_are_refused_unread(
     board: Path, run: Path, tmp_path: Path, change: Callable[[Path, Path], Any], faults: set[tuple[str, str, str]]
 ) -> None:
-    case = case_of(board, submit(board, run))
+    case = recorded_card(board, submit(board, run))
     (tmp_path / "away").mkdir()
     change(case.source, tmp_path / "away")
     findings = copy_records(case, tmp_path / "private")
@@ -81,10 +81,10 @@ def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_pat
     listed = json.loads(files.records.read_text())
     listed["files"][-1]["bytes"] = 2_000_001  # the manifest
     files.records.write_text(json.dumps(listed))
-    (finding,) = copy_records(case_of(board, files, records_mb=2), tmp_path / "private")
+    (finding,) = copy_records(recorded_card(board, files, records_mb=2), tmp_path / "private")
     assert (finding.rule, "at most 2,000,000 are taken" in finding.message) == ("size", True)
     renew(board, files, "manifest.json", b"[" + b" " * 1_000_000 + b"]")
-    (finding,) = copy_records(case_of(board, files, card_mb=1), tmp_path / "private")
+    (finding,) = copy_records(recorded_card(board, files, card_mb=1), tmp_path / "private")
     assert (finding.rule, finding.path) == ("size", f"records/{files.card_id}/manifest.json")
 
 
@@ -98,7 +98,7 @@ def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_pat
 def test_a_manifest_that_is_none_is_refused_in_one_line(board: Path, run: Path, text: str, rule: str) -> None:
     files = submit(board, run)
     renew(board, files, "manifest.json", text.encode("latin-1"))
-    (finding,) = check_records(case_of(board, files)).findings
+    (finding,) = check_records(recorded_card(board, files)).findings
     assert (finding.rule, finding.path) == (rule, f"records/{files.card_id}/manifest.json")
     assert rule == "json" or "not a readable manifest" in finding.message
 
@@ -159,7 +159,7 @@ def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run
     episode = card_of(run)["episodes"][0]["id"]
     renew(board, files, f"episodes/{episode}/transcript.jsonl.zst", packed(bytes(50_000_000)))
     renew(board, files, f"episodes/{episode}/ledger.parquet", b"nothing")
-    evidence = check_records(case_of(board, files, unpacked_mb=1))
+    evidence = check_records(recorded_card(board, files, unpacked_mb=1))
     found = {(Path(finding.path).name, finding.rule) for finding in evidence.findings}
     assert found == {("transcript.jsonl.zst", "size"), ("ledger.parquet", "size")}
 
@@ -175,7 +175,7 @@ def test_a_table_whose_footer_lies_meets_the_limit_of_memory(board: Path, run: P
     assert len(bomb) < 10_000
     episode = card_of(run)["episodes"][0]["id"]
     renew(board, files, f"episodes/{episode}/ledger.parquet", bomb)
-    evidence = check_records(case_of(board, files, unpacked_mb=16))
+    evidence = check_records(recorded_card(board, files, unpacked_mb=16))
     assert {finding.rule for finding in evidence.findings} <= {"ledger", "size", "records"}
     assert evidence.findings
     assert evidence.tier == "self-reported"
@@ -184,7 +184,7 @@ def test_a_table_whose_footer_lies_meets_the_limit_of_memory(board: Path, run: P
 def test_a_job_that_takes_too_long_is_ended_and_the_next_one_is_done(
     board: Path, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = case_of(board, submit(board, run))
+    case = recorded_card(board, submit(board, run))
     with monkeypatch.context() as patch:
         for name in ("_SPARE_SECONDS", "_SECONDS_OF_EPISODE"):
             patch.setattr(records, name, 0)

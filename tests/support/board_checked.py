@@ -16,7 +16,7 @@ from ktdeval.config import RunConfig
 from ktdeval.jsonio import file_sha256
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate
-from ktdeval_board.checking.records import Case
+from ktdeval_board.checking.records import RecordedCard
 from ktdeval_board.documents import Records
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.reading import read_own
@@ -51,12 +51,12 @@ def submit(board: Path, run: Path, stored: str = "repository", **facts: Any) -> 
     return files
 
 
-def case_of(board: Path, files: CardFiles, **limits: int) -> Case:
+def recorded_card(board: Path, files: CardFiles, **limits: int) -> RecordedCard:
     """The case of a submitted card, with other limits where they are given."""
     rules = load_rules(board)
     rules = msgspec.structs.replace(rules, limits=Limits(**limits))
     card, records = typed(json.loads(files.card.read_text())), read_own(files.records, Records)
-    return Case(BoardFolder(board), rules, rules.divisions[0], files, card, records)
+    return RecordedCard(BoardFolder(board), rules, rules.divisions[0], files, card, records)
 
 
 def change_card(board: Path, files: CardFiles, change: Callable[[dict[str, Any]], None]) -> CardFiles:

@@ -47,15 +47,15 @@ class Together:
         """Yield each card that shares a key with an earlier one, the earlier one first."""
         first: dict[Hashable, Candidate] = {}
         for candidate in self.standing:
-            known = first.setdefault(key(candidate), candidate)
-            if known is not candidate:
-                yield known, candidate
+            earlier = first.setdefault(key(candidate), candidate)
+            if earlier is not candidate:
+                yield earlier, candidate
 
 
 @rule("duplicate", Stage.TOGETHER)
 def _duplicate(together: Together) -> Iterator[At]:
-    for known, candidate in together.later(lambda each: identity(each.card, each.division)):
-        there = f"has a card in division {candidate.division.id} already: {known.where}; one attempt each"
+    for earlier, candidate in together.later(lambda each: identity(each.card, each.division)):
+        there = f"has a card in division {candidate.division.id} already: {earlier.where}; one attempt each"
         yield At(candidate.where, f"{identity_words(candidate.card)} {there}")
 
 
@@ -64,10 +64,10 @@ def _copied(together: Together) -> Iterator[At]:
     first: dict[str, Candidate] = {}
     for candidate in together.standing:
         for key, what in _fingerprints(candidate):
-            known = first.setdefault(key, candidate)
-            is_baseline = known.baseline is not None and known.baseline == candidate.baseline
-            if known is not candidate and not (is_baseline and known.division != candidate.division):
-                yield At(candidate.where, f"{what} is also on {known.where}")
+            earlier = first.setdefault(key, candidate)
+            is_baseline = earlier.baseline is not None and earlier.baseline == candidate.baseline
+            if earlier is not candidate and not (is_baseline and earlier.division != candidate.division):
+                yield At(candidate.where, f"{what} is also on {earlier.where}")
                 break
 
 
@@ -76,17 +76,17 @@ def _key_used(together: Together) -> Iterator[At]:
     first: dict[str, Candidate] = {}
     for candidate in together.ordered:
         if key := candidate.card.mask_key:
-            known = first.setdefault(key, candidate)
-            if not _is_one_run(known, candidate):
-                problem = f"was the key of {known.where}, whose records tell what each handle stands for"
+            earlier = first.setdefault(key, candidate)
+            if not _is_one_run(earlier, candidate):
+                problem = f"was the key of {earlier.where}, whose records tell what each handle stands for"
                 yield At(candidate.where, f"{key} {problem}; run again without --mask-key")
 
 
 def _is_one_run(one: Candidate, other: Candidate) -> bool:
     """Whether two cards may be of one run: of the same episodes, or handed in together for one model and agent."""
-    said = [(each.model, each.agent, each.submission.submitter, each.submission.submitted_on) for each in (one, other)]
+    handed_in = [(each.model, each.agent, each.submission.submitter, each.submission.submitted_on) for each in (one, other)]
     ids = [{episode.id for episode in each.card.episodes} for each in (one, other)]
-    return said[0] == said[1] or not ids[0].isdisjoint(ids[1])
+    return handed_in[0] == handed_in[1] or not ids[0].isdisjoint(ids[1])
 
 
 def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
@@ -101,10 +101,10 @@ def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
 @rule("name", Stage.TOGETHER)
 def _name(together: Together) -> Iterator[At]:
     for part in ("model", "agent"):
-        for known, candidate in together.later(lambda each, part=part: path_segment(getattr(each, part)).casefold()):  # type: ignore[misc]
-            mine, other = getattr(candidate, part), getattr(known, part)
+        for earlier, candidate in together.later(lambda each, part=part: path_segment(getattr(each, part)).casefold()):  # type: ignore[misc]
+            mine, other = getattr(candidate, part), getattr(earlier, part)
             if mine != other:
-                yield At(candidate.where, f"{part}.name: {mine!r} can be taken for {other!r} of {known.where}")
+                yield At(candidate.where, f"{part}.name: {mine!r} can be taken for {other!r} of {earlier.where}")
 
 
 @rule("attempts", Stage.TOGETHER)
@@ -122,50 +122,50 @@ def _attempts(together: Together) -> Iterator[At]:
 # -- cards that describe the market, the benchmark or a metric otherwise than the first card of their division
 
 
-def _beside_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
-    """Hold each card beside the first of its division."""
+def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
+    """Compare each card with the first of its division."""
 
     def register(differences: Callable[[Card, Card], Iterator[str]]) -> Check:
         @rule(rule_id, Stage.TOGETHER)
         def check(together: Together) -> Iterator[At]:
-            for known, candidate in together.later(lambda each: each.division.id):
-                for what in differences(known.card, candidate.card):
-                    yield At(candidate.where, f"{what} than on {known.where}")
+            for earlier, candidate in together.later(lambda each: each.division.id):
+                for what in differences(earlier.card, candidate.card):
+                    yield At(candidate.where, f"{what} than on {earlier.where}")
 
         return check
 
     return register
 
 
-@_beside_first("kind")
-def _other_kind(known: Card, card: Card) -> Iterator[str]:
-    if card.kind != known.kind:
+@_against_first("kind")
+def _other_kind(first: Card, card: Card) -> Iterator[str]:
+    if card.kind != first.kind:
         yield f"is a {card.kind} card, which is another kind"
 
 
-@_beside_first("snapshot")
-def _other_snapshot(known: Card, card: Card) -> Iterator[str]:
-    if card.kind == known.kind and card.snapshot is not None:
+@_against_first("snapshot")
+def _other_snapshot(first: Card, card: Card) -> Iterator[str]:
+    if card.kind == first.kind and card.snapshot is not None:
         for field in sorted(SnapshotPart.__struct_fields__):
-            if getattr(card.snapshot, field) != getattr(known.snapshot, field):
+            if getattr(card.snapshot, field) != getattr(first.snapshot, field):
                 yield f"snapshot.{field}: is described otherwise"
 
 
-@_beside_first("windows")
-def _other_windows(known: Card, card: Card) -> Iterator[str]:
-    if card.kind == known.kind and card.windows != known.windows:
+@_against_first("windows")
+def _other_windows(first: Card, card: Card) -> Iterator[str]:
+    if card.kind == first.kind and card.windows != first.windows:
         yield "windows: have other days"
 
 
-@_beside_first("reference")
-def _other_benchmark(known: Card, card: Card) -> Iterator[str]:
-    if isinstance(card, TradingCard) and isinstance(known, TradingCard) and card_difference(_benchmark(known), _benchmark(card)):
+@_against_first("reference")
+def _other_benchmark(first: Card, card: Card) -> Iterator[str]:
+    if isinstance(card, TradingCard) and isinstance(first, TradingCard) and card_difference(_benchmark(first), _benchmark(card)):
         yield "reference: gives the benchmark other figures"
 
 
-@_beside_first("metric")
-def _other_metric(known: Card, card: Card) -> Iterator[str]:
-    mine, theirs = figures_of(card), figures_of(known) if card.kind == known.kind else {}
+@_against_first("metric")
+def _other_metric(first: Card, card: Card) -> Iterator[str]:
+    mine, theirs = figures_of(card), figures_of(first) if card.kind == first.kind else {}
     for each in sorted(mine.keys() & theirs.keys()):
         for part in _DEFINITION:
             if (own := getattr(mine[each], part)) != getattr(theirs[each], part):

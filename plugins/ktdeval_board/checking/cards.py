@@ -1,4 +1,4 @@
-"""Rules on one card, its submission and its list of records: what can be said without looking at other cards."""
+"""Rules on one card, its submission and its list of records: what can be checked without other cards."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ for _id in ("task-version", "task-config", "snapshot", "rules"):
 @rule("name", Stage.CARD)
 def _name(inputs: CardInputs) -> Iterator[str]:
     for part in ("model", "agent"):
-        given = getattr(inputs.card, part).name
-        if not _NAME.fullmatch(given):
-            yield f"{part}.name: {given[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a letter or digit"
+        name = getattr(inputs.card, part).name
+        if not _NAME.fullmatch(name):
+            yield f"{part}.name: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a letter or digit"
 
 
 @rule("kind", Stage.CARD)
@@ -92,19 +92,19 @@ def _task(inputs: CardInputs) -> Iterator[str]:
 def _synthetic(inputs: CardInputs) -> Iterator[str]:
     snapshot, market = inputs.card.snapshot, inputs.rules.market
     if snapshot and snapshot.synthetic != (market == "synthetic"):
-        given = "synthetic" if snapshot.synthetic else "real"
-        yield f"snapshot.synthetic: the card says that its market is {given}, the board is of {market} markets"
-    if snapshot and not snapshot.synthetic and _SYNTHETIC in _told(inputs):
+        kind = "synthetic" if snapshot.synthetic else "real"
+        yield f"snapshot.synthetic: the card says that its market is {kind}, the board is of {market} markets"
+    if snapshot and not snapshot.synthetic and _SYNTHETIC in _market_words(inputs):
         yield f"snapshot: says that it is not synthetic, but is called {snapshot.name[:60]!r}"
 
 
 @rule("placebo", Stage.CARD)
 def _placebo(inputs: CardInputs) -> Iterator[str]:
-    if _PLACEBO in _told(inputs) or _PLACEBO in inputs.card.labels:
+    if _PLACEBO in _market_words(inputs) or _PLACEBO in inputs.card.labels:
         yield "the market is a placebo, on which there is nothing to select"
 
 
-def _told(inputs: CardInputs) -> str:
+def _market_words(inputs: CardInputs) -> str:
     snapshot = inputs.card.snapshot
     return "" if snapshot is None else f"{snapshot.name} {snapshot.source}".casefold()
 
@@ -114,15 +114,15 @@ def _windows(inputs: CardInputs) -> Iterator[str]:
     division = inputs.nearest
     if division is None or not division.windows or "windows" not in inputs.facets:
         return
-    given, wanted = spans_of(inputs.card), {window.name: (window.first, window.last) for window in division.windows}
+    covered, wanted = spans_of(inputs.card), {window.name: (window.first, window.last) for window in division.windows}
     again = f"run again with --windows {','.join(wanted)}"
-    if lacking := [each for each in wanted if each not in given]:
+    if lacking := [each for each in wanted if each not in covered]:
         yield f"{', '.join(lacking)} missing for division {division.id}; {again}"
-    if surplus := [each for each in given if each not in wanted]:
+    if surplus := [each for each in covered if each not in wanted]:
         yield f"{', '.join(surplus)} too many for division {division.id}; {again}"
     for each in wanted:
-        if each in given and given[each] != wanted[each]:
-            yield f"{each} is {'…'.join(given[each])}, the division's is {'…'.join(wanted[each])}"
+        if each in covered and covered[each] != wanted[each]:
+            yield f"{each} is {'…'.join(covered[each])}, the division's is {'…'.join(wanted[each])}"
 
 
 @rule("seeds", Stage.CARD)
@@ -131,11 +131,11 @@ def _seeds(inputs: CardInputs) -> Iterator[str]:
     division = inputs.nearest
     if division is None or "seeds" not in inputs.facets:
         return
-    given, wanted = card.seeds, seeds_of(inputs.rules, division, card.model.name)
+    seeds, wanted = card.seeds, seeds_of(inputs.rules, division, card.model.name)
     again = f"run again with --seeds {len(wanted)}" + (f" --seed {wanted[0]}" if wanted[0] else "")
-    if lacking := [seed for seed in wanted if seed not in given]:
+    if lacking := [seed for seed in wanted if seed not in seeds]:
         yield f"{', '.join(map(str, lacking))} missing; {again}"
-    if surplus := [seed for seed in given if seed not in wanted]:
+    if surplus := [seed for seed in seeds if seed not in wanted]:
         yield f"{', '.join(map(str, surplus))} too many; {again}"
     if not lacking and not surplus:
         yield inputs.facets["seeds"]
@@ -149,13 +149,13 @@ def _planned(card: Card) -> list[Finished | MissingEpisode]:
 def _episodes(inputs: CardInputs) -> Iterator[str]:
     card = inputs.card
     names: list[str | None] = [window.name for window in card.windows] or [None]
-    found = [(entry.window, entry.seed) for entry in _planned(card)]
+    planned = [(entry.window, entry.seed) for entry in _planned(card)]
     wanted = len(names) * len(card.seeds)
-    if len(found) != wanted:  # told apart first: the product of what a stranger wrote may fill the memory
-        yield f"has {len(found):,} episodes; {len(names):,} windows and {len(card.seeds):,} seeds give {wanted:,}"
+    if len(planned) != wanted:  # compared first: the product of what a stranger wrote may fill the memory
+        yield f"has {len(planned):,} episodes; {len(names):,} windows and {len(card.seeds):,} seeds give {wanted:,}"
         return
     lacking: Counter[tuple[object, object]] = Counter(product(names, card.seeds))
-    for window, seed in sorted(lacking - Counter(found))[:_MOST_SHOWN]:
+    for window, seed in sorted(lacking - Counter(planned))[:_MOST_SHOWN]:
         yield f"that of window {window}, seed {seed} is missing, another stands twice"
 
 
@@ -220,9 +220,9 @@ def _metric(inputs: CardInputs) -> Iterator[str]:
 @rule("reference", Stage.CARD)
 def _reference(inputs: CardInputs) -> Iterator[str]:
     if isinstance(inputs.card, TradingCard):
-        given, wanted = set(inputs.card.reference.benchmark_buy_and_hold), set(spans_of(inputs.card))
-        if given != wanted:
-            yield f"reference: has {len(given)} windows, the card {len(wanted)}; each has a benchmark"
+        windows, wanted = set(inputs.card.reference.benchmark_buy_and_hold), set(spans_of(inputs.card))
+        if windows != wanted:
+            yield f"reference: has {len(windows)} windows, the card {len(wanted)}; each has a benchmark"
 
 
 @rule("size", Stage.CARD)
@@ -237,7 +237,7 @@ def _size(inputs: CardInputs) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class SubmissionInputs:
-    """A submission beside its card."""
+    """A submission with its card."""
 
     where: str  #: the submission's path relative to the board
     rules: Rules
@@ -249,17 +249,17 @@ class SubmissionInputs:
 
 @rule("submission", Stage.SUBMISSION)
 def _submission(inputs: SubmissionInputs) -> Iterator[str]:
-    said, card = inputs.submission, inputs.card
-    named = (("model.name", said.model.name, card.model.name), ("agent.name", said.agent.name, card.agent.name))
-    for field, given, wanted in (("card", said.card, inputs.card_id), *named):
-        if given != wanted:
-            yield f"{field}: is {given[:80]!r}, the card says {wanted[:80]!r}"
+    submission, card = inputs.submission, inputs.card
+    named = (("model.name", submission.model.name, card.model.name), ("agent.name", submission.agent.name, card.agent.name))
+    for field, claimed, recorded in (("card", submission.card, inputs.card_id), *named):
+        if claimed != recorded:
+            yield f"{field}: is {claimed[:80]!r}, the card says {recorded[:80]!r}"
 
 
 @rule("cutoff", Stage.SUBMISSION)
 def _cutoff(inputs: SubmissionInputs) -> Iterator[str]:
-    said, model = inputs.submission, inputs.submission.model
-    for day, event in ((said.submitted_on, "submission"), (model.released_on, "release")):
+    submission, model = inputs.submission, inputs.submission.model
+    for day, event in ((submission.submitted_on, "submission"), (model.released_on, "release")):
         if model.cutoff_date is not None and day and model.cutoff_date > day:
             yield f"model.cutoff_date: {model.cutoff_date} is after the {event} ({day})"
     recorded = inputs.card.knowledge_cutoff
@@ -269,10 +269,10 @@ def _cutoff(inputs: SubmissionInputs) -> Iterator[str]:
 
 @rule("date", Stage.SUBMISSION)
 def _date(inputs: SubmissionInputs) -> Iterator[str]:
-    said, opened = inputs.submission, inputs.rules.opened_on
-    if opened and said.submitted_on < opened:
-        yield f"submitted_on: {said.submitted_on} is before the board began ({opened})"
-    for field, day in (("submitted_on", said.submitted_on), ("model.released_on", said.model.released_on)):
+    submission, opened = inputs.submission, inputs.rules.opened_on
+    if opened and submission.submitted_on < opened:
+        yield f"submitted_on: {submission.submitted_on} is before the board began ({opened})"
+    for field, day in (("submitted_on", submission.submitted_on), ("model.released_on", submission.model.released_on)):
         if inputs.today is not None and day > inputs.today:
             yield f"{field}: {day} has not come yet (today is {inputs.today})"
 
@@ -282,7 +282,7 @@ def _date(inputs: SubmissionInputs) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ListInputs:
-    """A list of records beside its card."""
+    """A list of records with its card."""
 
     where: str  #: the list's path relative to the board
     rules: Rules
@@ -301,23 +301,23 @@ class ListInputs:
         """Whether the records are in the repository; what is not is nobody's burden."""
         return self.records.stored == "repository"
 
-    def wanted(self, is_whole: bool) -> set[str]:
-        """Return the files that records hold: for each episode three, beside the manifest and what the card was given."""
+    def expected(self, is_whole: bool) -> set[str]:
+        """Return the files that records hold: for each episode three, the manifest, and files that the card names."""
         card = self.card
         names = [
             "transcript.jsonl.zst",
             "ledger.parquet" if isinstance(card, TradingCard) else "answers.jsonl.zst",
             *(["episode.json"] if is_whole else []),
         ]
-        wanted = {f"episodes/{episode.id}/{each}" for episode in card.episodes for each in names}
+        expected = {f"episodes/{episode.id}/{each}" for episode in card.episodes for each in names}
         has_certificate = isinstance(card, TradingCard) and card.certificate.value is not None
-        given = {"certificate.json": has_certificate, "canary.json": card.drift.value is not None, "manifest.json": True}
-        return wanted | {each for each, holds in given.items() if holds}
+        optional = {"certificate.json": has_certificate, "canary.json": card.drift.value is not None, "manifest.json": True}
+        return expected | {each for each, holds in optional.items() if holds}
 
     @cached_property
     def surplus(self) -> Sequence[str]:
         """Listed files that are no records of the card."""
-        return sorted(self.files.keys() - self.wanted(is_whole=True) - {"canary.json"})
+        return sorted(self.files.keys() - self.expected(is_whole=True) - {"canary.json"})
 
 
 _CERTIFICATE = "certificate.json"
@@ -333,7 +333,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
     for path in inputs.card.artefacts:
         if path not in inputs.files:
             yield f"files: {path[:120]} is missing, which the card was made from"
-    for path in sorted(inputs.wanted(inputs.is_here) - inputs.files.keys()):
+    for path in sorted(inputs.expected(inputs.is_here) - inputs.files.keys()):
         yield f"files: {path} is missing"
     yield from (f"files: {path} is no record of this card" for path in inputs.surplus if path != _CERTIFICATE)
     if inputs.has_folder != inputs.is_here:

@@ -101,10 +101,10 @@ def _merge_base(folder: Path, since: str) -> str:
         raise UsageError(f"--since: {folder} is in no git repository, or in one that git does not trust (safe.directory)")
     if since.startswith("-") or not since.isprintable():
         raise UsageError(f"--since: {printable(since)!r} is no revision; give one such as origin/main")
-    found = _git(folder, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}"))
-    if found is None:
+    revision = _git(folder, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}"))
+    if revision is None:
         raise UsageError(f"--since: git knows no revision {since!r} in {folder}; fetch it first (in CI: fetch-depth: 0)")
-    base = _git(folder, ("merge-base", found.decode("ascii").strip(), "HEAD"))
+    base = _git(folder, ("merge-base", revision.decode("ascii").strip(), "HEAD"))
     if base is None:
         raise UsageError(f"--since: HEAD and {since!r} have nothing in common; fetch the whole history (in CI: fetch-depth: 0)")
     return base.decode("ascii").split()[0]

@@ -18,7 +18,16 @@ from ktdeval.typed import Value, encode_canonical
 from ktdeval_board.checking.changes import changes_since
 from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.checking.findings import Finding
-from ktdeval_board.checking.records import Case, Evidence, check_records, is_whole, make_verdict, settle, write_findings, write_own
+from ktdeval_board.checking.records import (
+    Evidence,
+    RecordedCard,
+    check_records,
+    is_whole,
+    make_verdict,
+    settle,
+    write_findings,
+    write_own,
+)
 from ktdeval_board.checking.reruns import OwnRun, load_own_run, matching_run, rerun_baseline, with_rerun
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.documents import Tier, Verdict
@@ -46,7 +55,7 @@ class CheckOptions:
 
 
 class Checked(Value, frozen=True, kw_only=False):
-    """A card that was found in order: where it lies, how far its figures are confirmed, and why not further."""
+    """A card that passed the check: where it lies, how far its figures are confirmed, and why not further."""
 
     card_id: str = msgspec.field(name="card")
     where: str = msgspec.field(name="path")
@@ -64,7 +73,7 @@ class CheckReport:
     notes: tuple[str, ...] = ()  #: what maintainers should know of the board, such as a market that can't be opened here
 
 
-Tell = Callable[[str], None]  #: Told, in a few words, of each card before its records are looked at
+Tell = Callable[[str], None]  #: Called with a few words on each card before its records are looked at
 
 
 def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tell = lambda _: None) -> CheckReport:
@@ -82,8 +91,8 @@ def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tel
         return CheckReport(tuple(changed), (), 0, ("the content was not looked at, because of what is changed",))
     rules, errata = load_rules(folder), load_errata(folder)
     findings = check_files(folder, rules)
-    found, candidates = check_content(folder, rules, errata, options.today, options.every)
-    findings += found
+    refused_documents, candidates = check_content(folder, rules, errata, options.today, options.every)
+    findings += refused_documents
     run = _Run(BoardFolder(folder), OpenedMarkets(rules, plugins, options.data), plugins, options, tell)
     refused = [finding.path for finding in findings]
     sound = [candidate for candidate in candidates if not any(candidate.card_id in path for path in refused)]
@@ -112,11 +121,11 @@ class _Run:
         """Rules, with the markets where they are on this machine."""
         return self._markets.rules
 
-    def check(self, candidates: Sequence[Candidate], known: Sequence[str]) -> None:
+    def check(self, candidates: Sequence[Candidate], names: Sequence[str]) -> None:
         """Look at the records of the cards that are to be checked."""
         options = self._options
         for card_id in options.only:
-            if not any(card_id in name for name in known):
+            if not any(card_id in name for name in names):
                 near = near_matches(card_id, [candidate.card_id for candidate in candidates])
                 raise UsageError(f"--card {card_id}: no such card on the board{near}")
         own = [] if options.rerun is None else load_own_run(options.rerun, self.rules, self._plugins)
@@ -124,14 +133,14 @@ class _Run:
         for candidate in candidates:
             assert candidate.records is not None  # a candidate of a check has a list of records
             facts = (candidate.division, candidate.files, candidate.card, candidate.records, options.plugins)
-            case = Case(self._folder, self.rules, *facts)
-            again = matching_run(case, own) if not options.only or candidate.card_id in options.only else None
+            recorded = RecordedCard(self._folder, self.rules, *facts)
+            again = matching_run(recorded, own) if not options.only or candidate.card_id in options.only else None
             used += again is not None
             if again is None and not self._is_due(candidate):
                 self.skipped += candidate.verdict is not None
                 continue
             self._tell(f"{candidate.model} · {candidate.agent} · {candidate.division.id}")
-            self._judge(candidate, case, again)
+            self._judge(candidate, recorded, again)
         if options.rerun is not None and not used:
             raise UsageError(f"--rerun {options.rerun}: no sound card on the board is of its division, model and agent")
 
@@ -149,13 +158,13 @@ class _Run:
         # What could not be executed then may be now: the market is here, or the task is installed.
         return not verdict.is_executed and _has_evidence(candidate) and not isinstance(self._market(candidate), str)
 
-    def _judge(self, candidate: Candidate, case: Case, again: OwnRun | None) -> None:
-        evidence = self._evidence(candidate, case)
+    def _judge(self, candidate: Candidate, recorded: RecordedCard, again: OwnRun | None) -> None:
+        evidence = self._evidence(candidate, recorded)
         if evidence.findings:
             self.findings += evidence.findings
             return
         if again is not None:
-            evidence = with_rerun(evidence, case, again, self._options.rerun_by, self._options.today)
+            evidence = with_rerun(evidence, recorded, again, self._options.rerun_by, self._options.today)
         new = make_verdict(candidate.card_id, candidate.division.id, evidence, self._options.today, self._plugins)
         verdict = settle(_standing(candidate), new)
         notes = tuple(dict.fromkeys([*verdict.notes, *evidence.notes]))
@@ -163,7 +172,7 @@ class _Run:
         if self._options.record:
             write_findings(self._folder, verdict, evidence)
 
-    def _evidence(self, candidate: Candidate, case: Case) -> Evidence:
+    def _evidence(self, candidate: Candidate, recorded: RecordedCard) -> Evidence:
         """Return what the records show and, of a baseline, the board's own run of it: a name alone makes no baseline."""
         market = self._market(candidate)
         if isinstance(market, str):
@@ -174,10 +183,10 @@ class _Run:
             return Evidence(notes=(missing,))
         if not _has_evidence(candidate):
             return Evidence(notes=("its records are not in the repository, so that nothing could be executed again",))
-        of_records = check_records(case) if case.records.stored == "repository" else None
+        of_records = check_records(recorded) if recorded.records.stored == "repository" else None
         if candidate.baseline is None or not candidate.is_trading or (of_records and of_records.findings):
             return of_records or Evidence()
-        return rerun_baseline(case, candidate.baseline, self._options.today, self._plugins)
+        return rerun_baseline(recorded, candidate.baseline, self._options.today, self._plugins)
 
     def _market(self, candidate: Candidate) -> MarketSnapshot | str | None:
         rule = self.rules.snapshot_of(candidate.division)
@@ -206,7 +215,7 @@ def _has_evidence(candidate: Candidate) -> bool:
 
 
 def _standing(candidate: Candidate) -> Verdict | None:
-    """Return the verdict on a card as one of its division; one that was given when the board had other divisions counts no more."""
+    """Return the verdict on a card as one of its division; one from when the board had other divisions no longer counts."""
     verdict = candidate.verdict
     return verdict if verdict is not None and verdict.division == candidate.division.id else None
 
@@ -219,16 +228,16 @@ def _is_current(path: Path, rules: Rules, rule: SnapshotRule) -> bool:
         market = read_own(path, Market)
     except CardError:
         return False
-    found = [(window.name, window.first, window.last) for window in market.windows]
+    windows = [(window.name, window.first, window.last) for window in market.windows]
     wanted = [(window.name, window.first, window.last) for window in windows_of(rules, rule)]
-    return (market.snapshot.name, market.snapshot.id, found) == (rule.name, rule.id, wanted)
+    return (market.snapshot.name, market.snapshot.id, windows) == (rule.name, rule.id, wanted)
 
 
 class OpenedMarkets:
     """Opens each market of a board once, when it is asked for.
 
     `data`, if it is given, is a snapshot folder or data provider that goes before what the rules say of where one of their markets
-    is; `rules` has it in its place. Raises DataError: it can't be opened, or is no market of the board.
+    is; `rules` names it instead. Raises DataError: it can't be opened, or is no market of the board.
     """
 
     def __init__(self, rules: Rules, plugins: Plugins, data: str | None) -> None:
@@ -269,7 +278,7 @@ def missing_plugin(plugins: Plugins, division: Division, agent: str) -> str | No
     if agent not in plugins.specs("agents"):
         return f"agent {agent} is not installed where the check ran"
     try:
-        found = content_hash(describe_any(plugins.make_task(division.task), plugins))
+        installed = content_hash(describe_any(plugins.make_task(division.task), plugins))
     except KtdevalError as error:
         return f"task {division.task} can't be made where the check ran: {error}"
-    return None if found == division.hash else f"task {division.task} is another version where the check ran ({found[:12]})"
+    return None if installed == division.hash else f"task {division.task} is another version where the check ran ({installed[:12]})"

@@ -31,15 +31,15 @@ _LIST_BYTES, _FILES_OF_EPISODE, _FILES_OF_RUN = 500, 3, 10
 
 
 def check_files(folder: Path, rules: Rules) -> list[Finding]:
-    """Check every file of a board: kind, name, place, size, the hash that a card's name says, and what is missing."""
-    found = [finding for item in walk(folder, rules.limits) for finding in findings_of(Stage.FILES, item)]
-    return sorted({*found, *findings_of(Stage.TREE, Tree(folder, rules.limits))})
+    """Check every file of a board: kind, name, path, size, the hash that a card's name says, and what is missing."""
+    findings = [finding for item in walk(folder, rules.limits) for finding in findings_of(Stage.FILES, item)]
+    return sorted({*findings, *findings_of(Stage.TREE, Tree(folder, rules.limits))})
 
 
 def check_content(
     folder: Path, rules: Rules, errata: Sequence[Erratum], today: str, every: bool = False
 ) -> tuple[list[Finding], list[Candidate]]:
-    """Check every document that submitters wrote, as far as can be said without records and market.
+    """Check every document that submitters wrote, as far as possible without records and market.
 
     `today`: day of the check, YYYY-MM-DD; `every`: whether cards with a verdict on their very bytes are validated again, too.
     Returns what is refused, and the cards that are sound, in the order of their paths.
@@ -65,7 +65,7 @@ class _Documents:
     def look(self, files: CardFiles, errata: Iterable[Erratum]) -> Candidate | None:
         """Hold a card, its submission and its list of records against the rules; it is a candidate when nothing is refused.
 
-        Of bytes that have a verdict, what was said holds: their texts are not looked at.
+        Bytes that have a verdict keep it: their texts are not looked at.
         """
         rules, verdict, relative = self._rules, self._verdict(files), self._board.relative
         own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
@@ -73,9 +73,12 @@ class _Documents:
         most = rules.limits.bytes_of("card_mb")
         list_bytes = min(_LIST_BYTES * (_FILES_OF_EPISODE * rules.limits.episodes + _FILES_OF_RUN), most)
         value = self.read(files.card, most, schemes=("https", "http"), is_known=not is_new)
-        said = self.read(files.submission, _SUBMISSION_BYTES, is_table=True)
-        listed = self.read(files.records, list_bytes)
-        submission, records = self.decode(files.submission, said, Submission), self.decode(files.records, listed, Records)
+        submission_json = self.read(files.submission, _SUBMISSION_BYTES, is_table=True)
+        records_json = self.read(files.records, list_bytes)
+        submission, records = (
+            self.decode(files.submission, submission_json, Submission),
+            self.decode(files.records, records_json, Records),
+        )
         card = self._card(files, value, is_new)
         if card is None:
             return None
@@ -92,8 +95,8 @@ class _Documents:
         if len(self.findings) > before or division is None or submission is None or records is None:
             return None
         baseline = rules.baseline_of(card.model.name)
-        known = (division, submission, verdict, own, baseline, is_certified(self._board, card))
-        return Candidate(files.card_id, files, card, *known, where, records)
+        rest = (division, submission, verdict, own, baseline, is_certified(self._board, card))
+        return Candidate(files.card_id, files, card, *rest, where, records)
 
     def _verdict(self, files: CardFiles) -> Verdict | None:
         """Return the board's verdict on these very bytes."""
@@ -116,7 +119,7 @@ class _Documents:
         Asked before the schema, whose patterns long texts could keep busy.
         """
         if not path.is_file() and not path.is_symlink():
-            return None  # the look at the files has said so
+            return None  # reported by the stage of files
         where, value, faults = self._board.relative(path), None, list[tuple[str, str]]()
         try:
             value = parse_untrusted(read_text(path, max_bytes), str(path))
@@ -148,9 +151,9 @@ class _Documents:
         valid = self.decode(path, card, type_)
         if valid is None:
             return None
-        wanted = self._board.card_files(*names_of(valid), files.card_id).card
-        if wanted != path:
-            self._refuse(path, "path", f"by its task, model and agent it belongs at {self._board.relative(wanted)}")
+        expected = self._board.card_files(*names_of(valid), files.card_id).card
+        if expected != path:
+            self._refuse(path, "path", f"by its task, model and agent it belongs at {self._board.relative(expected)}")
             return None
         return valid
 
@@ -167,9 +170,9 @@ class _Documents:
         return False
 
     def _found(self, stage: Stage, inputs: Inputs) -> bool:
-        found = findings_of(stage, inputs)
-        self.findings += found
-        return bool(found)
+        findings = findings_of(stage, inputs)
+        self.findings += findings
+        return bool(findings)
 
     def _refuse(self, path: Path, rule: str, message: str) -> None:
         where = self._board.relative(path)

@@ -92,11 +92,11 @@ def _items(folder: Path, where: str, limits: Limits | None = None) -> list[Item]
     """List a folder in the order of names; a folder that can't be listed holds one entry that says why."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
-        twins = Counter(entry.name.casefold() for entry in found) if where else Counter[str]()
+            ordered = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+        twins = Counter(entry.name.casefold() for entry in ordered) if where else Counter[str]()
         prefix = f"{where}/" if where else ""
         items = []
-        for entry in found:
+        for entry in ordered:
             state = entry.stat(follow_symlinks=False)
             count = max(twins[entry.name.casefold()], 1)
             items.append(Item(entry.name, prefix + entry.name, Path(entry.path), state.st_mode, state.st_size, "", count, limits))
@@ -141,7 +141,7 @@ def records_folder(board: BoardFolder, card_id: str) -> Path | None:
     return path if is_plain_folder(path.parent) and is_plain_folder(path) else None
 
 
-# -- rules on an entry; the first four tell what it is and where it lies
+# -- rules on an entry; the first four are about what it is and where it lies
 
 
 @rule("link", Stage.FILES)
@@ -210,23 +210,23 @@ class Tree:
     @cached_property
     def cards(self) -> Mapping[str, list[str]]:
         """Id of each card to where it lies."""
-        found: dict[str, list[str]] = {}
+        cards: dict[str, list[str]] = {}
         for item in self._named:
             if item.name == f"{item.name.partition('.')[0]}.json":
-                found.setdefault(item.path.stem, []).append(item.where)
-        return found
+                cards.setdefault(item.path.stem, []).append(item.where)
+        return cards
 
     @cached_property
     def _named(self) -> list[Item]:
         return [item for item in _plain_files(self.folder, CARDS) if _FILES.fullmatch(item.where) and item.name != ".gitkeep"]
 
     @cached_property
-    def beside(self) -> set[str]:
+    def companions(self) -> set[str]:
         """Submissions and lists of records."""
         return {item.where for item in self._named if item.name != f"{item.name.partition('.')[0]}.json"}
 
     @cached_property
-    def wanted(self) -> set[str]:
+    def expected(self) -> set[str]:
         """Submissions and lists of records that the cards need."""
         stems = (where[0].removesuffix(".json") for where in self.cards.values())
         return {f"{stem}.{kind}.json" for stem in stems for kind in ("submission", "records")}
@@ -240,28 +240,28 @@ class Tree:
 
 
 @rule("foreign-file", Stage.TREE)
-def _beside_no_card(tree: Tree) -> Iterator[At]:
-    yield from (At(where, "stands beside no card of its name") for where in sorted(tree.beside - tree.wanted))
+def _without_card(tree: Tree) -> Iterator[At]:
+    yield from (At(where, "stands beside no card of its name") for where in sorted(tree.companions - tree.expected))
 
 
 @rule("missing", Stage.TREE)
 def _missing(tree: Tree) -> Iterator[At]:
-    for where in sorted(tree.wanted - tree.beside):
+    for where in sorted(tree.expected - tree.companions):
         yield At(where, "is missing; `ktdeval leaderboard submit` writes it beside the card")
 
 
 @rule("hash", Stage.TREE)
 def _hash_of_name(tree: Tree) -> Iterator[At]:
-    for stem, places in tree.cards.items():
-        for where in places:
+    for stem, paths in tree.cards.items():
+        for where in paths:
             file = tree.folder / where
-            if file.lstat().st_size <= tree.limits.bytes_of("card_mb") and (found := file_sha256(file)) != stem:
-                yield At(where, f"its SHA-256 is {found[:12]}…, its name says {stem[:12]}…; a submitted card is never edited")
+            if file.lstat().st_size <= tree.limits.bytes_of("card_mb") and (digest := file_sha256(file)) != stem:
+                yield At(where, f"its SHA-256 is {digest[:12]}…, its name says {stem[:12]}…; a submitted card is never edited")
 
 
 @rule("duplicate", Stage.TREE)
 def _card_twice(tree: Tree) -> Iterator[At]:
-    yield from (At(where, f"the same card lies at {places[0]}") for places in tree.cards.values() for where in places[1:])
+    yield from (At(where, f"the same card lies at {paths[0]}") for paths in tree.cards.values() for where in paths[1:])
 
 
 @rule("records", Stage.TREE)

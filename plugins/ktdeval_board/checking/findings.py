@@ -26,13 +26,13 @@ class At(NamedTuple):
 class Finding:
     """One reason to refuse.
 
-    Both texts are made printable here, whoever made them: a submission can't colour a terminal, hide what is said or speak to the
-    machine that runs the check through them.
+    Both texts are made printable here, whoever made them: a submission can't colour a terminal, hide what is reported or command
+    the machine that runs the check through them.
     """
 
     path: str  #: the file or folder, relative to the board
     rule: str  #: id of a rule of the check
-    message: str  #: what is wrong, what was found and what is asked for, on one line
+    message: str  #: what is wrong, what is there and what is asked for, on one line
 
     def __post_init__(self) -> None:
         path = printable(self.path, _LONGEST_PATH)
@@ -46,11 +46,11 @@ class Finding:
 
 def printable(text: str, longest: int = _LONGEST_MESSAGE) -> str:
     """Return a foreign text on one line: what can't be seen is written as its number, what is too long is cut."""
-    shown = "".join(map(_shown, text[:longest]))
-    return shown if len(text) <= longest else f"{shown}…"
+    line = "".join(map(_printable_sign, text[:longest]))
+    return line if len(text) <= longest else f"{line}…"
 
 
-def _shown(sign: str) -> str:
+def _printable_sign(sign: str) -> str:
     if sign == " " or (sign.isascii() and sign.isprintable()) or unicodedata.category(sign)[0] not in _UNPRINTED:
         return sign
     return sign.encode("unicode_escape", "surrogatepass").decode("ascii")

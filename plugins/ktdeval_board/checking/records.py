@@ -28,7 +28,7 @@ from ktdeval.registry import Plugins
 from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.rules import Faults, Stage, findings_of
-from ktdeval_board.checking.sandbox import CARD, DECISIONS, RESULT, SAID, SERIES, Job, Result
+from ktdeval_board.checking.sandbox import CARD, DECISIONS, RESULT, SERIES, STDERR, Job, Result
 from ktdeval_board.documents import Decisions, RecordFile, Records, Rerun, Series, Tier, Verdict
 from ktdeval_board.entries import Card
 from ktdeval_board.layout import BoardFolder, CardFiles
@@ -74,7 +74,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Case:
+class RecordedCard:
     """A card whose records are to be executed again."""
 
     folder: BoardFolder
@@ -99,39 +99,39 @@ class Case:
         """Return faults as findings, each on its file of the board."""
         where = self.folder.relative(self.source)
         card = self.folder.relative(self.files.card)
-        placed = [(rule, At(card if at.path == CARD else f"{where}/{at.path}".rstrip("/"), at.message)) for rule, at in faults]
-        return tuple(findings_of(Stage.RECORDS, Faults(where, placed)))
+        located = [(rule, At(card if at.path == CARD else f"{where}/{at.path}".rstrip("/"), at.message)) for rule, at in faults]
+        return tuple(findings_of(Stage.RECORDS, Faults(where, located)))
 
 
-def check_records(case: Case) -> Evidence:
+def check_records(recorded: RecordedCard) -> Evidence:
     """Execute a card's records again: `re-executed` with series and decisions, or why the records are refused."""
     with tempfile.TemporaryDirectory(prefix="ktdeval-check-") as private:
         run, out = Path(private) / "run", Path(private) / "out"
-        findings = copy_records(case, run)
+        findings = copy_records(recorded, run)
         if findings:
             return Evidence(findings)
         out.mkdir()
-        return _executed(case, run, out)
+        return _executed(recorded, run, out)
 
 
-def copy_records(case: Case, run: Path) -> tuple[Finding, ...]:
+def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
     """Copy the listed records and the card into a run folder; return everything that is not as listed.
 
     Nothing larger than the limits is read, no link is followed, and what is copied is what was hashed.
     """
-    listed = {file.path: file for file in case.records.files}
-    total, most = sum(file.bytes for file in listed.values()), case.limits.bytes_of("records_mb")
+    listed = {file.path: file for file in recorded.records.files}
+    total, most = sum(file.bytes for file in listed.values()), recorded.limits.bytes_of("records_mb")
     if total > most:
-        return case.refused(("size", At("", f"has {total:,} bytes; at most {most:,} are taken")))
-    faults = [("records", At(name, "is not in the list of records")) for name in _present(case.source) if name not in listed]
+        return recorded.refused(("size", At("", f"has {total:,} bytes; at most {most:,} are taken")))
+    faults = [("records", At(name, "is not in the list of records")) for name in _present(recorded.source) if name not in listed]
     for file in listed.values():
         target = run / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        faults += [(rule, At(file.path, message)) for rule, message in _copied(case, file, target)]
+        faults += [(rule, At(file.path, message)) for rule, message in _copied(recorded, file, target)]
     card = run / "cards" / CARD
     card.parent.mkdir(parents=True, exist_ok=True)
-    card.write_bytes(read_text(case.files.card, case.limits.bytes_of("card_mb")).encode())
-    return case.refused(*faults)
+    card.write_bytes(read_text(recorded.files.card, recorded.limits.bytes_of("card_mb")).encode())
+    return recorded.refused(*faults)
 
 
 def _present(source: Path) -> Iterator[str]:
@@ -142,12 +142,12 @@ def _present(source: Path) -> Iterator[str]:
             yield os.path.relpath(os.path.join(folder, name), source)  # noqa: PTH118
 
 
-def _copied(case: Case, file: RecordFile, target: Path) -> Iterator[tuple[str, str]]:
+def _copied(recorded: RecordedCard, file: RecordFile, target: Path) -> Iterator[tuple[str, str]]:
     """Copy one record; yield what is wrong with it, if anything is."""
     is_json = file.path.endswith(".json")
-    most = case.limits.bytes_of("card_mb" if is_json else "file_mb")
+    most = recorded.limits.bytes_of("card_mb" if is_json else "file_mb")
     try:
-        digest, size = _copy(case.source / file.path, target, most)
+        digest, size = _copy(recorded.source / file.path, target, most)
     except OSError as error:
         yield "records", f"can't be read as a plain file: {error.strerror or error}"
         return
@@ -173,32 +173,32 @@ def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def _executed(case: Case, run: Path, out: Path) -> Evidence:
+def _executed(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
     """Let a process execute the copy again, and judge what it left."""
-    market = case.rules.snapshot_of(case.division)
+    market = recorded.rules.snapshot_of(recorded.division)
     job = Job(
         cwd=str(Path.cwd()),
         run=str(run),
-        card_id=case.files.card_id,
+        card_id=recorded.files.card_id,
         out=str(out),
         changes={} if market is None else {"data": market.data, "data_args": market.data_args},
-        plugins=case.plugins,
-        unpacked_bytes=case.limits.bytes_of("unpacked_mb"),
-        rows=max((window.days for window in case.card.windows), default=0),
-        memory_bytes=_SPARE_MEMORY + _MEMORY_TIMES_UNPACKED * case.limits.bytes_of("unpacked_mb"),
-        seconds=_SPARE_SECONDS + _SECONDS_OF_EPISODE * len(case.card.episodes),
+        plugins=recorded.plugins,
+        unpacked_bytes=recorded.limits.bytes_of("unpacked_mb"),
+        rows=max((window.days for window in recorded.card.windows), default=0),
+        memory_bytes=_SPARE_MEMORY + _MEMORY_TIMES_UNPACKED * recorded.limits.bytes_of("unpacked_mb"),
+        seconds=_SPARE_SECONDS + _SECONDS_OF_EPISODE * len(recorded.card.episodes),
         file_bytes=_MOST_RESULT_BYTES,
     )
     problem = _run(job)
     if problem is not None:
-        return Evidence(case.refused(("size" if problem.startswith("takes more") else "records", At("", problem))))
+        return Evidence(recorded.refused(("size" if problem.startswith("takes more") else "records", At("", problem))))
     result = read_own(out / RESULT, Result)
-    if findings := case.refused(*_faults(case, result)):
+    if findings := recorded.refused(*_faults(recorded, result)):
         return Evidence(findings)
     try:
         series, decisions = _derived(out / SERIES, Series), _derived(out / DECISIONS, Decisions)
     except CardError as error:
-        return Evidence(case.refused(("records", At("", f"give no sound series: {str(error).removeprefix(f'{out}/')}"))))
+        return Evidence(recorded.refused(("records", At("", f"give no sound series: {str(error).removeprefix(f'{out}/')}"))))
     return Evidence((), "re-executed", (), result.episodes, result.steps, series, decisions)
 
 
@@ -211,12 +211,12 @@ def _run(job: Job) -> str | None:
         return f"takes more than {seconds:,} seconds to execute again"
     if code == 0 and (Path(job.out) / RESULT).is_file():
         return None
-    path = Path(job.out) / SAID
-    said = path.read_bytes()[:_BLOCK].decode("utf-8", "replace").strip() if path.is_file() else ""
-    last = said.splitlines()[-1] if said else f"exit code {code}"
-    if code < 0 or "MemoryError" in said or "ArrowMemoryError" in said:
-        given = f"{job.memory_bytes:,} bytes, {job.seconds:,} seconds"
-        return f"takes more memory or time to execute again than is given ({given}): {last}"
+    path = Path(job.out) / STDERR
+    stderr = path.read_bytes()[:_BLOCK].decode("utf-8", "replace").strip() if path.is_file() else ""
+    last = stderr.splitlines()[-1] if stderr else f"exit code {code}"
+    if code < 0 or "MemoryError" in stderr or "ArrowMemoryError" in stderr:
+        allowed = f"{job.memory_bytes:,} bytes, {job.seconds:,} seconds"
+        return f"takes more memory or time to execute again than is given ({allowed}): {last}"
     return f"can't be executed again: {last}"
 
 
@@ -245,7 +245,7 @@ def _ask(line: bytes, seconds: int) -> int:
 @cache
 def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
     """Start the server of the sandbox with these variables; it ends with this process, which no longer writes to it then."""
-    # -P: a folder that the check happens to be called in is no place to import from.
+    # -P: a folder that the check happens to be called in is not imported from.
     words = [sys.executable, "-P", "-m", "ktdeval_board.checking.sandbox"]
     server = subprocess.Popen(  # noqa: S603 - our own module, and no word of it is from a submission
         words, env={**dict(environment), **_ONE_THREAD}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -254,13 +254,13 @@ def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
     return server
 
 
-def _faults(case: Case, result: Result) -> Iterator[Fault]:
+def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
     """Yield the result's lines, each on the file that it names."""
     yield from (("size", At(*each)) for each in result.size)
-    known = {file.path for file in case.records.files}
+    paths = {file.path for file in recorded.records.files}
     for line in (result.error,) if result.error else result.findings:
         name, _, problem = line.partition(": ")
-        if name in known:
+        if name in paths:
             yield "ledger" if name.startswith("episodes/") else "records", At(name, problem)
         elif name == CARD:
             yield "ledger", At(CARD, problem)
@@ -301,7 +301,7 @@ def settle(earlier: Verdict | None, new: Verdict) -> Verdict:
     if earlier is None:
         return new
     if not new.is_executed and _REPLACE(new, checked_on=earlier.checked_on) == earlier:
-        return earlier  # said once is enough, or every day would change the file
+        return earlier  # recorded once is enough, or every day would change the file
     if not new.is_executed and earlier.is_executed and new.rerun is None:
         return earlier
     if new.rerun is None and earlier.rerun is not None:

@@ -15,7 +15,7 @@ from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.typed import to_plain
 from ktdeval_board.baselines import run_baseline
 from ktdeval_board.checking.findings import At
-from ktdeval_board.checking.records import Case, Evidence
+from ktdeval_board.checking.records import Evidence, RecordedCard
 from ktdeval_board.checking.sandbox import CARD
 from ktdeval_board.documents import Figure, Rerun
 from ktdeval_board.entries import Card, division_of, figures_of
@@ -37,7 +37,7 @@ class OwnRun:
     division: str
 
 
-def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) -> Evidence:
+def rerun_baseline(recorded: RecordedCard, baseline: Baseline, on: str, plugins: Plugins) -> Evidence:
     """Run a baseline again and hold its card against the submitted one.
 
     Returns `re-run` with series and decisions of the new run; refused where a figure differs; self-reported where the baseline
@@ -46,26 +46,26 @@ def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) ->
     with tempfile.TemporaryDirectory(prefix="ktdeval-check-") as private:
         try:
             path = run_baseline(
-                case.rules, case.division, baseline, Path(private) / "run", plugins, mask_key=case.card.mask_key or None
+                recorded.rules, recorded.division, baseline, Path(private) / "run", plugins, mask_key=recorded.card.mask_key or None
             )
         except KtdevalError as error:
             return Evidence(notes=(f"it could not be run again here: {error}",))
         again = load_evaluation(path)
         assert isinstance(again, TradingCard)  # baselines trade
-        text = read_text(case.files.card, case.limits.bytes_of("card_mb"))
-        if (difference := card_difference(_comparable(case.card), _comparable(again), text)) is not None:
+        text = read_text(recorded.files.card, recorded.limits.bytes_of("card_mb"))
+        if (difference := card_difference(_comparable(recorded.card), _comparable(again), text)) is not None:
             problem = f"is not what the baseline gives when it is run again: {difference}"
-            return Evidence(case.refused(("ledger", At(CARD, problem))))
+            return Evidence(recorded.refused(("ledger", At(CARD, problem))))
         run = RunFolder.load(path.parent.parent)
         snapshot = open_recorded_snapshot(run, plugins, {})
         return Evidence(
             tier="re-run",
             episodes=len(again.episodes),
             steps=again.coverage.steps,
-            series=make_series(run, case.files.card_id, again, snapshot),
-            decisions=make_decisions(run, case.files.card_id, again),
+            series=make_series(run, recorded.files.card_id, again, snapshot),
+            decisions=make_decisions(run, recorded.files.card_id, again),
             # Two runs of a baseline are one card but for what depends on the machine, so it is named by the submitted one.
-            rerun=_rerun(BY_CHECK, on, case.files.card_id, case.card, again),
+            rerun=_rerun(BY_CHECK, on, recorded.files.card_id, recorded.card, again),
         )
 
 
@@ -75,7 +75,7 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
     Raises UsageError: it has no card of a division of this board; VerificationError: its records do not give a card; KtdevalError:
     it can't be read, or the market can't be opened.
     """
-    found = []
+    runs = []
     for card_path in sorted((path / "cards").glob("*.json")):
         card = load_evaluation(card_path)
         division = division_of(rules, card)
@@ -85,37 +85,37 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
         changes = {"data": market.data, "data_args": market.data_args} if market and market.data else {}
         for problem in verify_card(card_path, plugins, changes).findings:
             raise VerificationError(f"--rerun {path}: its records do not give its card: {problem}")
-        found.append(OwnRun(file_sha256(card_path), card, division.id))
-    if not found:
+        runs.append(OwnRun(file_sha256(card_path), card, division.id))
+    if not runs:
         raise UsageError(
             f"--rerun {path}: holds no card of a division of this board (task, version, market, windows and seeds equal)"
         )
-    return found
+    return runs
 
 
-def matching_run(case: Case, runs: Sequence[OwnRun]) -> OwnRun | None:
+def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | None:
     """Return the maintainers' run of the plan of a submitted card; None where there is none."""
     for own in runs:
-        names = [(card.model.name, card.agent.name) for card in (own.card, case.card)]
-        if own.division != case.division.id or names[0] != names[1]:
+        names = [(card.model.name, card.agent.name) for card in (own.card, recorded.card)]
+        if own.division != recorded.division.id or names[0] != names[1]:
             continue
-        if own.card_id == case.files.card_id:
+        if own.card_id == recorded.files.card_id:
             raise UsageError(f"--rerun: card {own.card_id[:12]} is the submitted one itself; give a run of your own")
-        for difference in _plan_differences(case.card, own.card):
-            raise UsageError(f"--rerun: is no run of the plan of card {case.files.card_id[:12]}: {difference}")
+        for difference in _plan_differences(recorded.card, own.card):
+            raise UsageError(f"--rerun: is no run of the plan of card {recorded.files.card_id[:12]}: {difference}")
         return own
     return None
 
 
-def with_rerun(evidence: Evidence, case: Case, own: OwnRun, by: str, on: str) -> Evidence:
-    """Evidence with the maintainers' own run beside it; it is `re-run` where the submitted records were executed again, too."""
+def with_rerun(evidence: Evidence, recorded: RecordedCard, own: OwnRun, by: str, on: str) -> Evidence:
+    """Evidence with the maintainers' own run; it is `re-run` where the submitted records were executed again, too."""
     executed = evidence.tier != "self-reported"
     notes = list(evidence.notes)
     if not executed:
         notes.append("the maintainers ran the plan, but the submitted records could not be executed again")
-    if (own.card.model, own.card.request_settings) != (case.card.model, case.card.request_settings):
+    if (own.card.model, own.card.request_settings) != (recorded.card.model, recorded.card.request_settings):
         notes.append("the maintainers' run reached the model in another way (model parameters, or fields that its provider takes)")
-    rerun = _rerun(by, on, own.card_id, case.card, own.card)
+    rerun = _rerun(by, on, own.card_id, recorded.card, own.card)
     return replace(evidence, tier="re-run" if executed else evidence.tier, notes=tuple(notes), rerun=rerun)
 
 
@@ -128,17 +128,17 @@ def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
     """Yield what makes two cards of one division cards of two plans."""
     if not own.rankable.value:
         yield f"it is not complete: {'; '.join(own.rankable.reasons)}"
-    for name, (given, found) in {
+    for name, (theirs, ours) in {
         "agent": (to_plain(submitted.agent), to_plain(own.agent)),
         "limit": (submitted.limit, own.limit),
         **{f"call.{name}": (submitted.call.get(name), own.call.get(name)) for name in sorted({*submitted.call, *own.call})},
     }.items():
-        if given != found and name not in _TRANSPORT:
-            yield f"{name}: submitted {dumps_canonical(given)[:_SHOWN]}, found {dumps_canonical(found)[:_SHOWN]}"
+        if theirs != ours and name not in _TRANSPORT:
+            yield f"{name}: submitted {dumps_canonical(theirs)[:_SHOWN]}, found {dumps_canonical(ours)[:_SHOWN]}"
 
 
-def _rerun(by: str, on: str, card_id: str, submitted: Card, found: Card) -> Rerun:
-    one, other = figures_of(submitted), figures_of(found)
-    names = [name for name, entry in one.items() if entry.headline]
-    figures = {name: Figure(one[name].value, other[name].value if name in other else None) for name in names}
+def _rerun(by: str, on: str, card_id: str, submitted: Card, again: Card) -> Rerun:
+    claimed, rerun = figures_of(submitted), figures_of(again)
+    names = [name for name, entry in claimed.items() if entry.headline]
+    figures = {name: Figure(claimed[name].value, rerun[name].value if name in rerun else None) for name in names}
     return Rerun(by=by, on=on, card=card_id, figures=figures)

@@ -1,6 +1,6 @@
 """Rules of the check: `rules.yaml` says what holds on a board, the functions that `rule` registers look for what breaks it.
 
-The stages are visited in the order of `Stage`; only what was found in order goes on to the next.
+The stages are visited in the order of `Stage`; only what passes one goes on to the next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ktdeval_board.checking.findings import CHECKS, At, Check, Finding, Stage, r
 
 __all__ = ["RULES", "Faults", "Inputs", "Rule", "Stage", "findings_of", "rules_table"]
 
-MOST_FINDINGS = 20  #: Findings of one rule on one document that are told
+MOST_FINDINGS = 20  #: Findings of one rule on one document that are reported
 
 
 class Inputs(Protocol):
@@ -40,7 +40,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Faults:
-    """Faults that reading or executing a file came upon, by the rule that they break."""
+    """Faults met in reading or executing a file, by the rule that they break."""
 
     where: str
     faults: Sequence[tuple[str, str | At]]
@@ -52,25 +52,25 @@ for _stage, _ids in {
     Stage.RECORDS: ("size", "hash", "json", "records", "ledger"),
 }.items():
     for _id in _ids:
-        rule(_id, _stage)(partial(lambda rule_id, inputs: (told for broken, told in inputs.faults if broken == rule_id), _id))
+        rule(_id, _stage)(partial(lambda rule_id, inputs: (message for broken, message in inputs.faults if broken == rule_id), _id))
 
 
 RULES = tuple(
     Rule(rule_id, holds, {stage: CHECKS[rule_id][stage] for stage in Stage if stage in CHECKS[rule_id]})
     for rule_id, holds in load_yaml(Path(__file__).with_name("rules.yaml")).items()
 )
-"""Rules that a check refuses by, in the order in which findings on one file are told."""
+"""Rules that a check refuses by, in the order in which findings on one file are reported."""
 
 
 def findings_of(stage: Stage, inputs: Inputs) -> list[Finding]:
     """Hold the inputs of a stage against all rules that look there."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for each in RULES:
         if stage in each.checks:
-            for told in islice(each.checks[stage](inputs), MOST_FINDINGS):
-                path, message = told if isinstance(told, At) else (inputs.where, told)
-                found.append(Finding(path, each.id, message))
-    return found
+            for reported in islice(each.checks[stage](inputs), MOST_FINDINGS):
+                path, message = reported if isinstance(reported, At) else (inputs.where, reported)
+                findings.append(Finding(path, each.id, message))
+    return findings
 
 
 def rules_table() -> str:

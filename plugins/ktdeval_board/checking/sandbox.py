@@ -2,8 +2,8 @@
 
 Nothing of a submission is code, and no model is made from it. But what reads its archives and tables is large, so each is read in a
 process of its own, with little memory, little time, small files, no secrets in its environment, and the board out of its sight. A
-server imports what they need once, and forks one for each job, a line on its stdin; how that ended is the answer, and what it found
-is left in files of a private folder.
+server imports what they need once, and forks one for each job, a line on its stdin; how that ended is the answer, and its results
+are left in files of a private folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ktdeval.typed import Value, decode_json, encode_canonical
 from ktdeval_board.series import make_decisions, make_series
 
 RESULT, SERIES, DECISIONS = "result.json", "series.json", "decisions.json"
-SAID = "stderr"
+STDERR = "stderr"
 CARD = "card.json"
 """File name of the card in the run folder, whatever its task is called: no name from a submission becomes a path."""
 
@@ -46,7 +46,7 @@ class Job(Value, frozen=True, kw_only=True):
     cwd: str  #: the folder that paths of plugins and of the market are relative to
     run: str  #: the records as a run folder; the submitted card lies in it as that run's
     card_id: str  #: SHA-256 of the card's file
-    out: str  #: the folder for what is found
+    out: str  #: the folder for results
     changes: dict[str, Any]  #: `data` and `data_args` of the market as the board declares it; empty without one
     plugins: tuple[str, ...]  #: further plugins to load
     unpacked_bytes: int  #: largest size of a record unpacked
@@ -88,7 +88,7 @@ def _do(line: bytes) -> NoReturn:
     try:
         job = decode_json(line, Job, "job")
         os.chdir(job.cwd)
-        for stream, path in ((0, os.devnull), (2, f"{job.out}/{SAID}")):  # the server's own are no job's affair
+        for stream, path in ((0, os.devnull), (2, f"{job.out}/{STDERR}")):  # the server's own are no job's affair
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), stream)
         _set_limits(job)
         write_atomic(Path(job.out) / RESULT, encode_canonical(_check(job)))
@@ -154,7 +154,7 @@ def _short(text: str, run: Path) -> str:
     return text.replace(f"{run}/", "").replace(str(run), "records")
 
 
-# -- how large a packed record would become, told before anything takes it whole
+# -- how large a packed record would become, measured before anything reads it whole
 
 
 def lines_problem(path: Path, most_bytes: int) -> str | None:
@@ -170,15 +170,15 @@ def lines_problem(path: Path, most_bytes: int) -> str | None:
             if stated > most_bytes:
                 return f"would have {stated:,} bytes unpacked; at most {most_bytes:,} are taken"
             stream.seek(0)
-            found = 0
+            unpacked = 0
             with zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True) as reader:
                 while block := reader.read(_BLOCK):
-                    found += len(block)
-                    if found > stated:
+                    unpacked += len(block)
+                    if unpacked > stated:
                         return f"has more bytes unpacked than the {stated:,} that its header states"
     except zstandard.ZstdError as error:
         return f"is no whole zstd file: {error}"
-    return None if found == stated else f"has {found:,} bytes unpacked, its header states {stated:,}"
+    return None if unpacked == stated else f"has {unpacked:,} bytes unpacked, its header states {stated:,}"
 
 
 def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:

@@ -33,14 +33,14 @@ _FORMULA = ("=", "+", "-", "@")
 class Text(NamedTuple):
     """A text of a document: where it stands, such as `metrics.sharpe.source`, and whether it is the name of a field."""
 
-    place: str
+    path: str
     text: str
     is_key: bool
 
     @property
     def words(self) -> str:
         """How findings begin."""
-        return f"{self.place}: {'name of a field ' if self.is_key else ''}"
+        return f"{self.path}: {'name of a field ' if self.is_key else ''}"
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,15 @@ def _text(read: Read) -> Iterator[str]:
 @rule("markup", Stage.JSON)
 def _markup(read: Read) -> Iterator[str]:
     for each in read.short:
-        if found := _MARKUP.search(each.text) or _SCRIPT.search(each.text):
-            start = found.start()
+        if match := _MARKUP.search(each.text) or _SCRIPT.search(each.text):
+            start = match.start()
             yield f"{each.words}holds markup or a script at character {start + 1}: {each.text[start : start + 30]!r}"
 
 
 @rule("key", Stage.JSON)
 def _key(read: Read) -> Iterator[str]:
     yield from (
-        f"{each.place}: a field can't be called {each.text}" for each in read.texts if each.is_key and each.text in _SPECIAL_KEYS
+        f"{each.path}: a field can't be called {each.text}" for each in read.texts if each.is_key and each.text in _SPECIAL_KEYS
     )
 
 
@@ -121,22 +121,22 @@ def _url(read: Read) -> Iterator[str]:
 def _formula(read: Read) -> Iterator[str]:
     for each in read.texts if read.is_table else ():
         if not each.is_key and each.text.lstrip().startswith(_FORMULA):
-            yield f"{each.place}: begins with {each.text.lstrip()[0]!r}, which a spreadsheet takes for a formula"
+            yield f"{each.path}: begins with {each.text.lstrip()[0]!r}, which a spreadsheet takes for a formula"
 
 
 def _texts(value: JsonValue) -> Iterator[Text]:
     waiting: list[tuple[str, JsonValue]] = [("", value)]
     while waiting:
-        place, node = waiting.pop()
+        path, node = waiting.pop()
         if isinstance(node, str):
-            yield Text(_place(place), node, False)
+            yield Text(_shortened(path), node, False)
         elif isinstance(node, list):
-            waiting.extend((f"{place}[{number}]", child) for number, child in reversed(list(enumerate(node))))
+            waiting.extend((f"{path}[{number}]", child) for number, child in reversed(list(enumerate(node))))
         elif isinstance(node, dict):
             for name in node:
-                yield Text(_place(f"{place}.{name[:60]}"), name, True)
-            waiting.extend((f"{place}.{name[:60]}", child) for name, child in reversed(node.items()))
+                yield Text(_shortened(f"{path}.{name[:60]}"), name, True)
+            waiting.extend((f"{path}.{name[:60]}", child) for name, child in reversed(node.items()))
 
 
-def _place(place: str) -> str:
-    return place.removeprefix(".")[:200] or "document"
+def _shortened(path: str) -> str:
+    return path.removeprefix(".")[:200] or "document"

@@ -37,7 +37,7 @@ def check(board: Path, is_dry: bool, as_json: bool, today: str | None, extra: tu
     """
     options = CheckOptions(today=as_day(today), record=not is_dry, plugins=extra, **choices)
     if (options.rerun is None) != (not options.rerun_by):
-        raise UsageError("--rerun and --by go together: the run, and the name that readers are told")
+        raise UsageError("--rerun and --by go together: the run, and the name that readers see")
     report = check_board(board, open_plugins(options.plugins), options, say)
     if as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)

@@ -49,16 +49,16 @@ from ktdeval_board.submit import Request, Stored, submit_run
 @click.option("--summary", default="", help="a sentence for the front page")
 @click.option("--on", "today", metavar="YYYY-MM-DD", help="first day of the board [default: today]")
 @plugin_option
-def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, seeds: str, today: str | None, **given: Any) -> None:
+def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, seeds: str, today: str | None, **options: Any) -> None:
     """Begin a board in DIR: its rules, README, schemas, and the workflow that checks submissions.
 
     A division is made of each task, with its windows and seeds, on one market; what is compared is fixed by hashes in board.yaml.
     """
-    extra, day = given.pop("extra"), as_day(today)
-    if not (given["contact"] or given["url"]) and sys.stdin.isatty():
-        given["contact"] = click.prompt("contact: e-mail or https address in whose name the baselines are submitted")
-    given |= {"data_args": parse_assignments(data_args, "--data-args"), "windows": split_list(windows), "seeds": as_seeds(seeds)}
-    new = NewBoard(tasks=split_list(tasks), opened_on=day, **given)
+    extra, day = options.pop("extra"), as_day(today)
+    if not (options["contact"] or options["url"]) and sys.stdin.isatty():
+        options["contact"] = click.prompt("contact: e-mail or https address in whose name the baselines are submitted")
+    options |= {"data_args": parse_assignments(data_args, "--data-args"), "windows": split_list(windows), "seeds": as_seeds(seeds)}
+    new = NewBoard(tasks=split_list(tasks), opened_on=day, **options)
     begun = init_board(folder, new, open_plugins(extra))
     click.echo(f"{folder}: board {new.name} of {f'a {begun.rules.market}' if begun.rules.market else 'no'} market")
     for division in begun.rules.divisions:
@@ -93,14 +93,14 @@ _STRATEGY = "baseline"
 @click.option("--data-args", multiple=True, metavar="NAME=VALUE,…", help="arguments of the data provider")
 @click.option("--on", "today", metavar="YYYY-MM-DD", help="day of the submission [default: today, UTC]")
 @plugin_option
-def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, contact: str, **given: Any) -> None:
+def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, contact: str, **options: Any) -> None:
     """Run the baselines that the board in DIR always shows, and submit their cards; those that are there are passed over.
 
     They need no key and cost nothing but time. `ktdeval leaderboard check` confirms them afterwards.
     """
-    plugins = open_plugins(given["extra"])
+    plugins = open_plugins(options["extra"])
     loaded = load_board(board)
-    changes, day = moved_market(given["data"], given["data_args"]), as_day(given["today"])
+    changes, day = moved_market(options["data"], options["data_args"]), as_day(options["today"])
     contact = contact or loaded.rules.contact or (loaded.rules.url if loaded.rules.url.startswith("https://") else "")
     if not contact:
         raise ConfigError("board.yaml: contact is empty; baselines are submitted in the board's name, so set it or say --contact")
@@ -128,8 +128,8 @@ def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, c
 def _lacking(board: Board, divisions: list[Division], plugins: Plugins) -> Iterator[tuple[Division, Baseline]]:
     for division in divisions:
         if not hasattr(plugins.make_task(division.task), "samples"):  # scoring tasks have none
-            there = {entry.model for entry in board.of_division(division)}
-            yield from ((division, baseline) for baseline in board.rules.baselines if baseline.model not in there)
+            models = {entry.model for entry in board.of_division(division)}
+            yield from ((division, baseline) for baseline in board.rules.baselines if baseline.model not in models)
 
 
 def _claims(division: Division, baseline: Baseline, contact: str, attempts: int) -> Claims:

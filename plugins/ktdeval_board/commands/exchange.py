@@ -40,7 +40,7 @@ _SHOWN = 12
     help="of every-eval-ever: the day that records say they were made on [default: today]",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="print what was written as JSON")
-def export(board: Path, form: str, out: Path, division: str | None, as_json: bool, **given: Any) -> None:
+def export(board: Path, form: str, out: Path, division: str | None, as_json: bool, **options: Any) -> None:
     """Write the rows of the board in DIR for other tools: tables, a dataset, or the records of other result collections.
 
     Withdrawn cards are left out; tiers, labels and why a card has no rank are columns. Nothing is uploaded.
@@ -48,13 +48,13 @@ def export(board: Path, form: str, out: Path, division: str | None, as_json: boo
     writers: dict[str, Callable[[BoardData, Path], Exported]] = {
         "parquet": write_parquet,
         "csv": write_csv,
-        "hf-dataset": lambda data, folder: write_hf_dataset(data, folder, given["licence"]),
-        "eval-results": lambda data, folder: write_eval_results(data, folder, given["dataset"]),
+        "hf-dataset": lambda data, folder: write_hf_dataset(data, folder, options["licence"]),
+        "eval-results": lambda data, folder: write_eval_results(data, folder, options["dataset"]),
         "every-eval-ever": lambda data, folder: write_every_eval_ever(
-            data, folder, (given["on"] or dt.datetime.now(dt.UTC)).date()
+            data, folder, (options["on"] or dt.datetime.now(dt.UTC)).date()
         ),
     }
-    if form == "eval-results" and given["dataset"] is None:
+    if form == "eval-results" and options["dataset"] is None:
         raise UsageError("--to eval-results needs --dataset OWNER/NAME: the benchmark dataset on the Hub that the results are of")
     data = read_board(board, division)
     exported = write_folder(out, lambda folder: writers[form](data, folder))
@@ -62,10 +62,10 @@ def export(board: Path, form: str, out: Path, division: str | None, as_json: boo
 
 
 def _lines(out: Path, exported: Exported) -> list[str]:
-    shown = list(exported.files.items())[:_SHOWN]
-    lines = [f"{out / name}: {count:,} {exported.unit}" for name, count in shown]
-    if len(exported.files) > len(shown):
-        lines.append(f"… and {len(exported.files) - len(shown):,} more files")
+    listed = list(exported.files.items())[:_SHOWN]
+    lines = [f"{out / name}: {count:,} {exported.unit}" for name, count in listed]
+    if len(exported.files) > len(listed):
+        lines.append(f"… and {len(exported.files) - len(listed):,} more files")
     if not exported.files:
         lines.append(f"{out}: nothing to write")
     lines += [f"left out: {cards} cards ({reason})" for reason, cards in sorted(exported.left_out.items())]
@@ -83,7 +83,7 @@ READERS = {"lm-eval": read_lm_eval}
 def import_results(results: Path, board: Path, kind: str, model: str | None) -> None:
     """Take over the results of scoring tasks that another harness wrote, such as lm-eval's results_*.json.
 
-    They are shown on the site as imported, beside the source's SHA-256. They are never ranked: the board has no records of them.
+    They are shown on the site as imported, with the source's SHA-256. They are never ranked: the board has no records of them.
     """
     rules = load_rules(board)
     document = READERS[kind](results, rules.limits.bytes_of("card_mb"), model)

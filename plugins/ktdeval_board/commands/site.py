@@ -26,7 +26,7 @@ def build(folder: Path, out: Path | None, quiet: bool) -> None:
 
     DIR is the board's repository, which is only read. The site needs no server of its own: any host of static files shows it, and
     so does a browser that opens index.html from the disk. Equal boards give equal bytes. A site that was built before is replaced
-    as a whole; anything else that lies in OUT is left alone, and said.
+    as a whole; anything else that lies in OUT is left alone, and named.
     """
     report = build_site(folder, out or folder / "site", None if quiet else tell)
     show_report(report)

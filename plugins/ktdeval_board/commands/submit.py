@@ -55,23 +55,23 @@ _CLAIMS = Claims.__struct_fields__
 @click.option("--json", "as_json", is_flag=True, help="print the outcome as JSON")
 @plugin_option
 @click.pass_context
-def submit(context: click.Context, /, run: Path, board: Path, today: str | None, as_json: bool, **given: Any) -> None:
+def submit(context: click.Context, /, run: Path, board: Path, today: str | None, as_json: bool, **options: Any) -> None:
     """Check the run folder RUN against a board's rules and write its submission into a clone of the board.
 
     Everything that is missing is said at once. Secrets are taken out of transcripts. By submitting you state that the records are
     those of one run as it was made, which you chose before its result was known. Exit code 1: something is missing, nothing was
     written.
     """
-    changes, day = moved_market(given.pop("data"), given.pop("data_args")), as_day(today)
-    claims, plugins = Claims(**{name: given.pop(name) for name in _CLAIMS}), given.pop("extra")
-    request = Request(run, day, changes=changes, plugins=plugins, **given)
+    changes, day = moved_market(options.pop("data"), options.pop("data_args")), as_day(today)
+    claims, plugins = Claims(**{name: options.pop(name) for name in _CLAIMS}), options.pop("extra")
+    request = Request(run, day, changes=changes, plugins=plugins, **options)
     outcome = submit_run(board, request, claims, open_plugins(plugins), Redactor(os.environ, str(Path.home())))
     if as_json:
         click.echo(dumps_pretty({"dry_run": request.is_dry, **to_plain(outcome)}), nl=False)
     else:
         for note in outcome.notes:
             click.echo(f"note: {note}", err=True)
-        for line in (*outcome.missing, *_told(outcome, request)):
+        for line in (*outcome.missing, *_lines(outcome, request)):
             click.echo(line)
     if not outcome.submitted:
         if not as_json:
@@ -79,14 +79,14 @@ def submit(context: click.Context, /, run: Path, board: Path, today: str | None,
         context.exit(1)
 
 
-def _told(outcome: Outcome, request: Request) -> Iterator[str]:
+def _lines(outcome: Outcome, request: Request) -> Iterator[str]:
     """Yield what was written, and how it becomes a pull request."""
     verb = "would write" if request.is_dry else "wrote"
     for submitted in outcome.submitted:
         size = f"{submitted.record_bytes / 1e6:.1f} MB of records"
         yield f"{submitted.model} in division {submitted.division}: {submitted.episodes} episodes, {size}"
         yield from (f"  {verb} {path}" for path in submitted.paths)
-        yield from (f"  redacted {found.kind} in {found.place}" for found in submitted.redacted)
+        yield from (f"  redacted {leak.kind} in {leak.place}" for leak in submitted.redacted)
     if outcome.submitted and not request.is_dry:
         yield from _git_words(outcome.submitted)
 

@@ -49,23 +49,24 @@ class BoardData:
 def read_board(path: Path | str, division: str | None = None) -> BoardData:
     """Read a board for its frames."""
     board = load_board(Path(path))
-    wanted = None if division is None else board.rules.division(division)
-    entries = tuple(entry for entry in board.entries if not entry.is_withdrawn and (wanted is None or entry.division == wanted))
-    places = standings(board)
-    definitions = _definitions(entries, places)
-    return BoardData(board, entries, places, _metric_columns(definitions), definitions)
+    chosen = None if division is None else board.rules.division(division)
+    entries = tuple(entry for entry in board.entries if not entry.is_withdrawn and (chosen is None or entry.division == chosen))
+    standing_of = standings(board)
+    definitions = _definitions(entries, standing_of)
+    return BoardData(board, entries, standing_of, _metric_columns(definitions), definitions)
 
 
-def _definitions(entries: Sequence[Entry], places: Mapping[str, Standing]) -> dict[str, Definition]:
-    """Metrics that tasks ask for, as the most trusted card tells them; so a submitter can't add columns or change their meaning."""
-    found: dict[str, Definition] = {name: extra_definition(name) for entry in entries for name in places[entry.card_id].extra}
+def _definitions(entries: Sequence[Entry], standing_of: Mapping[str, Standing]) -> dict[str, Definition]:
+    """Metrics that tasks ask for, as the most trusted card defines them: a submitter can't add columns or change their meaning."""
+    extras = {name for entry in entries for name in standing_of[entry.card_id].extra}
+    definitions: dict[str, Definition] = {name: extra_definition(name) for name in extras}
     for entry in by_trust(entry for entry in entries if entry.division is not None):
         card = entry.card
         asked = card.score_order if isinstance(card, ScoringCard) else card.task.config.get("metrics")
         for name, figure in figures_of(card).items():
             if _METRIC_NAME.fullmatch(name) and (not isinstance(asked, list) or name in asked):
-                found.setdefault(name, figure)
-    return dict(sorted(found.items()))
+                definitions.setdefault(name, figure)
+    return dict(sorted(definitions.items()))
 
 
 def _metric_columns(definitions: Mapping[str, Definition]) -> dict[str, str]:
@@ -105,7 +106,7 @@ class Column:
     type: Type
     meaning: str
     unit: str = ""  #: of its figures; empty where it has none
-    value: str = ""  #: where its value stands among the facts of a row, such as `card.task.name`; empty of what is made apart
+    value: str = ""  #: where its value stands among the facts of a row, such as `card.task.name`; empty of what is made separately
 
 
 def columns_of(frame: Frame, metrics: dict[str, str] | None = None) -> tuple[Column, ...]:
@@ -130,7 +131,7 @@ def _fixed() -> dict[Frame, tuple[Column, ...]]:
     """Read the columns of each frame that do not depend on the cards' metrics."""
     parts = ("column", "type", "meaning", "unit", "value")
     rows = [(row["frames"].split(), [row[part] for part in parts]) for row in csv_rows(Path(__file__).with_name("columns.csv"))]
-    return {frame: tuple(Column(*told) for frames, told in rows if frame in frames) for frame in FRAMES}  # type: ignore[arg-type]
+    return {frame: tuple(Column(*cells) for frames, cells in rows if frame in frames) for frame in FRAMES}  # type: ignore[arg-type]
 
 
 _FIXED = _fixed()
@@ -180,8 +181,8 @@ _NO_FIGURE = EpisodeMetric(value=None, n=0, reason=NO_DIVISION)
 class Standing:
     """Where a card stands."""
 
-    rank: int | None  #: place by the division's figure; None without one
-    alpha_rank: int | None  #: place by selection_alpha; None where it has no rank or the figure is undefined
+    rank: int | None  #: rank by the division's figure; None without one
+    alpha_rank: int | None  #: rank by selection_alpha; None where it has no rank or the figure is undefined
     why: tuple[str, ...]  #: why it has no rank; empty where it has one
     figure: EpisodeMetric = _NO_FIGURE  #: what the rank goes by
     #: the board's own figures by name, in the form of a metric on a card.
@@ -195,11 +196,11 @@ class Standing:
 
 def standings(board: Board) -> dict[str, Standing]:
     """Return where each card stands that was not withdrawn, by card id."""
-    found = {entry.card_id: Standing(None, None, (NO_DIVISION,)) for entry in board.entries if entry.division is None}
+    standing_of = {entry.card_id: Standing(None, None, (NO_DIVISION,)) for entry in board.entries if entry.division is None}
     for division in board.rules.divisions:
         if board.of_division(division):
-            found |= _of_division(board, division)
-    return found
+            standing_of |= _of_division(board, division)
+    return standing_of
 
 
 def definition(card: Card, name: str) -> Definition:
@@ -210,8 +211,8 @@ def definition(card: Card, name: str) -> Definition:
 
 def extra_definition(name: str) -> Definition:
     """Return what one of the board's own figures is, in the form of a metric on a card."""
-    given = {part: getattr(EXTRA[name], part) for part in ("better", "formula", "headline", "source", "unit")}
-    return Definition(range=[None, None], **given)
+    parts = {part: getattr(EXTRA[name], part) for part in ("better", "formula", "headline", "source", "unit")}
+    return Definition(range=[None, None], **parts)
 
 
 def _of_division(board: Board, division: Division) -> dict[str, Standing]:
@@ -221,24 +222,24 @@ def _of_division(board: Board, division: Division) -> dict[str, Standing]:
 
     ranked = ranked_cards(board, division, load)
     can_rank = direction(board, division, division.rank_by) != "neither"
-    found = {}
+    standing_of = {}
     for row, entry in enumerate(ranked.entries):
         why, ranks = list(ranked.why[row]), (ranked.ranks[row], ranked.alpha_ranks[row])
         if not can_rank:
             why, ranks = [*why, f"of {division.rank_by} neither more nor less is better"], (None, None)
         figures = {name: _figure(ranked, row, name) for name in {division.rank_by, *EXTRA} if name in ranked.columns}
         extra = {name: figures[name] for name in EXTRA if name in figures}
-        said = (IS_BASELINE,) if entry.baseline is not None else tuple(why)
-        found[entry.card_id] = Standing(*ranks, said, figures[division.rank_by], extra)
-    return found
+        reasons = (IS_BASELINE,) if entry.baseline is not None else tuple(why)
+        standing_of[entry.card_id] = Standing(*ranks, reasons, figures[division.rank_by], extra)
+    return standing_of
 
 
 def _figure(ranked: Ranked, row: int, name: str) -> EpisodeMetric:
     """Return a figure in the form of a metric on a card."""
-    figures, place = ranked.figures, ranked.columns.index(name)
-    value, low, high = (float(part[row, place]) for part in (figures.value, figures.low, figures.high))
-    kind = figures.kind[row][place]
-    n = int(figures.n[row, place])
+    figures, column = ranked.figures, ranked.columns.index(name)
+    value, low, high = (float(part[row, column]) for part in (figures.value, figures.low, figures.high))
+    kind = figures.kind[row][column]
+    n = int(figures.n[row, column])
     if math.isnan(value):
         return EpisodeMetric(value=None, n=n, reason=figures.reasons[row][name])
     return EpisodeMetric(value=value, n=n, interval=UNSET if kind is None else Interval(kind=kind, low=low, high=high))

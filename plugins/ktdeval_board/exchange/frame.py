@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from ktdeval.cards import EpisodeMetric, MetricLine, ScoreLine, ScoringEpisode, TradingCard, TradingEpisode
 from ktdeval_board.documents import EpisodeSeries, Imported, Series
-from ktdeval_board.entries import Entry, figures_of, given, settings_of
+from ktdeval_board.entries import Entry, figures_of, settings_of, unset_to_none
 from ktdeval_board.exchange.board_data import BoardData, Column, Frame, columns_of, read_board
 from ktdeval_board.reading import read_own, read_untrusted
 
@@ -30,7 +30,7 @@ _PER_DAY = ("invested", "names", "turnover", "common", "industry", "style", "sel
 
 
 def load_frame(path: Path | str) -> pd.DataFrame:
-    """Return the cards of a board, one row each; `columns_of("cards", …)` tells the columns, `.attrs["metrics"]` the metrics.
+    """Return the cards of a board, one row each; `columns_of("cards", …)` lists the columns, `.attrs["metrics"]` the metrics.
 
     Raises ConfigError: there is no board here, or its rules or errata are not valid; CardError: a file of the board can't be read
     or is not valid.
@@ -76,7 +76,7 @@ def _episodes_frame(data: BoardData) -> pd.DataFrame:
 
 def _daily_frame(data: BoardData) -> pd.DataFrame:
     columns = columns_of("daily")
-    found: dict[str, list[Any]] = {column.name: [] for column in columns}
+    cells: dict[str, list[Any]] = {column.name: [] for column in columns}
     for entry in data.entries:
         if (path := data.board.folder.series(entry.card_id)).is_file():
             facts = _card_facts(data, entry)
@@ -84,8 +84,8 @@ def _daily_frame(data: BoardData) -> pd.DataFrame:
                 facts.episode, days = episode, _days(episode)
                 for column in columns:
                     values = itertools.repeat(_value(facts, column), len(episode.days)) if column.value else days[column.name]
-                    found[column.name].extend(values)
-    return pd.DataFrame({column.name: _series(column, found[column.name]) for column in columns})
+                    cells[column.name].extend(values)
+    return pd.DataFrame({column.name: _series(column, cells[column.name]) for column in columns})
 
 
 def _metrics_frame(data: BoardData) -> pd.DataFrame:
@@ -133,7 +133,7 @@ def _card_facts(data: BoardData, entry: Entry) -> SimpleNamespace:
         organisation=submission.submitter.organisation or None,
         strategy=submission.agent.strategy or None,
         created_on=card.provenance.created_at[:10],
-        cost_reason=given(card.cost.reason),
+        cost_reason=unset_to_none(card.cost.reason),
     )
 
 
@@ -143,7 +143,7 @@ def _episode_facts(data: BoardData, entry: Entry, episode: TradingEpisode | Scor
     if isinstance(card, TradingCard) and isinstance(episode, TradingEpisode):
         reference = card.reference.benchmark_buy_and_hold.get(episode.window)
         facts.first_day, facts.last_day = episode.first_day, episode.last_day
-        fen = given(episode.final_nav_fen) if card.snapshot.currency is UNSET else None
+        fen = unset_to_none(episode.final_nav_fen) if card.snapshot.currency is UNSET else None
         facts.final_nav_cny = None if fen is None else fen / 100
         facts.benchmark_return = None if reference is None else reference.metrics.total_return.value
     elif card.windows:
@@ -164,18 +164,18 @@ def _frame(
     """Make a frame of facts and figures; a metric that a card or episode does not have has that as its reason."""
     columns = columns_of(frame, data.units(frame) if frame in ("cards", "episodes") else None)
     metrics = data.metrics_of(frame) if frame in ("cards", "episodes") else {}
-    found: dict[str, list[Any]] = {column.name: [] for column in columns}
+    values_of: dict[str, list[Any]] = {column.name: [] for column in columns}
     for facts, figures in rows:
         cells = {column.name: _value(facts, column) for column in columns if column.value}
         cells |= {f"{column}_reason": _NOT_THERE for column in metrics.values()}
         for name in metrics.keys() & figures.keys():
             column, figure = metrics[name], figures[name]
-            cells |= {column: figure.value, f"{column}_n": figure.n, f"{column}_reason": given(figure.reason)}
-            if (interval := given(figure.interval)) is not None:
+            cells |= {column: figure.value, f"{column}_n": figure.n, f"{column}_reason": unset_to_none(figure.reason)}
+            if (interval := unset_to_none(figure.interval)) is not None:
                 cells |= {f"{column}_low": interval.low, f"{column}_high": interval.high, f"{column}_interval": interval.kind}
-        for key, values in found.items():
+        for key, values in values_of.items():
             values.append(cells.get(key))
-    return pd.DataFrame({column.name: _series(column, found[column.name]) for column in columns})
+    return pd.DataFrame({column.name: _series(column, values_of[column.name]) for column in columns})
 
 
 def _days(episode: EpisodeSeries) -> dict[str, Sequence[Any]]:
@@ -197,18 +197,18 @@ def _returns(levels: Sequence[float]) -> list[float]:
 def _series(column: Column, values: list[Any]) -> pd.Series[Any]:
     match column.type:
         case "texts" | "counts":
-            made = pd.Series([list(value or ()) for value in values], dtype=object)
+            series = pd.Series([list(value or ()) for value in values], dtype=object)
         case "day":
             # errors="coerce": the schemas of cards say how a day is written, not that there is such a day
-            made = pd.Series(pd.to_datetime(pd.Series(values, dtype=object), format="%Y-%m-%d", errors="coerce"))
-            made = made.astype("datetime64[ms]")
+            series = pd.Series(pd.to_datetime(pd.Series(values, dtype=object), format="%Y-%m-%d", errors="coerce"))
+            series = series.astype("datetime64[ms]")
         case "count":
             fits = [value if value is not None and abs(value) <= _INT64 else pd.NA for value in values]
-            made = pd.Series(fits, dtype="Int64")
+            series = pd.Series(fits, dtype="Int64")
         case "number":
-            made = pd.Series([np.nan if value is None else float(value) for value in values], dtype="float64")
+            series = pd.Series([np.nan if value is None else float(value) for value in values], dtype="float64")
         case "flag":
-            made = pd.Series([pd.NA if value is None else bool(value) for value in values], dtype="boolean")
+            series = pd.Series([pd.NA if value is None else bool(value) for value in values], dtype="boolean")
         case _:
-            made = pd.Series(values, dtype="string")
-    return made.rename(column.name)
+            series = pd.Series(values, dtype="string")
+    return series.rename(column.name)

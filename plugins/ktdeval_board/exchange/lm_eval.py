@@ -231,10 +231,10 @@ def _day(value: JsonValue) -> str | None:
     return dt.datetime.fromtimestamp(seconds, dt.UTC).date().isoformat()
 
 
-def _model_name(source: _Source, given: str | None) -> str:
-    """Return the model's name; of a path on the machine that ran it only the last part, for the rest tells of that machine."""
-    if given is not None:
-        return source.line(given, "--model")
+def _model_name(source: _Source, override: str | None) -> str:
+    """Return the model's name; of a path on the machine that ran it only the last part, for the rest describes that machine."""
+    if override is not None:
+        return source.line(override, "--model")
     stated = source.content.get("model_name")
     candidates = [stated, *_named_in_args(source.part("config"), source.content)]
     for value in candidates:
@@ -249,10 +249,10 @@ def _model_name(source: _Source, given: str | None) -> str:
 
 def _named_in_args(config: Mapping[str, JsonValue], content: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
     """Candidates for the model's name: arguments that name it (a text `a=b,c=d` or a mapping), then the backend."""
-    given = config.get("model_args")
-    if isinstance(given, str):
-        given = dict(part.split("=", 1) for part in given.split(",") if "=" in part)
-    arguments = given if isinstance(given, Mapping) else {}
+    model_args = config.get("model_args")
+    if isinstance(model_args, str):
+        model_args = dict(part.split("=", 1) for part in model_args.split(",") if "=" in part)
+    arguments = model_args if isinstance(model_args, Mapping) else {}
     yield from (arguments.get(name) for name in _NAMES_IN_ARGS)
     if not arguments:
         yield config.get("model") or content.get("model")

@@ -23,7 +23,7 @@ from msgspec import UNSET
 from ktdeval.cards import MetricLine, ScoreLine
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty
-from ktdeval_board.entries import Card, Entry, figures_of, given, reasoning_settings, settings_of
+from ktdeval_board.entries import Card, Entry, figures_of, reasoning_settings, settings_of, unset_to_none
 from ktdeval_board.exchange.board_data import IS_BASELINE, NO_DIVISION, BoardData, Exported, definition, write_text
 from ktdeval_board.layout import path_segment
 from ktdeval_board.rules import Division
@@ -112,7 +112,7 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
         "attempts": dumps_canonical(entry.submission.attempts.runs),
         "undefined_metrics": dumps_canonical(undefined),
     }
-    made: dict[str, JsonValue] = {
+    metadata: dict[str, JsonValue] = {
         "source_name": rules.title,
         # What the board has executed again, it has the records of; of the rest it only has what the submitter says.
         "source_type": "evaluation_run" if executed else "documentation",
@@ -120,7 +120,7 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
         "evaluator_relationship": "other",
         "additional_details": details,
     }
-    return made | ({"source_organization_url": rules.url} if rules.url else {})
+    return metadata | ({"source_organization_url": rules.url} if rules.url else {})
 
 
 def _model_info(entry: Entry) -> dict[str, JsonValue]:
@@ -137,8 +137,8 @@ def _model_info(entry: Entry) -> dict[str, JsonValue]:
         "cutoff_date": declared.cutoff_date or "unknown",
         "cutoff_source": declared.cutoff_source,
     }
-    made: dict[str, JsonValue] = {"name": entry.model, "id": entry.model, "additional_details": details}
-    return made | ({"developer": developer} if developer else {})
+    info: dict[str, JsonValue] = {"name": entry.model, "id": entry.model, "additional_details": details}
+    return info | ({"developer": developer} if developer else {})
 
 
 def _source_data(data: BoardData, entry: Entry, division: Division) -> dict[str, JsonValue]:
@@ -188,7 +188,7 @@ def _score(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str,
         bounds = [end if bound is None else bound for bound, end in zip((lowest, highest), _UNBOUNDED, strict=True)]
         config |= {"score_type": "continuous", "min_score": bounds[0], "max_score": bounds[1]}
     details, uncertainty = dict[str, str](), dict[str, JsonValue](num_samples=figure.n)
-    interval = given(figure.interval)
+    interval = unset_to_none(figure.interval)
     if interval is not None and interval.low is not None:
         low, high = interval.low, interval.high
         if interval.level is UNSET:
@@ -211,7 +211,7 @@ _HUB_PAGE = re.compile(r"https://(?:www\.)?huggingface\.co/(" + _REPOSITORY.patt
 def write_eval_results(data: BoardData, folder: Path, dataset: str) -> Exported:
     """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card.
 
-    Cards without a rank are left out: the form has no place for what a reader would have to know of them.
+    Cards without a rank are left out: the form has no field for what a reader would have to know of them.
     """
     if not _REPOSITORY.fullmatch(dataset):
         raise UsageError(f"--dataset: {dataset!r} is no dataset of the Hub; expected OWNER/NAME")
@@ -247,12 +247,12 @@ def _entry(data: BoardData, entry: Entry, division: Division, dataset: str) -> d
         f"{entry.tier} by the board",
         *(["synthetic market"] if rules.market == "synthetic" else []),
     ]
-    made: dict[str, JsonValue] = {
+    result: dict[str, JsonValue] = {
         "dataset": {"id": dataset, "task_id": division.id},
         "value": figure.value,
         "date": entry.card.provenance.created_at[:10],
         "notes": "; ".join(notes),
     }
     if rules.url.startswith("https://"):
-        made["source"] = {"url": f"{rules.url.rstrip('/')}/card.html#card={entry.card_id}", "name": rules.title}
-    return made
+        result["source"] = {"url": f"{rules.url.rstrip('/')}/card.html#card={entry.card_id}", "name": rules.title}
+    return result

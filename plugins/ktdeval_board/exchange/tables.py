@@ -1,7 +1,7 @@
 """Frames as Parquet or CSV files, and as a dataset for Hugging Face's `datasets`: `load_dataset(FOLDER, "cards")`.
 
-A dataset has one Parquet file for each configuration, and a README whose YAML header tells `datasets` and the Hub's viewer which
-file is which. Facts of the header are from the Hub's dataset card specification (`configs`, `size_categories`, `license`, `tags`).
+A dataset has one Parquet file for each configuration, and a README whose YAML header names the file of each for `datasets` and the
+Hub's viewer. Facts of it are from the Hub's dataset card specification (`configs`, `size_categories`, `license`, `tags`).
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def write_csv(data: BoardData, folder: Path) -> Exported:
     """
     exported = Exported()
     for frame in FRAMES:
-        made = MAKERS[frame](data)
-        plain = pd.DataFrame({column.name: _plain(column, made[column.name]) for column in _columns(data, frame)})
+        table = MAKERS[frame](data)
+        plain = pd.DataFrame({column.name: _plain(column, table[column.name]) for column in _columns(data, frame)})
         name = f"{frame}.csv"
         plain.to_csv(folder / name, index=False, lineterminator="\n", encoding="utf-8")
         exported.files[name] = len(plain)
@@ -82,12 +82,12 @@ def arrow_table(data: BoardData, frame: Frame) -> pa.Table:
         pa.field(column.name, _ARROW[column.type], metadata={"unit": column.unit, "description": column.meaning})
         for column in columns
     ]
-    made = MAKERS[frame](data)
+    table = MAKERS[frame](data)
     for column in columns:
         if column.type == "counts":
-            small = [[number for number in numbers if abs(number) <= _INT64] for numbers in made[column.name]]
-            made[column.name] = pd.Series(small, dtype=object)
-    return pa.Table.from_pandas(made, schema=pa.schema(fields), preserve_index=False)
+            small = [[number for number in numbers if abs(number) <= _INT64] for numbers in table[column.name]]
+            table[column.name] = pd.Series(small, dtype=object)
+    return pa.Table.from_pandas(table, schema=pa.schema(fields), preserve_index=False)
 
 
 def _columns(data: BoardData, frame: Frame) -> tuple[Column, ...]:
@@ -95,15 +95,14 @@ def _columns(data: BoardData, frame: Frame) -> tuple[Column, ...]:
 
 
 def _plain(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
-    made = values
     match column.type:
         case "texts" | "counts":
-            made = values.map(lambda parts: _no_formula("; ".join(map(str, parts))))
+            values = values.map(lambda parts: _no_formula("; ".join(map(str, parts))))
         case "text":
-            made = values.map(_no_formula, na_action="ignore")
+            values = values.map(_no_formula, na_action="ignore")
         case "day":
-            made = values.dt.strftime("%Y-%m-%d")
-    return made
+            values = values.dt.strftime("%Y-%m-%d")
+    return values
 
 
 def _no_formula(text: str) -> str:

@@ -40,12 +40,12 @@ class SeriesFacts:
 
 def facts_of(series: Series) -> SeriesFacts:
     """Return the facts of a series."""
-    known: dict[tuple[str, ...], Days] = {}
+    arrays: dict[tuple[str, ...], Days] = {}
     cells = {(episode.window, episode.seed): episode for episode in series.episodes}
     return SeriesFacts(
         {cell: episode.gross_nav[-1] / episode.gross_nav[0] - 1.0 for cell, episode in cells.items()},
         {cell: _beaten(episode) for cell, episode in cells.items()},
-        {cell: _daily(episode, known) for cell, episode in cells.items()},
+        {cell: _daily(episode, arrays) for cell, episode in cells.items()},
     )
 
 
@@ -53,26 +53,26 @@ def _beaten(episode: EpisodeSeries) -> float | str:
     return episode.envelope.rank if episode.envelope is not None else episode.envelope_reason or "no order was filled"
 
 
-def _daily(episode: EpisodeSeries, known: dict[tuple[str, ...], Days]) -> Daily:
+def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Daily:
     days = tuple(episode.days)
-    if days not in known:
-        known[days] = np.array(days, dtype="datetime64[D]")
+    if days not in arrays:
+        arrays[days] = np.array(days, dtype="datetime64[D]")
     nav = np.array(episode.nav)
     selection = np.full(len(days), math.nan) if episode.selection_daily is None else np.array(episode.selection_daily)
     with np.errstate(divide="ignore", invalid="ignore"):
         returns = nav[1:] / nav[:-1] - 1.0
-    return Daily(known[days], np.where(nav[1:] > 0, returns, math.nan), selection)
+    return Daily(arrays[days], np.where(nav[1:] > 0, returns, math.nan), selection)
 
 
 def mean_by_day(episodes: Sequence[Sequence[Daily]], attribute: str) -> Vector:
     """[days, agents] mean over seeds, and over windows that share a day: a day counts once however many windows hold it."""
     if not episodes or not episodes[0]:
         return np.empty((0, len(episodes)))
-    days, place = np.unique(np.concatenate([each.days for each in episodes[0]]), return_inverse=True)
-    place = place.reshape(-1)
-    counts = np.bincount(place, minlength=len(days))
+    days, index = np.unique(np.concatenate([each.days for each in episodes[0]]), return_inverse=True)
+    index = index.reshape(-1)
+    counts = np.bincount(index, minlength=len(days))
     columns = [np.concatenate([getattr(each, attribute) for each in of_agent]) for of_agent in episodes]
-    return np.array([np.bincount(place, column, len(days)) / counts for column in columns]).T
+    return np.array([np.bincount(index, column, len(days)) / counts for column in columns]).T
 
 
 def same_days(one: Sequence[Daily], other: Sequence[Daily]) -> bool:

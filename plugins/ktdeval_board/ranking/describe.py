@@ -109,26 +109,26 @@ def default_columns(columns: Sequence[str], rank_by: str) -> list[str]:
 
 def describe_metrics(board: Board) -> dict[str, JsonValue]:
     """Return what each column of the board's divisions is, as plain `Definition`s by name."""
-    found: dict[str, Definition] = {}
+    definitions: dict[str, Definition] = {}
     for division in board.rules.divisions:
-        given = _definitions(board, division)
+        own = _definitions(board, division)
         for name in division_columns(board, division):
-            found.setdefault(name, given[name])
-    return {name: to_plain(found[name]) for name in sorted(found)}
+            definitions.setdefault(name, own[name])
+    return {name: to_plain(definitions[name]) for name in sorted(definitions)}
 
 
 def direction(board: Board, division: Division, column: str) -> str:
     """Return whether `higher`, `lower` or `neither` is better in a column of the division."""
-    given = _definitions(board, division)
-    return given[column].better if column in given else "neither"
+    definitions = _definitions(board, division)
+    return definitions[column].better if column in definitions else "neither"
 
 
 def _definitions(board: Board, division: Division) -> dict[str, Definition]:
     """Return the board's own columns, and those of the card that is confirmed best."""
-    found = dict(EXTRA)
+    definitions = dict(EXTRA)
     for entry in by_trust(board.of_division(division))[:1]:
-        found |= {name: _definition(name, figure, entry.is_trading) for name, figure in figures_of(entry.card).items()}
-    return found
+        definitions |= {name: _definition(name, figure, entry.is_trading) for name, figure in figures_of(entry.card).items()}
+    return definitions
 
 
 def _definition(name: str, figure: MetricLine | ScoreLine, is_metric: bool) -> Definition:
@@ -207,23 +207,23 @@ def system_labels(board: Board) -> dict[str, str]:
         if len(settings[entry.model, entry.agent]) > 1:
             parts.append(settings_of(entry.card) or "default settings")
         labels[entry.card_id] = " · ".join(parts)
-    return _apart(board.entries, labels)
+    return _distinct(board.entries, labels)
 
 
-def _apart(entries: Sequence[Entry], labels: dict[str, str]) -> dict[str, str]:
+def _distinct(entries: Sequence[Entry], labels: dict[str, str]) -> dict[str, str]:
     """Add the beginning of the card's id to a label that several cards of a division share; only a withdrawn one gives way."""
     systems: dict[str, set[tuple[str, str, str]]] = defaultdict(set)
     standing: Counter[tuple[str, str]] = Counter()
     for entry in entries:
         systems[labels[entry.card_id]].add((entry.model, entry.agent, settings_of(entry.card)))
-        standing[_place(entry, labels)] += not entry.is_withdrawn
+        standing[_scope_of(entry, labels)] += not entry.is_withdrawn
     shared = {
         entry.card_id
         for entry in entries
-        if len(systems[labels[entry.card_id]]) > 1 or standing[_place(entry, labels)] > (not entry.is_withdrawn)
+        if len(systems[labels[entry.card_id]]) > 1 or standing[_scope_of(entry, labels)] > (not entry.is_withdrawn)
     }
     return {card_id: f"{label} #{card_id[:8]}" if card_id in shared else label for card_id, label in labels.items()}
 
 
-def _place(entry: Entry, labels: dict[str, str]) -> tuple[str, str]:
+def _scope_of(entry: Entry, labels: dict[str, str]) -> tuple[str, str]:
     return (entry.division.id if entry.division else "", labels[entry.card_id])

@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from ktdeval.cards import EpisodeMetric, Line, ScoreLine, ScoringCard, TradingCard, TradingEpisode, episode_cost
 from ktdeval.jsonio import JsonValue
 from ktdeval_board.documents import DIGITS
-from ktdeval_board.entries import Card, Entry, given
+from ktdeval_board.entries import Card, Entry, unset_to_none
 from ktdeval_board.ranking.daily import NO_SERIES, Cell, SeriesFacts, Vector
 from ktdeval_board.ranking.describe import EXTRA, by_trust
 
@@ -47,14 +47,14 @@ class _Grid:
         self.value, self.low, self.high = (np.full(shape, math.nan) for _ in range(3))
         self.kind, self.reason = (np.full(shape, None, dtype=object) for _ in range(2))
 
-    def put(self, place: tuple[int, ...], figure: ScoreLine | Line | EpisodeMetric) -> None:
+    def put(self, index: tuple[int, ...], figure: ScoreLine | Line | EpisodeMetric) -> None:
         if figure.value is None:
-            self.reason[place] = given(figure.reason) or ""
+            self.reason[index] = unset_to_none(figure.reason) or ""
             return
-        self.value[place] = figure.value
-        interval = given(figure.interval)
+        self.value[index] = figure.value
+        interval = unset_to_none(figure.interval)
         if interval is not None and interval.low is not None:
-            self.low[place], self.high[place], self.kind[place] = interval.low, interval.high, interval.kind
+            self.low[index], self.high[index], self.kind[index] = interval.low, interval.high, interval.kind
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class Samples:
 
     def over(self, windows: Collection[str]) -> Figures:
         """Return the figures over some of the windows."""
-        chosen = [place for place, (window, _) in enumerate(self.cells) if window in windows]
+        chosen = [number for number, (window, _) in enumerate(self.cells) if window in windows]
         value, reason = self.grid.value[:, chosen], self.grid.reason[:, chosen]
         middle, low, high, n = medians(value)
-        single, place = n == 1, np.argmax(~np.isnan(value), axis=1)[:, None]
+        single, first = n == 1, np.argmax(~np.isnan(value), axis=1)[:, None]
         for ends, own in ((low, self.grid.low), (high, self.grid.high)):
-            ends[single] = np.take_along_axis(own[:, chosen], place, axis=1)[:, 0][single]
-        kind = np.where(single, np.take_along_axis(self.grid.kind[:, chosen], place, axis=1)[:, 0], QUARTILES)
+            ends[single] = np.take_along_axis(own[:, chosen], first, axis=1)[:, 0][single]
+        kind = np.where(single, np.take_along_axis(self.grid.kind[:, chosen], first, axis=1)[:, 0], QUARTILES)
         if "decided" in self.columns:  # counted together: a median over episodes would hide one in which nothing was decided
             at, planned = self.columns.index("decided"), self.planned[:, chosen].sum(axis=1)
             share = self.decided[:, chosen].sum(axis=1) / np.maximum(planned, 1)
@@ -85,8 +85,8 @@ class Samples:
         kind[np.isnan(low) | np.isnan(high)] = None
         reasons: list[dict[str, str]] = [{} for _ in self.entries]
         for row, column in np.argwhere(np.isnan(middle)).tolist():
-            said = sorted({text for text in reason[row, :, column] if text})
-            reasons[row][self.columns[column]] = "; ".join(said) or _NO_EPISODE
+            texts = sorted({text for text in reason[row, :, column] if text})
+            reasons[row][self.columns[column]] = "; ".join(texts) or _NO_EPISODE
         return Figures(middle, low, high, kind.tolist(), n, np.full(len(self.entries), len(chosen)), reasons)
 
 
@@ -109,13 +109,13 @@ def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int6
         return none, none.copy(), none.copy(), n
     ordered = np.sort(values, axis=1)  # NaN last
 
-    def at(place: npt.NDArray[np.int64]) -> Vector:
-        return np.take_along_axis(ordered, np.maximum(place, 0)[:, None], axis=1)[:, 0]
+    def at(index: npt.NDArray[np.int64]) -> Vector:
+        return np.take_along_axis(ordered, np.maximum(index, 0)[:, None], axis=1)[:, 0]
 
     def quartile(quarter: int) -> Vector:
         # As statistics.quantiles(method="inclusive"), to the last bit, so that a board shows what the card says.
-        place, rest = np.divmod(quarter * (n - 1), 4)
-        ends = (at(place) * (4 - rest) + at(np.minimum(place + 1, n - 1)) * rest) / 4
+        index, rest = np.divmod(quarter * (n - 1), 4)
+        ends = (at(index) * (4 - rest) + at(np.minimum(index + 1, n - 1)) * rest) / 4
         return np.where(n > 1, ends, math.nan) + 0.0
 
     lower, upper = at((n - 1) // 2), at(n // 2 - (n == 0))
@@ -133,24 +133,25 @@ def collect(
     groups: dict[tuple[int, ...], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(tuple(entry.card.seeds), []).append(entry)
-    found = []
+    samples = []
     for members in groups.values():
         card = members[0].card
-        cells = {cell: place for place, cell in enumerate((window.name, seed) for window in card.windows for seed in card.seeds)}
+        cells = {cell: number for number, cell in enumerate((window.name, seed) for window in card.windows for seed in card.seeds)}
         grid = _Grid(len(members), len(cells), len(columns))
         decided, planned = np.zeros((len(members), len(cells))), np.zeros((len(members), len(cells)))
         for row, entry in enumerate(members):
-            days, limit, known = {window.name: window.days for window in entry.card.windows}, entry.card.limit, facts(entry.card_id)
+            days, limit = {window.name: window.days for window in entry.card.windows}, entry.card.limit
+            series = facts(entry.card_id)
             planned[row] = [min(days[window], limit or days[window]) for window, _ in cells]
             for episode in entry.trading.episodes:
                 if (at := cells.get((episode.window, episode.seed))) is not None:
                     decided[row, at] = episode.decisions.model + episode.decisions.model_after_retry
                     for column, name in enumerate(columns):
                         own = episode.metrics.get(name) or _none(f"{name} is not on the card")
-                        figure = _extra(name, entry.trading, episode, benchmark, known) if name in EXTRA else own
+                        figure = _extra(name, entry.trading, episode, benchmark, series) if name in EXTRA else own
                         grid.put((row, at, column), figure)
-        found.append(Samples(members, list(cells), columns, grid, decided, planned))
-    return found
+        samples.append(Samples(members, list(cells), columns, grid, decided, planned))
+    return samples
 
 
 def _extra(
@@ -163,15 +164,15 @@ def _extra(
             return own or _none("total_return is not on the card")
         return _none("the benchmark has no return over the window") if other is None else _some(own.value - other)
     if name == "cost_usd":
-        price = given(card.cost.price)
+        price = unset_to_none(card.cost.price)
         return _none("no price of the model is known") if price is None else _some(episode_cost(episode, price))
     if name == "tokens":
         return _some(episode.usage.input_tokens + episode.usage.output_tokens)
     if name == "decided":
         return _some((episode.decisions.model + episode.decisions.model_after_retry) / episode.steps)
     cell = (episode.window, episode.seed)
-    known = None if facts is None else (facts.gross if name == "gross_return" else facts.beaten).get(cell)
-    return _none(NO_SERIES if known is None else known) if known is None or isinstance(known, str) else _some(known)
+    figure = None if facts is None else (facts.gross if name == "gross_return" else facts.beaten).get(cell)
+    return _none(NO_SERIES if figure is None else figure) if figure is None or isinstance(figure, str) else _some(figure)
 
 
 def _some(value: float, n: int = 1) -> EpisodeMetric:
@@ -204,7 +205,7 @@ def _score(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
         planned = card.coverage.steps_planned
         return _some(card.coverage.steps_decided / planned, planned) if planned else _none("no sample was planned")
     if name == "cost_usd":
-        return given(card.cost.per_episode) or _none(str(card.cost.reason))
+        return unset_to_none(card.cost.per_episode) or _none(str(card.cost.reason))
     if name == "tokens":
         used = [episode.usage.input_tokens + episode.usage.output_tokens for episode in card.episodes]
         return _some(statistics.median(used), len(used)) if used else _none(_NO_EPISODE)
@@ -213,12 +214,12 @@ def _score(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
 
 def benchmark_of(entries: Sequence[Entry]) -> dict[str, dict[str, float]]:
     """Window -> metric -> value of buying and holding the benchmark, from the cards confirmed best."""
-    found: dict[str, dict[str, float]] = {}
+    benchmark: dict[str, dict[str, float]] = {}
     for entry in by_trust(entries):
         for window, policy in entry.trading.reference.benchmark_buy_and_hold.items():
             values = {name: metric.value for name, metric in asdict(policy.metrics).items() if metric.value is not None}
-            found.setdefault(window, values)
-    return found
+            benchmark.setdefault(window, values)
+    return benchmark
 
 
 def six_digits(values: Vector) -> Vector:
@@ -233,13 +234,13 @@ def six_digits(values: Vector) -> Vector:
 
 def nullable(values: Vector) -> list[list[float | None]]:
     """Return values to six significant digits, None for NaN."""
-    shown = six_digits(values).astype(object)
-    shown[np.isnan(values)] = None
-    rows: list[list[float | None]] = shown.tolist()
+    rounded = six_digits(values).astype(object)
+    rounded[np.isnan(values)] = None
+    rows: list[list[float | None]] = rounded.tolist()
     return rows
 
 
-RANDOM_RANGE = (0.05, 0.95)  #: Quantiles that the row of random traders shows in the place of an interval
+RANDOM_RANGE = (0.05, 0.95)  #: Quantiles that the row of random traders shows instead of an interval
 RANDOM_KIND = "5-95 % of episodes"
 
 _NO_TRADER = "buying and holding the index takes no decisions"
@@ -264,13 +265,13 @@ def reference_rows(
 def _benchmark(columns: Sequence[str], windows: Sequence[str], benchmark: Mapping[str, Mapping[str, float]], source: Entry) -> Row:
     """Return the index bought before the first day and held: median over windows, as an agent's is over its episodes."""
     values = np.full((1, len(windows), len(columns)), np.nan)
-    for place, window in enumerate(windows):
-        known = benchmark.get(window, {})
+    for number, window in enumerate(windows):
+        policy = benchmark.get(window, {})
         for column, metric in enumerate(columns):
             # Nothing is traded, so there are no fees; and it is its own benchmark.
             own = "total_return" if metric in ("excess", "gross_return") else metric
-            if own in known:
-                values[0, place, column] = 0.0 if metric == "excess" else known[own]
+            if own in policy:
+                values[0, number, column] = 0.0 if metric == "excess" else policy[own]
     middle, low, high, n = medians(values)
     reasons = {
         metric: _NO_TRADER if metric in EXTRA else _NOT_TRACKED
@@ -287,7 +288,7 @@ def _random(columns: Sequence[str], windows: Sequence[str], samples: Sequence[Sa
     parts = []
     sources: list[Entry] = []
     for group in samples:
-        cells = [place for place, (window, _) in enumerate(group.cells) if window in windows]
+        cells = [number for number, (window, _) in enumerate(group.cells) if window in windows]
         rows = [row for row, entry in enumerate(group.entries) if entry.baseline is not None and entry.baseline.kind == "random"]
         if rows:
             sources += [group.entries[row] for row in rows]
@@ -311,11 +312,11 @@ def _random(columns: Sequence[str], windows: Sequence[str], samples: Sequence[Sa
 def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
     """Yield what chance alone gives in a scoring task: median of what the cards say of their samples."""
     values = np.full((1, len(entries), len(columns)), np.nan)
-    for place, entry in enumerate(entries):
+    for number, entry in enumerate(entries):
         for column, name in enumerate(columns):
             score = entry.card.scores.get(name) if isinstance(entry.card, ScoringCard) else None
             if score is not None and score.baseline is not None:
-                values[0, place, column] = score.baseline
+                values[0, number, column] = score.baseline
     middle, low, high, n = medians(values)
     if not n.any():
         return

@@ -13,7 +13,7 @@ from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.stats import MASK_FACTORS, mask_contrasts, mean_with_interval, overlap_correlation
 from ktdeval.typed import to_plain
 from ktdeval_board.documents import rounded
-from ktdeval_board.entries import Board, Card, Entry, given, settings_of
+from ktdeval_board.entries import Board, Card, Entry, settings_of, unset_to_none
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import ALPHA, system_labels
 
@@ -53,7 +53,7 @@ def _card(entry: Entry, label: str, row: Mapping[str, JsonValue] | None, ranked:
         "of": ranked.get(division or "", 0),
         "attribution": {name: _line(line) for name, line in (attribution.lines if attribution else {}).items()},
         "exposures": mean_exposures(card),
-        "cost": {"value": rounded(card.cost.value), "reason": given(card.cost.reason)},
+        "cost": {"value": rounded(card.cost.value), "reason": unset_to_none(card.cost.reason)},
         "decisions": to_plain(card.decisions),
         "failures": card.failures,
     }
@@ -61,28 +61,28 @@ def _card(entry: Entry, label: str, row: Mapping[str, JsonValue] | None, ranked:
 
 def _line(line: Line) -> JsonValue:
     """A line of the attribution: the median over episodes of what it adds to the total return."""
-    interval = given(line.interval)
+    interval = unset_to_none(line.interval)
     low, high = (None, None) if interval is None else (interval.low, interval.high)
     return rounded({"value": line.value, "low": low, "high": high, "n": line.n})
 
 
 def mean_exposures(card: Card) -> dict[str, float]:
     """Style factor -> median over episodes of the mean daily exposure, in standard deviations of the market's names."""
-    found: dict[str, list[float]] = defaultdict(list)
+    by_factor: dict[str, list[float]] = defaultdict(list)
     for episode in card.episodes if isinstance(card, TradingCard) else ():
         alpha = episode.metrics.get(ALPHA)
         exposures = alpha.detail.get("mean_exposures") if alpha is not None and isinstance(alpha.detail, Mapping) else None
         for name, value in exposures.items() if isinstance(exposures, Mapping) else ():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                found[name].append(float(value))
-    return {name: rounded(statistics.median(values)) for name, values in sorted(found.items())}
+                by_factor[name].append(float(value))
+    return {name: rounded(statistics.median(values)) for name, values in sorted(by_factor.items())}
 
 
 def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
     """What knowing stocks and dates is worth to each agent of one model, in each mode, where cards of several masks are there.
 
     Contrasts of means over seeds within each window, then their mean over windows with its t interval, widened where windows share
-    days: as `ktdeval effects` has it. Cards are set beside each other when mask and the words that belong to it are all they differ
+    days: as `ktdeval effects` has it. Cards are compared when mask and the words that belong to it are all they differ
     in. Cards that may not be ranked by themselves, are not checked or were withdrawn are left out.
     """
     rows: list[JsonValue] = []
@@ -107,32 +107,32 @@ def _shared(card: TradingCard) -> str:
 
 
 def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValue]:
-    """One row for each effect that the masks can tell."""
+    """One row for each effect that the masks allow."""
     if not {"bright", "blinded"} <= set(cards):
         return
     values, windows, left_out = _paired(cards, metric)
     first = cards["blinded"]
     covered = {episode.window: (episode.first_day, episode.last_day) for episode in first.episodes}
     correlation = overlap_correlation([covered[window] for window in windows])
-    for place, (effect, contrast) in enumerate(mask_contrasts(values).items()):
+    for number, (effect, contrast) in enumerate(mask_contrasts(values).items()):
         mean = mean_with_interval(contrast, correlation)
         detail = mean.detail or {}
         figures = rounded({"value": mean.value, "low": detail.get("low"), "high": detail.get("high"), "n": len(contrast)})
         what = {"mode": first.task.mode, "agent": first.agent.name, "settings": settings_of(first), "metric": metric}
         reason = mean.reason or detail.get("reason")
-        yield {**what, "effect": effect, "place": place, **figures, "left_out": left_out, "reason": reason}
+        yield {**what, "effect": effect, "place": number, **figures, "left_out": left_out, "reason": reason}
 
 
 def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Vector], list[str], int]:
     """Mask -> mean over seeds by window; the windows; how many (window, seed) were left out because a figure is undefined."""
     figures = {mask: {(each.window, each.seed): each.metrics.get(metric) for each in card.episodes} for mask, card in cards.items()}
-    found = {mask: {cell: each and each.value for cell, each in values.items()} for mask, values in figures.items()}
-    cells = list(found["blinded"])
-    whole = [cell for cell in cells if all(values.get(cell) is not None for values in found.values())]
+    by_mask = {mask: {cell: each and each.value for cell, each in values.items()} for mask, values in figures.items()}
+    cells = list(by_mask["blinded"])
+    whole = [cell for cell in cells if all(values.get(cell) is not None for values in by_mask.values())]
     windows = list(dict.fromkeys(window for window, _ in whole))
     means = {
         mask: np.array([np.mean([values[cell] for cell in whole if cell[0] == window]) for window in windows], dtype=np.float64)
-        for mask, values in found.items()
+        for mask, values in by_mask.items()
     }
     return means, windows, len(cells) - len(whole)
 
@@ -168,8 +168,8 @@ def _event(date: str, kind: str, entry: Entry | None, card_id: str, text: str) -
 
 def _events(entry: Entry, label: str) -> Iterator[dict[str, JsonValue]]:
     submission, verdict = entry.submission, entry.verdict
-    said = f"{label} was submitted by {submission.submitter.name}"
-    yield _event(submission.submitted_on, "submitted", entry, entry.card_id, said)
+    text = f"{label} was submitted by {submission.submitter.name}"
+    yield _event(submission.submitted_on, "submitted", entry, entry.card_id, text)
     if verdict is not None:
         steps = f"; {verdict.steps:,} steps were executed again" if verdict.steps else ""
         yield _event(verdict.checked_on, "checked", entry, entry.card_id, f"{label} was checked: {verdict.tier}{steps}")

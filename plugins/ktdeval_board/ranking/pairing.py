@@ -31,7 +31,7 @@ FIELDS = (
 
 Row = list[JsonValue]  #: Values of `FIELDS`
 
-_PLACE = {name: place for place, name in enumerate(FIELDS)}
+_INDEX = {name: index for index, name in enumerate(FIELDS)}
 _SEED = 0
 _MOST_BLOCKS = 12
 _NOT_HERE = "windows share days, and some of them do not differ or have no figure: `ktdeval compare` works it out"
@@ -56,9 +56,9 @@ class Windows:
         labels: npt.NDArray[np.int64] = np.unique(stats.blocks_of(self.correlation), return_inverse=True)[1].reshape(-1)
         return labels if len(self.windows) else np.zeros(0, np.int64)
 
-    def shared(self, places: Sequence[int]) -> bool:
+    def shared(self, indices: Sequence[int]) -> bool:
         """Return whether some of these windows share days."""
-        return bool(np.any(np.triu(self.correlation[np.ix_(places, places)], 1)))
+        return bool(np.any(np.triu(self.correlation[np.ix_(indices, indices)], 1)))
 
 
 def windows_of(board: Board, division: Division) -> Windows:
@@ -94,7 +94,7 @@ def pairs_index(windows: Windows, cards: Sequence[str]) -> dict[str, JsonValue]:
 
 def pair_tests(entries: Sequence[Entry], windows: Windows) -> dict[str, dict[str, dict[str, Row]]]:
     """Return the tests of cards against each other: card to other card to metric to the values of `FIELDS`, first less second."""
-    found: dict[str, dict[str, dict[str, Row]]] = {entry.card_id: {} for entry in entries}
+    tests: dict[str, dict[str, dict[str, Row]]] = {entry.card_id: {} for entry in entries}
     metrics = sorted({name for entry in entries for name in entry.trading.metrics})
     first, second = np.triu_indices(len(entries), 1)
     for metric in metrics:
@@ -103,19 +103,19 @@ def pair_tests(entries: Sequence[Entry], windows: Windows) -> dict[str, dict[str
         for one, other, row in zip(first.tolist(), second.tolist(), rows, strict=True):
             here, there = entries[one], entries[other]
             if metric in here.trading.metrics and metric in there.trading.metrics:
-                found[here.card_id].setdefault(there.card_id, {})[metric] = row
-                found[there.card_id].setdefault(here.card_id, {})[metric] = _turned(row)
-    return found
+                tests[here.card_id].setdefault(there.card_id, {})[metric] = row
+                tests[there.card_id].setdefault(here.card_id, {})[metric] = _turned(row)
+    return tests
 
 
 def _figures(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> Vector:
     """[cards, seeds, windows] figures of a metric; NaN where undefined."""
     seeds = sorted({seed for entry in entries for seed in entry.card.seeds})
-    place = {(window, seed): (row, column) for row, seed in enumerate(seeds) for column, window in enumerate(windows)}
+    position_of = {(window, seed): (row, column) for row, seed in enumerate(seeds) for column, window in enumerate(windows)}
     values = np.full((len(entries), len(seeds), len(windows)), np.nan)
     for number, entry in enumerate(entries):
         for episode in entry.trading.episodes:
-            figure, at = episode.metrics.get(metric), place.get((episode.window, episode.seed))
+            figure, at = episode.metrics.get(metric), position_of.get((episode.window, episode.seed))
             if figure is not None and figure.value is not None and at is not None:
                 values[(number, *at)] = figure.value
     return values
@@ -124,8 +124,8 @@ def _figures(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> V
 def _turned(row: Row) -> Row:
     turned = row.copy()
     for name, other in (("effect", "effect"), ("value", "value"), ("low", "high"), ("high", "low")):
-        value = row[_PLACE[other]]
-        turned[_PLACE[name]] = None if value is None else 0.0 - value
+        value = row[_INDEX[other]]
+        turned[_INDEX[name]] = None if value is None else 0.0 - value
     return turned
 
 
@@ -135,16 +135,16 @@ def _tests(differences: Vector, windows: Windows) -> list[Row]:
     plain = np.isfinite(differences).all(axis=1) & (sizes[:, :1] > 0).all(axis=1) & (np.diff(sizes, axis=1) > 0).all(axis=1)
     plain &= 0 < windows.blocks.max(initial=-1) + 1 <= _MOST_BLOCKS
     together = iter(_plain_tests(differences[plain], windows) if plain.any() else ())
-    known: dict[bytes, Row] = {}  # figures that never differ come again and again
+    tested: dict[bytes, Row] = {}  # figures that never differ come again and again
     rows = []
     for row, is_plain in zip(differences, plain.tolist(), strict=True):
         if is_plain:
             rows.append(next(together))
         else:
             key = (row + 0.0).tobytes()
-            if key not in known:
-                known[key] = _test(row, windows)
-            rows.append(known[key])
+            if key not in tested:
+                tested[key] = _test(row, windows)
+            rows.append(tested[key])
     return rows
 
 
@@ -178,15 +178,15 @@ def _plain_tests(differences: Vector, windows: Windows) -> list[Row]:
 
 def _test(differences: Vector, windows: Windows) -> Row:
     """Test one row as it is."""
-    places = np.flatnonzero(np.isfinite(differences)).tolist()
-    values = differences[places]
-    moving = [place for place in places if differences[place] != 0]
-    shared, shared_moving = windows.shared(places), windows.shared(moving)
+    indices = np.flatnonzero(np.isfinite(differences)).tolist()
+    values = differences[indices]
+    moving = [index for index in indices if differences[index] != 0]
+    shared, shared_moving = windows.shared(indices), windows.shared(moving)
     # The simulated distribution is that of all windows; one for each choice of them would take too long.
-    has_p, has_interval = not shared_moving or len(moving) == len(differences), not shared or len(places) == len(differences)
+    has_p, has_interval = not shared_moving or len(moving) == len(differences), not shared or len(indices) == len(differences)
     ranks = stats.signed_rank(values, null=windows.null if has_p and shared_moving else None)
     shift = stats.hodges_lehmann(values, null=windows.null if has_interval and shared else None)
-    flips = stats.sign_flip(values, stats.blocks_of(windows.correlation[np.ix_(places, places)]) if shared else None)
+    flips = stats.sign_flip(values, stats.blocks_of(windows.correlation[np.ix_(indices, indices)]) if shared else None)
     tested = (ranks.p, ranks.smallest_p) if has_p else (None, None)
     ends = (shift.low, shift.high, shift.confidence, shift.reason) if has_interval else (None, None, None, _NOT_HERE)
     reason = ranks.reason if has_p else _NOT_HERE

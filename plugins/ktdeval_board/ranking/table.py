@@ -1,7 +1,7 @@
-"""Tables of a division: every card with its figures, ranks and tie groups, beside benchmark, baselines and random traders.
+"""Tables of a division: every card with its figures, ranks and tie groups, next to benchmark, baselines and random traders.
 
 Tie groups go by mean daily returns and ranks by the median over episodes, so a group need not be a run of ranks: it says that daily
-returns do not tell its members from the best of them.
+returns show no difference between its members and the best of them.
 """
 
 from __future__ import annotations
@@ -127,20 +127,20 @@ class _Work:
 
     def why(self, figures: Figures) -> list[list[str]]:
         """Return why each entry has no rank in the scope of the figures."""
-        name, found = self.division.rank_by, []
+        name, reasons = self.division.rank_by, []
         for row, entry in enumerate(self.entries):
             planned = int(figures.planned[row])
             n = planned if name == "decided" else int(figures.n[row, self.columns.index(name)])  # counts steps, not episodes
             undefined = describe.undefined_reason(name, n, planned, figures.reasons[row].get(name))
             why = describe.why_unranked(entry, self.board.rules, self.division)
-            found.append(why if undefined is None else [*why, undefined])
-        return found
+            reasons.append(why if undefined is None else [*why, undefined])
+        return reasons
 
     def ranks(self, figures: Figures, why: Sequence[Sequence[str]]) -> tuple[Ranks, Ranks]:
         """Return the ranks of entrants by the division's figure and by selection alpha."""
         ranked = np.array([not reasons and entry.baseline is None for reasons, entry in zip(why, self.entries, strict=True)])
-        place = self.columns.index(self.division.rank_by)
-        ranks = describe.competition_ranks(figures.value[:, place], self.better, ranked)
+        column = self.columns.index(self.division.rank_by)
+        ranks = describe.competition_ranks(figures.value[:, column], self.better, ranked)
         if self.kind == "scoring" or ALPHA not in self.columns:
             return ranks, [None] * len(self.entries)
         alpha = self.columns.index(ALPHA)
@@ -160,11 +160,11 @@ class _Work:
         returns, alpha = self._tie_groups(scope, ranks)
         rows = [*self._rows(figures, why, ranks, (returns.groups, alpha.groups))]
         rows += reference_rows(self.columns, self.windows_of(scope), self.benchmark, self.entries, self.samples)
-        place, sign = self.columns.index(division.rank_by), -1.0 if self.better == "higher" else 1.0
-        exact = dict(zip((entry.card_id for entry in self.entries), figures.value[:, place].tolist(), strict=True))
+        column, sign = self.columns.index(division.rank_by), -1.0 if self.better == "higher" else 1.0
+        exact = dict(zip((entry.card_id for entry in self.entries), figures.value[:, column].tolist(), strict=True))
 
         def order(row: Row) -> tuple[bool, float, str, str]:
-            value = exact.get(row["card"] or "", row["values"][place])
+            value = exact.get(row["card"] or "", row["values"][column])
             undefined = value is None or math.isnan(value)
             stands = not undefined and (row["ranked"] or (row["baseline"] is not None and not row["why"]))
             return not stands, math.inf if undefined else sign * value, row["label"], row["card"] or ""
@@ -206,9 +206,9 @@ class _Work:
             yield f"{sum(entrants)} of {len(entrants)} entrants are not ranked; their rows say why"
 
     def _tie_groups(self, scope: str, ranks: tuple[Ranks, Ranks]) -> tuple[_Groups, _Groups]:
-        """Return the tie groups beside the rank and beside the rank by selection alpha.
+        """Return the tie groups next to the rank and next to the rank by selection alpha.
 
-        Those beside the rank are of daily NAV returns where it goes by the total return, of daily selection returns where it goes
+        Those next to the rank are of daily NAV returns where it goes by the total return, of daily selection returns where it goes
         by selection alpha; no daily returns say which other figures are tied.
         """
         by = self.division.rank_by
@@ -236,18 +236,18 @@ class _Work:
                 chosen[card_id] = days
             if len(chosen) == MOST_TESTED:
                 break
-        found = tie_groups(mean_by_day(list(chosen.values()), attribute), self.board.rules.tie_level)
+        groups = tie_groups(mean_by_day(list(chosen.values()), attribute), self.board.rules.tie_level)
         left = len(ordered) - len(chosen)
         why = f"the best {MOST_TESTED} were tested" if len(chosen) == MOST_TESTED else "no daily series of theirs"
-        p = {} if found.p is None else dict(zip(chosen, (round(value, 6) for value in found.p), strict=True))
-        ties = {"groups": max(found.group or (0,)), "tested": len(p), "days": found.days, "p": p, "reason": found.reason}
+        p = {} if groups.p is None else dict(zip(chosen, (round(value, 6) for value in groups.p), strict=True))
+        ties = {"groups": max(groups.group or (0,)), "tested": len(p), "days": groups.days, "p": p, "reason": groups.reason}
         notes = (f"{what}: {left} ranked without a tie group: {why}",) if left else ()
-        return _Groups(dict(zip(chosen, found.group or (), strict=False)), ties, notes)
+        return _Groups(dict(zip(chosen, groups.group or (), strict=False)), ties, notes)
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """Tie groups: card id -> group, for those that took part; how they were found, as the site shows it; notes for readers."""
+    """Tie groups: card id -> group, for those that took part; the test, as the site shows it; notes for readers."""
 
     groups: Mapping[str, int]
     ties: JsonValue

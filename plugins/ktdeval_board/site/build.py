@@ -33,7 +33,7 @@ from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, 
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
 
 Progress = Callable[[str], None]
-"""Is told in a few words what a build does next."""
+"""Called with what a build does next, in a few words."""
 
 _CHUNK = 20
 """Cards of one job: few enough that processes end together, enough that starting a job costs nothing."""
@@ -54,7 +54,7 @@ class BuildReport:
 def build_site(board_path: Path, out: Path, progress: Progress | None = None, workers: int | None = None) -> BuildReport:
     """Write the site of a board; equal boards give equal bytes.
 
-    The folder is written beside `out` and put in its place at the end; a failure leaves what was there. Raises ConfigError: no
+    The folder is written next to `out` and replaces it at the end; a failure leaves what was there. Raises ConfigError: no
     board here, or its rules or errata are not valid; CardError: a file of the board can't be read, or a division lacks the board's
     baselines; names it; UsageError: `out` holds something else; StoreError: the site can't be written.
     """
@@ -156,8 +156,8 @@ def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tab
     windows = windows_of(board, division)
     index = pairs_index(windows, paired_cards(tables[division.id]["all"]["rows"]))
     site.put(f"pairs/{division.id}/all", index)
-    known = {entry.card_id: entry for entry in board.of_division(division)}
-    for card_id, tests in pair_tests([known[card_id] for card_id in index["cards"]], windows).items():
+    entry_of = {entry.card_id: entry for entry in board.of_division(division)}
+    for card_id, tests in pair_tests([entry_of[card_id] for card_id in index["cards"]], windows).items():
         site.put(f"pairs/{division.id}/{card_id}", {"card": card_id, "tests": tests})
 
 
@@ -194,7 +194,7 @@ def _write_cards(
 ) -> None:
     for entry in entries:
         facts = card_data(board, entry, standings[entry.card_id], ranks.get(entry.card_id, {}))
-        # The card's own text, which was parsed when the board was read, in the place of another serialisation of the same.
+        # The card's own text, which was parsed when the board was read, instead of another serialisation of the same.
         rest = dumps_canonical(facts).encode()[1:]
         site.put_json(f"card/{entry.card_id}", b'{"card":%s,%s' % (_card_bytes(board, entry).strip(), rest))
 
@@ -284,5 +284,5 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _run_job(place: int) -> Any:
-    return _jobs[place]()
+def _run_job(index: int) -> Any:
+    return _jobs[index]()

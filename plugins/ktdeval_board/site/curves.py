@@ -23,7 +23,7 @@ def has_curves(columns: Collection[str]) -> bool:
 
 
 def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> dict[str, JsonValue]:
-    """Return the curves of the cards of a division, each window apart.
+    """Return the curves of the cards of a division, each window separately.
 
     `windows`: days [n + 1] from the first decision on, `asset` and `benchmark` [n + 1] over their first value, null where they are
     not known. `cards`: of each card and window `seeds`; `after` and `before` fees the return since the start, [n + 1] median over
@@ -71,11 +71,11 @@ def _held(steps: Sequence[DecisionStep]) -> dict[str, float]:
 
 
 def _signals(episodes: Iterable[EpisodeDecisions]) -> dict[str, JsonValue]:
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    by_role: dict[str, Counter[str]] = defaultdict(Counter)
     for episode in episodes:
         for role, counts in (episode.signals or {}).items():
-            found[role].update(to_plain(counts))
-    return dict(sorted(found.items()))
+            by_role[role].update(to_plain(counts))
+    return dict(sorted(by_role.items()))
 
 
 def _spread(paths: Sequence[Sequence[float]]) -> list[JsonValue]:

@@ -31,7 +31,7 @@ _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "subm
 
 
 def check_addresses(rules: Rules) -> None:
-    """Refuse names of markets and windows that can't be told apart in the addresses of data files."""
+    """Refuse names of markets and windows that give equal addresses of data files."""
     for snapshot in rules.snapshots:
         if path_segment(snapshot.name) != snapshot.name:
             raise ConfigError(
@@ -43,7 +43,7 @@ def check_addresses(rules: Rules) -> None:
 
 
 def _check_distinct(where: str, names: Iterable[str]) -> None:
-    """Compared without case, for sites are also kept on disks that do not tell it apart."""
+    """Compare without case, for sites are also kept on disks that ignore it."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(scope_key(name).lower(), name)
@@ -137,10 +137,10 @@ def _windows(division: Division, entries: Iterable[Entry], market: Market | None
 
 def models_data(board: Board) -> list[JsonValue]:
     """Facts of each model by name, withdrawn cards included; who and when as its latest submission says."""
-    found: dict[str, list[Entry]] = {}
+    by_model: dict[str, list[Entry]] = {}
     for entry in board.entries:
-        found.setdefault(entry.model, []).append(entry)
-    return [_model(board, name, entries) for name, entries in sorted(found.items())]
+        by_model.setdefault(entry.model, []).append(entry)
+    return [_model(board, name, entries) for name, entries in sorted(by_model.items())]
 
 
 def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue]:
@@ -165,35 +165,35 @@ def cards_index(board: Board) -> dict[str, JsonValue]:
     for entry in board.entries:
         if not entry.is_withdrawn:
             division = None if entry.division is None else entry.division.id
-            known = (entry.tier, entry.baseline_kind, entry.submission.submitted_on, labels[entry.card_id])
-            rows.append([entry.card_id, entry.model, entry.agent, division, *known])
+            rest = (entry.tier, entry.baseline_kind, entry.submission.submitted_on, labels[entry.card_id])
+            rows.append([entry.card_id, entry.model, entry.agent, division, *rest])
     return {"columns": list(_CARD_COLUMNS), "rows": rows}
 
 
 def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
     """Card id -> scope -> rank, α-rank, tie group and out of how many, for each ranked card."""
-    found: dict[str, dict[str, JsonValue]] = {}
+    ranks: dict[str, dict[str, JsonValue]] = {}
     for scopes in tables.values():
         for scope, table in scopes.items():
             ranked = sum(row["ranked"] for row in table["rows"])
             for row in table["rows"]:
                 if row["card"] is not None and row["ranked"]:
-                    place = {name: row[name] for name in ("rank", "alpha_rank", "tie")}
-                    found.setdefault(row["card"], {})[scope_key(scope)] = {**place, "of": ranked}
-    return found
+                    standing = {name: row[name] for name in ("rank", "alpha_rank", "tie")}
+                    ranks.setdefault(row["card"], {})[scope_key(scope)] = {**standing, "of": ranked}
+    return ranks
 
 
 def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str]]]:
     """Card id -> whether it is ranked, and why not; baselines are not, without a reason."""
-    found: dict[str, tuple[bool, list[str]]] = {}
+    standings: dict[str, tuple[bool, list[str]]] = {}
     for scopes in tables.values():
         for row in scopes["all"]["rows"]:
             if row["card"] is not None:
-                found[row["card"]] = (row["ranked"], list(row["why"]))
+                standings[row["card"]] = (row["ranked"], list(row["why"]))
     for entry in board.entries:
-        if entry.card_id not in found:
-            found[entry.card_id] = (False, _absence(board.rules, entry))
-    return found
+        if entry.card_id not in standings:
+            standings[entry.card_id] = (False, _absence(board.rules, entry))
+    return standings
 
 
 def _absence(rules: Rules, entry: Entry) -> list[str]:

@@ -1,4 +1,4 @@
-"""Files and pages of a site: written into a folder beside it, which takes its place when all of them are there.
+"""Files and pages of a site: written into a folder next to it, which replaces it when all of them are there.
 
 Each page is one HTML file without any content; what it shows, its scripts read from `data/`.
 """
@@ -121,9 +121,9 @@ _MAIL = re.compile(r"[^\s<>@\"'?&]+@[^\s<>@\"'?&]+\.[^\s<>@\"'?&]+")
 
 def _pages(rules: Rules, columns: Collection[str]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Pages of a board, and those that it has nothing for: a page that `needs` a figure belongs to boards with a column of it."""
-    known = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
-    has = {page["file"]: page.get("needs", "") in ("", *columns) for page in known} | {"market.html": bool(rules.snapshots)}
-    return [page for page in known if has[page["file"]]], [page for page in known if not has[page["file"]] and "needs" in page]
+    pages = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
+    has = {page["file"]: page.get("needs", "") in ("", *columns) for page in pages} | {"market.html": bool(rules.snapshots)}
+    return [page for page in pages if has[page["file"]]], [page for page in pages if not has[page["file"]] and "needs" in page]
 
 
 def _own_assets(pages: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -133,7 +133,7 @@ def _own_assets(pages: Iterable[Mapping[str, Any]]) -> set[str]:
 def render_pages(rules: Rules, columns: Collection[str] = ()) -> dict[str, str]:
     """Return the HTML of every page by its file name.
 
-    Returns pages without inline script or style; they load `assets/` and `data/` beside them, from a web server or from a folder.
+    Returns pages without inline script or style; they load `assets/` and `data/` next to them, from a web server or from a folder.
     `columns`: names of the figures in the board's tables; pages about figures that are not there are left out.
     """
     pages, _ = _pages(rules, columns)

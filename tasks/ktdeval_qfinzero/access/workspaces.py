@@ -43,7 +43,7 @@ class Held:
     def __init__(self, workspace: Workspace, used_s: float, log: Path | None = None) -> None:
         self.workspace = workspace
         self._log = log
-        self._logged = 0
+        self._logged = self._logged_bytes = 0
         self.used_s = used_s
         self.turn = anyio.Lock()
         self.waiting = 0
@@ -58,12 +58,14 @@ class Held:
         log = self.workspace.broker.log
         if self._log is None or self._logged == len(log.entries) or len(log.entries) == 1:
             return
+        lines = "".join(f"{line}\n" for line in log.to_lines()[self._logged :]).encode()
         try:
-            with self._log.open("a", encoding="utf-8") as stream:
-                stream.writelines(f"{line}\n" for line in log.to_lines()[self._logged :])
+            with self._log.open("ab") as stream:
+                stream.truncate(self._logged_bytes)  # without the part of a line that a full disk left
+                stream.write(lines)
         except OSError as error:
             raise ServiceError("unavailable", "the call was carried out, but the server can't write its log") from error
-        self._logged = len(log.entries)
+        self._logged, self._logged_bytes = len(log.entries), self._logged_bytes + len(lines)
 
 
 class Workspaces:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError
 from ktdeval_qfinzero.access.served_market import load_rules, served as served_catalogue
-from ktdeval_qfinzero.access.workspaces import log_name
+from ktdeval_qfinzero.access.workspaces import Limits, Workspaces, log_name
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset
+from ktdeval_qfinzero.errors import ServiceError
 from qfinzero_broker_play import chained
 from qfinzero_server import Served, serving
 from qfinzero_world import store_small
@@ -113,6 +115,25 @@ def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end
     assert "STOCK:AVLN 10" in told
     assert "the same, byte for byte" in told
     assert not list((folder / "logs").glob(log_name(served.open()))), "a workspace that did nothing leaves no file"
+
+
+def test_a_log_whose_disk_was_full_goes_on_behind_its_last_whole_line(folder: Path, tmp_path: Path) -> None:
+    workspaces = Workspaces(open_dataset(folder / "data"), Limits(), lambda: 0.0, tmp_path)
+    workspace_id = workspaces.open()
+    held = workspaces.find(workspace_id)
+    account = {"account_type": "MARGIN", "initial_cash": 20_000}
+    catalogue().call(held.workspace, "PMB.account.create", account)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(ServiceError, match="can't write its log"):
+            held.save_log()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    catalogue().call(held.workspace, "PMB.account.create", account)
+    for _ in range(2):
+        held.save_log()
+        assert tuple((tmp_path / log_name(workspace_id)).read_text().splitlines()) == held.workspace.broker.log.to_lines()
 
 
 def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(

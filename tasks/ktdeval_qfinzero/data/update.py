@@ -300,10 +300,10 @@ def _other_contracts(run: _Run, merged: Sequence[ContractRow], reaches: Reaches)
     keys = {contracts_key(root) for root in roots}
     if not keys <= run.manifest.parts.keys():  # a root of its own: any underlying's may be it
         keys = {key for key in run.manifest.parts if table_of(key)[0] == "contracts"}
-    known = {row.symbol for row in merged}
+    new_symbols = {row.symbol for row in merged}
     paths = [run.stored(key) for key in sorted(keys)]
     stored = (row for path in paths if path is not None for row in TABLES["contracts"].read(path))
-    return [row for row in stored if row.symbol not in known]
+    return [row for row in stored if row.symbol not in new_symbols]
 
 
 def _publish(run: _Run, addition: Addition) -> UpdateReport:

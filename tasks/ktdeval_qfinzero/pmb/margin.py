@@ -120,7 +120,7 @@ def order_problem(
     """
     before = portfolio_of(account, marks)
     after = after_trades(before, trades)
-    missing = [ticker for ticker in after.written() if ticker not in after.spots_e4]
+    missing = [ticker for ticker in after.short_underlyings() if ticker not in after.spots_e4]
     if missing:
         return Problem("NO_MARK", f"no price of {missing[0]} is known yet, so options on it can't be margined; order later")
     if account.type == "CASH":
@@ -224,7 +224,7 @@ def _stock_e4(stock: Holding, account_type: AccountType, rules: MarginRules) -> 
 def _option_groups(portfolio: Portfolio, rules: MarginRules) -> tuple[MarginGroup, ...]:
     groups: list[MarginGroup] = []
     work_out = cash_account_groups if portfolio.type == "CASH" else margin_groups
-    for ticker in portfolio.written():
+    for ticker in portfolio.short_underlyings():
         if ticker not in portfolio.spots_e4:
             raise ServiceError("unavailable", f"no price of {ticker} is known, so options on it can't be margined")
         groups.extend(work_out(portfolio.options_on(ticker), portfolio.shares(ticker), portfolio.spots_e4[ticker], rules))
@@ -264,7 +264,7 @@ def _cash_problem(
 ) -> Problem | None:
     if any(stock.qty < min(0, before.shares(stock.instrument.symbol)) for stock in after.of_kind("STOCK")):
         return Problem("SHORT_NOT_ALLOWED", "a CASH account can't sell shares that it does not hold; that needs a MARGIN account")
-    for ticker in after.written():
+    for ticker in after.short_underlyings():
         if _uncovered_calls(after, ticker) > _uncovered_calls(before, ticker):
             return Problem(
                 "UNCOVERED_OPTION",

@@ -59,8 +59,8 @@ def get_account(engine: Engine, given: types.OneAccount) -> types.AccountAnswer:
 
 def list_accounts(engine: Engine, given: types.Nothing) -> types.Accounts:  # noqa: ARG001 - all functions of operations take both
     """All accounts of this workspace."""
-    shown = [show.account_shown(engine, account) for account in engine.state.accounts.values()]
-    return _answer(types.Accounts, engine, accounts=shown)
+    accounts = engine.state.accounts.values()
+    return _answer(types.Accounts, engine, accounts=[show.account_shown(engine, account) for account in accounts])
 
 
 def positions(engine: Engine, given: types.OneAccount) -> types.Positions:
@@ -79,8 +79,8 @@ def orders(engine: Engine, given: types.OrdersQuery) -> types.OrdersPage:
         if order.account_id == account.id and given.session_id in (None, order.session_id) and order.status in statuses
     )
     rows, cursor = _page(chosen, given, lambda order: order.seq)
-    shown = [show.order_shown(order) for order in rows]
-    return _answer(types.OrdersPage, engine, account_id=account.id, orders=shown, next_cursor=cursor)
+    sent = [show.order_shown(order) for order in rows]
+    return _answer(types.OrdersPage, engine, account_id=account.id, orders=sent, next_cursor=cursor)
 
 
 def trades(engine: Engine, given: types.TradesQuery) -> types.TradesPage:
@@ -89,16 +89,16 @@ def trades(engine: Engine, given: types.TradesQuery) -> types.TradesPage:
     numbered = enumerate(engine.state.trades)
     chosen = (pair for pair in numbered if pair[1].account_id == account.id and given.session_id in (None, pair[1].session_id))
     rows, cursor = _page(chosen, given, lambda pair: pair[0])
-    shown = [show.trade_shown(trade) for _, trade in rows]
-    return _answer(types.TradesPage, engine, account_id=account.id, trades=shown, next_cursor=cursor)
+    executions = [show.trade_shown(trade) for _, trade in rows]
+    return _answer(types.TradesPage, engine, account_id=account.id, trades=executions, next_cursor=cursor)
 
 
 def history(engine: Engine, given: types.HistoryQuery) -> types.HistoryPage:
     """An account at the close of each day on which it was in a session or held anything."""
     account = _account(engine, given.account_id)
     rows, cursor = _page(engine.state.days[account.id], given, lambda close: date.fromisoformat(close.day).toordinal())
-    shown = [show.day_shown(close) for close in rows]
-    return _answer(types.HistoryPage, engine, account_id=account.id, history=shown, next_cursor=cursor)
+    closes = [show.day_shown(close) for close in rows]
+    return _answer(types.HistoryPage, engine, account_id=account.id, history=closes, next_cursor=cursor)
 
 
 # ---- sessions
@@ -194,9 +194,9 @@ def order_modified(engine: Engine, done: Outcome) -> types.OrderModified:
 
 
 def _order_answer(kind: type[_Given], engine: Engine, order_id: str, **more: object) -> _Given:
-    shown = show.order_shown(engine.state.orders[order_id])
-    common = {name: getattr(shown, name) for name in ("order_id", "client_order_id", "status", "reason")}
-    return _answer(kind, engine, **common, order=shown, **more)
+    order = show.order_shown(engine.state.orders[order_id])
+    common = {name: getattr(order, name) for name in ("order_id", "client_order_id", "status", "reason")}
+    return _answer(kind, engine, **common, order=order, **more)
 
 
 def spread_placed(engine: Engine, done: Outcome) -> types.SpreadPlaced:

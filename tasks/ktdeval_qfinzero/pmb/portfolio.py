@@ -276,7 +276,7 @@ class Portfolio:
         """Its options on a stock."""
         return [option for option in self.options() if option.contract.underlying == ticker]
 
-    def written(self) -> list[str]:
+    def short_underlyings(self) -> list[str]:
         """Underlyings of its short options, in order."""
         return sorted({option.contract.underlying for option in self.options() if option.qty < 0})
 

@@ -252,8 +252,8 @@ def _fields(gold: GoldCall) -> dict[str, JsonValue]:
 def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _Alignment:
     """Best alignment. Among equally good ones the content of steps and calls decides, never their order."""
     rows = sorted(range(len(golds)), key=lambda step: _content(golds[step]))
-    asked = Counter(_expectation(gold) for gold in golds)
-    alike = [asked[_expectation(golds[step])] for step in rows]
+    expected = Counter(_expectation(gold) for gold in golds)
+    alike = [expected[_expectation(golds[step])] for step in rows]
     columns: list[int] = []
     matches: dict[tuple[int, int], _Match] = {}
     for copies in _repeats(calls):
@@ -290,10 +290,10 @@ def _failures(alignment: _Alignment, malformed: int) -> set[str]:
     failures = {name for match in alignment.matches.values() for name in match.failures}
     known_tools = REGISTRY.keys() | FURTHER_TOOLS | {gold.tool for gold in alignment.golds}
     serving = {alignment.calls[index].content for index in alignment.call_indices.values()}
-    known = [call for call in alignment.spare if call.tool in known_tools or call.is_refusal]
-    unknown = len(alignment.spare) - len(known)
-    repeats = sum(call.content in serving for call in known)
-    others = len(known) - repeats
+    of_known_tools = [call for call in alignment.spare if call.tool in known_tools or call.is_refusal]
+    unknown = len(alignment.spare) - len(of_known_tools)
+    repeats = sum(call.content in serving for call in of_known_tools)
+    others = len(of_known_tools) - repeats
     open_steps = len(alignment.golds) - len(alignment.call_indices)
     failures |= {"malformed_call"} if malformed else set()
     failures |= {"unknown_tool"} if unknown else set()

@@ -153,8 +153,8 @@ def _greek_columns(view: View, table: Table, field: types.PriceField) -> dict[st
         spots = spots_of_moments(view, table.underlying, moments)
     price = getattr(table.bars, f"{field}_e4") / E4
     valued = value_quotes(view, Quotes(table.underlying, table.contracts, moments, price, spots))
-    shown = {name: columns.numbers(values, GREEK_DECIMALS) for name, values in valued.values.items()}
-    return {**shown, "greek_status": valued.status.tolist()}
+    greeks = {name: columns.numbers(values, GREEK_DECIMALS) for name, values in valued.values.items()}
+    return {**greeks, "greek_status": valued.status.tolist()}
 
 
 def _nearest_expiries(listed: Iterable[ContractRow], day: date, contract_filter: Filter) -> list[str]:

@@ -110,15 +110,14 @@ def items(suite: str, items_seed: int, is_proved: bool, target: Path | None, sou
         title = f"QFinZero {suite} items, seed {items_seed}, on {dataset.info.name}"
         publish_tasks(target, title, tuple(item.task for item in all_items))
         click.echo(f"{target}: {len(all_items)} items")
-    if not is_proved and target is None:
+    elif not is_proved:
         for item in all_items:
             click.echo(dumps_canonical(task_to_row(item.task)))
-    if not is_proved:
-        return
-    for item in all_items:
-        prove(item, dataset)
-    refused = sum(item.task.refuse for item in all_items)
-    click.echo(f"{len(all_items)} items: {len(all_items) - refused} carried out, {refused} to be refused")
+    if is_proved:
+        for item in all_items:
+            prove(item, dataset)
+        refused = sum(item.task.refuse for item in all_items)
+        click.echo(f"{len(all_items)} items: {len(all_items) - refused} carried out, {refused} to be refused")
 
 
 @click.command()

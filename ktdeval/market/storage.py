@@ -38,7 +38,8 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 BARS, ASSETS, INDICES, NAMES = "bars.parquet", "assets.parquet", "indices.parquet", "names.parquet"
 DOCUMENTS, ENTITIES, MINUTES = "documents.parquet", "entities.parquet", "minutes.parquet"
-_GRID_FIELDS = (*BAR_FIELDS, "member")
+_GRID_FIELDS: dict[str, type] = {**dict.fromkeys(BAR_FIELDS, float), "member": bool}
+_MANIFEST_PARTS = {"id": str, **dict.fromkeys(("meta", "index_names", "statics", "arrays", "day_checksums"), dict)}
 _CHECKSUM_DIGITS = 8
 
 
@@ -131,7 +132,7 @@ def differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> 
         if address not in arrays or address not in manifest["arrays"]:
             changes.append(f"{table}: {field} is {'absent' if address not in arrays else 'new'}")
         elif sha256_hex(_canonical(arrays[address]).tobytes()) != manifest["arrays"][address]:
-            recorded = manifest.get("day_checksums", {}).get(address, "")
+            recorded = str(manifest["day_checksums"].get(address, ""))
             first = _first_changed_day(recorded, arrays[address], snapshot.days) if axes_equal else None
             changes.append(f"{table}: {field} differs" + (f", first on {first}" if first else ""))
     return changes
@@ -256,9 +257,8 @@ def load_manifest(folder: Path) -> dict[str, JsonValue]:
         raise DataError(f"{path}: not the manifest of a market snapshot; make one with 'ktdeval data import'")
     if manifest.get("version") != FORMAT_VERSION:
         raise DataError(f"{path}: format version {manifest.get('version')!r}, expected {FORMAT_VERSION}; import the data again")
-    missing = [key for key in ("id", "meta", "index_names", "statics", "arrays", "day_checksums") if key not in manifest]
-    if missing:
-        raise DataError(f"{path}: {missing[0]!r} is missing; import the data again")
+    if broken := [key for key, kind in _MANIFEST_PARTS.items() if not isinstance(manifest.get(key), kind)]:
+        raise DataError(f"{path}: {broken[0]!r} is missing or of another type; import the data again")
     return manifest
 
 
@@ -294,7 +294,8 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
     with _open_table(folder / BARS) as bars:  # one field after the other: each is held twice while it is read
         days = _read_grid_axes(bars.read(["date", "code"]), codes, folder)
         shape = (len(days), len(codes))
-        grids: dict[str, Any] = {name: bars.read([name])[name].to_numpy().copy().reshape(shape) for name in _GRID_FIELDS}
+        columns = ((name, bars.read([name])[name].to_numpy().astype(kind)) for name, kind in _GRID_FIELDS.items())
+        grids: dict[str, Any] = {name: column.reshape(shape) for name, column in columns}
     spells = _read_table(folder / NAMES).to_pylist() if "spells" in manifest["statics"] else ()
     own = [field.name for field in dataclasses.fields(Instrument)] if "instruments" in manifest["statics"] else []
     pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, and would keep what an array shares with it
@@ -343,7 +344,7 @@ def _read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.floa
     table = _read_table(folder / INDICES)
     codes = np.array(table["code"].to_pylist(), dtype=object)
     dates = table["date"].to_numpy().astype("datetime64[D]")
-    levels = table["close"].to_numpy()
+    levels = table["close"].to_numpy().astype(np.float64)
     indices = {}
     for code in sorted(set(codes)):
         rows = codes == code

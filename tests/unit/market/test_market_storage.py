@@ -133,6 +133,8 @@ def test_tampering_with_the_manifest_is_caught(snapshot: MarketSnapshot, tmp_pat
         ({"format": "zip"}, "not the manifest of a market snapshot"),
         ({"meta": {**manifest["meta"], "nmae": "x"}}, "unknown field 'nmae'; did you mean 'name'"),
         ({"meta": {**manifest["meta"], "name": "x"}}, "content was changed"),
+        ({"index_names": 7}, "'index_names' is missing or of another type"),
+        ({"statics": []}, "'statics' is missing or of another type"),
     ]:
         (folder / "manifest.json").write_text(json.dumps({**manifest, **change}))
         with pytest.raises(DataError, match=message):
@@ -148,6 +150,12 @@ def test_unreadable_folders_are_one_clear_line(snapshot: MarketSnapshot, tmp_pat
         load_snapshot(tmp_path / "none")
     folder = tmp_path / "m"
     save_snapshot(snapshot, folder)
+    for table in ("bars", "indices"):
+        whole = (folder / f"{table}.parquet").read_bytes()
+        pd.read_parquet(folder / f"{table}.parquet").assign(close="ten").to_parquet(folder / f"{table}.parquet")
+        with pytest.raises(DataError, match="can't read the snapshot: could not convert string to float: 'ten'"):
+            load_snapshot(folder)
+        (folder / f"{table}.parquet").write_bytes(whole)
     (folder / "bars.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(DataError, match="can't read the snapshot"):
         load_snapshot(folder)

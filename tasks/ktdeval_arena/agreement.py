@@ -12,6 +12,7 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,15 +48,15 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
     missing column, an unknown rule or score, or a second score of a rater, with file and line.
     """
     try:
-        reader = csv.DictReader(read_plain(path).decode("utf-8-sig").splitlines(), strict=True)
-        rows = list(reader)
+        reader = csv.DictReader(StringIO(read_plain(path).decode("utf-8-sig"), newline=""), strict=True)
+        rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: not a readable CSV file: {' '.join(str(error).split())}") from error
     if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
         raise DataError(f"{path}: column {missing[0]!r} is missing; a line has {', '.join(COLUMNS)}")
     scores: dict[str, dict[str, list[int]]] = {rule: defaultdict(list) for rule in RULES}
     seen = set()
-    for line, row in enumerate(rows, start=2):
+    for line, row in rows:
         item, rater, rule, score = ((row[name] or "").strip() for name in COLUMNS)
         if not item or not rater:
             raise DataError(f"{path}: line {line}: item and rater must not be empty")

@@ -1,4 +1,4 @@
-"""Kinds of cards, and reading one: strict JSON, of its type, with figures that follow from its own episodes, or refused."""
+"""Kinds of cards, and their reading: strict JSON of its type, with figures that follow from the card's own episodes."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ SomeCard = TypeVar("SomeCard", bound=Card)
 
 @dataclass(frozen=True, kw_only=True)
 class CardKind:
-    """How the cards of one kind are read, checked and shown."""
+    """Reading, checks and display of one kind of cards."""
 
     name: str  #: `kind` of its cards
-    type: type[Card]  #: what a card is decoded to
-    schema: Path  #: file of the JSON Schema generated from the type; it names the line of what can't be decoded
-    problems: Callable[[Any], Iterator[Problem]]  #: contradictions in a card, first ones first
-    derive: Callable[[Any], Any]  #: the card with everything that follows from its other fields worked out again
-    report: Callable[[Any], Report]  #: lays a card out as words
+    type: type[Card]  #: type of its cards
+    schema: Path  #: file of the JSON Schema generated from the type; it gives the line of a value that can't be decoded
+    problems: Callable[[Any], Iterator[Problem]]  #: contradictions in a card, in order
+    derive: Callable[[Any], Any]  #: recomputes all fields of a card that follow from others
+    report: Callable[[Any], Report]  #: turns a card into words and figures
     content: Callable[[Any], str]  #: how much a card holds, such as `episodes: 1, metrics: 28`
-    #: for a kind that trading cards may carry: what a card of it says of a trading task's description and a snapshot's id,
+    #: for a kind that trading cards may carry: the statement of its card on a trading task's description and a snapshot's id,
     #: as `{"value": …}`, or null with the reason
     attach: Callable[[Mapping[str, Any], str, Any], dict[str, Any]] | None = None
     #: for such a kind: verifies a card, given its file, plugins, where the data are (`data`, `data_args`), and the runs that it
@@ -58,7 +58,7 @@ ATTACHED = "certificate"  #: The kind that trading cards carry, under the field 
 
 
 def _attached_rows(card: TradingCard) -> Iterator[tuple[str, str]]:
-    """Words of an attached card, where its plugin is installed."""
+    """Yield rows on an attached card, where its plugin is installed."""
     if card.certificate.value is not None:
         kind = card_kinds(ATTACHED).get(ATTACHED)
         if kind is not None and kind.attached_rows is not None:
@@ -99,9 +99,9 @@ def attached_block(
     return {"value": None, "reason": NOT_GIVEN} if attach is None else attach(task, snapshot_id, attached)
 
 
-def card_kinds(wanted: str | None = None, plugins: Plugins | None = None) -> dict[str, CardKind]:
-    """Kinds of cards by name; plugins (by default those installed) are asked only where `wanted` is no kind of an evaluation."""
-    if wanted in _BUILT_IN:
+def card_kinds(kind: str | None = None, plugins: Plugins | None = None) -> dict[str, CardKind]:
+    """Return the kinds of cards by name; plugins (by default the installed ones) are asked only where `kind` is not built in."""
+    if kind in _BUILT_IN:
         return _BUILT_IN
     plugins = load_plugins() if plugins is None else plugins
     return {**_BUILT_IN, **{name: plugins.make_card_kind(name) for name in plugins.specs("cards")}}
@@ -109,7 +109,7 @@ def card_kinds(wanted: str | None = None, plugins: Plugins | None = None) -> dic
 
 # ---- reading
 
-_MAX_ERRORS = 50  #: Schema errors looked at before the first one, by line, is reported
+_MAX_ERRORS = 50  #: Schema errors collected before the first one, by line, is reported
 
 _TYPES: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
@@ -179,7 +179,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
     def at(path: JsonPath, problem: str) -> str:
         return _at(dumps_pretty(card) if text is None else text, path, problem)
 
-    # What does not name a kind is held against the schema of trading cards, which asks for it.
+    # A card without a kind is checked against the schema of trading cards, which requires it.
     name = card.get("kind") if isinstance(card, Mapping) else None
     name = name if isinstance(name, str) else "trading"
     kinds = card_kinds(name)
@@ -193,9 +193,9 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
         if (problem := _schema_problem(card, kind, text or dumps_pretty(card))) is None:
             raise
         raise CardError(f"{where}: {problem}") from error
-    own = _identity_problems(typed) if isinstance(typed, TradingCard | ScoringCard) else iter(())
+    identity_problems = _identity_problems(typed) if isinstance(typed, TradingCard | ScoringCard) else iter(())
     # One after the other: what a kind checks rests on the identities.
-    if (contradiction := next(own, None) or next(kind.problems(typed), None)) is not None:
+    if (contradiction := next(identity_problems, None) or next(kind.problems(typed), None)) is not None:
         raise CardError(f"{where}: {at(*contradiction)}")
     if difference := first_difference(typed.plain, kind.derive(typed).plain, text):
         raise CardError(f"{where}: {difference} from the card's own episodes")
@@ -203,12 +203,12 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
 
 
 def derive_card(card: SomeCard) -> SomeCard:
-    """Return the card with everything that follows from its other fields worked out again."""
+    """Return the card with all fields recomputed that follow from others."""
     return cast("SomeCard", card_kinds(card.kind)[card.kind].derive(card))
 
 
 def derived_fields(card: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """Return the JSON of a card, which has the fields of its kind, with everything that follows from them worked out again."""
+    """Return the JSON of a card, which has the fields of its kind, with all fields recomputed that follow from others."""
     kind = card_kinds(str(card["kind"]))[card["kind"]]
     return derive_card(from_plain(card, kind.type, "card", CardError)).plain
 
@@ -218,7 +218,7 @@ def _at(text: str, path: JsonPath, problem: str) -> str:
 
 
 def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
-    """Schema error that stands first in the file; the schema tells lines and near names, which the type does not."""
+    """Return the first schema error in the file; the schema gives lines and near names, which the type does not."""
     validator = Draft202012Validator(json.loads(kind.schema.read_text(encoding="utf-8")))
     errors = [error for error, _ in zip(validator.iter_errors(card), range(_MAX_ERRORS), strict=False)]
     if not errors:
@@ -228,26 +228,26 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
         first = max(first.context, key=lambda error: len(error.absolute_path))
     path = list(first.absolute_path)
     if first.validator == "additionalProperties":
-        known = first.schema.get("properties", {})
-        unknown = sorted(set(first.instance) - set(known))[0]
-        return _at(text, [*path, unknown], f"unknown field{near_matches(unknown, known)}")
+        fields = first.schema.get("properties", {})
+        unknown = sorted(set(first.instance) - set(fields))[0]
+        return _at(text, [*path, unknown], f"unknown field{near_matches(unknown, fields)}")
     return _at(text, path, _schema_message(first))
 
 
 def _schema_message(error: ValidationError) -> str:
     expected: Any = error.validator_value
-    given: Any = error.instance
+    instance: Any = error.instance
     match error.validator:
         case "type":
-            wanted = expected if isinstance(expected, str) else " or ".join(expected)
-            return f"expected {wanted}, was {_TYPES.get(type(given), 'null')}"
+            types = expected if isinstance(expected, str) else " or ".join(expected)
+            return f"expected {types}, was {_TYPES.get(type(instance), 'null')}"
         case "required":
-            return f"field {next(name for name in expected if name not in given)!r} is missing"
+            return f"field {next(name for name in expected if name not in instance)!r} is missing"
         case "pattern":
-            return f"{_short(given)} does not have the form {expected}"
+            return f"{_short(instance)} does not have the form {expected}"
         case "enum" | "const":
             allowed = expected if isinstance(expected, list) else [expected]
-            return f"expected {' or '.join(map(str, allowed))}, was {_short(given)}"
+            return f"expected {' or '.join(map(str, allowed))}, was {_short(instance)}"
         case "not":
             return "has a reason though it has a value"
     return error.message if len(error.message) <= 160 else f"{error.message[:157]}…"
@@ -259,7 +259,7 @@ def _short(value: object) -> str:
 
 
 def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
-    """Hash of the task's config, windows and ids of the episodes that the card's own fields don't give."""
+    """Yield the hash of the task's config, windows and ids of episodes that do not follow from the card's own fields."""
     if content_hash(card.task.config) != card.task.hash:
         yield ("task", "hash"), "is not the hash of the task's config"
     yield from task_problems(card.task, card.windows, card.task.config)
@@ -269,18 +269,18 @@ def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
         return
     windows = windows or {None: None}
     task, market = card.task, None if card.snapshot is None else card.snapshot.id
-    of_card = partial(EpisodeSpec, task.name, task.version, task.hash, market, task.mask, task.mode)
+    spec_of = partial(EpisodeSpec, task.name, task.version, task.hash, market, task.mask, task.mode)
     run_by = (card.model.name, card.model.args, card.agent.name, card.agent.args)
     drawn = (card.mask_key or None, None if card.mask_draw is UNSET else card.mask_draw)
     seen: set[str] = set()
     for field in ("episodes", "missing_episodes"):
-        for place, episode in enumerate(getattr(card, field)):
+        for index, episode in enumerate(getattr(card, field)):
             if episode.window not in windows:
-                yield (field, place, "window"), f"no window of that name{near_matches(str(episode.window), map(str, windows))}"
+                yield (field, index, "window"), f"no window of that name{near_matches(str(episode.window), map(str, windows))}"
                 return
-            spec = of_card(windows[episode.window], *run_by, card.call, episode.seed, card.limit, *drawn)
+            spec = spec_of(windows[episode.window], *run_by, card.call, episode.seed, card.limit, *drawn)
             if episode.id != spec.id:
-                yield (field, place, "id"), "is not the hash of the episode's spec"
+                yield (field, index, "id"), "is not the hash of the episode's spec"
             if episode.id in seen:
-                yield (field, place, "id"), "stands twice"
+                yield (field, index, "id"), "stands twice"
             seen.add(episode.id)

@@ -1,4 +1,4 @@
-"""Compare what was recorded with what its records give, and name the first place that differs, by line and field."""
+"""Comparison of recorded values with recomputed ones; the first difference is named by line and field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktdeval.typed import to_plain
 
 JsonPath = Sequence[str | int]
 
-UNVERIFIED = frozenset({"provenance"})  #: Fields of a card that two equal runs may give differently; a comparison passes over them
+UNVERIFIED = frozenset({"provenance"})  #: Fields of a card that two equal runs may give differently; a comparison skips them
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
@@ -40,12 +40,12 @@ def path_text(path: JsonPath) -> str:
 
 
 def line_of(text: str, path: JsonPath) -> int:
-    """Line (from 1) of the value at `path` in a valid JSON text; of the nearest enclosing value where the path ends early."""
+    """Return the line (from 1) of the value at `path` in a valid JSON text; of the nearest enclosing value where there is none."""
     position = _after_blank(text, 0)
     for part in path:
-        if (found := _find(text, position, part)) is None:
+        if (member := _find(text, position, part)) is None:
             break
-        position = found
+        position = member
     return text.count("\n", 0, position) + 1
 
 
@@ -55,13 +55,13 @@ def _after_blank(text: str, position: int) -> int:
 
 
 def _find(text: str, start: int, part: str | int) -> int | None:
-    """Position of the member `part` of the object or array that starts at `start`."""
+    """Return the position of the member `part` of the object or array that starts at `start`."""
     opening = text[start]
     if opening not in "{[":
         return None
-    position, place = _after_blank(text, start + 1), 0
+    position, index = _after_blank(text, start + 1), 0
     while text[position] not in "}]":
-        key: str | int = place
+        key: str | int = index
         if opening == "{":
             key, position = _DECODER.raw_decode(text, position)
             position = _after_blank(text, _after_blank(text, position) + 1)
@@ -70,7 +70,7 @@ def _find(text: str, start: int, part: str | int) -> int | None:
         position = _after_blank(text, _DECODER.raw_decode(text, position)[1])
         if text[position] == ",":
             position = _after_blank(text, position + 1)
-        place += 1
+        index += 1
     return None
 
 
@@ -78,7 +78,7 @@ def _find(text: str, start: int, part: str | int) -> int | None:
 
 
 def first_difference(recorded: JsonValue, recomputed: JsonValue, text: str | None = None) -> str | None:
-    """First value, in the order of the file, that differs, as `line 12: metrics.sharpe.value: recorded 1.9, recomputed 0.9`. Values
+    """Return the first value, in file order, that differs, as `line 12: metrics.sharpe.value: recorded 1.9, recomputed 0.9`. Values
     are equal when their JSON is: `1` and `1.0` differ, as do `0.0` and `-0.0`. `text` is what `recorded` was read from; by default
     its `dumps_pretty` form, which is how cards are written. None when all is equal.
     """
@@ -86,15 +86,15 @@ def first_difference(recorded: JsonValue, recomputed: JsonValue, text: str | Non
 
 
 def _difference(recorded: JsonValue, recomputed: JsonValue, text: str | None, is_same: _Same) -> str | None:
-    if (found := _first_path(recorded, recomputed, (), is_same)) is None:
+    if (difference := _first_path(recorded, recomputed, (), is_same)) is None:
         return None
-    path, contrast = found
+    path, contrast = difference
     return f"line {line_of(dumps_pretty(recorded) if text is None else text, path)}: {path_text(path)}: {contrast}"
 
 
 def card_difference(recorded: Mapping[str, JsonValue], recomputed: Mapping[str, JsonValue], text: str | None = None) -> str | None:
-    """`first_difference` of two cards, passing over what is not verifiable (`UNVERIFIED`) and the last bits of figures, which
-    another processor's sums may give differently.
+    """Return the `first_difference` of two cards, without the fields that can't be verified (`UNVERIFIED`) and the last bits of
+    figures, in which another processor's sums may differ.
     """
     kept = {name: recorded[name] for name in UNVERIFIED & recorded.keys()}
     others = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
@@ -102,23 +102,23 @@ def card_difference(recorded: Mapping[str, JsonValue], recomputed: Mapping[str, 
 
 
 def value_difference(recorded: object, recomputed: object) -> str | None:
-    """First value that differs in two typed values or JSON, without a line: `exchanges[0].sent[1].content: recorded "…", recomputed
-    "…"`.
+    """Return the first difference of two typed values or JSON, without a line: `exchanges[0].sent[1].content: recorded "…",
+    recomputed "…"`.
     """
-    if _is_written_alike(recorded, recomputed):
+    if _is_equal_json(recorded, recomputed):
         return None
-    found = _first_path(to_plain(recorded), to_plain(recomputed), ())
-    return None if found is None else f"{path_text(found[0]) if found[0] else 'entry'}: {found[1]}"
+    difference = _first_path(to_plain(recorded), to_plain(recomputed), ())
+    return None if difference is None else f"{path_text(difference[0]) if difference[0] else 'entry'}: {difference[1]}"
 
 
 def steps_difference(recorded: Sequence[StepRecord], recomputed: Sequence[StepRecord]) -> str | None:
-    """First step record of a ledger that differs; step k stands on line k + 1 of a JSONL file and in row k of a table. Returns one
+    """Return the first step record of a ledger that differs; step k is on line k + 1 of a JSONL file and in row k of a table: one
     line such as `line 18 (step 17, 2024-04-26): orders[0].filled_shares: recorded 100, recomputed 200`.
     """
-    for place, (old, new) in enumerate(zip(recorded, recomputed, strict=False)):
-        if not _is_written_alike(old, new) and (found := _first_path(to_plain(old), to_plain(new), ())) is not None:
-            path, contrast = found
-            return f"line {place + 1} (step {place}, {old.filled_on}): {path_text(path) if path else 'record'}: {contrast}"
+    for step, (old, new) in enumerate(zip(recorded, recomputed, strict=False)):
+        if not _is_equal_json(old, new) and (difference := _first_path(to_plain(old), to_plain(new), ())) is not None:
+            path, contrast = difference
+            return f"line {step + 1} (step {step}, {old.filled_on}): {path_text(path) if path else 'record'}: {contrast}"
     if len(recorded) != len(recomputed):
         return f"line {min(len(recorded), len(recomputed)) + 1}: recorded {len(recorded)} steps, recomputed {len(recomputed)}"
     return None
@@ -127,24 +127,24 @@ def steps_difference(recorded: Sequence[StepRecord], recomputed: Sequence[StepRe
 def _first_path(
     left: object, right: object, path: tuple[str | int, ...], is_same: _Same | None = None
 ) -> tuple[JsonPath, str] | None:
-    """Place of the first difference, and `recorded …, recomputed …`."""
-    if not path and _is_written_alike(left, right):
+    """Return the path of the first difference, and `recorded …, recomputed …`."""
+    if not path and _is_equal_json(left, right):
         return None
     pairs: list[tuple[str | int, object, object]]
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         # Files are written with sorted keys, so this is their order.
         pairs = [(key, left.get(key, _ABSENT), right.get(key, _ABSENT)) for key in sorted({*left, *right})]
     elif isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        pairs = [(place, old, new) for place, (old, new) in enumerate(zip_longest(left, right, fillvalue=_ABSENT))]
+        pairs = [(index, old, new) for index, (old, new) in enumerate(zip_longest(left, right, fillvalue=_ABSENT))]
     else:
-        return None if (is_same or _is_same)(left, right) else (path, f"recorded {_shown(left)}, recomputed {_shown(right)}")
-    found = (_first_path(old, new, (*path, key), is_same) for key, old, new in pairs)
-    return next((difference for difference in found if difference is not None), None)
+        return None if (is_same or _is_same)(left, right) else (path, f"recorded {_brief(left)}, recomputed {_brief(right)}")
+    differences = (_first_path(old, new, (*path, key), is_same) for key, old, new in pairs)
+    return next((difference for difference in differences if difference is not None), None)
 
 
-def _is_written_alike(left: object, right: object) -> bool:
-    """Whether two values are the same JSON: most are, and packing both takes far less than walking through them. MessagePack tells
-    apart what JSON does, 1 from 1.0 and 0.0 from -0.0, and knows NaN.
+def _is_equal_json(left: object, right: object) -> bool:
+    """Whether two values are the same JSON: most are, and packing both takes far less time than walking through them. MessagePack
+    distinguishes what JSON does, 1 from 1.0 and 0.0 from -0.0, and has NaN.
     """
     try:
         return _ENCODER.encode(left) == _ENCODER.encode(right)
@@ -155,7 +155,7 @@ def _is_written_alike(left: object, right: object) -> bool:
 def _is_same(left: object, right: object) -> bool:
     if left is _ABSENT or right is _ABSENT:
         return left is right
-    # As written: tells 1 from 1.0 and from true, and 0.0 from -0.0.
+    # By their JSON: 1 differs from 1.0 and from true, and 0.0 from -0.0.
     if type(left) is type(right):
         return repr(left) == repr(right) if isinstance(left, float) else left == right
     return json.dumps(left) == json.dumps(right)
@@ -167,7 +167,7 @@ def _is_close(left: object, right: object) -> bool:
     return _is_same(left, right)
 
 
-def _shown(value: object) -> str:
+def _brief(value: object) -> str:
     if value is _ABSENT:
         return "nothing"
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -43,7 +43,7 @@ class Cutoff:
 
 
 def parse_cutoff(spelled: str, confidence: str = "given", source: str = "", where: str = "--cutoff") -> Cutoff:
-    """A cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError, which `where` starts: it is neither."""
+    """Return the cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError, which `where` starts: it is neither."""
     try:
         if len(spelled) == len("2024-06"):
             first = date.fromisoformat(f"{spelled}-01")
@@ -58,8 +58,8 @@ def parse_cutoff(spelled: str, confidence: str = "given", source: str = "", wher
 
 
 def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | Literal["none", "unknown"]:
-    """Cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, or by the days of training that a policy's
-    arguments record; `none`: it is a rule that was not trained.
+    """Return the cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, or by the days of training that a
+    policy's arguments record; `none`: it is a rule that was not trained.
     """
     days = str(args.get("trained", "")).split(":")
     if model == "rl/policy" and len(days) == len(("first", "last")):
@@ -76,24 +76,24 @@ def _listed() -> list[dict[str, str]]:
     return csv_rows(Path(__file__).with_name("cutoffs.csv"))
 
 
-def run_cutoff(model: str, args: Mapping[str, Any], given: str | None) -> Cutoff | None:
-    """Cutoff that a run records: that of `--knowledge-cutoff`, else the listed one; None: there is none, or it is unknown, or said
-    to be. Raises UsageError: it is no date.
+def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutoff | None:
+    """Return the cutoff that a run records: that of `--knowledge-cutoff` (`option`), else the listed one; None: there is none, or
+    it is unknown. Raises UsageError: it is no date.
     """
-    if given is not None:
-        return None if given == "unknown" else parse_cutoff(given, "given", "--knowledge-cutoff", "--knowledge-cutoff")
-    found = listed_cutoff(model, args)
-    return found if isinstance(found, Cutoff) else None
+    if option is not None:
+        return None if option == "unknown" else parse_cutoff(option, "given", "--knowledge-cutoff", "--knowledge-cutoff")
+    listed = listed_cutoff(model, args)
+    return listed if isinstance(listed, Cutoff) else None
 
 
 def card_cutoff(card: Evaluation) -> Cutoff | Literal["none", "unknown"]:
-    """Cutoff of a card's model: as recorded on the card, else as listed."""
+    """Return the cutoff of a card's model: as recorded on the card, else as listed."""
     block = card.knowledge_cutoff
     return parse_cutoff(block.date, block.confidence, block.source) if block else listed_cutoff(card.model.name, card.model.args)
 
 
 def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
-    """[n] where the return of each day lies, which runs from the close of the day before (`base` of the first) to its own:
+    """Return [n] sides of each day's return, which runs from the close of the day before (`base` of the first) to its own:
     `before` where it ends by the cutoff, `after` where it begins there or later, `across` where it holds the cutoff or may.
     """
     begins = np.concatenate([[base], days[:-1]])
@@ -102,7 +102,7 @@ def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
 
 
 def cutoff_fields(inputs: EvaluationInputs, planned: Sequence[EpisodeSpec], limit: int | None = None) -> dict[str, Any]:
-    """Block of a card whose run records a cutoff; empty where it records none. `limit`: days after which windows were cut."""
+    """Return the cutoff block of a card; empty where its run records none. `limit`: days after which windows were cut."""
     if inputs.knowledge_cutoff is None:
         return {}
     entry = {name: str(value) for name, value in inputs.knowledge_cutoff.items()}
@@ -110,25 +110,25 @@ def cutoff_fields(inputs: EvaluationInputs, planned: Sequence[EpisodeSpec], limi
     for window in dict.fromkeys(spec.window for spec in planned if spec.window is not None):
         days = window_days(window, inputs.snapshot)[:limit]
         before = [] if inputs.snapshot is None or not len(days) else inputs.snapshot.days[inputs.snapshot.days < days[0]]
-        found = sides(days, before[-1] if len(before) else days[0], cutoff) if len(days) else []
-        counts[window.name] = {side: found.count(side) for side in SIDES}
+        day_sides = sides(days, before[-1] if len(before) else days[0], cutoff) if len(days) else []
+        counts[window.name] = {side: day_sides.count(side) for side in SIDES}
     return {"knowledge_cutoff": {**entry, "windows": counts}}
 
 
 def cutoff_labels(card: Evaluation) -> dict[str, bool]:
-    """Labels of where a card's windows lie, and whether they hold."""
+    """Return the labels on the sides of a card's windows, and whether each holds."""
     classes = {window_side(days) for days in card.knowledge_cutoff.windows.values()} if card.knowledge_cutoff else set()
     return {SEEN: classes == {"before"}, SPANS: "across" in classes or len(classes) > 1}
 
 
 def window_side(days: SideDays) -> Side:
-    """Side of a window: that of all its days, or across."""
+    """Return the side of a window: that of all its days, or across."""
     whole = [side for side in SIDES if getattr(days, side) == days.before + days.across + days.after]
     return whole[0] if whole else "across"
 
 
 def cutoff_problems(card: Evaluation, limit: int | None = None) -> Iterator[Problem]:
-    """Contradictions of a card's cutoff block with its windows; which day is a trading day, only the market says."""
+    """Yield contradictions of a card's cutoff block with its windows; only the market has the trading days."""
     block = card.knowledge_cutoff
     if not block:
         return
@@ -151,21 +151,21 @@ def cutoff_problems(card: Evaluation, limit: int | None = None) -> Iterator[Prob
 
 
 def cutoff_words(card: Evaluation) -> str:
-    """Words on the model's cutoff and where the days lie; a card that records none says why."""
+    """Return words on the model's cutoff and the sides of the days; on a card that records none, why."""
     block = card.knowledge_cutoff
     if not block:
-        found = listed_cutoff(card.model.name, card.model.args)
-        if isinstance(found, Cutoff):
-            return f"not recorded; {found.text} by the list ({found.confidence}: {found.source})"
-        return "none: a rule, trained on nothing" if found == "none" else "unknown"
+        listed = listed_cutoff(card.model.name, card.model.args)
+        if isinstance(listed, Cutoff):
+            return f"not recorded; {listed.text} by the list ({listed.confidence}: {listed.source})"
+        return "none: a rule, trained on nothing" if listed == "none" else "unknown"
     totals = {side: sum(getattr(days, side) for days in block.windows.values()) for side in SIDES}
     counts = ", ".join(f"{days:,} {side}" for side, days in totals.items())
-    placed = f"; days: {counts}; windows {window_words(card)}" if block.windows else ""
-    return f"{block.date} ({block.confidence}: {block.source}){placed}"
+    positions = f"; days: {counts}; windows {window_words(card)}" if block.windows else ""
+    return f"{block.date} ({block.confidence}: {block.source}){positions}"
 
 
 def window_words(card: Evaluation) -> str:
-    """Windows of a card that records a cutoff, by the side on which they lie: `before W1, W2; across W3`."""
+    """Return the windows of a card that records a cutoff by their side: `before W1, W2; across W3`."""
     windows = card.knowledge_cutoff.windows if card.knowledge_cutoff else {}
-    found = {side: [name for name, days in windows.items() if window_side(days) == side] for side in SIDES}
-    return "; ".join(f"{side} {', '.join(names)}" for side, names in found.items() if names)
+    by_side = {side: [name for name, days in windows.items() if window_side(days) == side] for side in SIDES}
+    return "; ".join(f"{side} {', '.join(names)}" for side, names in by_side.items() if names)

@@ -1,6 +1,6 @@
-"""What a card says of all its episodes together, derived from its own entries and from nothing else.
+"""Figures of a card over all its episodes, derived from its own entries and from nothing else.
 
-Building a card works these parts out, and checking one does so again: a reader can trust a headline without the records.
+Building a card computes these parts, and checking one does so again: a reader can trust a headline without the records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ktdeval.typed import Value
 P = TypeVar("P", bound=Value)
 
 LEAST_DECIDED_PERCENT = 95
-"""Share of the planned steps that the model must have decided itself. Below it a card shows holds of the engine, not the model."""
+"""Share of the planned steps that the model must have decided itself. Below it, a card shows forced holds, not the model."""
 
 PLACEBO_SOURCE = "placebo of snapshot "  #: How the source of a placebo market begins
 
@@ -33,7 +33,7 @@ WEAK = frozenset({"limited", "few answers", "few guesses"})
 
 
 def derive_common(card: TradingFacts | ScoringFacts) -> dict[str, Any]:
-    """Sums, coverage, labels and ranking of a card: what every kind of evaluation derives from its episodes."""
+    """Return sums, coverage, labels and ranking of a card, which every kind of evaluation derives from its episodes."""
     decisions = add_up(parts.Decisions, (episode.decisions for episode in card.episodes))
     if isinstance(card, ScoringFacts):
         planned = sum(episode.steps for episode in card.episodes) + sum(episode.steps for episode in card.missing_episodes)
@@ -63,16 +63,16 @@ def derive_common(card: TradingFacts | ScoringFacts) -> dict[str, Any]:
 
 
 def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
-    """Median of a metric over episodes, with an interval. The interval is the interquartile range from two episodes on (linear
-    between order statistics), and a single episode's own. Episodes where the metric is undefined are left out and counted by
-    reason; where it is undefined in all, the value is null.
+    """Return the median of a metric over episodes, with an interval. The interval is the interquartile range from two episodes on
+    (linear between order statistics), and a single episode's own. Episodes where the metric is undefined are left out and counted
+    by reason; where it is undefined in all, the value is null.
     """
-    given = list(entries)
-    found = [(entry.value, entry.interval) for entry in given if entry.value is not None]
-    reasons = Counter(str(entry.reason) for entry in given if entry.value is None)
-    if not found:
+    all_entries = list(entries)
+    defined = [(entry.value, entry.interval) for entry in all_entries if entry.value is not None]
+    reasons = Counter(str(entry.reason) for entry in all_entries if entry.value is None)
+    if not defined:
         return Line(value=None, n=0, undefined=dict(reasons), reason="; ".join(sorted(reasons)) or "no finished episode")
-    values, interval = [value for value, _ in found], found[0][1]
+    values, interval = [value for value, _ in defined], defined[0][1]
     if len(values) > 1:
         low, _, high = statistics.quantiles(values, n=4, method="inclusive")
         interval = Interval(kind="interquartile", low=low + 0.0, high=high + 0.0)
@@ -80,14 +80,14 @@ def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
 
 
 def add_up(kind: type[P], counts: Iterable[P], **others: Any) -> P:
-    """Sum of counts, field by field but for `others`."""
-    given = list(counts)
+    """Return the sum of counts, field by field except for `others`."""
+    records = list(counts)
     names = [name for name in kind.__struct_fields__ if name not in others]
-    return kind(**{name: sum(getattr(one, name) for one in given) for name in names}, **others)
+    return kind(**{name: sum(getattr(one, name) for one in records) for name in names}, **others)
 
 
 def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Sums by name, of every name that occurs."""
+    """Return the sums by name, of every name that occurs."""
     totals: Counter[str] = Counter()
     for count in counts:
         totals.update(count)
@@ -98,15 +98,15 @@ def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def planned_steps(card: TradingFacts, window: str) -> int:
-    """Steps of an episode of a window: its days, or the limit where that is less."""
+    """Return the steps of an episode of a window: its days, or the limit where that is less."""
     days = next(one.days for one in card.windows if one.name == window)
     return min(days, card.limit or days)
 
 
 def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
-    """Labels that a reader must see before any figure. Only a card that can have a certificate is said to lack one. A mask is
-    certified when it was attacked in earnest: by a whole probe set, with answers that name something. That it was, a card claims;
-    who has the runs of the attacks can verify it.
+    """Return the labels that a reader must see before any figure. Only a card that can have a certificate can lack one. A mask is
+    certified when it was attacked by a whole probe set, with answers that name something. The card claims this; holders of the
+    attacks' runs can verify it.
     """
     is_uncertified = (
         isinstance(card, TradingFacts)
@@ -137,7 +137,7 @@ def _is_placebo(card: Evaluation) -> bool:
 
 
 def _rankable(card: Evaluation, coverage: Coverage, step: str) -> parts.Rankable:
-    """Whether the card is rankable, with every reason why not; a synthetic market is none, such cards are ranked on their own."""
+    """Return whether the card is rankable, with every reason against it; cards of synthetic markets are ranked on their own."""
     planned, finished = coverage.episodes_planned, coverage.episodes_finished
     reasons = []
     if _is_placebo(card):
@@ -153,7 +153,7 @@ def _rankable(card: Evaluation, coverage: Coverage, step: str) -> parts.Rankable
 
 
 def decided_percent(coverage: Coverage) -> str:
-    """Share of the planned steps that the model decided, in per cent, rounded down so that 94.96 does not read as 95."""
+    """Return the share of the planned steps that the model decided, in per cent, rounded down so that 94.96 does not read as 95."""
     tenths = 1000 * coverage.steps_decided // max(coverage.steps_planned, 1)
     return f"{tenths // 10}.{tenths % 10}"
 
@@ -162,8 +162,8 @@ def decided_percent(coverage: Coverage) -> str:
 
 
 def token_cost(episodes: Sequence[Finished], pooled: Sequence[Finished], price: PriceEntry | None) -> TokenCost:
-    """US dollars of the tokens that the replies of a card's finished episodes took, whether paid now or cached; those of an episode
-    are a median over the pooled ones.
+    """Return the US dollars of the tokens of the replies of a card's finished episodes, whether paid now or cached; those of an
+    episode are a median over the pooled ones.
     """
     if price is None:
         return TokenCost(value=None, reason="no price of the model is known; give one with --price or --price-table")
@@ -173,7 +173,7 @@ def token_cost(episodes: Sequence[Finished], pooled: Sequence[Finished], price: 
 
 
 def trading_cost(episodes: Sequence[TradingEpisode], pooled: Sequence[TradingEpisode], price: PriceEntry | None) -> TradingCost:
-    """Token cost of a trading card, and what a dollar of it earned."""
+    """Return the token cost of a trading card, with the return per dollar of it."""
     gains: Any = UNSET
     if price is not None:
         gains = aggregate(_gain(episode, episode_cost(episode, price)) for episode in pooled)
@@ -185,17 +185,17 @@ def _tokens(episode: Finished) -> Usage:
 
 
 def episode_cost(episode: Finished, price: PriceEntry) -> float:
-    """US dollars of the tokens that an episode's replies took, whether paid now or cached."""
+    """Return the US dollars of the tokens of an episode's replies, whether paid now or cached."""
     return usage_cost(_tokens(episode), price)
 
 
 def usage_cost(usage: Usage, price: PriceEntry) -> float:
-    """US dollars of the tokens of one or more calls."""
+    """Return the US dollars of the tokens of one or more calls."""
     return Price(**asdict(price)).cost(usage)
 
 
 def _gain(episode: TradingEpisode, dollars: float) -> EpisodeMetric:
-    """`total_return` of one episode by what it cost."""
+    """Return `total_return` of one episode per dollar of its cost."""
     earned = episode.metrics.get("total_return")
     if earned is not None and earned.value is not None and dollars:
         return EpisodeMetric(value=earned.value / dollars, n=1)

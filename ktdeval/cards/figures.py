@@ -1,4 +1,4 @@
-"""The figures of a card: its panel of metrics, what it claims, and several cards side by side."""
+"""Figures of a card: its panel of metrics, its claims, and several cards side by side."""
 
 from __future__ import annotations
 
@@ -28,73 +28,73 @@ _DECIMALS = {"ratio": 3, "per year": 2}
 
 
 def claims(card: TradingCard) -> tuple[str, str]:
-    """What the card says of memory and of skill, a sentence each."""
+    """Return the card's sentences on memory and on skill."""
     return _memory(card), _parts(card)
 
 
 def _memory(card: TradingCard) -> str:
-    """What the card says of memory: what was hidden, and how well."""
+    """Return the sentence on memory: what was hidden, and how well."""
     words = {"blinded": "codes and days", "stock_blind": "codes, but not days,", "date_blind": "days, but not codes,"}
     hidden = words.get(card.task.mask)
     if hidden is None:
         return "Memory: codes and days were in sight, so what it remembers and what it decides can't be told apart here."
-    known = "the certificate says how well" if card.certificate.value else "no certificate says how well"
-    return f"Memory: {hidden} were hidden from the model; {known}."
+    certified = "the certificate says how well" if card.certificate.value else "no certificate says how well"
+    return f"Memory: {hidden} were hidden from the model; {certified}."
 
 
 def _parts(card: TradingCard) -> str:
-    """What the card says of skill: the return of one episode, parts that add to it, and the benchmark's return over its days."""
-    known = [one for one in card.pooled if "total_return" in one.metrics and one.metrics["total_return"].value is not None]
-    if not known:
+    """Return the sentence on skill: the return of one episode, parts that add to it, and the benchmark's return over its days."""
+    defined = [one for one in card.pooled if "total_return" in one.metrics and one.metrics["total_return"].value is not None]
+    if not defined:
         return "Return: not defined in any episode."
     # Medians over episodes do not add up; the parts of the episode whose return is their (lower) median do.
-    one = sorted(known, key=lambda each: each.metrics["total_return"].value or 0.0)[(len(known) - 1) // 2]
-    shown = {name: line.value for name, line in one.metrics.items() if name in _SIGNED and line.value is not None}
-    told = {name: number(name, "fraction", value) for name, value in shown.items()}
-    parts = ", ".join(f"{name.partition('_')[0]} {told[name]}" for name in _PARTS if name in told)
-    paper = told.get(_PAPER_PARTS[-1])
+    one = sorted(defined, key=lambda each: each.metrics["total_return"].value or 0.0)[(len(defined) - 1) // 2]
+    returns = {name: line.value for name, line in one.metrics.items() if name in _SIGNED and line.value is not None}
+    texts = {name: number(name, "fraction", value) for name, value in returns.items()}
+    parts = ", ".join(f"{name.partition('_')[0]} {texts[name]}" for name in _PARTS if name in texts)
+    paper = texts.get(_PAPER_PARTS[-1])
     without = f" (without industries, as the paper: selection {paper})" if paper else ""
     which = f" ({one.window}, seed {one.seed}, of median return)" if len(card.pooled) > 1 else ""
     reference = card.reference.benchmark_buy_and_hold.get(one.window)
     held = None if reference is None else reference.metrics.total_return.value
     against = "" if held is None else f" The benchmark made {number('total_return', 'fraction', held)} %{price_index([one])}."
-    return f"Return, %{which}: {told['total_return']}, of which {parts or 'nothing is attributed'}{without}.{against}"
+    return f"Return, %{which}: {texts['total_return']}, of which {parts or 'nothing is attributed'}{without}.{against}"
 
 
 def price_index(episodes: Sequence[TradingEpisode]) -> str:
-    """How much dividend-like growth a price index lacks, mean over episodes; empty without the information ratio's detail."""
-    found = []
+    """Return words on the dividend-like growth that a price index lacks; empty without the information ratio's detail."""
+    growths = []
     for one in episodes:
         detail = one.metrics["information_ratio"].detail if "information_ratio" in one.metrics else None
         if isinstance(detail, Mapping) and isinstance(growth := detail.get("dividend_growth"), float):
-            found.append((100 * growth * one.steps / TRADING_DAYS, one.steps))
-    if not found:
+            growths.append((100 * growth * one.steps / TRADING_DAYS, one.steps))
+    if not growths:
         return ""
-    rise, days = map(fmean, zip(*found, strict=True))
+    rise, days = map(fmean, zip(*growths, strict=True))
     return f" (a price index lacks dividends: the members' adjustment factors grew by {rise:.1f} % in {days:.0f} days)"
 
 
 def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
-    """How selection moves with the industries in the fit: means over episodes, a row a scheme; heads are `SCHEME_HEADS`."""
+    """Return selection by the industries in the fit: means over episodes, a row a scheme; heads are `SCHEME_HEADS`."""
     details = [one.metrics["selection_alpha"].detail for one in card.pooled if "selection_alpha" in one.metrics]
     tables = [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get("schemes"), Mapping)]
     rows = []
     for scheme in ("strict", "paper", "coarse", "fine"):
-        found = [entry for table in tables if isinstance(entry := table.get(scheme), Mapping)]
-        known = {name: [entry[name] for entry in found if isinstance(entry.get(name), float)] for name in _SCHEME_FIGURES}
-        if found:
-            means = {name: fmean(values) if values else None for name, values in known.items()}
+        entries = [entry for table in tables if isinstance(entry := table.get(scheme), Mapping)]
+        figures = {name: [entry[name] for entry in entries if isinstance(entry.get(name), float)] for name in _SCHEME_FIGURES}
+        if entries:
+            means = {name: fmean(values) if values else None for name, values in figures.items()}
             cells = (number(f"{name}_alpha", unit, means[name]) for name, unit in _SCHEME_FIGURES.items())
             rows.append((scheme, *cells))
     return rows
 
 
 def panel(card: TradingCard) -> tuple[Grid, ...]:
-    """The headline figures, and all others."""
+    """Return the headline figures, and all others."""
     metrics = card.metrics
     first = dict(_FAMILIES)
-    known = {name for names in (*first.values(), DIAGNOSTICS) for name in names}
-    first["metrics asked for"] = tuple(sorted(set(metrics) - known))
+    listed = {name for names in (*first.values(), DIAGNOSTICS) for name in names}
+    first["metrics asked for"] = tuple(sorted(set(metrics) - listed))
     several = len(card.pooled) > 1
     value, spread = ("median", "quartiles") if several else ("value", "95 % interval")
     columns, keep = ("metric", value, "unit", "better", spread, "episodes"), range(6 if several else 5)
@@ -113,7 +113,7 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
 
 
 def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
-    """Cards of one kind side by side: a row for each figure, a column for each card, named by what tells them apart."""
+    """Return cards of one kind side by side: a row for each figure, a column for each card, named by what differs."""
     models, tasks = (
         [clean(name) for name in names] for names in zip(*((card.model.name, card.task.name) for card in cards), strict=True)
     )
@@ -122,16 +122,16 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
         heads = [f"{model} {task}" for model, task in zip(models, tasks, strict=True)]
     figures = [{**card.metrics} if isinstance(card, TradingCard) else {**card.scores} for card in cards]
     order = {**_FAMILIES, "diagnostics": DIAGNOSTICS}
-    known = [name for names in order.values() for name in names]
+    fixed = [name for names in order.values() for name in names]
     names = sorted(
-        {name for lines in figures for name in lines}, key=lambda name: (known.index(name) if name in known else len(known), name)
+        {name for lines in figures for name in lines}, key=lambda name: (fixed.index(name) if name in fixed else len(fixed), name)
     )
     rows = []
     for name in names:
-        lines = [found.get(name) for found in figures]
+        lines = [card_figures.get(name) for card_figures in figures]
         unit = next(line.unit for line in lines if line is not None)
-        shown = [UNDEFINED if line is None else number(name, line.unit, line.value) for line in lines]
-        rows.append((clean(name), clean(_UNITS.get(unit, unit)), *shown))
+        cells = [UNDEFINED if line is None else number(name, line.unit, line.value) for line in lines]
+        rows.append((clean(name), clean(_UNITS.get(unit, unit)), *cells))
     same = tasks[0] if heads is models else models[0] if heads is tasks else ""
     return Grid(f"{same}: medians over episodes".removeprefix(": "), ("metric", "unit", *heads), tuple(rows), left=2)
 
@@ -148,7 +148,7 @@ def _metric_row(name: str, metric: MetricLine) -> tuple[str, ...]:
 
 
 def number(name: str, unit: str, value: float | None) -> str:
-    """A metric's value as tables show it: fractions in per cent."""
+    """Return a metric's value for tables: fractions in per cent."""
     if value is None:
         return UNDEFINED
     sign = "+" if name in _SIGNED else ""
@@ -160,7 +160,7 @@ def number(name: str, unit: str, value: float | None) -> str:
 
 
 def chosen_columns(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], keep: Iterable[int]) -> Grid:
-    """A table of some of its columns; rows of one cell are headings."""
-    places = tuple(keep)
-    shown = tuple(row if len(row) == 1 else tuple(row[place] for place in places) for row in rows)
-    return Grid(title, tuple(columns[place] for place in places), shown)
+    """Return a table of chosen columns; rows of one cell are headings."""
+    indices = tuple(keep)
+    chosen = tuple(row if len(row) == 1 else tuple(row[index] for index in indices) for row in rows)
+    return Grid(title, tuple(columns[index] for index in indices), chosen)

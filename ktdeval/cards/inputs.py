@@ -1,4 +1,4 @@
-"""What the cards of trading tasks and of scoring tasks are made of: the plan, what was run, and the market."""
+"""Inputs of the cards of trading tasks and of scoring tasks: the plan, the finished episodes, and the market."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _OF_ALL = (
 
 
 def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
-    """Planned episodes by day, then seed; raises CardError if they differ in more than window and seed, or from the inputs."""
+    """Return planned episodes by day, then seed. Raises CardError: they differ in more than window and seed, or from the inputs."""
     if not inputs.specs:
         raise CardError("a card needs at least one planned episode")
     first = inputs.specs[0]
@@ -77,7 +77,7 @@ def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
 def common_fields(
     inputs: EvaluationInputs, planned: Sequence[EpisodeSpec], finished: Collection[str], record: str
 ) -> dict[str, Any]:
-    """Fields of a card that say what was planned, with what, on which market, and which episodes did not finish. `planned` is from
+    """Return the fields of a card on plan, model, agent and market, and on episodes that did not finish. `planned` is from
     `ordered_plan`, `finished` holds ids, `record` is what an unfinished episode lacks, such as `a ledger`. Raises CardError if an
     unfinished episode has no error, or a finished or foreign one has.
     """
@@ -126,21 +126,26 @@ def _missing_entries(inputs: EvaluationInputs, unfinished: Sequence[EpisodeSpec]
 
 
 def task_problems(task: TaskPart, windows: Sequence[WindowPart], config: Mapping[str, JsonValue]) -> Iterator[Problem]:
-    """Yield where a card's task and windows are not those of the task's config. A field that the config lacks is not compared; a
+    """Yield where a card's task and windows differ from the task's config. A field that the config lacks is not compared; a
     window that the config does not name must be named by its days, `FIRST:LAST`.
     """
     for name in ("name", "version", "mask", "mode"):
-        given = getattr(task, name)
-        if name in config and (config[name] or None) != given:
-            yield ("task", name), f"is {str(given)[:60]!r}, the task's config says {str(config[name])[:60]!r}"
-    known: Any = config.get("windows")
-    for place, window in enumerate(windows if isinstance(known, Mapping) else ()):
-        own = known[window.name] if window.name in known else dict(zip(("first", "last"), window.name.split(":"), strict=False))
+        recorded = getattr(task, name)
+        if name in config and (config[name] or None) != recorded:
+            yield ("task", name), f"is {str(recorded)[:60]!r}, the task's config says {str(config[name])[:60]!r}"
+    declared: Any = config.get("windows")
+    for index, window in enumerate(windows if isinstance(declared, Mapping) else ()):
+        own = (
+            declared[window.name] if window.name in declared else dict(zip(("first", "last"), window.name.split(":"), strict=False))
+        )
         for name in ("first", "last"):
-            wanted = own.get(name) if isinstance(own, Mapping) else None
-            if getattr(window, name) != wanted:
-                given = f"is {getattr(window, name)}, window {window.name[:60]!r} of the task's config"
-                yield ("windows", place, name), f"{given} {'has no such day' if wanted is None else f'says {str(wanted)[:20]}'}"
+            expected = own.get(name) if isinstance(own, Mapping) else None
+            if getattr(window, name) != expected:
+                difference = f"is {getattr(window, name)}, window {window.name[:60]!r} of the task's config"
+                yield (
+                    ("windows", index, name),
+                    f"{difference} {'has no such day' if expected is None else f'says {str(expected)[:20]}'}",
+                )
 
 
 def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
@@ -159,19 +164,19 @@ def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
 
 
 def window_days(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
-    """Trading days of `window` in the snapshot, which there is wherever there is a window, both ends included."""
+    """Return the trading days of `window` in the snapshot, which every window has, both ends included."""
     assert snapshot is not None
     inside = (snapshot.days >= np.datetime64(window.first, "D")) & (snapshot.days <= np.datetime64(window.last, "D"))
     return np.asarray(snapshot.days[inside])
 
 
 def price_of(inputs: EvaluationInputs) -> PriceEntry | None:
-    """Price of the model's tokens; None where it is not known."""
+    """Return the price of the model's tokens; None where it is not known."""
     return None if inputs.price is None else decode_strict(inputs.price, PriceEntry)
 
 
 def episode_days(spec: EpisodeSpec, snapshot: MarketSnapshot | None) -> DayArray:
-    """Trading days of a planned episode of a window."""
+    """Return the trading days of a planned episode of a window."""
     return window_days(spec.span, snapshot)[: spec.limit]
 
 

@@ -1,4 +1,4 @@
-"""Cards of evaluations laid out as words and figures, the same in a terminal and on a page."""
+"""Reports of cards of evaluations as words and figures, the same in a terminal and on a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = tuple[str, str]
 
 
 def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
-    """Lay the figures of a valid trading card out as words; `attached`: names and words of the card that is attached to it."""
+    """Return the report of a valid trading card; `attached`: names and words of the card that is attached to it."""
     orders, calibration = card.orders, card.calibration
     statuses = {"filled": orders.filled, "partially_filled": orders.partially_filled, "rejected": orders.rejected}
     left_out = {"no_fill": calibration.no_fill, "no_next_open": calibration.no_next_open}
@@ -41,14 +41,14 @@ def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
 
 
 def scoring_report(card: ScoringCard) -> Report:
-    """Lay the figures of a scoring card out as words."""
+    """Return the report of a scoring card."""
     target = [] if card.target_task is None else [("subject", f"{card.target_task.name} ({card.target_task.hash[:12]})")]
     activity = [("failures", tally(card.failures)), ("submissions", f"{card.usage.submissions:,}")]
     return _report(card, [_task_row(card), *target, *_run_rows(card, "sample")], (_scores(card),), activity, _scoring_notes(card))
 
 
 def _report(card: AnyCard, facts: Iterable[Row], grids: tuple[Grid, ...], activity: Iterable[Row], notes: Iterable[str]) -> Report:
-    """`activity`: what is peculiar to the kind in who decided, what failed and what it took."""
+    """Return the report of a card; `activity`: rows that only its kind has on decisions, failures and use."""
     step = "step" if isinstance(card, TradingCard) else "sample"
     return Report(
         title=clean(f"{card.task.name} · {card.model.name}"),
@@ -65,14 +65,14 @@ def _report(card: AnyCard, facts: Iterable[Row], grids: tuple[Grid, ...], activi
 
 
 def _task_row(card: Evaluation) -> Row:
-    shown = ", ".join(filter(None, (card.task.mask, card.task.mode)))
-    return "task", f"{card.task.name}, version {card.task.version}" + (f" ({shown})" if shown else "")
+    variant = ", ".join(filter(None, (card.task.mask, card.task.mode)))
+    return "task", f"{card.task.name}, version {card.task.version}" + (f" ({variant})" if variant else "")
 
 
 def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
-    """Model, agent, calls, market, windows and seeds; `step` is what a step is called."""
+    """Yield model, agent, calls, market, windows and seeds; `step` is the name of a step."""
     windows = [f"{window.name} {window.first}…{window.last}" for window in card.windows]
-    shown = ", ".join(windows[:2]) + (f" and {len(windows) - 2} more" if len(windows) > 2 else "")
+    spans = ", ".join(windows[:2]) + (f" and {len(windows) - 2} more" if len(windows) > 2 else "")
     yield "model", with_args(card.model)
     yield "agent", with_args(card.agent)
     yield "calls", ", ".join(f"{name} {value}" for name, value in sorted(card.call.items()))
@@ -83,8 +83,8 @@ def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
     if card.snapshot is not None:
         yield "market", f"{card.snapshot.name}, {card.snapshot.assets} assets, id {card.snapshot.id[:12]}"
     limited = f"the first {count(card.limit, step)} of each" if card.limit is not None else ""
-    if shown or limited:
-        yield "windows" if shown else "episodes", ", ".join(filter(None, (shown, limited)))
+    if spans or limited:
+        yield "windows" if spans else "episodes", ", ".join(filter(None, (spans, limited)))
     yield "seeds", ", ".join(map(str, card.seeds))
     if card.aliases:
         yield "mask key", card.mask_key or f"{card.aliases}: anybody can compute its handles"
@@ -97,7 +97,7 @@ def with_args(entry: Pluggable) -> str:
 
 
 def _coverage_rows(card: AnyCard, step: str) -> Iterator[Row]:
-    """How much of the plan was run, and who decided it."""
+    """Yield how much of the plan was run, and who decided it."""
     coverage = card.coverage
     share = f" = {100 * coverage.steps_decided / coverage.steps:.1f} %" if coverage.steps else ""
     if coverage.steps < coverage.steps_planned:
@@ -108,7 +108,7 @@ def _coverage_rows(card: AnyCard, step: str) -> Iterator[Row]:
 
 
 def _spending_rows(card: AnyCard) -> Iterator[Row]:
-    """Tokens in and out, what they cost and bought, whether the model stayed the same, and what was asked of its provider."""
+    """Yield tokens in and out, their cost and return, the drift of the model, and the calls of its provider."""
     usage, cost, drift = card.usage, card.cost, card.drift
     inside = _some({"read from the provider's cache": usage.cache_read_tokens, "written to it": usage.cache_write_tokens})
     yield "tokens", f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{_some({'reasoning': usage.reasoning_tokens})}"
@@ -126,18 +126,18 @@ def _spending_rows(card: AnyCard) -> Iterator[Row]:
     if drift.value is not None:
         distances = f"{drift.value:.3f} between start and end over {count(drift.prompts or 0, 'question')}"
         changed = "; the provider named another model at the end" if drift.served_by_changed else ""
-        yield "drift", f"{distances}, {drift.noise:.3f} within one sitting (0 equal, 1 different){changed}"
+        yield "drift", f"{distances}, {drift.noise:.3f} within one round (0 equal, 1 different){changed}"
     if card.provenance.calls is not None:
         yield from _call_rows(card.provenance.calls)
 
 
 def _some(parts: Mapping[str, int]) -> str:
-    shown = [f"{number:,} {name}" for name, number in parts.items() if number]
-    return f" ({', '.join(shown)})" if shown else ""
+    texts = [f"{number:,} {name}" for name, number in parts.items() if number]
+    return f" ({', '.join(texts)})" if texts else ""
 
 
 def _price_words(price: PriceEntry) -> str:
-    """A price with its day and source."""
+    """Return a price with its day and source."""
     cached = {"cache read": price.cache_read, "cache write": price.cache_write}
     parts = [f"{price.input:g} in", f"{price.output:g} out"]
     parts += [f"{value:g} {name}" for name, value in cached.items() if value is not None]
@@ -146,7 +146,7 @@ def _price_words(price: PriceEntry) -> str:
 
 
 def _call_rows(calls: Calls) -> Iterator[Row]:
-    """Calls of the provider: how often, what failed, how long it took, what was paid, who answered."""
+    """Yield calls of the provider: how often, what failed, how long it took, what was paid, who answered."""
     failed = f"{sum(calls.failed_attempts.values()):,} failed attempts"
     if kinds := ", ".join(f"{kind} {number:,}" for kind, number in calls.failed_attempts.items()):
         failed += f": {kinds}"
@@ -166,17 +166,17 @@ def _call_rows(calls: Calls) -> Iterator[Row]:
 
 
 def _dollars(value: float) -> str:
-    """`1,234.57 USD`; small sums with as many decimals as show two digits of them."""
+    """Return `1,234.57 USD`; small sums with as many decimals as show two digits."""
     if value == 0 or value >= 1:
         return f"{value:,.2f} USD"
     return f"{value:.4f} USD" if value >= 0.001 else f"{value:.2g} USD"
 
 
 def _absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:
-    """One line for each planned episode that did not finish, and for each of these fields that the card does not have."""
+    """Yield a line for each planned episode that did not finish, and for each of these fields that the card does not have."""
     for episode in card.missing_episodes:
         yield f"missing: window {episode.window or 'none'}, seed {episode.seed}: {episode.error}"
-    # Of a model of this machine nobody asks whether its provider changed it.
+    # A model of this machine has no provider that could change it.
     asked = () if card.provenance.calls is None else ("drift",)
     for name in (*fields, *asked):
         part = getattr(card, name)
@@ -188,7 +188,7 @@ def _absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:
 
 
 def _windows(card: TradingCard) -> Grid:
-    """For each window the model's median over seeds, and the benchmark beneath it."""
+    """Return for each window the model's median over seeds, and the benchmark below it."""
     benchmark = clean(f"{card.snapshot.benchmark_name} buy and hold")
     policy = clean(card.model.name)
     if len(policy) > _LONGEST_POLICY:  # leave room for figures; the whole name stands above
@@ -220,7 +220,7 @@ def _return_and_risk(values: Mapping[str, Line | EpisodeMetric]) -> Iterator[str
 
 
 def trading_summary(cards: Sequence[TradingCard]) -> Grid:
-    """Headline metrics of several cards side by side, a row for each task."""
+    """Return the headline metrics of several cards, a row for each task."""
     headlines = ("total_return", "sharpe", "max_drawdown", "information_ratio", "decision_coverage")
     rows = []
     for card in cards:
@@ -232,7 +232,7 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
 
 
 def figures_differ_in(cards: Iterable[TradingCard]) -> str:
-    """What keeps figures over episodes from being ranked: windows (days covered), snapshots or metric rules that differ between
+    """Return what makes figures over episodes incomparable: windows (days covered), snapshots or metric rules that differ between
     cards; empty where none does.
     """
     facts = [(frozenset((one.first_day, one.last_day) for one in card.pooled), card.snapshot.id, card.rules) for card in cards]
@@ -240,7 +240,7 @@ def figures_differ_in(cards: Iterable[TradingCard]) -> str:
 
 
 def figure_notes(card: TradingCard) -> Iterator[str]:
-    """Windows that stand in no figure over episodes, and why metrics are not defined, a line each."""
+    """Yield windows that are in no figure over episodes, and why metrics are not defined, a line each."""
     for window, reason in (card.left_out or {}).items():
         yield f"window {window} stands in rows of its own and in no figure over episodes: it {reason}"
     for name, metric in card.metrics.items():
@@ -251,20 +251,20 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
 
 def _trading_notes(card: TradingCard) -> Iterator[str]:
     yield from figure_notes(card)
-    known = [one for metric in card.metrics.values() if (one := metric.interval) and one.monte_carlo_se and one.draws]
-    if shares := [(one.monte_carlo_se or 0) / width for one in known if (width := (one.high or 0.0) - (one.low or 0.0)) > 0]:
-        error = f"a Monte-Carlo error of {100 * max(shares):.1f} % of the width, or less ({known[0].draws:,} resamples)"
+    intervals = [one for metric in card.metrics.values() if (one := metric.interval) and one.monte_carlo_se and one.draws]
+    if shares := [(one.monte_carlo_se or 0) / width for one in intervals if (width := (one.high or 0.0) - (one.low or 0.0)) > 0]:
+        error = f"a Monte-Carlo error of {100 * max(shares):.1f} % of the width, or less ({intervals[0].draws:,} resamples)"
         yield f"ends of intervals have {error}"
     yield from _vif_notes(card)
     yield from _absence_notes(card, "attribution", "certificate")
 
 
 def _vif_notes(card: TradingCard) -> Iterator[str]:
-    """Largest variance inflation factor of the styles, where the detail of selection has them."""
+    """Yield the largest variance inflation factor of the styles, where the detail of selection has them."""
     details = [one.metrics["selection_alpha"].detail for one in card.pooled if "selection_alpha" in one.metrics]
     tables = [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get("vif"), Mapping)]
-    if known := [(value, name) for table in tables for name, value in table.items() if isinstance(value, float)]:
-        value, name = max(known)
+    if factors := [(value, name) for table in tables for name, value in table.items() if isinstance(value, float)]:
+        value, name = max(factors)
         yield f"variance inflation of the styles over the 60 days before a window: {value:.1f} or less ({name})"
 
 
@@ -272,7 +272,7 @@ def _vif_notes(card: TradingCard) -> Iterator[str]:
 
 
 def scoring_summary(cards: Sequence[ScoringCard]) -> Grid:
-    """Headline scores of several cards side by side, a column for each task."""
+    """Return the headline scores of several cards, a column for each task."""
     columns = _short_names([clean(card.task.name) for card in cards])
     names = dict.fromkeys(name for card in cards for name in card.score_order if card.scores[name].headline)
     lines = {name: [card.scores.get(name) for card in cards] for name in names}
@@ -284,17 +284,17 @@ def scoring_summary(cards: Sequence[ScoringCard]) -> Grid:
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
-    """Names without the words that all begin with, but for the first: `a_probe, a_probe_bright` are `a_probe, …bright`."""
+    """Return names without the words that all begin with, except for the first: `a_probe, a_probe_bright` to `a_probe, …bright`."""
     words = [name.split("_") for name in names]
     shared = 0
     while all(word[shared : shared + 1] == words[0][shared : shared + 1] != [] for word in words):
         shared += 1
     rest = ["_".join(word[shared:]) for word in words]
-    return [f"…{end}" if place and shared and end else name for place, (name, end) in enumerate(zip(names, rest, strict=True))]
+    return [f"…{end}" if index and shared and end else name for index, (name, end) in enumerate(zip(names, rest, strict=True))]
 
 
 def _scores(card: ScoringCard) -> Grid:
-    """A row for each score: the headlines first, the others below a heading of their own."""
+    """Return a row for each score: the headlines first, the others below a heading of their own."""
     scores = card.scores
     groups = [[name for name in card.score_order if scores[name].headline is headline] for headline in (True, False)]
     rows: list[tuple[str, ...]] = []
@@ -306,7 +306,7 @@ def _scores(card: ScoringCard) -> Grid:
     interval = f"{100 * levels.pop():g} % interval" if len(levels) == 1 else "interval"
     columns = ("score", "value", "unit", interval, "upper 95 %", "baseline", "n")
     full = [row for row in rows if len(row) > 1]
-    keep = [place for place, column in enumerate(columns) if column in ("score", "value", "n") or any(row[place] for row in full)]
+    keep = [index for index, column in enumerate(columns) if column in ("score", "value", "n") or any(row[index] for row in full)]
     return chosen_columns("Scores", columns, rows, keep)
 
 
@@ -321,7 +321,7 @@ def _score_row(name: str, score: ScoreLine) -> tuple[str, ...]:
 
 
 def _short_unit(unit: str) -> str:
-    """Unit where there is room for it; a longer one stands in a note."""
+    """Return the unit where there is room for it; a longer one is in a note."""
     if _is_fraction(unit):
         return "%"
     return clean(unit) if len(unit) <= _LONGEST_UNIT else ""

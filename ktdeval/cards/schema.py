@@ -29,7 +29,7 @@ _FIELD_TEXT = re.compile(r"^( {4}|)(\w+): (.*(?:\n\1 {4}\S.*)*)", re.MULTILINE)
 
 
 def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a type of cards, whose source describes the fields; `name` is such as `result-card`."""
+    """Return the JSON Schema (draft 2020-12) of a type of cards, with its source's texts; `name` is such as `result-card`."""
     schema = json_schema(card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1")
     types = struct_types(card_type)
     definitions = {key: _described(_simple(part), types[key]) for key, part in schema.pop("$defs").items()}
@@ -39,22 +39,22 @@ def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
 
 
 def struct_types(root: type) -> dict[str, type]:
-    """A type and those of its fields, all the way down, by name."""
-    found: dict[str, type] = {}
+    """Return a type and those of its fields, at all levels, by name."""
+    types: dict[str, type] = {}
     pending = [root]
     while pending:
         part = pending.pop()
         if isinstance(part, type) and issubclass(part, msgspec.Struct):
-            if part.__name__ in found:
+            if part.__name__ in types:
                 continue
-            found[part.__name__] = part
+            types[part.__name__] = part
             pending += [field.type for field in msgspec.structs.fields(part)]
         pending += get_args(part)
-    return found
+    return types
 
 
 def _simple(schema: Any) -> Any:
-    """Schema with unions of plain types as one list of types, which gives shorter errors."""
+    """Return a schema with unions of plain types as one list of types, which gives shorter errors."""
     if isinstance(schema, list):
         return [_simple(part) for part in schema]
     if not isinstance(schema, dict):
@@ -73,7 +73,7 @@ def _simple(schema: Any) -> Any:
 
 @cache  # reading a source takes longer than all else of a schema
 def field_docs(part: type) -> Mapping[str, str]:
-    """Field -> what the source of a type says of it, as a sentence."""
+    """Return by field its description in the source of a type, as a sentence."""
     comments = _FIELD_COMMENT.findall(inspect.getsource(part))
     below = (inspect.getdoc(part) or "").partition("\n\n")[2]
     docs = {field: tail or above.replace("#: ", "") for above, field, tail in comments}
@@ -82,7 +82,7 @@ def field_docs(part: type) -> Mapping[str, str]:
 
 
 def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
-    """Schema with the sentences of the type's docstring, and the rule of figures."""
+    """Return a schema with the sentences of the type's docstring, and the rule of figures."""
     schema["description"] = " ".join((inspect.getdoc(part) or "").partition("\n\n")[0].split())
     for field, sentence in field_docs(part).items():
         if field in schema["properties"]:

@@ -31,7 +31,7 @@ _TOLERANCE = 1e-9  #: Relative: quantiles of two versions of SciPy may differ in
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringInputs(EvaluationInputs):
-    """Everything the card of a scoring task is made of."""
+    """Inputs of the card of a scoring task."""
 
     answers: Sequence[tuple[EpisodeSpec, Sequence[AnswerRecord]]]  #: the finished episodes, with all records in order of samples
     samples: Mapping[str, int]  #: spec.id -> samples of the episode (of its sample set, or its limit where less), for every spec
@@ -65,7 +65,7 @@ def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
 
 
 def derive_scoring(card: ScoringCard) -> ScoringCard:
-    """Work out again what follows from the episodes of a card and its price."""
+    """Recompute the fields that follow from the episodes of a card and its price."""
     return replace(card, **_derived(card, card.cost.price or None))
 
 
@@ -82,13 +82,13 @@ def _samples(inputs: ScoringInputs, identity: str) -> int:
 
 
 def _answers_by_id(inputs: ScoringInputs, planned: Sequence[EpisodeSpec]) -> dict[str, Sequence[AnswerRecord]]:
-    """Answers by the id of their episode; refused unless one to each sample, so that a part is never shown as the whole."""
-    known = {spec.id for spec in planned}
-    found: dict[str, Sequence[AnswerRecord]] = {}
+    """Return answers by the id of their episode; CardError unless each sample has one, since a part must not pass for the whole."""
+    planned_ids = {spec.id for spec in planned}
+    answers: dict[str, Sequence[AnswerRecord]] = {}
     for spec, records in inputs.answers:
-        if spec.id not in known:
+        if spec.id not in planned_ids:
             raise CardError(f"answers belong to episode {spec.id}, which the plan does not have")
-        if spec.id in found:
+        if spec.id in answers:
             raise CardError(f"episode {spec.id} has two sets of answers")
         where, samples = f"episode {spec.id} ({spec.label})", _samples(inputs, spec.id)
         for record in records:
@@ -99,12 +99,12 @@ def _answers_by_id(inputs: ScoringInputs, planned: Sequence[EpisodeSpec]) -> dic
                 f"{where}: the {len(records)} answers are not those of its {samples} samples in order; resume the run, or list the"
                 " episode as missing"
             )
-        found[spec.id] = records
-    return found
+        answers[spec.id] = records
+    return answers
 
 
 def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """Card's entry of one finished episode."""
+    """Return the card's entry of one finished episode."""
     provenances = Counter(record.provenance for record in records)
     return {
         "id": spec.id,
@@ -119,7 +119,7 @@ def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, Js
 
 
 def _scores(inputs: ScoringInputs, task: str) -> dict[str, JsonValue]:
-    """Each score with what it means; PluginError if one is missing, unknown, or no `Score` with a value or reason."""
+    """Return each score with its definition; PluginError if one is missing, unknown, or no `Score` with a value or reason."""
     if odd := sorted(set(inputs.scores) ^ set(inputs.definitions)):
         problem = "is not defined in its scores" if odd[0] in inputs.scores else "is missing from what summarise() returned"
         raise PluginError(f"task {task}: score {odd[0]!r} {problem}")
@@ -147,7 +147,7 @@ def _score(task: str, name: str, score: Score, definition: ScoreDefinition) -> d
 
 
 def recorded_as(card: ScoringCard, score: str, recorded: Container[str]) -> str | None:
-    """Name under which answers record what a score is made of: its own, or that of the task's rule set and it (`paper_overall`)."""
+    """Return the name of a score in recorded answers: its own, or with the task's rule set before it (`paper_overall`)."""
     names = (score, f"{card.task.config.get('rules')}_{score}")
     return next((name for name in names if name in recorded), None)
 
@@ -156,18 +156,18 @@ def recorded_as(card: ScoringCard, score: str, recorded: Container[str]) -> str 
 
 
 def scoring_problems(card: ScoringCard) -> Iterator[Problem]:
-    """Counts or scores that contradict the rest of the card: its episodes' counts, and each score with its own detail."""
+    """Yield counts or scores that contradict the rest of the card: its episodes' counts, and each score's own detail."""
     yield from cutoff_problems(card)
     for field in ("episodes", "missing_episodes"):
-        for place, episode in enumerate(getattr(card, field)):
+        for index, episode in enumerate(getattr(card, field)):
             if card.limit is not None and episode.steps > card.limit:
-                yield (field, place, "steps"), f"the limit is {card.limit}"
-    for place, episode in enumerate(card.episodes):
+                yield (field, index, "steps"), f"the limit is {card.limit}"
+    for index, episode in enumerate(card.episodes):
         decisions = episode.decisions
         if sum(asdict(decisions).values()) != episode.steps:
-            yield ("episodes", place, "decisions"), f"the episode has {episode.steps} steps, each with one decision"
+            yield ("episodes", index, "decisions"), f"the episode has {episode.steps} steps, each with one decision"
         if episode.answered > decisions.model + decisions.model_after_retry:
-            yield ("episodes", place, "answered"), "more answers than steps that the model decided"
+            yield ("episodes", index, "answered"), "more answers than steps that the model decided"
     if sorted(card.score_order) != sorted(card.scores):
         yield ("score_order",), "must name every score once, and nothing else"
     steps = sum(episode.steps for episode in card.episodes)
@@ -185,7 +185,7 @@ def _range_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
 
 
 def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
-    """Of a share of successes, everything follows from their number: value, Wilson's interval, the exact bound."""
+    """Yield what does not follow from the number of successes of a share: value, Wilson's interval, the exact bound."""
     n, interval, successes = score.n, score.interval, score.detail.get("successes")
     if score.value is None or type(successes) is not int:
         return

@@ -1,4 +1,4 @@
-"""A card as a table for people: with colours in a terminal, the same lines as plain text in a file or a pipe."""
+"""Cards as tables for readers: with colours in a terminal, the same lines as plain text in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ktdeval.cards.table import UNDEFINED, Grid, Report
 
 
 def make_report(card: Card) -> Report:
-    """Lay the figures of a card of any kind out as words."""
+    """Return the report of a card of any kind."""
     return card_kinds(card.kind)[card.kind].report(card)
 
 
 def card_lines(card: Card, whole: bool = True) -> Iterable[Text]:
-    """Lines of a valid card; `whole`: all of it, else its first screen."""
+    """Return the lines of a valid card; `whole`: all of it, else its first screen."""
     return _report_lines(make_report(card), whole)
 
 
@@ -33,12 +33,12 @@ def print_lines(lines: Iterable[Text], console: Console | None = None) -> None:
 
 
 def plain_text(lines: Iterable[Text]) -> str:
-    """Lines as aligned text, without colours or box characters."""
+    """Return lines as aligned text, without colours or box characters."""
     return "".join(f"{line.plain.rstrip()}\n" for line in lines)
 
 
 def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
-    """Lines of tables over cards, one for each kind: a row for each card of a trading task, a column for each of another."""
+    """Return lines of tables over cards, one for each kind: a row for each card of a trading task, a column for each of another."""
     grids = []
     if trading := [card for card in cards if isinstance(card, TradingCard)]:
         grids.append(trading_summary(trading))
@@ -48,19 +48,19 @@ def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
 
 
 def side_by_side(cards: Sequence[Card]) -> Iterable[Text]:
-    """Lines of tables with a column for each card: every figure that any has."""
+    """Yield the lines of tables with a column for each card: every figure that any has."""
     for kind in (TradingCard, ScoringCard):
         if several := [card for card in cards if isinstance(card, kind)]:
             yield from _grid_lines(columns_of(several))
 
 
 def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
-    """Lines of a report; their plain text is complete without the styles."""
+    """Yield the lines of a report; their plain text is complete without the styles."""
     yield Text(report.title, style="bold")
     if report.labels:
         yield Text(" ").join(Text(f"[{label}]", style="black on yellow") for label in report.labels)
     yield Text(report.ranking, style="green" if report.ranking == "rankable" else "bold red")
-    yield from (Text(f"\n{claim}" if place == 0 else claim) for place, claim in enumerate(report.claims))
+    yield from (Text(f"\n{claim}" if number == 0 else claim) for number, claim in enumerate(report.claims))
     for grid in (report.facts, *report.grids, report.activity) if whole else report.grids[:1]:
         if grid.rows:
             yield from _grid_lines(grid)
@@ -70,21 +70,21 @@ def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
 
 
 def _grid_lines(grid: Grid) -> Iterable[Text]:
-    """A table's title, columns and rows."""
+    """Yield a table's title, columns and rows."""
     yield Text(f"\n{grid.title}" if grid.title else "", style="bold")
-    # Laid out here and not by a rich Table: a table would fold names in a narrow terminal, and a heading can't span its columns.
+    # Not by a rich Table: it would fold names in a narrow terminal, and a heading can't span its columns.
     full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
-    widths = [max(cell_len(row[place]) for row in full) for place in range(len(grid.columns))]
+    widths = [max(cell_len(row[column]) for row in full) for column in range(len(grid.columns))]
     indent = "    " if any(len(row) == 1 for row in grid.rows) else "  "
     for row in (*([grid.columns] if any(grid.columns) else ()), *grid.rows):
         if len(row) == 1:
             yield Text(f"  {row[0]}", style="bold cyan")
             continue
         line = Text(indent)
-        for place, cell in enumerate(row):
-            gap = " " * (widths[place] - cell_len(cell))
-            is_loss = place >= grid.left and cell.startswith("-") and cell != UNDEFINED
+        for column, cell in enumerate(row):
+            gap = " " * (widths[column] - cell_len(cell))
+            is_loss = column >= grid.left and cell.startswith("-") and cell != UNDEFINED
             style = "dim" if row is grid.columns else "red" if is_loss else ""
-            line.append(f"{cell}{gap}" if place < grid.left else f"{gap}{cell}", style=style).append("  ")
+            line.append(f"{cell}{gap}" if column < grid.left else f"{gap}{cell}", style=style).append("  ")
         line.rstrip()
         yield line

@@ -14,7 +14,7 @@ _LONGEST_TEXT = 64  # characters; tables fit 80 columns
 
 @dataclass(frozen=True)
 class Grid:
-    """A small table: the first `left` columns are words, the others numbers. A row of one cell is a heading."""
+    """Small table: the first `left` columns are words, the others numbers. A row of one cell is a heading."""
 
     title: str
     columns: tuple[str, ...]
@@ -24,7 +24,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """A printed card, before any layout. Title to the first of the grids is the first screen."""
+    """Printed card, before any layout. Title to the first of the grids is the first screen."""
 
     title: str
     labels: tuple[str, ...]
@@ -33,34 +33,34 @@ class Report:
     grids: tuple[Grid, ...]
     activity: Grid
     notes: tuple[str, ...]
-    claims: tuple[str, ...] = ()  #: what the card says, in sentences
+    claims: tuple[str, ...] = ()  #: claims of the card, in sentences
 
 
 def word_grid(title: str, rows: Iterable[tuple[str, str]]) -> Grid:
-    """Names and what is to say of them; long texts take several lines."""
+    """Return names with their texts; long texts take several lines."""
     return Grid(
         title,
         ("", ""),
         tuple(
-            ("" if place else name, part)
+            ("" if line else name, part)
             for name, value in rows
-            for place, part in enumerate(textwrap.wrap(clean(value), _LONGEST_TEXT, break_long_words=False, break_on_hyphens=False))
+            for line, part in enumerate(textwrap.wrap(clean(value), _LONGEST_TEXT, break_long_words=False, break_on_hyphens=False))
         ),
         left=2,
     )
 
 
 def clean(text: object) -> str:
-    """One line without control characters: a card may come from a stranger, and a terminal obeys what it prints."""
+    """Return one line without control characters: a card may be untrusted, and a terminal obeys what it prints."""
     return "".join(" " if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") else letter for letter in str(text))
 
 
 def tally(counts: Mapping[str, int]) -> str:
-    """`schema 12, bad_json 4`, most frequent first; `none` when all are zero."""
+    """Return `schema 12, bad_json 4`, most frequent first; `none` when all are zero."""
     present = sorted(((count, name) for name, count in counts.items() if count), key=lambda pair: (-pair[0], pair[1]))
     return ", ".join(f"{name} {count:,}" for count, name in present) or "none"
 
 
 def count(number: int, noun: str) -> str:
-    """`1 step`, `2 steps`."""
+    """Return `1 step`, `2 steps`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -44,7 +44,7 @@ _STATUSES = ("filled", "partially_filled", "rejected")
 
 @dataclass(frozen=True, kw_only=True)
 class CardInputs(EvaluationInputs):
-    """Everything the card of a trading task is made of."""
+    """Inputs of the card of a trading task."""
 
     snapshot: MarketSnapshot
     rules: RuleSet  #: rule set of the metrics
@@ -92,18 +92,18 @@ def build_card(inputs: CardInputs) -> TradingCard:
 
 
 def _definition(metric: Metric, years: Sequence[int]) -> Definition:
-    """Definition of a metric, with the days a year of the episodes in its formula: `252 or 365` where windows differ in them."""
+    """Return the definition of a metric, with the days a year of the episodes in its formula: `252 or 365` where windows differ."""
     try:
-        found = converted(metric, Definition, from_attributes=True)
+        definition = converted(metric, Definition, from_attributes=True)
     except msgspec.ValidationError as error:
         raise PluginError(f"metric {metric.name!r}: {error}") from error
     if metric.name not in ANNUALISED:
-        return found
-    return replace(found, formula=found.formula.replace(str(TRADING_DAYS), " or ".join(map(str, years))))
+        return definition
+    return replace(definition, formula=definition.formula.replace(str(TRADING_DAYS), " or ".join(map(str, years))))
 
 
 def derive_trading(card: TradingCard) -> TradingCard:
-    """Work out again what follows from the episodes of a card, the definitions of its metrics and its price."""
+    """Recompute the fields that follow from the episodes of a card, the definitions of its metrics and its price."""
     return replace(card, **_derived(card, card.metrics, card.cost.price or None))
 
 
@@ -135,21 +135,21 @@ def _left_out(spans: Mapping[str, tuple[str, str]]) -> dict[str, str]:
 
 
 def _attribution(episodes: Sequence[TradingEpisode]) -> Attribution:
-    """Medians of the linked lines that the attribution metric left in its detail."""
-    known = [episode.metrics[_ATTRIBUTION_METRIC] for episode in episodes if _ATTRIBUTION_METRIC in episode.metrics]
-    if not known:
+    """Return medians of the linked lines in the detail of the attribution metric."""
+    entries = [episode.metrics[_ATTRIBUTION_METRIC] for episode in episodes if _ATTRIBUTION_METRIC in episode.metrics]
+    if not entries:
         return Attribution(value=None, reason=f"metric {_ATTRIBUTION_METRIC} was not asked for")
-    computed = [entry for entry in known if entry.value is not None]
+    computed = [entry for entry in entries if entry.value is not None]
     if not computed:
-        return Attribution(value=None, reason="; ".join(sorted({str(entry.reason) for entry in known})))
+        return Attribution(value=None, reason="; ".join(sorted({str(entry.reason) for entry in entries})))
     names = dict.fromkeys(name for entry in computed for name in _linked(entry))
     if not names:
         return Attribution(value=None, reason=f"metric {_ATTRIBUTION_METRIC} has no linked lines in its detail")
-    return Attribution(value=AttributionLines(lines={name: aggregate(_line(entry, name) for entry in known) for name in names}))
+    return Attribution(value=AttributionLines(lines={name: aggregate(_line(entry, name) for entry in entries) for name in names}))
 
 
 def _line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
-    """One linked line of one episode, shaped as a metric."""
+    """Return one linked line of one episode, in the form of a metric."""
     if entry.value is None:
         return entry
     value = _linked(entry).get(name)
@@ -165,24 +165,24 @@ def _linked(entry: EpisodeMetric) -> dict[str, float]:
 
 
 def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
-    """A mapping in a metric's detail; empty where a foreign card has something else there."""
+    """Return a mapping in a metric's detail; empty where a foreign card has something else there."""
     part = entry.detail.get(name) if isinstance(entry.detail, Mapping) else None
     return part if isinstance(part, Mapping) else {}
 
 
 def trading_problems(card: TradingCard) -> Iterator[Problem]:
-    """Contradictions in lengths and metrics of a card's episodes."""
-    for place, episode in enumerate(card.episodes):
+    """Yield contradictions in lengths and metrics of a card's episodes."""
+    for index, episode in enumerate(card.episodes):
         expected = planned_steps(card, episode.window)
         if episode.steps != expected or sum(asdict(episode.decisions).values()) != expected:
-            yield ("episodes", place, "steps"), f"the window and limit give {expected} steps, each with one decision"
+            yield ("episodes", index, "steps"), f"the window and limit give {expected} steps, each with one decision"
         if (episode.final_nav_minor is UNSET) == (episode.final_nav_fen is UNSET):
-            yield ("episodes", place), "has neither final_nav_minor nor final_nav_fen, or both"
+            yield ("episodes", index), "has neither final_nav_minor nor final_nav_fen, or both"
         if surplus := sorted(set(episode.metrics) ^ set(card.metrics)):
-            yield ("episodes", place, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
+            yield ("episodes", index, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
         for name, entry in episode.metrics.items():
             if name in card.metrics and (problem := range_problem(entry.value, card.metrics[name].range)):
-                yield ("episodes", place, "metrics", name, "value"), problem
+                yield ("episodes", index, "metrics", name, "value"), problem
     yield from cutoff_problems(card, card.limit)
 
 
@@ -190,7 +190,7 @@ def trading_problems(card: TradingCard) -> Iterator[Problem]:
 
 
 def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str, JsonValue]:
-    """Card's entry of one finished episode."""
+    """Return the card's entry of one finished episode."""
     steps = ledger.steps
     orders = [order for step in steps for order in step.orders]
     decisions, statuses = Counter(step.provenance for step in steps), Counter[str](order.status for order in orders)
@@ -216,7 +216,7 @@ def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str,
 
 
 def _metric(metric: Metric, ledger: Ledger, inputs: CardInputs, interval: Any) -> dict[str, JsonValue]:
-    """A metric's value as JSON; daily metrics with a value have an interval, of days resampled in blocks."""
+    """Return a metric's value as JSON; daily metrics with a value have an interval, of days resampled in blocks."""
     result = compute_metric(metric, ledger, inputs.snapshot, inputs.rules, inputs.plugins.get(metric.name, ""))
     entry = _value_entry(result)
     if result.detail is not None:
@@ -238,8 +238,8 @@ def compute_metric(metric: Metric, ledger: Ledger, market: MarketSnapshot, rules
         raise PluginError(f"{where}: {problem}; fix the metric, or the range that it declares")
     if not isinstance(result.n, SupportsIndex) or int(result.n) < 0:
         raise PluginError(f"{where}: n must be a count of observations, was {result.n!r:.80}")
-    said = [result.reason, result.detail]
-    call_foreign(lambda: dumps_canonical(said).encode(), f"{where}: its reason and detail must be plain JSON")
+    explanation = [result.reason, result.detail]
+    call_foreign(lambda: dumps_canonical(explanation).encode(), f"{where}: its reason and detail must be plain JSON")
     return result
 
 
@@ -250,7 +250,7 @@ def _value_entry(result: MetricValue) -> dict[str, JsonValue]:
 
 
 def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Buying the benchmark at the close before an episode's first day and holding it to its last close, without costs."""
+    """Return the buy and hold of the benchmark from the close before an episode's first day to its last, without costs."""
     levels = benchmark_levels(ledger, snapshot)
     if problem := benchmark_problem(snapshot, levels):
         figures = dict.fromkeys(("total_return", "sharpe", "max_drawdown"), series.undefined(problem, len(ledger.steps)))
@@ -265,7 +265,7 @@ def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
 
 
 def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[str, Ledger]:
-    """Ledgers by the id of their episode; refused unless they cover its days, so that a part is never shown as the whole."""
+    """Return ledgers by the id of their episode; CardError unless they cover its days, since a part must not pass for the whole."""
     specs = {spec.id: spec for spec in planned}
     ledgers: dict[str, Ledger] = {}
     for ledger in inputs.ledgers:

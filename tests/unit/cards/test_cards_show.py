@@ -165,7 +165,7 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
     }.items()  # fmt: skip
     found = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
     text = " ".join(text_of(remote_card(drift=found)).split())
-    assert "0.250 between start and end over 6 questions, 0.125 within one sitting" in text
+    assert "0.250 between start and end over 6 questions, 0.125 within one round" in text
     assert "the provider named another model at the end" in text
 
 

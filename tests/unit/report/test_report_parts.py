@@ -344,7 +344,7 @@ def test_cost_calls_and_drift_stand_in_words() -> None:
     assert found["served by"] == "gpt-4.1-2025-04-14 2"
     drift = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
     words = facts(remote_card(drift=drift))["drift"]
-    assert words.startswith("0.250 between the answers to 6 questions at the start and at the end, within one sitting 0.125")
+    assert words.startswith("0.250 between the answers to 6 questions at the start and at the end, within one round 0.125")
     assert words.endswith("the provider named another model at the end")
 
 

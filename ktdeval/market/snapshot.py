@@ -94,7 +94,7 @@ class SnapshotMeta:
 
     name: str  #: short name, such as `synthetic-7`
     source: str  #: where the data come from, in words
-    synthetic: bool  #: True for generated markets; a board never ranks them beside real ones
+    synthetic: bool  #: True for generated markets; a board never ranks them together with real ones
     has_factor: bool  #: False when prices came adjusted without a factor: they are then traded as they are, and the card says so
     benchmark: str  #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty where the market has none
     repairs: tuple[str, ...] = ()  #: what import changed in the source, in words, in order
@@ -114,7 +114,7 @@ class NameSpell:
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """What an asset is besides its name; an A-share unless said otherwise."""
+    """Kind, currency and venue of an asset; those of an A-share by default."""
 
     kind: str = "stock"  #: stock, etf, crypto …
     currency: str = "CNY"  #: of its prices and amounts
@@ -154,8 +154,8 @@ class MarketSnapshot:
         where, shape = f"snapshot {self.meta.name}", (len(self.days), len(self.codes))
         arrays = {name: (getattr(self, name), shape) for name in (*BAR_FIELDS, "member")} | {"days": (self.days, shape[:1])}
         for name, (array, expected) in {**arrays, **{code: (levels, shape[:1]) for code, levels in self.indices.items()}}.items():
-            if (found := getattr(array, "shape", type(array).__name__)) != expected:
-                raise DataError(f"{where}: {name} has shape {found}, expected {expected}")
+            if (actual := getattr(array, "shape", type(array).__name__)) != expected:
+                raise DataError(f"{where}: {name} has shape {actual}, expected {expected}")
             array.setflags(write=False)
         if self.days.dtype != np.dtype("datetime64[D]") or (np.diff(self.days) <= np.timedelta64(0, "D")).any():
             raise DataError(f"{where}: days are not ascending, each once, as datetime64[D]")
@@ -167,8 +167,8 @@ class MarketSnapshot:
             raise DataError(f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series")
         if self.instruments:
             self._check_instruments()
-        given = self.rules if self.instruments else {}
-        rules = {name: given.get(name) or find_venue(name) for name in sorted({*self.venues}) or ["a_share"]}
+        own = self.rules if self.instruments else {}
+        rules = {name: own.get(name) or find_venue(name) for name in sorted({*self.venues}) or ["a_share"]}
         object.__setattr__(self, "rules", rules)
 
     def _check_instruments(self) -> None:
@@ -187,17 +187,17 @@ class MarketSnapshot:
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kind of each asset: stock, etf, crypto …"""
-        return tuple(one.kind for one in self.instruments) or ("stock",) * len(self.codes)
+        return tuple(instrument.kind for instrument in self.instruments) or ("stock",) * len(self.codes)
 
     @property
     def currencies(self) -> tuple[str, ...]:
         """Currency of each asset's prices: one and the same today."""
-        return tuple(one.currency for one in self.instruments) or ("CNY",) * len(self.codes)
+        return tuple(instrument.currency for instrument in self.instruments) or ("CNY",) * len(self.codes)
 
     @property
     def venues(self) -> tuple[str, ...]:
         """Name of the venue of each asset."""
-        return tuple(one.venue for one in self.instruments) or ("a_share",) * len(self.codes)
+        return tuple(instrument.venue for instrument in self.instruments) or ("a_share",) * len(self.codes)
 
     @property
     def currency(self) -> str:
@@ -227,9 +227,9 @@ class MarketSnapshot:
     @cached_property
     def boards(self) -> tuple[Board, ...]:
         """Return the exchange board of each asset, from its code. Raises DataError: an asset's venue has no boards."""
-        for code, one in zip(self.codes, self.instruments, strict=False):
-            if not self.rules[one.venue].has_boards:
-                raise DataError(f"snapshot {self.meta.name}: {code} trades on {one.venue}, which has no boards; use A-shares")
+        for code, venue in zip(self.codes, self.venues, strict=True):
+            if not self.rules[venue].has_boards:
+                raise DataError(f"snapshot {self.meta.name}: {code} trades on {venue}, which has no boards; use A-shares")
         return tuple(board_of(code) for code in self.codes)
 
     @cached_property
@@ -277,7 +277,7 @@ class MarketSnapshot:
         return {spell.code_then: spell.code for spell in self.spells if spell.code_then not in self.asset_index}
 
     def canonical(self, code: str) -> str:
-        """Code of the column of an asset that has, or had, this code; what is no such code stays."""
+        """Code of the column of an asset that has, or had, this code; any other text is returned as it is."""
         return self.former_codes.get(code, code)
 
     def asset_of(self, code: str, row: int) -> int | None:
@@ -295,9 +295,9 @@ class MarketSnapshot:
 
     def day_index(self, day: np.datetime64 | str) -> int:
         """Row of a trading day. Raises DataError: the day is not a trading day of this snapshot."""
-        wanted = np.datetime64(str(day), "D")
-        row = int(np.searchsorted(self.days, wanted))
-        if row == len(self.days) or self.days[row] != wanted:
+        date = np.datetime64(str(day), "D")
+        row = int(np.searchsorted(self.days, date))
+        if row == len(self.days) or self.days[row] != date:
             raise DataError(f"{day} is not a trading day of snapshot {self.meta.name} ({self.days[0]}…{self.days[-1]})")
         return row
 
@@ -353,15 +353,15 @@ class MarketView:
         self.minutes = partial(snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]])
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` computes from this view and nothing else, kept for other views of the market at this day: it is shared, and
-        must not be changed. `name` says what it is. The latest days are kept, fewer of a market of many assets.
+        """Figures that `make` computes from this view and nothing else, kept by `name` for other views of the market at this day:
+        they are shared, and must not be changed. The latest days are kept, fewer of a market of many assets.
         """
-        found: T | None = self._derived.get((self.day, name))
-        if found is None:
-            found = self._derived.setdefault((self.day, name), make())
+        figures: T | None = self._derived.get((self.day, name))
+        if figures is None:
+            figures = self._derived.setdefault((self.day, name), make())
             if len(self._derived) * len(self.codes) > _MOST_DERIVED:
                 self._derived.popitem(last=False)
-        return found
+        return figures
 
     def bar_row(self, asset: int, row: int) -> int | None:
         """Return the latest row up to `row` on which the asset has a bar, None before its first."""

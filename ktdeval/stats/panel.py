@@ -31,7 +31,7 @@ DIAGNOSTICS: tuple[str, ...] = (
     "brier_reliability", "brier_resolution", "brier_uncertainty", "ece_debiased", "reliability_debiased",
     "psr", "min_track_record", "documents_withheld",
 )  # fmt: skip
-"""Metrics recorded beside the panel."""
+"""Metrics recorded in addition to the panel."""
 
 ANNUALISED = ("sharpe", "information_ratio", "turnover", "min_track_record")
 """Metrics whose formula has days a year in it: those of the market's venues."""
@@ -68,9 +68,9 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
     levels = benchmark_levels(ledger, market)
     if problem := benchmark_problem(market, levels):
         return f"benchmark: {problem}"
-    found = series.information_ratio(ledger.returns, series.simple_returns(levels), ledger.days_a_year)
+    ratio = series.information_ratio(ledger.returns, series.simple_returns(levels), ledger.days_a_year)
     growth = None if market.meta.synthetic else dividend_growth(market, day_rows(market, ledger.days))
-    return found if growth is None else replace(found, detail={"dividend_growth": growth})
+    return ratio if growth is None else replace(ratio, detail={"dividend_growth": growth})
 
 
 def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> float | None:
@@ -96,7 +96,7 @@ def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
 
 
 def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
-    """Why there is no return of the benchmark over `levels`, or None."""
+    """Return why there is no return of the benchmark over `levels`, or None."""
     return level_problem(levels) if market.meta.benchmark else "the market has no index"
 
 
@@ -229,8 +229,8 @@ def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | 
 
 _METRICS: Mapping[str, FunctionMetric] = {
     metric.name: metric
-    for found in (globals(), vars(calibration), vars(luck))
-    for metric in tuple(found.values())
+    for namespace in (globals(), vars(calibration), vars(luck))
+    for metric in tuple(namespace.values())
     if isinstance(metric, FunctionMetric)
 }
 

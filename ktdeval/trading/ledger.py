@@ -91,7 +91,7 @@ class ChargeRecord(Value):
 
     @property
     def notional_minor(self) -> int:
-        """What a margin call traded, without its costs; 0 of interest."""
+        """Notional of a margin call, without its costs; 0 of interest."""
         return abs(self.cash_minor + self.fee_minor) if self.kind == "margin_call" else 0
 
     @property
@@ -149,7 +149,7 @@ class Ledger:
         return 1 if all(step.charges is UNSET for step in self.steps) else 2
 
     def scale(self, code: str | None) -> Scale:
-        """Units of the prices and quantities of a code; those of A-shares where it is none that is known."""
+        """Units of the prices and quantities of a code; those of A-shares for a code without units of its own."""
         return self.scales.get(code or "", A_SHARE_SCALE)
 
     def fill(self, code: str) -> FillRule | None:
@@ -157,7 +157,7 @@ class Ledger:
         return self.scale(code).fill if self.scales else None
 
     def in_units_of(self, market: MarketSnapshot, rules: MarketRules) -> Ledger:
-        """Return the ledger in the units that its integers have where it was kept on a market under these rules."""
+        """Return the ledger in the units of its integers on a market under these rules."""
         if rules.has_boards:
             return self
         traded = {order.code for step in self.steps for order in step.orders}

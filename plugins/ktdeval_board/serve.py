@@ -15,7 +15,7 @@ from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval_board.layout import CARDS, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
+from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
 from ktdeval_board.rules import ERRATA_FILE, RULES_FILE
 from ktdeval_board.site.build import BuildReport, Progress, build_site
 from ktdeval_board.site.files import RESPONSE_HEADERS
@@ -75,7 +75,7 @@ class LiveSite:
 def fingerprint(board: Path) -> Fingerprint:
     """Return what differs between two states of a board, without reading its files."""
     states = []
-    for name in (RULES_FILE, ERRATA_FILE, CARDS, VERDICTS, SERIES, DECISIONS, IMPORTED, MARKETS):
+    for name in (RULES_FILE, ERRATA_FILE, CARDS, CERTIFICATES, VERDICTS, SERIES, DECISIONS, IMPORTED, MARKETS):
         root = board / name
         for path in [root, *root.rglob("*")] if root.is_dir() else [root]:
             with suppress(OSError):  # gone meanwhile, which the next look finds as well

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from ktdeval.cli import FilePath, open_plugins, plugin_option
+from ktdeval.contracts import is_scoring
 from ktdeval.errors import ConfigError, VerificationError
 from ktdeval.fields import parse_assignments, split_list
 from ktdeval.registry import Plugins
@@ -127,7 +128,7 @@ def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, c
 
 def _lacking(board: Board, divisions: list[Division], plugins: Plugins) -> Iterator[tuple[Division, Baseline]]:
     for division in divisions:
-        if not hasattr(plugins.make_task(division.task), "samples"):  # scoring tasks have none
+        if not is_scoring(plugins.make_task(division.task)):
             models = {entry.model for entry in board.of_division(division)}
             yield from ((division, baseline) for baseline in board.rules.baselines if baseline.model not in models)
 

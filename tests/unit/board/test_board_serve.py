@@ -167,7 +167,11 @@ def test_the_fingerprint_sees_every_file_that_a_site_is_made_of(tmp_path: Path) 
         (board / name).write_text((board / name).read_text() + "\n")
         seen.append(fingerprint(board))
     next((board / "verdicts").iterdir()).unlink()
-    assert len({*seen, fingerprint(board)}) == 4
+    seen.append(fingerprint(board))
+    certificate = board / "certificates" / ("a" * 64)
+    certificate.mkdir(parents=True)
+    (certificate / "verdict.json").write_text("{}")  # whether cards are shown as verified
+    assert len({*seen, fingerprint(board)}) == 5
 
 
 def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def _no_formula(text: str) -> str:
 def _write_columns(data: BoardData, folder: Path, exported: Exported) -> None:
     """Write `columns.csv`: what every column of every frame means."""
     rows = [
-        {"frame": frame, "column": column.name, "type": column.type, "unit": column.unit, "meaning": column.meaning}
+        {"frame": frame, "column": column.name, "type": column.type, "unit": _no_formula(column.unit), "meaning": column.meaning}
         for frame in FRAMES
         for column in _columns(data, frame)
     ]

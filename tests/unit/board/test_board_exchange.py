@@ -90,9 +90,10 @@ def written(path: Path, form: str, out: Path) -> Path:
 
 @pytest.fixture
 def scoring(tmp_path: Path) -> Path:
-    """A board of a scoring task with one card, not checked yet; its model is called as a formula, and so is its submitter."""
+    """A board of a scoring task with one card, not checked yet; its model, its submitter and a unit are called as formulas."""
     spec = score_spec(model=MODEL, call={"temperature": 0.7})
     card = scoring_card(specs=[spec])
+    card["scores"]["right_name"]["unit"] = "=1+1"
     facts = {"name": "probes", "title": "Probes", "url": "https://board.example.org/", "baselines": []}
     market = "synthetic" if card["snapshot"]["synthetic"] else "real"
     rules = rules_of(card, "", market=market, divisions=[division_of(card, "probe", rank_by="right_name")], **facts)
@@ -296,6 +297,8 @@ def test_csv_has_no_cell_that_a_spreadsheet_would_run(scoring: Path, tmp_path: P
     assert row["submitted_on"] == "2026-06-02"
     assert (row["cutoff_date"], row["right_name_reason"]) == ("", "")
     assert row["labels"] == "; ".join(load_frame(scoring)["labels"].iloc[0])
+    units = pd.read_csv(tmp_path / "out" / "columns.csv").set_index("column")["unit"]
+    assert units["right_name"] == "'=1+1"
 
 
 # ---- datasets
@@ -374,7 +377,7 @@ def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_sub
     (entry,) = yaml.safe_load(file.read_text())
     assert entry["source"] == {"url": f"https://board.example.org/card.html#card={card_id}", "name": "Probes"}
     assert entry["dataset"] == {"id": "acme/board", "task_id": "probe"}
-    assert entry["notes"].startswith("right_name (fraction of answers), n = 19; agent react")
+    assert entry["notes"].startswith("right_name (=1+1), n = 19; agent react")
 
 
 def test_a_submission_can_not_choose_where_files_are_written(scoring: Path) -> None:

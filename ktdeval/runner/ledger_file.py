@@ -136,6 +136,8 @@ def load_ledger(path: Path) -> Ledger:
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         market = decode_json(metadata[_MARKET_KEY], _Market, f"{path}: ledger") if _MARKET_KEY in metadata else None
         table = table.cast(SCHEMAS[2]) if market else _under(_UNCHARGED, table.cast(SCHEMAS[1]))
+        for day in ("decided_on", "filled_on"):
+            table[day].cast(pa.date32())  # raises ArrowInvalid on a text that is no day
         rows: list[dict[str, Any]] = table.to_pylist()
         spec = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec")
         cash = market.initial_cash_minor if market else int(metadata[_CASH_KEY])

@@ -279,6 +279,12 @@ UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
         "ledger.parquet: not a readable ledger: ",
         lambda path: rewritten(path, lambda table: table.drop_columns(["cash_fen"])),
     ),
+    "ledger: day": (
+        "ledger.parquet: not a readable ledger: Failed to parse string: 'someday'",
+        lambda path: rewritten(
+            path, lambda table: table.set_column(2, table.schema.field(2), pa.array(["someday"] * table.num_rows, pa.string()))
+        ),
+    ),
     "ledger: null": (
         "ledger.parquet: not a readable ledger: ",
         lambda path: rewritten(

@@ -174,7 +174,11 @@ def _drawn(drawn: str | Chosen, wording: Wording, facts: Facts) -> Any:
     name, *arguments = drawn.split()
     if name not in DRAWS:
         raise DataError(f"no draw {name!r}{near_matches(name, DRAWS)}")
-    return DRAWS[name](wording.chance, facts, *(_argument(text, wording) for text in arguments))
+    values = [_argument(text, wording) for text in arguments]
+    try:
+        return DRAWS[name](wording.chance, facts, *values)
+    except (LookupError, ValueError, StopIteration) as error:
+        raise DataError(f"{drawn}: the dataset has no such thing; items need stocks, coins, options and news") from error
 
 
 def _argument(text: str, wording: Wording) -> Any:
@@ -274,6 +278,8 @@ def _new_draft(
 def _moments(dataset: Dataset, seed: int) -> Sequence[int]:
     """Moments shortly after closes, with days of minute bars before them and trading days after them."""
     hours, info = trading_hours(), dataset.info
+    if not np.array_equal(info.hours.close_ns, hours.close_ns):
+        raise DataError(f"the benchmark is about sessions in New York (XNYS); the dataset's are those of {info.calendar}")
     first, last = (
         int(np.searchsorted(hours.days, np.datetime64(day, "D"))) for day in (info.minute_first_day, info.minute_last_day)
     )

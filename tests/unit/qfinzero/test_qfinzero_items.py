@@ -207,6 +207,12 @@ def test_a_template_that_names_what_is_not_there_says_so(fields: dict[str, Any],
         drafted(**fields)
 
 
+def test_the_benchmark_needs_a_market_of_new_york() -> None:
+    dataset = embedded_dataset(0)
+    with pytest.raises(DataError, match=r"sessions in New York.*XSHG"):
+        make_items(replace(dataset, info=replace(dataset.info, calendar="XSHG")), "calling", 0)
+
+
 def test_a_template_file_with_an_unknown_field_is_an_error_that_names_the_place() -> None:
     row = {"name": "t", "category": "c", "difficulty": "easy", "wieght": 2}
     with pytest.raises(DataError, match=r"x\.yaml: templates\[0\].*wieght"):

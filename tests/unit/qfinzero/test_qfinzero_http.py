@@ -190,9 +190,10 @@ def test_a_defect_says_nothing_of_the_process(
 
 
 def test_a_page_of_another_site_reaches_nothing(served: Served, mine: str) -> None:
-    foreign = served.get("/toy/ab", mine, Host="rebound.example:80")
-    assert (foreign.status, foreign.error["field"]) == (400, "Host")
-    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{served.port + 1}"):
+    for host in ("rebound.example:80", "[", "me@127.0.0.1"):
+        foreign = served.get("/toy/ab", mine, Host=host)
+        assert (foreign.status, foreign.error["field"]) == (400, "Host")
+    for origin in ("http://evil.example", "null", "http://[", f"http://127.0.0.1:{served.port + 1}"):
         assert served.get("/toy/ab", mine, Origin=origin).error["field"] == "Origin"
     own = served.get("/toy/ab", mine, Origin=f"http://127.0.0.1:{served.port}")
     assert own.status == 200

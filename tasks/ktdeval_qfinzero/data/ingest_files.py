@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -104,8 +105,9 @@ def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[s
 
 def sources_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
     """Return the files of a pattern, with their names in messages. Raises ConfigError: there is none, or one of another kind."""
-    paths = sorted(base.glob(pattern)) if set(pattern) & set("*?[") and not Path(pattern).is_absolute() else [base / pattern]
-    files = [path for path in paths if path.is_file()]
+    matches = glob(pattern, root_dir=base, recursive=True)  # noqa: PTH207 - Path.glob raises on absolute patterns and on `**.csv`
+    paths = [base / name for name in ([pattern] if (base / pattern).is_file() else matches)]
+    files = sorted(path for path in paths if path.is_file())
     if not files:
         raise ConfigError(f"{pattern}: no such file in {base}")
     for path in files:

@@ -26,7 +26,7 @@ from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest import Ingested, ingest_dataset, ingest_update, read_files
 from ktdeval_qfinzero.data.ingest_bars import moments, prices_e4
-from ktdeval_qfinzero.data.ingest_files import LONGEST_LINE
+from ktdeval_qfinzero.data.ingest_files import LONGEST_LINE, sources_of
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, load_spec
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.moments import moment_text, parse_moment
@@ -406,11 +406,21 @@ def test_a_spec_is_yaml_or_json_and_strict(tmp_path: Path) -> None:
             load_spec(tmp_path / name)
 
 
+def test_a_file_is_named_by_a_pattern_of_any_folder_or_by_its_own_name_whatever_signs_are_in_it(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv", "bars[1].csv"):
+        (tmp_path / name).write_text("")
+    for pattern, names in (("?.csv", ["a.csv", "b.csv"]), ("bars[1].csv", ["bars[1].csv"])):
+        assert sources_of(tmp_path, pattern) == [(tmp_path / name, name) for name in names]
+        elsewhere = sources_of(Path("elsewhere"), str(tmp_path / pattern))
+        assert elsewhere == [(tmp_path / name, str(tmp_path / name)) for name in names]
+
+
 def test_a_spec_that_can_not_be_followed_is_refused(tmp_path: Path) -> None:
     write(tmp_path, day__txt="")
     for given_fields, expected in (
         ({"bars": [stock_days("none.csv")]}, "none.csv: no such file"),
         ({"bars": [stock_days("*.csv")]}, "no such file"),
+        ({"bars": [stock_days("**.csv")]}, "no such file"),
         ({"bars": [stock_days("day.txt")]}, "unknown kind of file"),
         ({"bars": [stock_days("x.csv", day_zone="Mars/Olympus")]}, "no time zone 'Mars/Olympus'"),
         ({"default_as_of": "soon"}, "default_as_of: expected a moment"),

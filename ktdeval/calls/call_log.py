@@ -174,7 +174,11 @@ class CallLog(Closing):
         group: _Group | None = None
         try:
             while (group := self._next_group()) is not None:
-                self._write(group)
+                try:
+                    self._commit(group)
+                except StoreError as error:
+                    group.problem = str(error)
+                group.is_done.set()
         finally:  # also where a defect ends it: nobody may wait for ever, or believe that a call is on disk
             with self._has_work:
                 self._is_closing = True
@@ -192,13 +196,6 @@ class CallLog(Closing):
                 return None
             self._writing = group
             return group
-
-    def _write(self, group: _Group) -> None:
-        try:
-            self._commit(group)
-        except StoreError as error:
-            group.problem = str(error)
-        group.is_done.set()
 
     def _commit(self, group: _Group) -> None:
         """Write a group, after what the disk refused before; where it refuses again, all of it is kept, since it is paid."""

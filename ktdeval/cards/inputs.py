@@ -133,19 +133,14 @@ def task_problems(task: TaskPart, windows: Sequence[WindowPart], config: Mapping
         recorded = getattr(task, name)
         if name in config and (config[name] or None) != recorded:
             yield ("task", name), f"is {str(recorded)[:60]!r}, the task's config says {str(config[name])[:60]!r}"
-    declared: Any = config.get("windows")
-    for index, window in enumerate(windows if isinstance(declared, Mapping) else ()):
-        own = (
-            declared[window.name] if window.name in declared else dict(zip(("first", "last"), window.name.split(":"), strict=False))
-        )
+    dates: Any = config.get("windows")
+    for index, window in enumerate(windows if isinstance(dates, Mapping) else ()):
+        own = dates[window.name] if window.name in dates else dict(zip(("first", "last"), window.name.split(":"), strict=False))
         for name in ("first", "last"):
-            expected = own.get(name) if isinstance(own, Mapping) else None
-            if getattr(window, name) != expected:
-                difference = f"is {getattr(window, name)}, window {window.name[:60]!r} of the task's config"
-                yield (
-                    ("windows", index, name),
-                    f"{difference} {'has no such day' if expected is None else f'says {str(expected)[:20]}'}",
-                )
+            day = own.get(name) if isinstance(own, Mapping) else None
+            if getattr(window, name) != day:
+                contrast = f"is {getattr(window, name)}, window {window.name[:60]!r} of the task's config"
+                yield ("windows", index, name), f"{contrast} {'has no such day' if day is None else f'says {str(day)[:20]}'}"
 
 
 def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:

@@ -94,11 +94,6 @@ def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
     return schema
 
 
-def write_schemas(folder: Path = SCHEMA_FOLDER) -> None:
-    """Write the schemas of the suite's cards."""
-    for file, (card_type, name) in SCHEMAS.items():
-        write_atomic(folder / file, dumps_pretty(card_schema(card_type, name)))
-
-
 if __name__ == "__main__":
-    write_schemas()
+    for file, (card_type, name) in SCHEMAS.items():
+        write_atomic(SCHEMA_FOLDER / file, dumps_pretty(card_schema(card_type, name)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ktdeval.jsonio import loads_strict
 
@@ -74,11 +74,11 @@ def read_blocks(text: str) -> ParsedReply:
         begin, body, is_fenced = block
         limit = _limit(text, body) if is_fenced else len(text)
         block_calls, stop = _read_objects(text, body, limit)
-        rest, end = _rest_of_block(text, stop) if is_fenced else ("", stop)
+        fence, end = _closing(text, stop) if is_fenced else (stop, stop)
         offset = max(end, body + 1)
         if block_calls:
             calls.extend(block_calls)
-            prose += [text[prose_start:begin], rest]
+            prose += [text[prose_start:begin], text[stop:fence]]
             prose_start = offset
     if not calls:
         return ParsedReply(text, ())
@@ -132,12 +132,6 @@ def _limit(text: str, offset: int) -> int:
     """Return where a block of malformed content ends: at a fence on a line of its own, since a string may hold a fence too."""
     match = _CLOSING_LINE.search(text, offset)
     return match.start() if match is not None else _closing(text, offset)[0]
-
-
-def _rest_of_block(text: str, offset: int) -> tuple[str, int]:
-    """Return the text between the last object of a block and its closing fence, and where the text after it starts."""
-    start, end = _closing(text, offset)
-    return text[offset:start], end
 
 
 def _read_objects(text: str, offset: int, limit: int) -> tuple[list[WrittenCall], int]:
@@ -244,20 +238,16 @@ def _scan(text: str, offset: int) -> _Object:
     if text.startswith("}", offset):
         return _Object(spans, offset + 1)
     while True:
-        key, end = _value(text, offset)
+        key, end = _DECODER.raw_decode(text, offset)
         if not text.startswith('"', offset):
             raise ValueError("a key is no string")
         start = _after(text, end, ":")
-        _, end = _value(text, start)
+        _, end = _DECODER.raw_decode(text, start)
         spans.setdefault(key, []).append(slice(start, end))
         offset = _skip(text, end)
         if text.startswith("}", offset):
             return _Object(spans, offset + 1)
         offset = _after(text, offset, ",")
-
-
-def _value(text: str, offset: int) -> tuple[Any, int]:
-    return _DECODER.raw_decode(text, offset)
 
 
 def _after(text: str, offset: int, mark: str) -> int:

@@ -10,16 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ktdeval.calls.prices import Price
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.check import ATTACHED, load_card
-from ktdeval.cards.cutoff import Cutoff, run_cutoff
+from ktdeval.cards.cutoff import run_cutoff
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
 from ktdeval.fields import user_path
-from ktdeval.harness.messages import RemoteModel, as_remote
+from ktdeval.harness.messages import as_remote
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
@@ -88,7 +87,17 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(claim.path) or secrets.token_hex(16))
         access = ModelAccess(model) if remote is None else RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
-        folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote, cutoff), claim)
+        manifest = RunManifest(
+            data=None if snapshot is None else _data_of(config),
+            snapshot=None if snapshot is None else snapshot.id,
+            metrics=config.metrics,
+            rules=config.rules,
+            specs=plan.specs,
+            price=None if price is None else price.to_json(),
+            request_settings=None if remote is None else remote.settings(),
+            knowledge_cutoff=None if cutoff is None else cutoff.to_json(),
+        )
+        folder = RunFolder.create(claim.path, manifest, claim)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
@@ -97,26 +106,6 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         claim.release()
         raise
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
-
-
-def _manifest(
-    config: RunConfig,
-    snapshot: MarketSnapshot | None,
-    plan: Plan,
-    price: Price | None,
-    remote: RemoteModel | None,
-    cutoff: Cutoff | None,
-) -> RunManifest:
-    return RunManifest(
-        data=None if snapshot is None else _data_of(config),
-        snapshot=None if snapshot is None else snapshot.id,
-        metrics=config.metrics,
-        rules=config.rules,
-        specs=plan.specs,
-        price=None if price is None else price.to_json(),
-        request_settings=None if remote is None else remote.settings(),
-        knowledge_cutoff=None if cutoff is None else cutoff.to_json(),
-    )
 
 
 def execute_run(run: PreparedRun) -> RunResult:

@@ -30,10 +30,8 @@ from ktdeval.typed import Value, to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_board.documents import RecordFile
 from ktdeval_board.entries import Card
+from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
 from ktdeval_board.rules import SnapshotRule
-
-LEDGER, ANSWERS, TRANSCRIPT, MARK = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json"
-MANIFEST, CANARY, CERTIFICATE = "manifest.json", "canary.json", "certificate.json"
 
 _ADVICE = "run again without it, or unset the variable where it is no secret"
 

@@ -43,20 +43,14 @@ class Claims(Value, frozen=True, kw_only=True):
 
 def make_submission(card: Card, card_id: str, claims: Claims, today: str) -> Submission:
     """Make the submission document; what was not claimed is left out."""
-    cutoff = None if claims.cutoff == NO_CUTOFF else claims.cutoff
-    model: dict[str, JsonValue] = {
-        "name": card.model.name,
-        "cutoff_date": cutoff,
-        "cutoff_source": claims.cutoff_source,
-        "url": claims.model_url,
-    }
+    model: dict[str, JsonValue] = {"name": card.model.name, "cutoff_source": claims.cutoff_source, "url": claims.model_url}
     model |= {"released_on": claims.released_on, "open_weights": claims.open_weights}
     submitter = {"name": claims.submitter, "contact": claims.contact, "organisation": claims.organisation, "url": claims.url}
     document: dict[str, JsonValue] = {
         "schema_version": 1,
         "card": card_id,
         "submitter": _without_empty(submitter),
-        "model": {**_without_empty(model), "cutoff_date": cutoff},
+        "model": {**_without_empty(model), "cutoff_date": None if claims.cutoff == NO_CUTOFF else claims.cutoff},
         "agent": _without_empty({"name": card.agent.name, "strategy": claims.strategy, "url": claims.agent_url}),
         "attempts": _without_empty({"runs": claims.attempts, "note": claims.attempts_note}),
         "submitted_on": today,

@@ -71,12 +71,9 @@ def _check_replaceable(out: Path, marker: str) -> None:
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise UsageError(f"{out}: is no folder; choose another --out")
     if out.is_dir() and any(out.iterdir()) and not (marker and (out / marker).is_file()):
-        why = (
-            f"something that was not built before ({marker} is missing); choose another --out"
-            if marker
-            else ("something already; choose a new folder with --out, or empty it")
-        )
-        raise UsageError(f"{out}: holds {why}")
+        if marker:
+            raise UsageError(f"{out}: holds something that was not built before ({marker} is missing); choose another --out")
+        raise UsageError(f"{out}: holds something already; choose a new folder with --out, or empty it")
 
 
 def _swap(fresh: Path, out: Path) -> None:

@@ -38,9 +38,9 @@ def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for text in texts for name in text.split(",") if name)
 
 
-def _show(report: JsonValue, text: str, as_json: bool) -> None:
+def _show(tables: functions.Tables, as_json: bool) -> None:
     """Print a report as JSON, or its text."""
-    click.echo(dumps_pretty(report) if as_json else text, nl=not as_json)
+    click.echo(dumps_pretty(tables.report) if as_json else str(tables), nl=not as_json)
 
 
 # --- compare
@@ -80,8 +80,7 @@ def compare(
         raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
     elif not named:
         raise UsageError(NO_FACTOR)
-    tables = functions.compare(*cards, factors=named, table=table, metrics=_names_of(metrics), **options)
-    _show(tables.report, str(tables), as_json)
+    _show(functions.compare(*cards, factors=named, table=table, metrics=_names_of(metrics), **options), as_json)
 
 
 # --- effects
@@ -100,8 +99,7 @@ def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **
     CARD is a card file or a run folder. Bright and blinded give the memory premium; all four masks also the stock effect, the date
     effect and their interaction; several modes give the information ladder, whose contributions add up exactly.
     """
-    tables = functions.effects(*cards, metrics=_names_of(metrics), **options)
-    _show(tables.report, str(tables), as_json)
+    _show(functions.effects(*cards, metrics=_names_of(metrics), **options), as_json)
 
 
 # --- luck
@@ -118,8 +116,7 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
     CARD is a card file inside its run folder, or a run folder. Every episode that the runs planned counts as a trial, limited and
     unfinished ones too: the deflated Sharpe ratio asks for more than the best that so many worthless trials would have shown.
     """
-    tables = functions.luck(*cards, stores=stores)
-    _show(tables.report, str(tables), as_json)
+    _show(functions.luck(*cards, stores=stores), as_json)
 
 
 # --- invariance
@@ -140,8 +137,7 @@ def invariance(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> 
     whatever then changes is noise that every comparison of masked runs carries. A key given twice shows the model's own chance
     beside it, and several seeds what another call seed does.
     """
-    tables = functions.invariance(*cards, **options)
-    _show(tables.report, str(tables), as_json)
+    _show(functions.invariance(*cards, **options), as_json)
 
 
 # --- cohort
@@ -163,8 +159,7 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None
     RUN is a run folder, or a card. Models are what varies: runs of one model under other seeds, its own or those of its training,
     are one model. Cards of bright and blinded tasks add in how many windows and seeds a model placed no order under each mask.
     """
-    tables = functions.cohort(*cards, **options)
-    _show(tables.report, str(tables), as_json)
+    _show(functions.cohort(*cards, **options), as_json)
 
 
 # --- cutoff
@@ -186,7 +181,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
         raise UsageError(f"--cutoff {bare[0]!r}: expected MODEL=DATE")
     dates = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
     report = find_decays(load_entrants(cards), dates, alpha)
-    _show(report, "\n".join(cutoff_lines(report)), as_json)
+    _show(functions.Tables(report, cutoff_lines(report)), as_json)
 
 
 # --- power
@@ -233,4 +228,4 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float 
     for name, fields in spreads_of_cards(cards, metric) if cards else [("", {})]:
         merged = {field: value for field, value in fields.items() if options.get(field) is None}
         reports.append({"pair": name, **plan_report(dataclasses.replace(plan, **merged))})
-    _show(reports if cards else reports[0], "\n".join(power_lines(reports)), as_json)
+    click.echo(dumps_pretty(reports if cards else reports[0]) if as_json else "\n".join(power_lines(reports)), nl=not as_json)

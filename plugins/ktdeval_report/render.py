@@ -101,9 +101,7 @@ def ends(interval: Interval | None, unit: str = "ratio", signed: bool = False) -
 
 def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool = False) -> str:
     """Both ends of an interval, or the reason why there is none."""
-    if interval is None:
-        return UNDEFINED
-    return f"none: {interval.reason}" if interval.low is None else span(interval.low, interval.high, unit, signed)
+    return f"none: {interval.reason}" if interval and interval.low is None else ends(interval, unit, signed)
 
 
 def unit_name(unit: str) -> str:

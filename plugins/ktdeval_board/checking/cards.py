@@ -15,6 +15,7 @@ from ktdeval.harness import CallParams
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.documents import RecordFile, Records, Submission
 from ktdeval_board.entries import Card, facets, figures_of, nearest_division, seeds_of, spans_of
+from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
 from ktdeval_board.rules import Division, Rules
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[!-;=?-~ ]{0,98}[!-;=?-~])?", re.ASCII)
@@ -304,23 +305,16 @@ class ListInputs:
     def expected(self, is_whole: bool) -> set[str]:
         """Return the files that records hold: for each episode three, the manifest, and files that the card names."""
         card = self.card
-        names = [
-            "transcript.jsonl.zst",
-            "ledger.parquet" if isinstance(card, TradingCard) else "answers.jsonl.zst",
-            *(["episode.json"] if is_whole else []),
-        ]
+        names = [TRANSCRIPT, LEDGER if isinstance(card, TradingCard) else ANSWERS, *([MARK] if is_whole else [])]
         expected = {f"episodes/{episode.id}/{each}" for episode in card.episodes for each in names}
         has_certificate = isinstance(card, TradingCard) and card.certificate.value is not None
-        optional = {"certificate.json": has_certificate, "canary.json": card.drift.value is not None, "manifest.json": True}
+        optional = {CERTIFICATE: has_certificate, CANARY: card.drift.value is not None, MANIFEST: True}
         return expected | {each for each, holds in optional.items() if holds}
 
     @cached_property
     def surplus(self) -> Sequence[str]:
         """Listed files that are no records of the card."""
-        return sorted(self.files.keys() - self.expected(is_whole=True) - {"canary.json"})
-
-
-_CERTIFICATE = "certificate.json"
+        return sorted(self.files.keys() - self.expected(is_whole=True) - {CANARY})
 
 
 @rule("records", Stage.LIST)
@@ -335,7 +329,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
             yield f"files: {path[:120]} is missing, which the card was made from"
     for path in sorted(inputs.expected(inputs.is_here) - inputs.files.keys()):
         yield f"files: {path} is missing"
-    yield from (f"files: {path} is no record of this card" for path in inputs.surplus if path != _CERTIFICATE)
+    yield from (f"files: {path} is no record of this card" for path in inputs.surplus if path != CERTIFICATE)
     if inputs.has_folder != inputs.is_here:
         there = "there is such a folder" if inputs.has_folder else "there is no such folder"
         yield f"stored: {records.stored}, but records/{card_id[:12]}…: {there}"
@@ -343,8 +337,8 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
 
 @rule("certificate", Stage.LIST)
 def _listed_certificate(inputs: ListInputs) -> Iterator[str]:
-    if _CERTIFICATE in inputs.surplus:
-        yield f"files: {_CERTIFICATE} is no record of this card"
+    if CERTIFICATE in inputs.surplus:
+        yield f"files: {CERTIFICATE} is no record of this card"
 
 
 @rule("hash", Stage.LIST)

@@ -18,7 +18,7 @@ from ktdeval_board.checking.findings import At
 from ktdeval_board.checking.records import Evidence, RecordedCard
 from ktdeval_board.checking.sandbox import CARD
 from ktdeval_board.documents import Figure, Rerun
-from ktdeval_board.entries import Card, division_of, figures_of
+from ktdeval_board.entries import Card, division_of, figures_of, names_of
 from ktdeval_board.reading import read_text
 from ktdeval_board.rules import Baseline, Rules
 from ktdeval_board.series import make_decisions, make_series
@@ -96,8 +96,7 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
 def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | None:
     """Return the maintainers' run of the plan of a submitted card; None where there is none."""
     for own in runs:
-        names = [(card.model.name, card.agent.name) for card in (own.card, recorded.card)]
-        if own.division != recorded.division.id or names[0] != names[1]:
+        if own.division != recorded.division.id or names_of(own.card) != names_of(recorded.card):
             continue
         if own.card_id == recorded.files.card_id:
             raise UsageError(f"--rerun: card {own.card_id[:12]} is the submitted one itself; give a run of your own")

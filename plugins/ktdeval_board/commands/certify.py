@@ -13,10 +13,9 @@ from ktdeval.errors import PluginError, StoreError, VerificationError
 from ktdeval.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
 from ktdeval.runner import RunFolder
 from ktdeval.typed import to_plain
-from ktdeval_board.bundle import ANSWERS, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT
 from ktdeval_board.documents import Certified
 from ktdeval_board.entries import VERDICT
-from ktdeval_board.layout import BoardFolder
+from ktdeval_board.layout import ANSWERS, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT, BoardFolder
 from ktdeval_board.options import as_day, moved_market
 from ktdeval_board.rules import load_rules
 

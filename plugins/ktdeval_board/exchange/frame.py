@@ -24,7 +24,7 @@ from ktdeval_board.exchange.board_data import BoardData, Column, Frame, columns_
 from ktdeval_board.reading import read_own, read_untrusted
 
 _NOT_THERE = "it has no such figure"
-_INT64 = 2**63 - 1
+INT64 = 2**63 - 1
 _LEVELS = ("nav", "gross_nav", "benchmark")
 _PER_DAY = ("invested", "names", "turnover", "common", "industry", "style", "selection", "trading", "selection_daily")
 
@@ -203,7 +203,7 @@ def _series(column: Column, values: list[Any]) -> pd.Series[Any]:
             series = pd.Series(pd.to_datetime(pd.Series(values, dtype=object), format="%Y-%m-%d", errors="coerce"))
             series = series.astype("datetime64[ms]")
         case "count":
-            fits = [value if value is not None and abs(value) <= _INT64 else pd.NA for value in values]
+            fits = [value if value is not None and abs(value) <= INT64 else pd.NA for value in values]
             series = pd.Series(fits, dtype="Int64")
         case "number":
             series = pd.Series([np.nan if value is None else float(value) for value in values], dtype="float64")

@@ -28,7 +28,7 @@ from ktdeval_board.exchange.board_data import (
     columns_of,
     write_text,
 )
-from ktdeval_board.exchange.frame import MAKERS
+from ktdeval_board.exchange.frame import INT64, MAKERS
 from ktdeval_board.rules import Rules
 from ktdeval_board.templates import render
 
@@ -42,7 +42,6 @@ _ARROW: dict[Type, pa.DataType] = {
     "day": pa.timestamp("ms"),  # as in the frames, so that pandas reads back what it wrote
 }
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-_INT64 = 2**63 - 1
 
 
 def write_parquet(data: BoardData, folder: Path) -> Exported:
@@ -85,7 +84,7 @@ def arrow_table(data: BoardData, frame: Frame) -> pa.Table:
     table = MAKERS[frame](data)
     for column in columns:
         if column.type == "counts":
-            small = [[number for number in numbers if abs(number) <= _INT64] for numbers in table[column.name]]
+            small = [[number for number in numbers if abs(number) <= INT64] for numbers in table[column.name]]
             table[column.name] = pd.Series(small, dtype=object)
     return pa.Table.from_pandas(table, schema=pa.schema(fields), preserve_index=False)
 

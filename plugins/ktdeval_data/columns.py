@@ -1,4 +1,4 @@
-"""Tables in files: their columns by field, whatever a vendor calls them, and days, codes and flags in their cells."""
+"""Tables in files: columns by field under any vendor's names, and the days, codes and flags in their cells."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a"
 _COMPACT = re.compile(r"[0-9]{8}(\.0)?")
 _DASHED = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _GROUPED = r"[+-]?[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"  # 1,234.5 or 12,34,567; not 10,25, whose comma is decimal
-_EARLIEST, _LATEST = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")  # numpy wraps others in nanoseconds, and says nothing
+_EARLIEST, _LATEST = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")  # others overflow nanoseconds without an error
 
 
 def _table_files(path: Path) -> list[Path]:
@@ -61,7 +61,7 @@ def _table_files(path: Path) -> list[Path]:
     if not path.name.endswith(_SUFFIXES):
         raise DataError(f"{path}: unknown kind of file; expected one of {', '.join(_SUFFIXES)}, or a folder of them")
     if not path.is_file():
-        raise DataError(f"{path}: {'a pipe or device, and no file' if path.exists() else 'no such file'}")
+        raise DataError(f"{path}: {'a pipe or device, not a file' if path.exists() else 'no such file'}")
     return [path]
 
 
@@ -85,8 +85,8 @@ def read_table(
         columns = _resolve(header, [*fields, *optional], mapping, file)
         absent = [field for field in fields if field not in columns]
         if absent and not (absent == ["code"] and path.is_dir()):
-            wanted = (absent[0], *ALIASES.get(absent[0], ()))
-            raise DataError(f"{file}: no column for {absent[0]!r} (tried {', '.join(wanted)}); map one of {', '.join(header)}")
+            names = (absent[0], *ALIASES.get(absent[0], ()))
+            raise DataError(f"{file}: no column for {absent[0]!r} (tried {', '.join(names)}); map one of {', '.join(header)}")
         frame = _read_columns(file, columns, repeated)
         if absent:
             frame["code"] = pd.Categorical([stem(file)]).repeat(len(frame)) if "code" in repeated else stem(file)
@@ -95,7 +95,7 @@ def read_table(
 
 
 def _as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Put tables below each other, column by column, so that no large one is held twice."""
+    """Concatenate tables column by column, so that no large one is held twice."""
     if len(frames) == 1:
         return frames[0]
     joined: dict[str, pd.Series] = {}
@@ -128,11 +128,11 @@ def _resolve(header: Sequence[str], fields: Sequence[str], mapping: Mapping[str,
         if column not in header:
             raise DataError(f"{file}: no column {column!r}{near_matches(column, header) or '; columns: ' + ', '.join(header)}")
     lower = {name.lower(): name for name in reversed(header)}
-    found = {field: next((lower[name] for name in (field, *ALIASES.get(field, ())) if name in lower), None) for field in fields}
-    for field, own in found.items():
-        if own and field not in mapping and (header.count(own) > 1 or f"{own}.1" in header):  # so pandas calls a second one
-            raise DataError(f"{file}: column {own!r} stands twice; keep one, or name it: --map {field}={own} or {own}.1")
-    return {field: column for field, column in {**found, **mapping}.items() if column is not None}
+    by_field = {field: next((lower[name] for name in (field, *ALIASES.get(field, ())) if name in lower), None) for field in fields}
+    for field, match in by_field.items():
+        if match and field not in mapping and (header.count(match) > 1 or f"{match}.1" in header):  # pandas' name of a second one
+            raise DataError(f"{file}: column {match!r} stands twice; keep one, or name it: --map {field}={match} or {match}.1")
+    return {field: column for field, column in {**by_field, **mapping}.items() if column is not None}
 
 
 def _header(file: Path) -> list[str]:
@@ -143,8 +143,8 @@ def _header(file: Path) -> list[str]:
 
 
 def _read_csv(file: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-    """Read a text file. Raises ValueError: it is no text, or a row has more cells than the header, which pandas passes over with
-    `usecols`: `1,000` without quotes is 1 then. Rows that all end in a comma have no more.
+    """Read a text file. Raises ValueError: it is not text, or a row has more cells than the header; pandas ignores these with
+    `usecols`, and would read `1,000` without quotes as 1. A comma at the end of every row is no further cell.
     """
     for encoding in _ENCODINGS:
         try:
@@ -165,7 +165,7 @@ def _read_csv(file: Path, columns: Sequence[str] = (), **options: Any) -> pd.Dat
 
 
 def _within(part: pd.DataFrame, columns: Sequence[str], texts: Mapping[str, object], file: Path) -> pd.DataFrame:
-    """Return the columns of a part, those that are no `texts` as numbers: as texts they take several times their memory."""
+    """Return the columns of a part, all but `texts` as numbers: as texts they take several times the memory."""
     if _BEYOND in part and not part[_BEYOND].isin(["", np.nan]).all():
         raise ValueError(_BEYOND)
     return pd.DataFrame({name: part[name] if name in texts else to_numbers(part[name], file) for name in columns}, copy=False)
@@ -176,23 +176,23 @@ def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str
     try:
         if file.suffix == ".parquet":
             texts = [columns[field] for field in text if field in repeated]
-            read = ((field, pq.read_table(file, columns=[own], read_dictionary=texts)) for field, own in columns.items())
-            named = ((field, one.to_pandas(ignore_metadata=True, date_as_object=False).iloc[:, 0].copy()) for field, one in read)
+            read = ((field, pq.read_table(file, columns=[column], read_dictionary=texts)) for field, column in columns.items())
+            named = ((field, part.to_pandas(ignore_metadata=True, date_as_object=False).iloc[:, 0].copy()) for field, part in read)
         else:
             dtypes = {columns[field]: "category" if field in repeated else str for field in text}
-            cells = {own: ("",) if field == "code" else _MISSING for field, own in columns.items()}
-            options = {"dtype": dtypes, "na_values": cells, "keep_default_na": False, "low_memory": False}
-            frame = _read_csv(file, [*cells], chunksize=_ROWS, **options)
+            missing = {column: ("",) if field == "code" else _MISSING for field, column in columns.items()}
+            options = {"dtype": dtypes, "na_values": missing, "keep_default_na": False, "low_memory": False}
+            frame = _read_csv(file, [*missing], chunksize=_ROWS, **options)
             named = ((field, frame[column]) for field, column in columns.items())
         kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
     except _UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
-    pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, and would keep what a column shares with it
+    pa.default_memory_pool().release_unused()  # Arrow keeps freed memory, and memory that a column shares with it
     return pd.DataFrame(kept, copy=False)
 
 
 def to_numbers(series: pd.Series, file: Path | str) -> pd.Series:
-    """Return a column as float64; empty cells become NaN. Raises DataError, which `file` starts: a cell is no number."""
+    """Return a column as float64; empty cells become NaN. Raises DataError, which begins with `file`: a cell is not a number."""
     if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_bool_dtype(series):
         return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
     texts = series.astype(str).str.strip()
@@ -207,7 +207,7 @@ def to_numbers(series: pd.Series, file: Path | str) -> pd.Series:
 def parse_days(series: pd.Series, where: str) -> pd.Series:
     """Days as datetime64, from dates, `2024-01-02`, `2024/1/2` or `20240102`; empty cells become NaT.
 
-    Raises DataError: a cell is no day from 1678 to 2261 (those that nanoseconds can say), or has a time of day (bars are daily).
+    Raises DataError: a cell is not a day from 1678 to 2261 (the range of nanoseconds), or has a time of day (bars are daily).
     """
     if pd.api.types.is_datetime64_any_dtype(series):
         days = series.dt.tz_localize(None) if getattr(series.dtype, "tz", None) is not None else series
@@ -217,26 +217,26 @@ def parse_days(series: pd.Series, where: str) -> pd.Series:
         if (days.dropna() != days.dropna().dt.normalize()).any():
             raise DataError(f"{where}: dates have times of day; bars must be daily")
         return days
-    places, texts = pd.factorize(series)
+    codes, texts = pd.factorize(series)
     cleaned = [str(text).strip().removesuffix(" 00:00:00").replace("/", "-") for text in texts]
     dashed = [f"{text[:4]}-{text[4:6]}-{text[6:8]}" if _COMPACT.fullmatch(text) else text for text in cleaned]
-    written = [text if _DASHED.fullmatch(text) else "" for text in dashed]  # pandas takes `today` and `now` for days
-    parsed = pd.to_datetime(written, format="%Y-%m-%d", errors="coerce")
+    iso_texts = [text if _DASHED.fullmatch(text) else "" for text in dashed]  # pandas takes `today` and `now` for days
+    parsed = pd.to_datetime(iso_texts, format="%Y-%m-%d", errors="coerce")
     wrong = parsed.isna() | (parsed < _EARLIEST) | (parsed > _LATEST)
     if wrong.any():
         bad = texts[int(np.flatnonzero(wrong)[0])]
         raise DataError(f"{where}: {str(bad)!r} is no day (expected 2024-01-02 or 20240102, from 1678 to 2261); bars must be daily")
     values = np.append(parsed.to_numpy(dtype="datetime64[ns]"), np.datetime64("NaT", "ns"))
-    return pd.Series(values[places], index=series.index)
+    return pd.Series(values[codes], index=series.index)
 
 
 def normalise_codes(series: pd.Series) -> pd.Series:
-    """Codes as `600519.SH`; what is no code stays as it is, for the check to name."""
+    """Codes as `600519.SH`; other texts stay as they are, so that the check names them."""
     return with_texts(series, lambda text: parse_code(text) or text)
 
 
 def with_texts(series: pd.Series, change: Callable[[str], str]) -> pd.Series:
-    """Return a column of texts with each distinct one changed, categories as categories; a missing one is `no code`."""
+    """Return a column of texts with each distinct one changed, categories as categories; a missing one becomes `no code`."""
     changed = pd.Series(categories(series, change), index=series.index)
     return changed if isinstance(series.dtype, pd.CategoricalDtype) else changed.astype(str)
 

@@ -1,4 +1,4 @@
-"""What the codes of a source are: kind, currency and venue of each, and so how they are read; splits of prices without a factor."""
+"""Instruments of a source's codes: kind, currency and venue, by which codes are read; splits of prices without a factor."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _CURRENCY = re.compile(r"[A-Z]{3,8}")
 
 @dataclass(frozen=True)
 class Listing:
-    """Assets of a source as its file of assets and the options tell them."""
+    """Assets of a source, by its file of assets and the options."""
 
     assets: pd.DataFrame  #: code, name, industry
-    own: Mapping[str, Instrument]  #: of codes that the file tells something about
+    own: Mapping[str, Instrument]  #: of codes in the file
     default: Instrument  #: of all others
     venues: Mapping[str, Venue]  #: by name
 
     def of(self, code: str) -> Instrument:
-        """What a normalised code is."""
+        """Instrument of a normalised code."""
         return self.own.get(code, self.default)
 
     def codes(self, series: pd.Series) -> pd.Series:
-        """Codes as `600519.SH` where the venue has boards, symbols in upper case elsewhere; others stay, for the check to name."""
+        """Codes as `600519.SH` where the venue has boards, else symbols in upper case; others stay as they are."""
         return with_texts(series, lambda text: _code(text, self.venues[self.of(parse_symbol(text) or text).venue]))
 
     @property
     def rules(self) -> dict[str, Venue]:
         """Venues of the assets."""
-        return {name: self.venues[name] for name in sorted({self.default.venue, *(one.venue for one in self.own.values())})}
+        return {name: self.venues[name] for name in sorted({each.venue for each in (self.default, *self.own.values())})}
 
 
 def _code(text: str, venue: Venue) -> str:
@@ -61,14 +61,14 @@ def read_listing(path: str | None, mapping: Mapping[str, str], venue: str, kind:
         table[column] = table[column].fillna("").astype(str).str.strip() if column in table else ""
     own: dict[str, Instrument] = {}
     codes = []
-    for text, at, kind_of, currency in table[["code", "venue", "kind", "currency"]].itertuples(index=False):
-        usual = default.kind if at in ("", venue) else ""
+    for text, venue_name, kind_of, currency in table[["code", "venue", "kind", "currency"]].itertuples(index=False):
+        usual = default.kind if venue_name in ("", venue) else ""
         try:
-            one = _instrument(find_venue(at or venue, venues), kind_of or usual, currency, text)
+            instrument = _instrument(find_venue(venue_name or venue, venues), kind_of or usual, currency, text)
         except (UsageError, DataError) as error:
             raise DataError(f"{path}: {error}") from error
-        codes.append(_code(str(text), venues[one.venue]))
-        own.setdefault(codes[-1], one)
+        codes.append(_code(str(text), venues[instrument.venue]))
+        own.setdefault(codes[-1], instrument)
     table["code"] = codes
     rows = table[["code", *_ASSET_FIELDS]].drop_duplicates()
     twice = rows["code"][rows["code"].duplicated()]
@@ -78,20 +78,20 @@ def read_listing(path: str | None, mapping: Mapping[str, str], venue: str, kind:
 
 
 def _instrument(venue: Venue, kind: str, currency: str, where: str) -> Instrument:
-    """Make an instrument; what is empty is what is usual at its venue."""
-    one = Instrument(kind or ("crypto" if venue.name == _COINS else "stock"), currency or venue.currency, venue.name)
-    if not _WORD.fullmatch(one.kind) or not _CURRENCY.fullmatch(one.currency):
-        raise DataError(f"{where}: kind {one.kind!r} or currency {one.currency!r} is no word such as stock and USD")
-    return one
+    """Make an instrument; an empty field has the value that is usual at its venue."""
+    instrument = Instrument(kind or ("crypto" if venue.name == _COINS else "stock"), currency or venue.currency, venue.name)
+    if not _WORD.fullmatch(instrument.kind) or not _CURRENCY.fullmatch(instrument.currency):
+        raise DataError(f"{where}: kind {instrument.kind!r} or currency {instrument.currency!r} is not a word such as stock or USD")
+    return instrument
 
 
 def apply_splits(bars: pd.DataFrame, path: str, mapping: Mapping[str, str], listing: Listing) -> str:
     """Fill the factor of bars without one, in place, from a file of splits: code, date (the first day on which the price is after
     it), ratio (15 for 15:1, 0.1 for a reverse split of ten to one). Return a note of it. Splits before a code's first bar or after
-    its last count for nothing. Raises UsageError: there is a factor; DataError: a ratio or day is none, or is given twice.
+    its last have no effect. Raises UsageError: there is a factor; DataError: a ratio or day is invalid, or is given twice.
     """
     if bars["factor"].notna().any():
-        raise UsageError("--splits: the bars have a factor already; leave one of the two away")
+        raise UsageError("--splits: the bars have a factor already; leave out one of the two")
     table = read_events(path, "code", "ratio", mapping, listing.codes)
     lives = bars.groupby("code", observed=True)["date"].agg(["min", "max"])
     inside = table.join(lives, on="code").query("min < date <= max")

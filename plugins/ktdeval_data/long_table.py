@@ -51,11 +51,11 @@ def make_long(params: LongParams) -> MarketSnapshot:
 
 
 def read_long(params: LongParams) -> RawMarket:
-    """Read the tables that `params` names; nothing is judged or repaired.
+    """Read the tables that `params` names; nothing is checked or repaired.
 
     Codes are normalised, prices unadjusted where there is a factor, volume in shares or coins and amount in units of currency.
-    Raises DataError: a file is missing or unreadable, lacks a column, or holds cells that are no numbers or days; UsageError: the
-    column mapping names a field, or an option a venue, that there is not.
+    Raises DataError: a file is missing or unreadable, lacks a column, or holds cells that are not numbers or days; UsageError: the
+    column mapping names an unknown field, or an option an unknown venue.
     """
     mappings = _split_mapping(params)
     if params.minutes is None and (params.minutes_zone is not None or params.minutes_length):
@@ -78,11 +78,10 @@ def read_long(params: LongParams) -> RawMarket:
         bars = bars[bars["code"].isin(set(members["code"]))].reset_index(drop=True)
         if bars.empty:
             raise DataError(f"{params.bars}: no bars of any member of {params.members}; check both code columns")
-    given = (params.bars, params.benchmark, params.members, params.industry, params.names, params.splits, params.minutes, params.fx)
-    files = dict.fromkeys(Path(path).name for path in given if path)
+    files = dict.fromkeys(Path(path).name for file in _FILES if (path := getattr(params, file)))
     bars = _clip(bars, params)
     universe = () if params.members else (EVERY_ASSET,)
-    known = {code: listing.of(code) for code in {*bars["code"].unique(), *members["code"]}}
+    instruments = {code: listing.of(code) for code in {*bars["code"].unique(), *members["code"]}}
     minutes, left_out = _minutes(params, mappings["minutes"], listing, names, bars)
     raw = RawMarket(
         name=params.name or stem(Path(params.bars)),
@@ -95,7 +94,7 @@ def read_long(params: LongParams) -> RawMarket:
         has_factor=has_factor,
         notes=(*universe, *notes, *split, *left_out, *(() if benchmark_code else (NO_INDEX,))),
         names=names,
-        instruments=known if set(known.values()) != {Instrument()} else {},
+        instruments=instruments if set(instruments.values()) != {Instrument()} else {},
         rules=listing.rules,
         documents=documents_of(params),
         minutes=minutes,
@@ -144,12 +143,12 @@ def _minutes(
 
 def _read_minutes(path: Path, mapping: Mapping[str, str], zone: str | None) -> pd.DataFrame:
     """Read time, code, open, high, low, close, volume, and ends_at, the time in UTC. `zone`: of times without one. Raises
-    DataError: an unreadable file, an absent column, an unknown zone, a time that is none, has no zone, or is twice or never in it.
+    DataError: an unreadable file, an absent column, an unknown zone, a time that is invalid, ambiguous in the zone, or has none.
     """
     table = read_table(path, ["time", "code", "open", "high", "low", "close", "volume"], [], mapping)
-    places, texts = pd.factorize(table["time"].astype(str).where(table["time"].notna(), "").str.strip())
-    told = pd.Series(texts, dtype=str).str.extract(_TIME)
-    naive, stamps = told[1].isna(), told[0] + told[1].fillna("Z")
+    time_codes, texts = pd.factorize(table["time"].astype(str).where(table["time"].notna(), "").str.strip())
+    matches = pd.Series(texts, dtype=str).str.extract(_TIME)
+    naive, stamps = matches[1].isna(), matches[0] + matches[1].fillna("Z")
     moments = pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
     faults = {"is no time of a whole minute": moments.isna(), "has no time zone": naive}
     if zone is not None:
@@ -163,7 +162,7 @@ def _read_minutes(path: Path, mapping: Mapping[str, str], zone: str | None) -> p
     for why, bad in faults.items():
         if bad.any():
             raise DataError(f"{path}: time {texts[bad.to_numpy()][0][:40]!r} {why}; {_FIX}")
-    return table.assign(ends_at=moments.to_numpy()[places])
+    return table.assign(ends_at=moments.to_numpy()[time_codes])
 
 
 def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing) -> pd.DataFrame:
@@ -182,7 +181,7 @@ def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing)
 
 
 def _known_days(table: pd.DataFrame, column: str, where: Path | str) -> pd.Series:
-    """Days of a column. Raises DataError: a cell is none, or empty."""
+    """Days of a column. Raises DataError: a cell is empty, or not a day."""
     days = parse_days(table[column], f"{where}: {column}")
     if missing := int(days.isna().sum()):
         raise DataError(f"{where}: {missing} rows have no {column}; fill it in, or leave the rows out")
@@ -192,7 +191,7 @@ def _known_days(table: pd.DataFrame, column: str, where: Path | str) -> pd.Serie
 def to_our_units(
     bars: pd.DataFrame, params: LongParams | QlibParams, in_fen: npt.NDArray[np.bool_] | bool = True
 ) -> tuple[bool, tuple[str, ...]]:
-    """Bring bars to shares, units of currency and unadjusted prices (in whole fen those `in_fen`), in place; return whether they
+    """Convert bars in place to shares, units of currency and unadjusted prices (in whole fen those `in_fen`); return whether they
     have a factor, and notes on how they were read. Prices without a factor become missing where others have one. Raises DataError:
     volumes don't show how they are stored.
     """
@@ -200,11 +199,11 @@ def to_our_units(
     bars["amount"] *= _AMOUNT_UNITS[params.amount_unit]
     if not bars["factor"].notna().any():
         return False, ()
-    known = bars["factor"].where(bars["factor"] > 0)
-    notes = _undo_volume(bars, known, params)
+    factor = bars["factor"].where(bars["factor"] > 0)
+    notes = _undo_volume(bars, factor, params)
     if params.prices == "adjusted":
         for name in ("open", "high", "low", "close"):
-            prices = bars[name] / known
+            prices = bars[name] / factor
             bars[name] = np.where(in_fen, prices.round(2), prices)
     return True, notes
 
@@ -213,13 +212,13 @@ def _undo_volume(bars: pd.DataFrame, factor: pd.Series, params: LongParams | Qli
     """Multiply volumes by the factor where they were divided by it, to whole shares."""
     kind = params.volume
     if kind == "auto":
-        told = stored_volume(bars["volume"].to_numpy(dtype=np.float64), factor.to_numpy(dtype=np.float64))
-        if told is None and params.prices == "adjusted":
+        detected = stored_volume(bars["volume"].to_numpy(dtype=np.float64), factor.to_numpy(dtype=np.float64))
+        if detected is None and params.prices == "adjusted":
             raise DataError(
                 "volume: whole shares don't show whether volumes are as traded or divided by the factor;"
                 " say --volume raw or --volume divided (shares or lots: --volume-unit)"
             )
-        kind = told or "raw"
+        kind = detected or "raw"
     if kind == "divided":
         bars["volume"] = (bars["volume"] * factor).round()
     how = "told by whole shares" if params.volume == "auto" else "as asked for"
@@ -234,10 +233,10 @@ def _read_indices(params: LongParams, mapping: Mapping[str, str], benchmark_code
     table = read_table(path, ["date", "close"], ["code"], mapping)
     table["date"] = _known_days(table, "date", path)
     table["code"] = [index_code(str(text)) for text in table["code"]] if "code" in table else benchmark_code
-    known = sorted(set(table["code"]))
-    if benchmark_code not in known:
-        raise DataError(f"{path}: no levels of benchmark {benchmark_code}; it has {', '.join(known[:8])}")
-    if params.index_is_asset:  # the other codes are assets, no indices
+    codes = sorted(set(table["code"]))
+    if benchmark_code not in codes:
+        raise DataError(f"{path}: no levels of benchmark {benchmark_code}; it has {', '.join(codes[:8])}")
+    if params.index_is_asset:  # the other codes are assets, not indices
         table = table[table["code"] == benchmark_code].reset_index(drop=True)
     return table[["date", "code", "close"]]
 
@@ -263,10 +262,10 @@ def intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:
     """Intervals from dated lists: each list holds from its day to the day before the next one, the last one without end."""
     starts = np.sort(dates.unique())
     ends = np.append(starts[1:] - np.timedelta64(1, "D"), OPEN_END).astype("datetime64[ns]")
-    place = np.searchsorted(starts, dates.to_numpy())
-    table = pd.DataFrame({"code": codes.to_numpy(), "place": place}).drop_duplicates().sort_values(["code", "place"])
-    run = (table["code"] != table["code"].shift()) | (table["place"] != table["place"].shift() + 1)
-    runs = table.groupby(run.cumsum()).agg(code=("code", "first"), first=("place", "first"), last=("place", "last"))
+    list_index = np.searchsorted(starts, dates.to_numpy())
+    table = pd.DataFrame({"code": codes.to_numpy(), "list": list_index}).drop_duplicates().sort_values(["code", "list"])
+    run = (table["code"] != table["code"].shift()) | (table["list"] != table["list"].shift() + 1)
+    runs = table.groupby(run.cumsum()).agg(code=("code", "first"), first=("list", "first"), last=("list", "last"))
     return pd.DataFrame({"code": runs["code"].to_numpy(), "first": starts[runs["first"]], "last": ends[runs["last"]]})
 
 
@@ -292,7 +291,7 @@ def read_names(
 
 
 def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with codes that an asset had before it was renumbered replaced by its own."""
+    """Return the table with former codes of renumbered assets replaced by the present ones."""
     former = dict(zip(names["code_then"], names["code"], strict=True))
     own = set(names["code"])
     if renewed := {then: code for then, code in former.items() if then not in own}:

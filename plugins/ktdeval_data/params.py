@@ -178,7 +178,7 @@ class FetchHubParams(LongParams):
     per_minute: int | None = option(None, help="most requests a minute; 300 unless given", minimum=1)
 
 
-FETCHED = (
+FETCHED = (  #: markets that are fetched from vendors: name, summary, parameters
     (
         "csi300",
         "the CSI300's members and their bars, factors, names and industries, fetched from baostock, akshare or tushare",
@@ -187,9 +187,7 @@ FETCHED = (
     ("us", "US stocks and ETFs, their bars, splits and dividends, fetched from alpaca or yfinance", FetchStocksParams),
     ("crypto", "coins, fetched from binance, or by ccxt from one of its exchanges", FetchCoinsParams),
 )
-"""Markets that vendors are asked for: name, summary, parameters."""
-FETCH_LOCAL = ("answers", "endpoint", "per_minute")
-"""Parameters that recipes leave out."""
+FETCH_LOCAL = ("answers", "endpoint", "per_minute")  #: parameters that recipes leave out
 
 
 GENERATOR_VERSION = 1

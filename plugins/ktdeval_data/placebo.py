@@ -1,6 +1,6 @@
-"""Placebo markets: like another market in everything that attribution explains, and with nothing else to be known.
+"""Placebo markets: like another market in everything that attribution explains, and unpredictable beyond it.
 
-Each day's returns are taken apart into common and style parts and a residual. The placebo's day has the same common and style
+Each day's returns are split into common and style parts and a residual. The placebo's day has the same common and style
 returns, acting on exposures of its own history, and residuals under random signs. See docs/placebo.md.
 """
 
@@ -26,13 +26,13 @@ from ktdeval_data.synthetic import Market, make_synthetic
 IndexArray = npt.NDArray[np.intp]
 
 SYNTHETIC = "synthetic"
-AMOUNT_DAYS = 20  #: Days of mean turnover that weigh a name in the daily regression; as the attribution has it
+AMOUNT_DAYS = 20  #: Days of mean turnover that weigh a name in the daily regression, as in the attribution
 _PRICES = ("open", "high", "low", "close")
-_MADE = (*_PRICES, "amount")
-_TICK_WITHOUT_FACTOR = 0.0001  #: CNY: prices that came adjusted are in no whole fen, and are traded in ticks of this size
+_REBUILT = (*_PRICES, "amount")
+_TICK_WITHOUT_FACTOR = 0.0001  #: CNY: prices that came adjusted are not in whole fen, and are traded in ticks of this size
 FEN = 0.01
 CLOSE, OPEN = 0, 1
-"""Places of the two returns of a bar, both from the last close before: to the close, and to the open."""
+"""Indices of the two returns of a bar, both from the last close before: to the close, and to the open."""
 
 
 def make_placebo(params: PlaceboParams) -> MarketSnapshot:
@@ -41,10 +41,10 @@ def make_placebo(params: PlaceboParams) -> MarketSnapshot:
 
 
 def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
-    """Return a placebo, without an id, and `placebo.json` to lay beside it.
+    """Return a placebo, without an id, and `placebo.json` to store next to it.
 
     The file holds what it is a placebo of, how it was drawn, and `alpha: 0` where selection is zero by construction. Raises
-    DataError: the source is no stored snapshot, or too short; ConfigError: a block length for a kind that has no blocks.
+    DataError: the source is not a stored snapshot, or too short; ConfigError: a block length for a kind that has no blocks.
     """
     default = DEFAULT_BLOCK_DAYS[params.kind]
     if default is None and params.block_days is not None:
@@ -57,7 +57,7 @@ def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str,
         **recipe._asdict(),
         "block_days": recipe.block_days if default else None,
         "version": PLACEBO_VERSION,
-        # Days that share a sign keep what they have in common, and nobody knows how much that is worth.
+        # Days that share a sign keep what they have in common, and its value is unknown.
         "alpha": None if recipe.kind == "sign_flip" and recipe.block_days > 1 else 0,
     }
     return placebo_of(source, recipe), {"placebo.json": (dumps_canonical(facts) + "\n").encode()}
@@ -69,7 +69,7 @@ def open_source(of: str) -> MarketSnapshot:
         return with_id(make_synthetic(SyntheticParams()))
     stored = user_path(of)
     if not (stored / "manifest.json").is_file():
-        hint = near_matches(of, [SYNTHETIC]) or "; `ktdeval data` tells how to make one"
+        hint = near_matches(of, [SYNTHETIC]) or "; `ktdeval data` lists the commands that make one"
         raise DataError(f"placebo: of={of!r} is neither {SYNTHETIC!r} nor the folder of a stored snapshot{hint}")
     return load_snapshot(stored)
 
@@ -84,7 +84,7 @@ def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
     if len(source.days) < 2:
         raise DataError(f"placebo of {source.meta.name}: it has fewer than two trading days; choose a longer market")
     parts = take_apart(source)
-    # First day on which every style has a value for somebody; the number of days where there is none.
+    # First day on which every style has a value for some asset; the number of days where there is none.
     styled = (parts.fit.exposures.design[:, 1:] != 0.0).any(axis=2).all(axis=1)
     draws = draw(recipe, parts.fit.has_return, source.boards, int(styled.argmax()) if styled.any() else len(styled))
     grids = _Rebuilder(source, parts, draws).run().grids
@@ -95,9 +95,9 @@ def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
         source=f"placebo of snapshot {source.id or source.meta.name}: {recipe.kind}, seed {recipe.seed}{block}, version"
         f" {PLACEBO_VERSION}; {source.meta.source}",
     )
-    made: dict[str, Any] = {name: grids[name] for name in _MADE}
-    # What was written about the true market contradicts this one.
-    return dataclasses.replace(source, meta=meta, documents=NO_MARKET.documents, minutes=NO_MARKET.minutes, id="", **made)
+    rebuilt: dict[str, Any] = {name: grids[name] for name in _REBUILT}
+    # Documents about the true market contradict this one.
+    return dataclasses.replace(source, meta=meta, documents=NO_MARKET.documents, minutes=NO_MARKET.minutes, id="", **rebuilt)
 
 
 class _Rebuilder:
@@ -108,7 +108,7 @@ class _Rebuilder:
         self.tick = FEN if source.meta.has_factor else _TICK_WITHOUT_FACTOR
         drawn = (draws.day, draws.asset)
         self.residuals = np.stack([series[drawn] * draws.sign for series in parts.residuals])
-        # Under a turned sign a bar stands on its head: what reached above now reaches below.
+        # A reversed sign turns a bar upside down: its reach above becomes its reach below.
         upright = draws.sign > 0
         up, down = parts.reach_up[drawn], parts.reach_down[drawn]
         self.reach_up, self.reach_down = np.where(upright, up, down), np.where(upright, down, up)
@@ -117,16 +117,16 @@ class _Rebuilder:
         self.last = np.full(len(source.codes), np.nan)  # adjusted close of the latest bar
 
     def run(self) -> Market:
-        """All days."""
+        """Rebuild all days."""
         self._record(0, self._bars_of_source(0))
         for row in range(1, len(self.source.days)):
-            made, own = self._bars(row), self._bars_of_source(row)
+            placebo, original = self._bars(row), self._bars_of_source(row)
             has_return = self.parts.fit.has_return[row - 1]
-            self._record(row, {name: np.where(has_return, made[name], own[name]) for name in own})
+            self._record(row, {name: np.where(has_return, placebo[name], original[name]) for name in original})
         return self.market
 
     def _bars_of_source(self, row: int) -> dict[str, FloatArray]:
-        return {name: getattr(self.source, name)[row] for name in _MADE}
+        return {name: getattr(self.source, name)[row] for name in _REBUILT}
 
     def _record(self, row: int, bars: Mapping[str, FloatArray]) -> None:
         grids = self.market.grids
@@ -139,15 +139,15 @@ class _Rebuilder:
         self.market.day = row
 
     def _bars(self, row: int) -> dict[str, FloatArray]:
-        """Open, high, low, close and amount of a day; of meaning only where the source has a return."""
+        """Open, high, low, close and amount of a day; meaningful only where the source has a return."""
         day = row - 1
         design = self._design(row)
         expected = self.parts.coefficients[:, day] @ design
         residuals = self.residuals[:, day]
-        # Less what the columns would explain of them: so the day's regression finds the source's factor returns again, and the
-        # residuals' mean is still zero, since the columns are known the day before.
+        # Residuals without the part that the columns explain: so the day's regression gives the source's factor returns again, and
+        # the residuals' mean is still zero, since the columns are known the day before.
         residuals = residuals - regress(design, self._weights(row, design), residuals) @ design
-        # Cut alike on both sides: cutting the whole return at the limit would leave the residual a mean.
+        # Clipped symmetrically: clipping the whole return at the limit would give the residual a non-zero mean.
         room = np.maximum(self.parts.bound[day] - np.abs(expected), 0.0)
         returns = expected + np.clip(residuals, -room, room)
         reference = self.last / self.source.factor[row] / self.tick
@@ -169,7 +169,7 @@ class _Rebuilder:
         return np.vstack([np.ones(exposures.shape[1]), np.where(np.isfinite(exposures), exposures, 0.0)])
 
     def _weights(self, row: int, design: FloatArray) -> FloatArray:
-        """[N] regression weights: root of the mean amount of the days before, 0 for names that take no part."""
+        """[N] regression weights: root of the mean amount of the days before, 0 for names that are left out."""
         source = self.source
         defined = design[1:].any(axis=0)
         takes_part = source.member[row - 1] & np.isfinite(source.close[row - 1]) & np.isfinite(source.close[row])
@@ -178,9 +178,9 @@ class _Rebuilder:
         traded = amount > 0
         count = traded.sum(axis=0)
         weights = np.sqrt(np.where(traded, amount, 0.0).sum(axis=0) / np.maximum(count, 1))
-        known = source.member[row - 1] & (count > 0)
-        weights = np.where(count > 0, weights, np.median(weights[known]) if known.any() else 1.0)
-        return np.where(takes_part, weights if known.any() else 1.0, 0.0)
+        weighed = source.member[row - 1] & (count > 0)
+        weights = np.where(count > 0, weights, np.median(weights[weighed]) if weighed.any() else 1.0)
+        return np.where(takes_part, weights if weighed.any() else 1.0, 0.0)
 
     def _amounts(self, row: int, bars: Mapping[str, FloatArray]) -> FloatArray:
         """[N] CNY: the source's, in the proportion of the bars' mean prices; inside the bar where the source's lies in its own."""
@@ -192,7 +192,7 @@ class _Rebuilder:
         return kept
 
 
-# ---- a market taken apart, day by day, into what attribution explains of its bars and the rest
+# ---- decomposition of a market, day by day, into the part of its bars that attribution explains and the rest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,19 +203,19 @@ class Parts:
 
     fit: Fit  # the regressions of close-to-close returns on an intercept and nine styles
     coefficients: FloatArray  # [2, D, P] common and style returns a unit of exposure, to the close and to the open
-    residuals: FloatArray  # [2, D, N] what these leave of each asset's two returns; 0 where it has none
+    residuals: FloatArray  # [2, D, N] rest of each asset's two returns; 0 where it has none
     reach_up: FloatArray
     reach_down: FloatArray
-    #: [D, N] how far from its reference any price may lie, as a fraction: the board's limit, or what the source's own bar reached
-    #: on a day without limit (such as a new listing's first)
+    #: [D, N] greatest distance of a price from its reference, as a fraction: the board's limit, or that of the source's own bar on
+    #: a day without limit (such as a new listing's first)
     bound: FloatArray
 
 
 def take_apart(snapshot: MarketSnapshot) -> Parts:
     """Explain every day's returns, to the close and to the open, by the market and the nine styles.
 
-    Nothing of a later day enters: exposures are those known the day before, and each day has a regression of its own. `snapshot`: a
-    market of at least two days.
+    No later day is used: exposures are those known the day before, and each day has a regression of its own. `snapshot`: a market
+    of at least two days.
     """
     fit = fit_factors(snapshot, 1, len(snapshot.days) - 1, "paper")
     before = pd.DataFrame(snapshot.adjusted_close).ffill().to_numpy()[:-1]
@@ -237,29 +237,29 @@ def take_apart(snapshot: MarketSnapshot) -> Parts:
 def _coefficients(fit: Fit, values: FloatArray) -> FloatArray:
     """[D, P] weighted least squares of [D, N] values on the columns and weights of a fit, with its rule for days of few names."""
     design, weights = fit.exposures.design, fit.weights
-    found = np.zeros(design.shape[:2])
+    coefficients = np.zeros(design.shape[:2])
     for day in range(len(design)):
-        found[day] = regress(design[day], weights[day], values[day][None, :])[0]
-    return found
+        coefficients[day] = regress(design[day], weights[day], values[day][None, :])[0]
+    return coefficients
 
 
 def regress(design: FloatArray, weights: FloatArray, values: FloatArray) -> FloatArray:
     """Weighted least squares of one day. `design`: [P, N] columns, the first an intercept. `weights`: [N] regression weights, 0 for
-    assets that take no part. `values`: [S, N] series to explain, each by itself. Returns [S, P] coefficients; where the assets are
+    assets that are left out. `values`: [S, N] series to explain, each by itself. Returns [S, P] coefficients; where the assets are
     no more than the columns only that of the intercept, without any asset 0.
     """
     used = np.flatnonzero(weights)
-    found = np.zeros((len(values), len(design)))
+    coefficients = np.zeros((len(values), len(design)))
     if not len(used):
-        return found
+        return coefficients
     root = np.sqrt(weights[used])
     columns, targets = (design[:, used] * root).T, (values[:, used] * root).T
     solution, _, rank, _ = np.linalg.lstsq(columns, targets, rcond=1e-9)
     if len(used) <= rank:
-        found[:, 0] = columns[:, 0] @ targets / (columns[:, 0] @ columns[:, 0])
+        coefficients[:, 0] = columns[:, 0] @ targets / (columns[:, 0] @ columns[:, 0])
     else:
-        found[:] = solution.T
-    return found
+        coefficients[:] = solution.T
+    return coefficients
 
 
 def _reach(fractions: FloatArray) -> FloatArray:
@@ -275,12 +275,12 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
     return np.where(farthest > limit + FEN / reference, farthest, limit)
 
 
-# ---- which residual each bar gets, and with which sign: all that chance decides
+# ---- random draws: which residual each bar gets, and with which sign
 
 
 class Draws(NamedTuple):
-    """For each of D days and N assets, whose residual it gets. `day, asset`: [D, N] where it is taken from, a bar of the same board
-    wherever there is one.
+    """Source of the residual of each of D days and N assets. `day, asset`: [D, N] the bar that it is taken from, one of the same
+    board wherever there is one.
     """
 
     day: IndexArray
@@ -306,8 +306,8 @@ def draw(recipe: Recipe, has_return: BoolArray, boards: tuple[Board, ...], style
     Days before `styled`, the first day on which all styles are defined, are resampled among themselves, since their residuals hold
     what styles would explain. Draws of `sign_flip` and `shuffle` for a day don't depend on how many days follow it.
 
-    Whatever the kind, a residual is multiplied by a fair sign that is drawn apart from everything else, so its mean is zero given
-    the whole source market and the whole past of the placebo. The kinds differ in what of the residuals they leave in place.
+    For every kind, a residual is multiplied by a fair sign that is independent of everything else, so its mean is zero given the
+    whole source market and the whole past of the placebo. The kinds differ in which properties of the residuals they keep.
     """
     days, assets = has_return.shape
     own_day = np.broadcast_to(np.arange(days)[:, None], has_return.shape)
@@ -341,7 +341,7 @@ def _shuffled(rng: np.random.Generator, has_return: BoolArray, members: list[Ind
 
 
 def _stationary_days(recipe: Recipe, days: int, styled: int) -> IndexArray:
-    """[D] days of a stationary bootstrap (Politis and Romano 1994), those before and from `styled` on each by themselves."""
+    """[D] days of a stationary bootstrap (Politis and Romano 1994), separately before `styled` and from it on."""
     rng = recipe.stream("days")
     starts, begins = rng.random(days), rng.random(days) < 1.0 / recipe.block_days
     drawn = np.empty(days, dtype=np.intp)
@@ -354,15 +354,15 @@ def _stationary_days(recipe: Recipe, days: int, styled: int) -> IndexArray:
     return drawn
 
 
-def _substituted(rng: np.random.Generator, wanted: BoolArray, there: BoolArray, members: list[IndexArray]) -> IndexArray:
-    """[D, N] each asset itself, but where it has no residual on the drawn day one of its board that has (or, at need, of any)."""
-    asset = np.tile(np.arange(wanted.shape[1]), (len(wanted), 1))
-    for day in np.flatnonzero((wanted & ~there).any(axis=1)):
-        everybody = np.flatnonzero(there[day])
+def _substituted(rng: np.random.Generator, has_return: BoolArray, has_residual: BoolArray, members: list[IndexArray]) -> IndexArray:
+    """[D, N] each asset itself; where it has no residual on the drawn day, one of its board that has (or else of any board)."""
+    asset = np.tile(np.arange(has_return.shape[1]), (len(has_return), 1))
+    for day in np.flatnonzero((has_return & ~has_residual).any(axis=1)):
+        everybody = np.flatnonzero(has_residual[day])
         for board in members:
-            lacking = board[wanted[day, board] & ~there[day, board]]
+            lacking = board[has_return[day, board] & ~has_residual[day, board]]
             if len(lacking):
-                pool = board[there[day, board]]
+                pool = board[has_residual[day, board]]
                 pool = pool if len(pool) else everybody
                 asset[day, lacking] = rng.choice(pool, len(lacking)) if len(pool) else lacking
     return asset

@@ -1,7 +1,7 @@
 """Market data in Qlib's binary layout.
 
 `calendars/day.txt` holds one day a line, `instruments/<universe>.txt` lines of code, first and last day of membership, and
-`features/<code>/<field>.day.bin` little-endian float32 numbers: the place of the first day in the calendar, then one value a day.
+`features/<code>/<field>.day.bin` little-endian float32 numbers: the index of the first day in the calendar, then one value a day.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def make_qlib(params: QlibParams) -> MarketSnapshot:
 
 
 def read_qlib(params: QlibParams) -> RawMarket:
-    """Read the universe's members, their bars and the benchmark from a folder; nothing is judged or repaired.
+    """Read the universe's members, their bars and the benchmark from a folder; nothing is checked or repaired.
 
     Codes are normalised, prices in CNY unadjusted where there is a factor, volume in shares and amount in CNY. A member without a
     folder in `features` has no bars. Raises DataError: a file is missing, unreadable, or reaches outside the calendar.
@@ -60,7 +60,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
 
 
 def _entries(folder: Path) -> dict[str, Path]:
-    """Entries of a folder by their names in lower case; of names that differ in case alone, the one in lower case counts."""
+    """Entries of a folder by their names in lower case; of names that differ in case alone, the one in lower case is taken."""
     return {path.name.lower(): path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
 
@@ -121,7 +121,7 @@ def read_bin(path: Path | None, n_days: int) -> FloatArray:
     except OSError as error:
         raise DataError(f"{path}: can't read: {error.strerror or error}") from error
     if not len(stored) or size % 4 or not stored[0] >= 0 or stored[0] != np.floor(stored[0]):
-        raise DataError(f"{path}: not a Qlib field (float32 numbers, the first one a place in the calendar)")
+        raise DataError(f"{path}: not a Qlib field (float32 numbers, the first one an index into the calendar)")
     start, stop = int(stored[0]), int(stored[0]) + len(stored) - 1
     if stop > n_days:
         raise DataError(f"{path}: holds days {start}…{stop - 1}, the calendar has {n_days}; it belongs to another calendar")
@@ -138,8 +138,8 @@ def _read_bars(features: Mapping[str, Path], calendar: DayArray, members: pd.Dat
         files = _entries(features[name])
         fields = {field: read_bin(files.get(f"{field}.day.bin"), len(calendar))[rows] for field in _FIELDS}
         stored = np.flatnonzero(np.isfinite(fields["close"]) | np.isfinite(fields["volume"]))
-        known = {key: values[stored] for key, values in fields.items()}
-        frames.append(pd.DataFrame({"date": calendar[rows][stored], "code": code, **known}))
+        columns = {key: values[stored] for key, values in fields.items()}
+        frames.append(pd.DataFrame({"date": calendar[rows][stored], "code": code, **columns}))
     bars = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if bars.empty:
         raise DataError("features/: no instrument of the universe has bars there in the range of days")
@@ -155,5 +155,5 @@ def _read_index(features: Mapping[str, Path], calendar: DayArray, code: str) -> 
     level = read_bin(files["close.day.bin"], len(calendar))
     factor = read_bin(files.get("factor.day.bin"), len(calendar))
     level = level / np.where(factor > 0, factor, 1.0)
-    known = np.isfinite(level)
-    return pd.DataFrame({"date": calendar[known], "code": code, "close": level[known]})
+    has_level = np.isfinite(level)
+    return pd.DataFrame({"date": calendar[has_level], "code": code, "close": level[has_level]})

@@ -1,9 +1,8 @@
 """Embedded market: a synthetic CSI300-like snapshot whose true factor, market and industry returns are known.
 
-No return depends on which security it is: beyond styles and industries there is only noise, so nobody can select stocks here and
-true selection skill is zero by construction. See docs/synthetic-market.md.
+Beyond styles and industries, returns are noise, so true selection skill is zero by construction. See docs/synthetic-market.md.
 
-The day loop knows exposures of the day before only. Every quantity that the next day depends on is quantised (prices in fen,
+The day loop uses exposures of the day before only. Every quantity that the next day depends on is quantised (prices in fen,
 volume in lots, factor and index level rounded), so that rounding noise of one machine's arithmetic can't grow from day to day and
 the same seed gives the same bytes.
 """
@@ -74,13 +73,13 @@ def make_synthetic(params: SyntheticParams) -> MarketSnapshot:
 
 
 def make_with_files(params: SyntheticParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
-    """Return the synthetic market of a seed, and the files that hold what was planted in it."""
+    """Return the synthetic market of a seed, and the files of its planted returns."""
     snapshot, truth = build(params)
     return snapshot, truth.files()
 
 
 def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
-    """Generate the market and what was planted in it; equal parameters give equal bytes.
+    """Generate the market and its planted returns; equal parameters give equal bytes.
 
     The snapshot, without an id, has [T] sessions of XSHG × 330 assets, 300 of them members on every day. Raises DataError: the
     range is empty or lies outside the exchange calendar, or a date is not an ISO date.
@@ -109,7 +108,7 @@ def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots:
         days=market.days,
         codes=listings.codes,
         names=listings.names,
-        industries=tuple(listings.industry_names[place] for place in listings.industry),
+        industries=tuple(listings.industry_names[number] for number in listings.industry),
         **bars,
         member=market.member,
         indices=_indices(market, lots),
@@ -142,8 +141,8 @@ def _truth(params: SyntheticParams, listings: Listings, shocks: Shocks, market: 
     return Truth(
         days=market.days,
         market=market.market_return,
-        factor_returns={definition.name: shocks.factor[:, place] for place, definition in enumerate(FACTORS)},
-        industry_returns={name: shocks.industry[:, place] for place, name in enumerate(listings.industry_names)},
+        factor_returns={definition.name: shocks.factor[:, column] for column, definition in enumerate(FACTORS)},
+        industry_returns={name: shocks.industry[:, column] for column, name in enumerate(listings.industry_names)},
         facts={
             "generator": GENERATOR_VERSION,
             "seed": params.seed,
@@ -320,7 +319,7 @@ def _ex_day(assets: Assets, events: Events, row: int, price: FloatArray, factor:
 
 
 def _solve(bounds: Bounds, own: FloatArray, weights: FloatArray, target: float) -> tuple[float, float, FloatArray]:
-    """Return the common return at which the index makes `target`, the index return got, and the closes in fen."""
+    """Return the common return at which the index return meets `target`, the index return reached, and the closes in fen."""
     common = target - float((weights * own).sum())
     for step in range(SOLVER_STEPS):
         close = np.clip(np.rint(bounds.reference * (1.0 + common + own)), bounds.low, bounds.high)

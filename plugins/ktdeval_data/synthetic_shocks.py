@@ -1,4 +1,4 @@
-"""All that a synthetic market is made of before its first day: listings, the level that its index follows, and what chance decides.
+"""Inputs of a synthetic market before its first day: listings, the level that its index follows, and all random draws.
 
 Its tables lie next to this module: `synthetic_names.yaml`; `synthetic_windows.csv`, the evaluation windows of KTD-Fin (Table
 2) with the regime of the index in each; `synthetic_index.csv`, control points that give each window its regime. The windows
@@ -70,7 +70,7 @@ def make_listings(rng: np.random.Generator) -> Listings:
         codes += [listing["pattern"].format(number) for number in rng.choice(np.array(numbers), listing["count"], replace=False)]
     codes.sort()
     vocabulary = [onset + ending for onset in _NAMES["onsets"] for ending in _NAMES["endings"]]
-    words = iter([vocabulary[place] for place in rng.permutation(len(vocabulary))])
+    words = iter([vocabulary[index] for index in rng.permutation(len(vocabulary))])
     trades = _NAMES["trades"]
     industry_names = tuple(f"{next(words)} {trade}" for trade in trades)
     names = tuple(f"{next(words)} {next(words)} {number}" for number in rng.integers(11, 100, size=len(codes)))
@@ -84,9 +84,9 @@ def make_listings(rng: np.random.Generator) -> Listings:
 
 def control_level(day: np.datetime64) -> float:
     """Return the control level of a calendar day: straight in log level between points, level beyond the first and the last."""
-    places = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]").astype(np.int64)
+    days = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]").astype(np.int64)
     logs = np.log([point.level for point in CONTROL_POINTS])
-    return float(np.exp(np.interp(day.astype("datetime64[D]").astype(np.int64), places, logs)))
+    return float(np.exp(np.interp(day.astype("datetime64[D]").astype(np.int64), days, logs)))
 
 
 def daily_noise(days: DayArray) -> FloatArray:
@@ -114,7 +114,7 @@ def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
     return levels
 
 
-# ---- chance
+# ---- random draws
 
 _FACTOR_RETURNS = {row["factor"]: row for row in csv_rows(_FOLDER / "synthetic_factors.csv")}
 FACTOR_PREMIA = {name: float(row["annual_premium"]) for name, row in _FACTOR_RETURNS.items()}
@@ -274,7 +274,7 @@ def _suspended(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
     lengths = np.where(rng.random(len(starts)) < 0.05, 25, 0) + rng.geometric(0.28, len(starts))
     suspended = np.zeros_like(listed)
     for (row, column), length in zip(starts, lengths, strict=True):
-        # The first bars of an asset are left alone: it needs a close to be valued at while suspended.
+        # Not within an asset's first bars: it needs a close to be valued at while suspended.
         if row >= 5 and listed[row - 5, column]:
             suspended[row : row + length, column] = True
     return suspended

@@ -1,4 +1,4 @@
-"""News of the synthetic markets of `twins`: which items there are, what returns follow them, and their words (`twin_news.yaml`)."""
+"""News of the synthetic markets of `twins`: the items, the returns that follow them, and their words (`twin_news.yaml`)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Named(NamedTuple):
 
 
 def entities(named: Iterable[Named]) -> Iterator[Entity]:
-    """Words that give assets away besides their codes, names and sectors."""
-    for one in named:
-        yield from (Entity(one.code, "name", one.short), Entity(one.code, "product", one.product))
-        yield Entity(one.code, "person", one.person)
+    """Words that identify assets besides their codes, names and sectors."""
+    for asset in named:
+        yield from (Entity(asset.code, "name", asset.short), Entity(asset.code, "product", asset.product))
+        yield Entity(asset.code, "person", asset.person)
 
 
 def draw_news(rng: np.random.Generator, traded: BoolArray, group: Group) -> tuple[pd.DataFrame, FloatArray]:
@@ -58,8 +58,8 @@ def draw_news(rng: np.random.Generator, traded: BoolArray, group: Group) -> tupl
 
 
 def spread_views(draw: Callable[[str], np.random.Generator], news: pd.DataFrame, group: Group) -> pd.DataFrame:
-    """Return the items as the desks of a group write of them: for each desk one, of its own `source` and the `direction` that it
-    believes. That is the true one with probability `desk_accuracy`, independently, or of `same_view` that of the first desk.
+    """Return the items as the desks of a group report them: one for each desk, with its own `source` and the `direction` that it
+    believes: the true one with probability `desk_accuracy`, independently by desk, or with `same_view` that of the first desk.
     Groups without desks keep their items.
     """
     if not (desks := vars(group).get("desks")):
@@ -73,17 +73,17 @@ def spread_views(draw: Callable[[str], np.random.Generator], news: pd.DataFrame,
 
 
 def write_news(rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[Named]) -> Iterator[Document]:
-    """Put items in words. `news`: as of `draw_news`, with `date`, the day of the session, and of desks with their `source`."""
+    """Yield items in words. `news`: as of `draw_news`, with `date`, the day of the session, and `source` where desks report."""
     zone, (shortest, longest) = ZoneInfo(group.zone), NEWS["latency_minutes"]
     minutes, latency = rng.integers(1, DAY_MINUTES, len(news)), rng.integers(shortest, longest + 1, len(news))
     figures, choice = rng.integers(11, 100, len(news)), rng.random(len(news))
-    for place, row in enumerate(news.to_dict("records")):
-        told, one = NEWS["classes"][row["class"]], named[row["asset"]]
+    for number, row in enumerate(news.to_dict("records")):
+        news_class, asset = NEWS["classes"][row["class"]], named[row["asset"]]
         wordings = NEWS["wordings"][group.kind][row["class"]][str(row["direction"])]
-        words = one._asdict() | {"figure": figures[place]}
-        title, text = (part.format(**words) for part in wordings[int(choice[place] * len(wordings))])
+        words = asset._asdict() | {"figure": figures[number]}
+        title, text = (part.format(**words) for part in wordings[int(choice[number] * len(wordings))])
         end = group.close.instant(np.datetime64(row["date"], "D")) // 10**6
-        known = datetime.fromtimestamp(end - 60 * int(minutes[place]), UTC)
-        published = (known - timedelta(minutes=int(latency[place]))).astimezone(zone)
-        source = row.get("source", told["source"])
-        yield Document(published, known, source, told["kind"], (one.code,), title, text)
+        known = datetime.fromtimestamp(end - 60 * int(minutes[number]), UTC)
+        published = (known - timedelta(minutes=int(latency[number]))).astimezone(zone)
+        source = row.get("source", news_class["source"])
+        yield Document(published, known, source, news_class["kind"], (asset.code,), title, text)

@@ -1,7 +1,7 @@
 """Synthetic markets of other venues than the A-shares: US stocks, coins, and both in one, with news that carry a known signal.
 
-`twins.yaml` holds what a market is made of, `twin_news.yaml` the words of its news. Assets are made on the sessions of their venue,
-then laid on the days of all. Prices are sums of shocks, rounded once: rounding noise of one machine does not grow from day to day.
+`twins.yaml` holds the parameters of a market, `twin_news.yaml` the words of its news. Assets are made on the sessions of their
+venue, then aligned to the days of all. Prices are sums of shocks, rounded once: rounding noise does not grow from day to day.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def make_twin(twin: str, params: TwinParams) -> MarketSnapshot:
 
 
 def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
-    """Generate a market, and tables of what was planted in it (docs/synthetic-market.md); equal parameters give equal bytes.
+    """Generate a market, and tables of its planted effects (docs/synthetic-market.md); equal parameters give equal bytes.
 
     The snapshot, without an id, has [T] days of all its venues × N assets. Raises DataError: the range has fewer than
     `LEAST_SESSIONS` sessions of a venue or lies outside its calendar, or a date is not an ISO date.
@@ -57,9 +57,9 @@ def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapp
         parts.append(_make_part(partial(draw, name), group, _name_assets(group, count, words), common.reindex(calendars[name])))
     truth = {name: pd.concat([part.truth[name] for part in parts], ignore_index=True) for name in ("assets", "news")}
     truth["markets"] = pd.concat([part.truth["markets"] for part in parts], axis=1, sort=True).rename_axis("date").reset_index()
-    told = f"generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}, {params.first}…{params.last}"
-    told += ", one view for all desks" if same_view else ""
-    meta = SnapshotMeta(f"synthetic-{twin}-{params.seed}", f"ktdeval synthetic {twin} market, {told}", True, True, plan["index"])
+    recipe = f"generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}, {params.first}…{params.last}"
+    recipe += ", one view for all desks" if same_view else ""
+    meta = SnapshotMeta(f"synthetic-{twin}-{params.seed}", f"ktdeval synthetic {twin} market, {recipe}", True, True, plan["index"])
     files = {f"truth_{name}.parquet": table.to_parquet(index=False) for name, table in truth.items()}
     return _join(meta, parts), files
 
@@ -72,11 +72,11 @@ def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[Named]:
     """Draw the names of a group's assets, by ascending code; the sectors in turn. A group may list its codes."""
     sectors = [f"{next(words)} {trade}" for trade in group.sectors]
     named, codes = [], vars(group).get("codes")
-    for place in range(count):
-        first, second, product, given, family = (next(words) for _ in range(5))
-        code = codes[place] if codes else group.code.format(letters=first[:4].upper(), place=place)
-        name, sector = group.name.format(first=first, second=second), sectors[place % len(sectors)]
-        named.append(Named(code, name, first, sector, product, f"{given} {family}"))
+    for number in range(count):
+        first, second, product, forename, surname = (next(words) for _ in range(5))
+        code = codes[number] if codes else group.code.format(letters=first[:4].upper(), number=number)
+        name, sector = group.name.format(first=first, second=second), sectors[number % len(sectors)]
+        named.append(Named(code, name, first, sector, product, f"{forename} {surname}"))
     return sorted(named)
 
 
@@ -93,13 +93,13 @@ class Part(NamedTuple):
 
 def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Series) -> Part:
     """Generate a group. `common`: shocks that all groups share, by the days of its sessions."""
-    days, shape, codes = common.index, (len(common), len(named)), [one.code for one in named]
+    days, shape, codes = common.index, (len(common), len(named)), [asset.code for asset in named]
     listed, traded = _listings(draw("listings"), group, shape)
     own = draw("own volatility").uniform(group.own_volatility[0], group.own_volatility[1], shape[1])
     beta = draw("beta").uniform(group.beta[0], group.beta[1], shape[1])
     shocks = group.common * common.to_numpy() + np.sqrt(1.0 - group.common**2) * draw("market").standard_normal(shape[0])
     market = group.mean_a_year / group.days_a_year + group.market_volatility / np.sqrt(group.days_a_year) * shocks
-    returns = market[:, None] * beta + _noise(draw, group, [one.sector for one in named], own, shape)
+    returns = market[:, None] * beta + _noise(draw, group, [asset.sector for asset in named], own, shape)
     news, drift = draw_news(draw("news"), traded, group)
     news["date"], news["code"] = days[news["session"]], np.array(codes)[news["asset"]]
     items = list(write_news(draw("words"), spread_views(draw, news, group), group, named))
@@ -131,18 +131,18 @@ def _listings(rng: np.random.Generator, group: Group, shape: tuple[int, int]) ->
 
 
 def _noise(draw: Draw, group: Group, sectors: Sequence[str], own: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """[S, n] log returns of sectors and of the assets alone, jumps included. `own`: [n] annual volatility of the latter."""
+    """[S, n] log returns of sectors plus those of single assets, jumps included. `own`: [n] annual volatility of the latter."""
     tails = np.sqrt((group.tail_degrees - 2.0) / group.tail_degrees)
-    names, place = np.unique(sectors, return_inverse=True)
+    names, sector_of = np.unique(sectors, return_inverse=True)
     of_sectors = draw("sectors").standard_t(group.tail_degrees, (shape[0], len(names))) * tails * group.sector_volatility
     of_assets = draw("assets").standard_t(group.tail_degrees, shape) * tails * own
     jumps, chance = draw("jumps"), group.jumps_a_year / group.days_a_year
     sizes = np.where(jumps.random(shape) < chance, jumps.standard_normal(shape) * group.jump_size, 0.0)
-    return np.asarray((of_sectors[:, place] + of_assets) / np.sqrt(group.days_a_year) + sizes)
+    return np.asarray((of_sectors[:, sector_of] + of_assets) / np.sqrt(group.days_a_year) + sizes)
 
 
 def _bars(draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, traded: NDArray[np.bool_]) -> dict[str, FloatArray]:
-    """Bars of the assets, [S, n] each. `returns`: log returns without what news add, `drift`, of which no open shows anything."""
+    """Bars of the assets, [S, n] each. `returns`: log returns without `drift`, which news add after the open."""
     rng, shape = draw("bars"), returns.shape
     start = np.log(group.price[0]) + group.price[1] * rng.standard_normal(shape[1])
     path = start + np.cumsum(returns + drift, axis=0)
@@ -167,7 +167,7 @@ def _bars(draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, trad
 
 
 def _minutes(rng: np.random.Generator, group: Group, bars: Mapping[str, FloatArray], days: Any, codes: Any) -> pd.DataFrame:
-    """Bars of each minute of the last sessions, of a random bridge between low and high, that together are the daily bars."""
+    """Bars of each minute of the last sessions, by a random bridge between low and high; together they equal the daily bars."""
     session, asset = np.nonzero(np.isfinite(bars["close"]) & (np.arange(len(days)) >= len(days) - group.minute_days)[:, None])
     first, high, low, last, volume = (bars[name][session, asset][:, None] for name in ("open", "high", "low", "close", "volume"))
     count, rows, span = group.session_minutes, np.arange(len(session)), np.maximum(high - low, 1e-12)
@@ -188,10 +188,10 @@ def _minutes(rng: np.random.Generator, group: Group, bars: Mapping[str, FloatArr
 
 
 def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
-    """Lay the groups on the days of the market, the assets by ascending code."""
-    group_of = {one: part.group for part in parts for one in part.named}
+    """Align the groups to the days of the market, the assets by ascending code."""
+    group_of = {asset: part.group for part in parts for asset in part.named}
     named = sorted(group_of)
-    codes = [one.code for one in named]
+    codes = [asset.code for asset in named]
     tables = {name: pd.concat([part.bars[name] for part in parts], axis=1, sort=True)[codes] for name in parts[0].bars}
     closes, tables["factor"] = tables["close"], tables["factor"].ffill().fillna(1.0)
     grids: dict[str, Any] = {name: table.to_numpy(copy=True) for name, table in tables.items()}
@@ -203,8 +203,8 @@ def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
         meta,
         closes.index.to_numpy().astype("datetime64[D]"),
         codes=tuple(codes),
-        names=tuple(one.name for one in named),
-        industries=tuple(one.sector for one in named),
+        names=tuple(asset.name for asset in named),
+        industries=tuple(asset.sector for asset in named),
         member=member,
         indices=index,
         index_names={code: code for code in index},

@@ -1,4 +1,4 @@
-"""Answers of a vendor: each is asked for once, within the vendor's limits, and kept as it came, so that a broken fetch goes on."""
+"""Answers of a vendor: each is requested once, within the vendor's limits, and kept as received, so that a fetch can resume."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ktdeval_data.fetch.vendor import Answer, Request, Transport
 
 LOG = "log.jsonl"
 _RETRIES, _MOST_WAIT_S = 8, 1800.0
-_TOLD_EVERY = 100  # requests
+_REPORT_EVERY = 100  # requests
 
 
 class Answers:
-    """Folder of a vendor's answers, and the way to those that it lacks."""
+    """Folder of a vendor's answers, and the client for those that it lacks."""
 
     def __init__(
         self, vendor: str, folder: Path, connect: Callable[[], Transport], per_minute: int, tell: Callable[[str], None] = print
     ) -> None:
-        """Keep answers of `vendor` in `folder`. `connect` is called when the first answer is missing; `tell` says how far it is.
+        """Keep answers of `vendor` in `folder`. `connect` is called at the first missing answer; `tell` reports the progress.
 
         Raises StoreError: the folder can't be made.
         """
@@ -36,7 +36,7 @@ class Answers:
         self.asked, self.kept = 0, 0
 
     def ask(self, request: Request) -> Answer:
-        """Return the answer to a request, from the folder where it is there. Raises DataError: the vendor refuses, does not answer
+        """Return the answer to a request, from the folder if it is there. Raises DataError: the vendor refuses, does not answer
         after all attempts, or a kept answer is unreadable; UsageError: a library or key is missing; StoreError: no space.
         """
         key: JsonValue = {"vendor": self._vendor, "api": request.api, "params": dict(request.params)}
@@ -50,7 +50,7 @@ class Answers:
         write_atomic(path, text)
         self._log(request, "answered", rows=len(answer.rows))
         self.asked += 1
-        if self.asked % _TOLD_EVERY == 0:
+        if self.asked % _REPORT_EVERY == 0:
             self._tell(f"{self._vendor}: {self.asked:,} requests answered, {self.kept:,} answers were there before")
         return self._read(path)
 
@@ -60,10 +60,10 @@ class Answers:
             self._next_at = time.monotonic() + self._pause_s
             return transport.call(request)
 
-        def notify(kind: str, wait_s: float, made: int, most: int) -> None:
-            self._log(request, kind, wait_s=round(wait_s, 1), attempt=made)
+        def notify(kind: str, wait_s: float, number: int, most: int) -> None:
+            self._log(request, kind, wait_s=round(wait_s, 1), attempt=number)
             if wait_s >= 10:
-                self._tell(f"{self._vendor}: {kind.replace('_', ' ')}, attempt {made} of {most}, waiting {wait_s:.0f} s")
+                self._tell(f"{self._vendor}: {kind.replace('_', ' ')}, attempt {number} of {most}, waiting {wait_s:.0f} s")
 
         try:
             return RetryPolicy(_RETRIES, _MOST_WAIT_S).run(attempt, time.sleep, notify)
@@ -77,7 +77,7 @@ class Answers:
             kept: Any = loads_strict(read_plain(path))
             width = len(kept["columns"])
             if any(len(row) != width for row in kept["rows"]):
-                raise ValueError("rows of another length than the columns")
+                raise ValueError("rows and columns differ in length")
             return Answer([str(column) for column in kept["columns"]], kept["rows"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not a kept answer ({error}); delete it to ask again") from error
@@ -88,7 +88,7 @@ class Answers:
         return text
 
     def _log(self, request: Request, event: str, **facts: JsonValue) -> None:
-        """Append a line to the log: what was asked, when, and what came."""
+        """Append a line to the log: time, request and result."""
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         line = {"time": moment, "api": request.api, "params": dict(request.params), "event": event, **facts}
         with (self._folder / LOG).open("a", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face Hub: their tables at one commit, read as those of `import long`; nothing else is read, or run.
+"""Datasets of the Hugging Face Hub: their tables at one commit, read as by `import long`; no other file is read, and no code run.
 
 Source: https://huggingface.co/docs/hub/api, and /docs/hub/datasets-manual-configuration for the configurations of a card.
 """
@@ -30,15 +30,15 @@ from ktdeval_data.params import FetchHubParams
 
 _SUFFIXES = (".parquet", ".csv", ".csv.gz")
 _MOST_BYTES = 2**31  #: of a file
-_ALL = ({"config_name": "default", "data_files": "**"},)  #: where a card names no files
+_ALL = ({"config_name": "default", "data_files": "**"},)  #: if a card names no files
 _MALFORMED = (LookupError, TypeError, AttributeError)
 
 
 class Hub(Web):
-    """A dataset's files by name, or one of them, laid in a folder. Private datasets need a token in HF_TOKEN."""
+    """Files of a dataset: their names, or one of them, stored in a folder. Private datasets need a token in HF_TOKEN."""
 
     def __init__(self, endpoint: str, folder: Path) -> None:
-        """Take the token from the environment, if there is one. Raises UsageError: the address is no plain URL."""
+        """Read the token from the environment, if there is one. Raises UsageError: the address is not a plain URL."""
         super().__init__("hf", endpoint)
         token = os.environ.get("HF_TOKEN", "").strip()
         self._folder, self.secrets = folder, (token,) if token else ()
@@ -64,20 +64,20 @@ class Hub(Web):
 
 
 def pinned(query: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a query with the commit that its revision is, for a recipe. Raises as of `make_hub`."""
+    """Return a query with its revision resolved to a commit, for a recipe. Raises as of `make_hub`."""
     _, (commit, *_) = _listed(build_params(FetchHubParams, query, "data provider hf"))
     return {**query, "revision": commit}
 
 
 def make_hub(params: FetchHubParams) -> MarketSnapshot:
-    """Return a snapshot from a dataset. Raises UsageError: the dataset, configuration or split is none; DataError: the hub refuses
-    or does not answer, there are no tables, or as of `read_long` and `assemble`; StoreError: files can't be kept.
+    """Return a snapshot from a dataset. Raises UsageError: the dataset, configuration or split is unknown; DataError: the hub
+    refuses or does not answer, there are no tables, or as of `read_long` and `assemble`; StoreError: files can't be kept.
     """
     answers, (commit, configs, paths) = _listed(params)
     chosen, folder = _tables(params, configs, paths), content_hash([params.bars, commit, params.config, params.split])[:20]
     names = [re.sub(r"[^\w.-]", "_", path.rpartition("/")[2]) for path in chosen]  # a table of one code may have it there alone
-    for place, (path, name) in enumerate(zip(chosen, names, strict=True)):
-        to = f"{folder}/{name if names.count(name) == 1 else f'{place}-{name}'}"
+    for number, (path, name) in enumerate(zip(chosen, names, strict=True)):
+        to = f"{folder}/{name if names.count(name) == 1 else f'{number}-{name}'}"
         answer = answers.ask(Request("file", {"dataset": params.bars, "revision": commit, "path": path, "to": to}))
         file = Path(str(params.answers)) / to
         if not file.is_file() or [file_sha256(file)] != answer.rows[0]:
@@ -88,7 +88,7 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
 
 
 def _listed(params: FetchHubParams) -> tuple[Answers, Any]:
-    """Answers, and of those the dataset's commit, configurations and paths."""
+    """Return the store of answers, and the dataset's commit, configurations and paths."""
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", params.bars) or params.answers is None:
         raise UsageError(f"hf: expected ORG/NAME, with --answers DIR or by `ktdeval data fetch hf`, was {params.bars!r}")
     vendor, folder = vendors()["hf"], Path(params.answers)
@@ -98,11 +98,11 @@ def _listed(params: FetchHubParams) -> tuple[Answers, Any]:
 
 
 def _tables(params: FetchHubParams, configs: Any, paths: list[str]) -> list[str]:
-    """Paths of the tables of a configuration and split; all where the card names no files."""
+    """Paths of the tables of a configuration and split; all if the card names no files."""
     try:
         files = {each["config_name"]: each.get("data_files") or f"{each['data_dir']}/**" for each in configs or _ALL}
-        found = _one_of(files, "config", params)
-        by_split = found if isinstance(found[0], dict) else [{"split": "train", "path": found}]
+        data_files = _one_of(files, "config", params)
+        by_split = data_files if isinstance(data_files[0], dict) else [{"split": "train", "path": data_files}]
         patterns = _one_of({each["split"]: each["path"] for each in by_split}, "split", params)
         patterns = [patterns] if isinstance(patterns, str) else patterns
         tables = sorted(path for path in paths if path.endswith(_SUFFIXES) and any(_fits(path, each) for each in patterns))
@@ -113,14 +113,14 @@ def _tables(params: FetchHubParams, configs: Any, paths: list[str]) -> list[str]
     return tables
 
 
-def _one_of(known: Mapping[str, Any], what: str, params: FetchHubParams) -> Any:
-    name = getattr(params, what) or (next(iter(known)) if len(known) == 1 else "default")
-    if name not in known:
-        raise UsageError(f"hf {params.bars}: has the {what}s {', '.join(known)}; say --{what} NAME")
-    return known[name]
+def _one_of(entries: Mapping[str, Any], what: str, params: FetchHubParams) -> Any:
+    name = getattr(params, what) or (next(iter(entries)) if len(entries) == 1 else "default")
+    if name not in entries:
+        raise UsageError(f"hf {params.bars}: has the {what}s {', '.join(entries)}; say --{what} NAME")
+    return entries[name]
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """Whether a path is of a pattern, in which `**` alone crosses folders."""
+    """Whether a path matches a pattern; only `**` crosses folders."""
     level = "**" in pattern or path.count("/") == pattern.count("/")
     return level and (fnmatchcase(path, pattern) or fnmatchcase(path, pattern.replace("**/", "")))

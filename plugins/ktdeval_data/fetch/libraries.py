@@ -1,4 +1,4 @@
-"""Vendors that are reached by a Python library, each an extra that is imported when it is first asked."""
+"""Vendors that are reached by a Python library, each an extra that is imported at its first request."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ _TIMEOUT_S, _A_MINUTE_S = 60.0, 60.0
 _SUCCESS, _NO_LOGIN, _NETWORK = "0", "10001001", "10002"
 _PAGE = 2000  # rows of a page of BaoStock's
 _PAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
-"""What a library raises where a page was not served (errors of `requests` and `curl_cffi` are OSErrors) or is another one than it
-expects."""
+"""Errors of a library whose page was not served (those of `requests` and `curl_cffi` are OSErrors) or has an unexpected form."""
 
 
 class _Library:
-    """A vendor's library, of which these modules are used."""
+    """A vendor's library and the modules of it that are used."""
 
     package: str
     modules: tuple[str, ...] = ()
@@ -51,7 +50,7 @@ class _Socket:
         self.close = socket.close
 
     def recv(self, size: int) -> bytes:
-        """Return what came; ConnectionError where nothing will."""
+        """Return received bytes. Raises ConnectionError: the other side has closed."""
         content: bytes = self._socket.recv(size)
         if not content:
             raise ConnectionError("closed by BaoStock")
@@ -67,7 +66,7 @@ class Baostock(_Library):
     def call(self, request: Request) -> Answer:
         """Make a call; as of `Transport`."""
         where = f"baostock {request.api}"
-        with contextlib.redirect_stdout(io.StringIO()):  # the library prints what happens
+        with contextlib.redirect_stdout(io.StringIO()):  # the library prints its progress
             if not self._logged_in:
                 self._login()
             result = getattr(self._library, request.api)(**request.params)
@@ -75,7 +74,7 @@ class Baostock(_Library):
             while result is not None and result.error_code == _SUCCESS and result.next():
                 rows.append(list(result.get_row_data()))
         self._check(result, where)
-        if len(result.data) == _PAGE:  # where the next page does not come, the library says that there is none
+        if len(result.data) == _PAGE:  # when the next page does not arrive, the library reports the end
             self._logged_in = False
             raise ModelError("connection", f"{where}: the answer was cut after {len(rows)} rows")
         return Answer(list(result.fields), rows)
@@ -103,7 +102,7 @@ class Akshare(_Library):
     package = "akshare"
 
     def call(self, request: Request) -> Answer:
-        """Make a call; as of `Transport`. What the library raises may pass: most are pages that were not served."""
+        """Make a call; as of `Transport`. The library's errors count as temporary: most are pages that were not served."""
         where = f"akshare {request.api}"
         call = getattr(self._library, request.api, None)
         if call is None:
@@ -116,7 +115,7 @@ class Akshare(_Library):
 
 
 class Yfinance(_Library):
-    """Yahoo Finance, with bars until now, since Yahoo divides them by each split until now. Source: yfinance 1.0 to 1.7."""
+    """Yahoo Finance, with bars up to today, since Yahoo divides them by each split up to today. Source: yfinance 1.0 to 1.7."""
 
     package = "yfinance"
     modules = ("data", "exceptions")
@@ -124,12 +123,12 @@ class Yfinance(_Library):
     def __init__(self) -> None:
         super().__init__()
         self._library.config.debug.hide_exceptions = False
-        logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # what fails is raised
+        logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # failures are raised
 
     def call(self, request: Request) -> Answer:
         """Make a call; as of `Transport`."""
         where, params, errors = f"yfinance {request.api}", request.params, self._library.exceptions
-        self._library.data.YfData.cache_get.cache_clear()  # it keeps pages of errors, too
+        self._library.data.YfData.cache_get.cache_clear()  # it caches error pages, too
         try:
             ticker = self._library.Ticker(params["symbol"])
             frame = ticker.history(start=params["first"], interval="1d", auto_adjust=False, actions=True, timeout=_TIMEOUT_S)
@@ -171,12 +170,12 @@ class Ccxt(_Library):
             raise DataError(f"{where}: {type(error).__name__}: {one_line(str(error))}") from None
 
     def _symbol(self, pair: str) -> str:
-        """The exchange's own word for BTCUSDT."""
+        """Return the exchange's own symbol of a pair such as BTCUSDT."""
         spot = {name: each["base"] + each["quote"] for name, each in self._exchange.load_markets().items() if each["spot"]}
-        found = [str(name) for name in spot if spot[name] == pair]
-        if len(found) != 1:
-            raise DataError(f"{self._name}: {len(found) or 'no'} spot pairs {pair}{near_matches(pair, spot.values())}")
-        return found[0]
+        symbols = [str(name) for name in spot if spot[name] == pair]
+        if len(symbols) != 1:
+            raise DataError(f"{self._name}: {len(symbols) or 'no'} spot pairs {pair}{near_matches(pair, spot.values())}")
+        return symbols[0]
 
 
 def _table(frame: Any) -> Answer:
@@ -185,7 +184,7 @@ def _table(frame: Any) -> Answer:
 
 
 def _plain(cell: Any) -> JsonValue:
-    """A cell of a data frame as JSON: days as ISO text, missing ones as None."""
+    """Return a cell of a data frame as JSON: days as ISO text, missing ones as None."""
     if isinstance(cell, date):  # NaT is a date, too
         return None if cell != cell else cell.isoformat()[:10]
     value = cell.item() if hasattr(cell, "item") else cell

@@ -1,4 +1,4 @@
-"""From a vendor's answers to a market: which codes, then each table, brought to the same form as an import's."""
+"""Markets from a vendor's answers: the codes, then each table, in the same form as an import's."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _FIRST_LEVEL = 2  # digits of a code of the SWS classification
 
 @dataclass(frozen=True)
 class _Market:
-    """What is fetched: the members of an index, or assets that the user names."""
+    """Market to fetch: the members of an index, or assets that the user names."""
 
-    hours: int  #: its clock against UTC
+    hours: int  #: offset of its clock from UTC
     index: str  #: code of the index, empty where there is none
     instrument: Instrument
 
@@ -53,7 +53,7 @@ def make_fetched(market: str, params: FetchParams) -> MarketSnapshot:
 
 
 def read_fetched(market: str, params: FetchParams) -> RawMarket:
-    """Ask a vendor for a market and bring the answers to tables; nothing is judged or repaired.
+    """Request a market from a vendor and turn the answers into tables; nothing is checked or repaired.
 
     Raises UsageError: a parameter is missing or wrong, a library or key is missing; DataError: the vendor refuses or does not
     answer, or an answer lacks a column; StoreError: answers can't be kept.
@@ -72,46 +72,46 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
         params.per_minute or vendor.per_minute,
         lambda text: click.echo(text, err=True),
     )
-    desk = _Tables(vendor, params, answers, first, last)
-    tables = _index_tables(desk, kind.index) if kind.index else _symbol_tables(desk, kind.instrument)
+    tables = _Tables(vendor, params, answers, first, last)
+    parts = _index_market(tables, kind.index) if kind.index else _symbol_market(tables, kind.instrument)
     source = f"{vendor.words.format(exchange=exchange)}, {market} from {first} to {last}"
-    raw = RawMarket(name=params.name or market, source=source, **tables)
+    raw = RawMarket(name=params.name or market, source=source, **parts)
     click.echo(f"{params.vendor}: {answers.asked:,} requests answered, {answers.kept:,} answers were there before", err=True)
     return raw
 
 
-def _index_tables(desk: _Tables, index: str) -> dict[str, Any]:
-    """Tables of an index's members."""
-    members, (first, last) = _members(desk, index), desk.days
+def _index_market(tables: _Tables, index: str) -> dict[str, Any]:
+    """Fields of the raw market of an index's members."""
+    members, (first, last) = _members(tables, index), tables.days
     overlap = (members["first"] <= np.datetime64(last)) & (members["last"] >= np.datetime64(first))
     codes = sorted(set(members.loc[overlap, "code"]))
     if not codes:
-        raise DataError(f"{desk.name}: no members of {index} from {first} to {last}; choose another range of days")
+        raise DataError(f"{tables.name}: no members of {index} from {first} to {last}; choose another range of days")
     return {
         "benchmark": index,
-        "bars": _with_factor(desk.read("bars", codes), desk.read("factors", codes), desk.vendor.tables["factors"].sparse),
-        "indices": desk.read("index", [index]),
+        "bars": _with_factor(tables.read("bars", codes), tables.read("factors", codes), tables.vendor.tables["factors"].sparse),
+        "indices": tables.read("index", [index]),
         "members": members,
-        "assets": _assets(desk, index),
+        "assets": _assets(tables, index),
         "has_factor": True,
-        "names": _names(desk, codes),
-        "notes": desk.vendor.notes,
+        "names": _names(tables, codes),
+        "notes": tables.vendor.notes,
     }
 
 
-def _symbol_tables(desk: _Tables, instrument: Instrument) -> dict[str, Any]:
-    """Tables of assets that the user names, without an index."""
+def _symbol_market(tables: _Tables, instrument: Instrument) -> dict[str, Any]:
+    """Fields of the raw market of assets that the user names, without an index."""
     pairs = instrument.kind == "crypto"
-    codes = sorted({parse_symbol(text.replace("/", "") if pairs else text) or "" for text in desk.params.symbols})
+    codes = sorted({parse_symbol(text.replace("/", "") if pairs else text) or "" for text in tables.params.symbols})
     if not codes or "" in codes:
-        raise UsageError(f"symbols: expected codes such as AAPL or BTCUSDT, was {', '.join(desk.params.symbols) or 'nothing'}")
-    bars = desk.read("bars", codes)
+        raise UsageError(f"symbols: expected codes such as AAPL or BTCUSDT, was {', '.join(tables.params.symbols) or 'nothing'}")
+    bars = tables.read("bars", codes)
     if "split" in bars:
-        bars = _as_traded(bars, desk.days[1])
+        bars = _as_traded(bars, tables.days[1])
     if missing := [code for code in codes if code not in set(bars["code"])]:
-        raise DataError(f"{desk.name}: no bars of {', '.join(missing)} from {desk.days[0]} to {desk.days[1]}; leave them out")
-    if desk.has("actions"):
-        bars = _with_factor(bars, _from_actions(desk.read("actions", codes), bars), sparse=True)
+        raise DataError(f"{tables.name}: no bars of {', '.join(missing)} from {tables.days[0]} to {tables.days[1]}; leave them out")
+    if tables.has("actions"):
+        bars = _with_factor(bars, _from_actions(tables.read("actions", codes), bars), sparse=True)
     lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
     return {
         "benchmark": "",
@@ -120,7 +120,7 @@ def _symbol_tables(desk: _Tables, instrument: Instrument) -> dict[str, Any]:
         "members": lives.set_axis(["code", "first", "last"], axis=1),
         "assets": pd.DataFrame({"code": [], "name": [], "industry": []}),
         "has_factor": "factor" in bars,
-        "notes": (*desk.vendor.notes, EVERY_ASSET, NO_INDEX),
+        "notes": (*tables.vendor.notes, EVERY_ASSET, NO_INDEX),
         "instruments": dict.fromkeys(codes, instrument),
     }
 
@@ -131,8 +131,8 @@ def _from_actions(actions: pd.DataFrame, bars: pd.DataFrame) -> pd.DataFrame:
     if events.empty:
         return bars[["date", "code"]][:0].assign(factor=1.0)
     closes = bars[["date", "code", "close"]].sort_values("date")
-    known = pd.merge_asof(events[["date", "code"]].sort_values("date"), closes, on="date", by="code", allow_exact_matches=False)
-    before = events[["date", "code"]].merge(known.drop_duplicates(), how="left")["close"]
+    previous = pd.merge_asof(events[["date", "code"]].sort_values("date"), closes, on="date", by="code", allow_exact_matches=False)
+    before = events[["date", "code"]].merge(previous.drop_duplicates(), how="left")["close"]
     ratio = (events["new_rate"] / events["old_rate"]).where(
         events["kind"].str.contains("split"), before / (before - events["rate"])
     )
@@ -191,8 +191,8 @@ class _Tables:
         return table in self.vendor.tables
 
     def read(self, name: str, codes: Sequence[str]) -> pd.DataFrame:
-        """Ask for a table and return its fields as columns, without rows that come twice. Raises DataError: it is empty, or an
-        answer lacks a column.
+        """Request a table and return its fields as columns, without repeated rows. Raises DataError: it is empty, or an answer
+        lacks a column.
         """
         table = self.vendor.tables[name]
         columns = {**table.columns, **table.optional, **self._map.get(name, {})}
@@ -229,9 +229,9 @@ def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str
     split: dict[str, dict[str, str]] = {}
     for key, column in mapping.items():
         table, _, field = key.partition(".")
-        known = [f"{name}.{each}" for name, entry in vendor.tables.items() for each in (*entry.columns, *entry.optional)]
-        if key not in known:
-            raise UsageError(f"map: {key!r} is no field{near_matches(key, known) or '; fields: ' + ', '.join(known)}")
+        allowed = [f"{name}.{each}" for name, entry in vendor.tables.items() for each in (*entry.columns, *entry.optional)]
+        if key not in allowed:
+            raise UsageError(f"map: {key!r} is no field{near_matches(key, allowed) or '; fields: ' + ', '.join(allowed)}")
         split.setdefault(table, {})[field] = column
     return split
 
@@ -255,20 +255,20 @@ def _typed(frame: pd.DataFrame, table: Table, where: str) -> pd.DataFrame:
     return frame
 
 
-def _members(desk: _Tables, index: str) -> pd.DataFrame:
+def _members(tables: _Tables, index: str) -> pd.DataFrame:
     """Intervals of membership: from a file, or from the vendor's dated lists."""
-    if desk.params.members is not None:
-        return read_members(Path(desk.params.members), {}, index, read_listing(None, {}, "a_share", None))
-    if not desk.has("members"):
+    if tables.params.members is not None:
+        return read_members(Path(tables.params.members), {}, index, read_listing(None, {}, "a_share", None))
+    if not tables.has("members"):
         raise UsageError(
-            f"{desk.name} has no past membership; say --members FILE (code, in_date, out_date, or dated lists date, code)"
+            f"{tables.name} has no past membership; say --members FILE (code, in_date, out_date, or dated lists date, code)"
         )
-    lists = desk.read("members", [index])
+    lists = tables.read("members", [index])
     return intervals(lists["code"], lists["date"])
 
 
 def _with_factor(bars: pd.DataFrame, factors: pd.DataFrame, sparse: bool) -> pd.DataFrame:
-    """Bars with their factor: that of the day, or the last one before where the vendor gives changes alone; 1 before the first."""
+    """Bars with their factor: that of the day, or if the vendor gives only changes the last one before it; 1 before the first."""
     factors = factors.dropna(subset=["date"])
     if not sparse:
         return bars.merge(factors.drop_duplicates(["date", "code"]), on=["date", "code"], how="left", validate="many_to_one")
@@ -279,23 +279,23 @@ def _with_factor(bars: pd.DataFrame, factors: pd.DataFrame, sparse: bool) -> pd.
     return joined
 
 
-def _assets(desk: _Tables, index: str) -> pd.DataFrame:
+def _assets(tables: _Tables, index: str) -> pd.DataFrame:
     """Names and industries, one row a code."""
-    assets = desk.read("assets", [index]).drop_duplicates("code", keep="last")
-    if desk.has("industries"):
-        dated = desk.read("industries", [index]).sort_values(["date"], kind="stable")
-        latest = dated[dated["date"] <= np.datetime64(desk.days[1])].drop_duplicates("code", keep="last")
+    assets = tables.read("assets", [index]).drop_duplicates("code", keep="last")
+    if tables.has("industries"):
+        dated = tables.read("industries", [index]).sort_values(["date"], kind="stable")
+        latest = dated[dated["date"] <= np.datetime64(tables.days[1])].drop_duplicates("code", keep="last")
         groups = "SWS " + latest["industry"].str[:_FIRST_LEVEL]
         assets["industry"] = assets["code"].map(dict(zip(latest["code"], groups, strict=True))).fillna("")
     return assets[["code", "name", "industry"]]
 
 
-def _names(desk: _Tables, codes: Sequence[str]) -> pd.DataFrame:
+def _names(tables: _Tables, codes: Sequence[str]) -> pd.DataFrame:
     """Dated names; each holds until the day before the next one's first, whatever end the vendor gives. Empty where it has none."""
     columns: dict[str, Any] = {"code": [], "first": [], "last": [], "name": [], "code_then": []}
-    if not desk.has("names"):
+    if not tables.has("names"):
         return pd.DataFrame(columns)
-    names = desk.read("names", codes).dropna(subset=["first"]).sort_values(["code", "first", "last"], kind="stable")
+    names = tables.read("names", codes).dropna(subset=["first"]).sort_values(["code", "first", "last"], kind="stable")
     names = names.drop_duplicates(["code", "first"], keep="last").reset_index(drop=True)
     following = names.groupby("code")["first"].shift(-1) - np.timedelta64(1, "D")
     ends = names["last"].fillna(OPEN_END)

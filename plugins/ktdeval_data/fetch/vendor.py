@@ -1,4 +1,4 @@
-"""Vendors as data: what a vendor is asked for each table of a market, and the plan of those requests."""
+"""Vendors as data: the requests to a vendor for each table of a market, and their plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktdeval.yamlio import load_yaml
 
 @dataclass(frozen=True)
 class Table:
-    """How a vendor is asked for one table; the fields are explained in `vendors.yaml`."""
+    """Requests to a vendor for one table; the fields are explained in `vendors.yaml`."""
 
     api: str
     over: Literal["once", "weeks", "months", "codes"]
@@ -55,19 +55,19 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """A table as the vendor gave it."""
+    """A table as received from the vendor."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[JsonValue]]
 
 
 class Transport(Protocol):
-    """The way to a vendor."""
+    """Client of a vendor."""
 
     secrets: tuple[str, ...]  #: texts that must not be shown or stored
 
     def call(self, request: Request) -> Answer:
-        """Make a call. Raises ModelError where it may succeed later (its kind says why), DataError or UsageError where it can't."""
+        """Make a call. Raises ModelError: it may succeed later (its kind says why); DataError or UsageError: it can't."""
 
 
 @cache
@@ -109,7 +109,7 @@ def _spans(table: Table, first: date, last: date) -> Iterator[tuple[date, date]]
 
 
 def _after(first: date, table: Table) -> date:
-    """First day of the span after the one that begins on `first`; years after 29 February it is 1 March."""
+    """First day of the span after the one that begins on `first`; 1 March for spans of years from 29 February."""
     if table.years is None:
         return first + timedelta(days=table.days) if table.days else date.max
     leap = timedelta(days=(first.month, first.day) == (2, 29))

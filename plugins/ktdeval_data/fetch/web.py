@@ -1,4 +1,4 @@
-"""Vendors that are reached by plain HTTP with JSON. Keys come from the environment and stay out of everything kept.
+"""Vendors that are reached by plain HTTP with JSON. Keys come from the environment and are never stored.
 
 Sources: https://tushare.pro/document/1?doc_id=130 (protocol) and doc_id=108 (limits); https://developers.binance.com (spot,
 klines); https://docs.alpaca.markets (market data: stock bars and corporate actions).
@@ -25,15 +25,15 @@ _PASSING = {408: "timeout", 429: "rate_limited", 500: "server", 502: "server", 5
 _A_MINUTE_S = 60.0
 _PRICES = ("open", "high", "low", "close")
 _KLINE = ("open_time", *_PRICES, "volume", "close_time", "quote_volume", "trades", "taker_base", "taker_quote", "0")
-"""Cells of a row of Binance's, which come without names."""
+"""Columns of Binance's rows, which come without names."""
 
 
 class _OwnHost(urllib.request.HTTPRedirectHandler):
-    """Redirects, on which keys go to no other host."""
+    """Redirects that send no keys to another host."""
 
-    def redirect_request(self, *given: Any) -> urllib.request.Request | None:
-        following = super().redirect_request(*given)
-        if following is not None and (following.type, following.host) != (given[0].type, given[0].host):
+    def redirect_request(self, *arguments: Any) -> urllib.request.Request | None:
+        following = super().redirect_request(*arguments)
+        if following is not None and (following.type, following.host) != (arguments[0].type, arguments[0].host):
             following.headers = {"User-agent": "ktdeval"}
         return following
 
@@ -45,10 +45,10 @@ class Web:
     """A vendor at an address."""
 
     variables: tuple[str, ...] = ()  #: environment variables that hold its keys
-    site = ""  #: where keys are had
+    site = ""  #: issues keys
 
     def __init__(self, name: str, endpoint: str) -> None:
-        """Take the keys from the environment. Raises UsageError: there are none, or the address is no plain URL."""
+        """Read the keys from the environment. Raises UsageError: there are none, or the address is not a plain URL."""
         self.secrets = tuple(os.environ.get(variable, "").strip() for variable in self.variables)
         if not all(self.secrets):
             raise UsageError(f"{name}: no key; set {' and '.join(self.variables)} to yours ({self.site})")
@@ -71,14 +71,14 @@ class Web:
         return {}
 
     def _fetch(self, url: str, body: bytes | None, where: str) -> Any:
-        """JSON that a server answers with."""
+        """Return the JSON of a server's answer."""
         try:
             return loads_strict(self._content(url, body, where))
         except ValueError:
-            raise _malformed(where, "the answer is no JSON") from None
+            raise _malformed(where, "the answer is not JSON") from None
 
     def _content(self, url: str, body: bytes | None, where: str, most_bytes: int = _MOST_BYTES) -> bytes:
-        """What a server answers with."""
+        """Return the bytes of a server's answer."""
         headers = {"Content-Type": "application/json", "User-Agent": "ktdeval", **self._headers()}
         message = urllib.request.Request(url, body, headers)  # noqa: S310 - http(s), checked above
         try:
@@ -87,8 +87,8 @@ class Web:
                 if response.length and len(content) <= most_bytes:
                     raise http.client.IncompleteRead(content, response.length)
         except urllib.error.HTTPError as error:
-            said = error.read(500).decode("utf-8", "replace")
-            words = f"{where}: HTTP {error.code} {one_line(f'{error.reason} {said}', self.secrets)}"
+            reply = error.read(500).decode("utf-8", "replace")
+            words = f"{where}: HTTP {error.code} {one_line(f'{error.reason} {reply}', self.secrets)}"
             if error.code not in _PASSING:
                 raise DataError(words) from None
             wait_s = retry_after_s({name.lower(): value for name, value in error.headers.items()})
@@ -110,8 +110,8 @@ class Tushare(Web):
         return self._fetch(self._endpoint, json.dumps(body).encode(), where)
 
     def _answer(self, reply: Any, where: str) -> Answer:
-        code, said = (reply.get("code"), reply.get("msg")) if isinstance(reply, dict) else (0, "")
-        message = one_line(str(said or ""), self.secrets)
+        code, text = (reply.get("code"), reply.get("msg")) if isinstance(reply, dict) else (0, "")
+        message = one_line(str(text or ""), self.secrets)
         if code != 0 and "每分钟" in message:
             raise ModelError("rate_limited", f"{where}: {message}", _A_MINUTE_S)
         if code != 0:
@@ -136,7 +136,7 @@ class Binance(Web):
 
     def _answer(self, reply: Any, where: str) -> Answer:
         if not isinstance(reply, list) or any(not isinstance(row, list) or len(row) != len(_KLINE) for row in reply):
-            raise _malformed(where, f"the answer is no list of rows of {len(_KLINE)} cells")
+            raise _malformed(where, f"the answer is not a list of rows of {len(_KLINE)} cells")
         return Answer(_KLINE, reply)
 
 
@@ -149,11 +149,11 @@ class Alpaca(Web):
         return {"APCA-API-KEY-ID": self.secrets[0], "APCA-API-SECRET-KEY": self.secrets[1]}
 
     def _answer(self, reply: Any, where: str) -> Answer:
-        known = reply.keys() & {"bars", "corporate_actions"} if isinstance(reply, dict) else ()
-        groups = (reply[next(iter(known))] or {}) if known else None
+        fields = reply.keys() & {"bars", "corporate_actions"} if isinstance(reply, dict) else ()
+        groups = (reply[next(iter(fields))] or {}) if fields else None
         if not isinstance(groups, dict) or not all(isinstance(rows, list) for rows in groups.values()):
             raise _malformed(where, "the answer has neither bars nor corporate actions by symbol or kind")
-        rows: list[dict[str, JsonValue]] = [{**row, "kind": kind} for kind, found in groups.items() for row in found]
+        rows: list[dict[str, JsonValue]] = [{**row, "kind": kind} for kind, entries in groups.items() for row in entries]
         _check_whole(reply.get("next_page_token"), "next_page_token", len(rows), where)
         columns = list(dict.fromkeys(name for row in rows for name in row))
         return Answer(columns, [[row.get(name) for name in columns] for row in rows])

@@ -314,7 +314,7 @@ def test_answers_of_another_form_are_one_line(
 
     server.edit = short
     cases = {
-        "binance": "binance api/v3/klines: the answer is no list of rows of 12 cells",
+        "binance": "binance api/v3/klines: the answer is not a list of rows of 12 cells",
         "alpaca": "alpaca v2/stocks/bars: the answer has no column 'o' for bars.open",
     }
     for vendor, words in cases.items():

@@ -95,7 +95,7 @@ def test_tickers_that_others_take_for_missing_are_codes(tmp_path: Path) -> None:
 
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(DataError, match=r"pipe\.csv: a pipe or device, and no file"):
+    with pytest.raises(DataError, match=r"pipe\.csv: a pipe or device, not a file"):
         read(tmp_path, bars=str(tmp_path / "pipe.csv"))
 
 

@@ -82,11 +82,11 @@ def _read_calendar(path: Path) -> DayArray:
 def _read_instruments(path: Path) -> pd.DataFrame:
     """Columns folder (the name in features/), code, first, last."""
     rows = [line.split() for line in _read_lines(path)]
-    for place, row in enumerate(rows):
-        if len(row) != 3:
-            raise DataError(f"{path}: line {place + 1}: expected code, first day and last day, was {' '.join(row)!r}")
     if not rows:
         raise DataError(f"{path}: no instruments")
+    for row in rows:
+        if len(row) != 3:
+            raise DataError(f"{path}: expected lines of code, first day and last day, was {' '.join(row)!r}")
     table = pd.DataFrame(rows, columns=["text", "first", "last"])
     return pd.DataFrame(
         {
@@ -100,11 +100,11 @@ def _read_instruments(path: Path) -> pd.DataFrame:
 
 def _clip(calendar: DayArray, params: QlibParams) -> slice:
     """Rows of the calendar to read."""
-    bounds = parse_days(pd.Series([params.first or str(calendar[0]), params.last or str(calendar[-1])]), "first, last").to_numpy()
+    first, last = params.first or str(calendar[0]), params.last or str(calendar[-1])
+    bounds = parse_days(pd.Series([first, last]), "first, last").to_numpy()
     start, stop = np.searchsorted(calendar, bounds[0], side="left"), np.searchsorted(calendar, bounds[1], side="right")
     if start >= stop:
-        its = f"its calendar is {calendar[0]}…{calendar[-1]}"
-        raise DataError(f"{params.folder}: no days from {params.first} to {params.last}; {its}")
+        raise DataError(f"{params.folder}: no days from {first} to {last}; its calendar is {calendar[0]}…{calendar[-1]}")
     return slice(int(start), int(stop))
 
 

@@ -1,4 +1,4 @@
-"""Manifest of the models: keyless built-in ones, trained policies, replies of an earlier run, remote providers."""
+"""Models: keyless built-in ones, trained policies, replies of an earlier run, remote providers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ktdeval_commands() -> list[Spec]:
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    """Built-in models need no key, no network and no download; each provider says which extra installs its SDK."""
+    """Return all models; the built-in ones need no key, network or download, and each provider names the extra of its SDK."""
     from ktdeval_models import params as keyless
     from ktdeval_models.remote import params as remote
     from ktdeval_models.rl import PolicyParams
@@ -32,7 +32,7 @@ def ktdeval_models() -> Sequence[Spec]:
 
     builtin = maker("ktdeval_models.catalogue:make_builtin")
     openai, anthropic = maker("ktdeval_models.remote.openai:make_openai"), maker("ktdeval_models.remote.anthropic:AnthropicModel")
-    rule, needed = maker("ktdeval_models.rules:RuleModel"), {"turn_of_month": keyless.CalendarParams}
+    rule, rule_params = maker("ktdeval_models.rules:RuleModel"), {"turn_of_month": keyless.CalendarParams}
     google = maker("ktdeval_models.remote.google:GoogleModel")
     return [
         Spec("builtin/hold", builtin, "Looks at the market and never trades"),
@@ -49,7 +49,7 @@ def ktdeval_models() -> Sequence[Spec]:
             "Remembers the market where codes or days show: what masks are for",
             keyless.MemoryParams,
         ),
-        *(Spec(f"builtin/{name}", rule, told["summary"], needed.get(name)) for name, told in keyless.rules().items()),
+        *(Spec(f"builtin/{name}", rule, entry["summary"], rule_params.get(name)) for name, entry in keyless.rules().items()),
         Spec(
             "builtin/recall",
             maker("ktdeval_models.recall:RecallModel"),

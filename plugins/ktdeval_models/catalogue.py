@@ -1,7 +1,7 @@
-"""Built-in models by name: one that holds, one that tosses coins, those that hold the best of a ranking, and chaos.
+"""Built-in models by name: one that holds, one that trades at random, those that hold the best of a ranking, and chaos.
 
-All but chaos behave well: they look things up, check the plan, submit. They compare figures only, so no label can change what
-they trade.
+All but chaos behave well: they look things up, check the plan, submit. They compare figures only, so labels don't affect their
+trades.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NEAREST = {"MOM_12_1": "return_60d_pct", "RV_60": "volatility_20d_pct"}
 
 
 def _figure(row: Row, name: str) -> float | None:
-    """Figure of a row; of a table that shows other figures than the style factors, the nearest one that it shows."""
+    """Return a figure of a row; if its table shows no style factors, the nearest figure that it shows."""
     if name in row:
         return cast("float | None", row[name])
     if name == "ILLIQ" and {"close", "volume"} <= row.keys():
@@ -50,12 +50,12 @@ def _figure(row: Row, name: str) -> float | None:
 class Hold(KeylessModel):
     """Looks at the market and at the account, and never trades."""
 
-    def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - a fixed look around
-        """Market and the portfolio."""
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - the same two calls
+        """Return the calls for the market and the portfolio."""
         return [("get_market_context", {}), ("portfolio_state", {})]
 
-    def plan(self, conversation: Conversation) -> Sequence[Intent]:  # noqa: ARG002 - whatever is shown
-        """No orders."""
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:  # noqa: ARG002 - the same for any prompt
+        """Return no orders."""
         return []
 
 
@@ -63,8 +63,8 @@ class BuyAndHold(Hold):
     """Buys what the prompt shows, in equal parts, and sells nothing."""
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Buy what is not held, at the most that the task allows; where the prompt shows no market, nothing. In a portfolio that
-        the task rebuilds from decisions, say BUY of everything.
+        """Buy what is not held, within the task's limits; nothing if the prompt shows no market. In a portfolio that the task
+        rebuilds from decisions, decide BUY for every asset.
         """
         rows, state = conversation.rows(conversation.state.get("candidates")), conversation.state
         if "weights" in state["constraints"]:
@@ -78,10 +78,10 @@ class BuyAndHold(Hold):
 
 
 class RandomModel(KeylessModel):
-    """Sells holdings and buys shown names by the toss of a seeded coin: the zero that a strategy has to beat at its own turnover.
+    """Sells holdings and buys shown names at random, from a seed: the baseline that a strategy has to beat at its own turnover.
 
-    In memory_only the names shown are the universe, so it trades there too. Chance comes from the seed of the request alone, one
-    stream per phase of a step; the seed differs between calls, and so does what it would do: only the submission counts.
+    In memory_only the names shown are the universe, so it trades there too. Draws depend on the request's seed only, one stream
+    per phase of a step; the seed differs between calls, and so would the orders: only the submission counts.
     """
 
     def __init__(self, params: RandomParams) -> None:
@@ -93,7 +93,7 @@ class RandomModel(KeylessModel):
         return [("get_market_context", {}), ("screen_candidates", {"factors": [factor], "k": 30})]
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """A few random sells and buys."""
+        """Return a few random sells and buys."""
         if not conversation.is_submission:
             return []
         chance, state = _chance(conversation, "orders"), conversation.state
@@ -107,7 +107,7 @@ class RandomModel(KeylessModel):
         limits = state["constraints"]
         vacant = limits["max_positions"] - len(held) + len(sells)
         count = max(0, min(int(chance.integers(self.params.max_buys + 1)), len(names), vacant))
-        picks = [names[place] for place in chance.permutation(len(names))[:count]]
+        picks = [names[index] for index in chance.permutation(len(names))[:count]]
         limit = min(self.params.largest_weight, limits["max_weight"])
         intents = [
             Intent(stock, "SELL" if holdings[stock] >= 0 else "BUY", 0.0, _confidence(chance), "sold by the toss of a coin")
@@ -141,7 +141,7 @@ class RankModel(KeylessModel):
         self.band = (0.0, params.trim_above)  # multiples of the target weight beyond which a holding is corrected
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """Return the market, the ranking, and the same figures for the holdings, which the ranking may leave out at their limit."""
+        """Return calls for the market, the ranking, and the same figures of the holdings: a ranking leaves out those at a limit."""
         held = [row["stock_id"] for row in conversation.rows(conversation.state["positions"])]
         signed = [figure if weight > 0 else f"-{figure}" for figure, weight in self.weights.items()]
         depth = max(self.params.positions, self.params.keep_rank)
@@ -149,7 +149,7 @@ class RankModel(KeylessModel):
         return [*calls, ("compare_candidates", {"stock_ids": held, "dims": list(self.weights)})] if held else calls
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Sell what fell out of the ranking, buy the best names not held; hold where nothing is shown to rank."""
+        """Sell what fell out of the ranking, buy the best names not held; hold if nothing is shown to rank."""
         ranking = self.ranking(conversation)
         if ranking is None:
             return []
@@ -164,10 +164,10 @@ class RankModel(KeylessModel):
         return [*intents, *sell_short(conversation, worst, frozenset(row["stock_id"] for row in worst), invested / shorts)]
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
-        """Ranking by what the tools say, else by the table of the prompt; None where neither shows anything."""
+        """Return the ranking by the tools' results, else by the table of the prompt; None if neither shows anything."""
         if rows := self.ordered(conversation.rows(conversation.result("screen_candidates").get("candidates"))):
             held = conversation.rows(conversation.result("compare_candidates").get("grid"))
-            if not held:  # nothing is held, or the look-up failed: what can't be judged is kept
+            if not held:  # nothing is held, or the look-up failed: holdings that can't be ranked are kept
                 return Ranking(buyable(rows), None, self.label)
             bar = self._score(rows[min(self.params.keep_rank, len(rows)) - 1])
             kept = frozenset(row["stock_id"] for row in held if self._is_scored(row) and self._score(row) >= bar)
@@ -182,7 +182,7 @@ class RankModel(KeylessModel):
         return Ranking(buyable([row for row in rows if row["stock_id"] in offered]), kept, self.label)
 
     def ordered(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Rows of the screen, best first: by one figure, that is the order in which they come."""
+        """Return rows of the screen, best first: with one figure, in the screen's own order."""
         return rows
 
     def _is_scored(self, row: Row) -> bool:
@@ -192,16 +192,16 @@ class RankModel(KeylessModel):
         return math.fsum(weight * (_figure(row, figure) or 0.0) for figure, weight in self.weights.items())
 
     def _order(self, row: Row) -> tuple[float, ...]:
-        """Best first; equal figures fall to the other figures of the row, never to its label or its place."""
+        """Sort key, best first; ties are broken by the other figures of the row, never by its label or its position."""
         others = (value for value in row.values() if isinstance(value, float | int) and not isinstance(value, bool))
         return (-self._score(row), *others)
 
 
 class LinearFactor(RankModel):
-    """Holds the names with the highest weighted sum of style factors: a trained linear model, applied.
+    """Holds the names with the highest weighted sum of style factors, as a trained linear model does.
 
-    The screen offers the names with the best mean rank over the factors, each in the direction of its coefficient; among these the
-    weighted sum decides, and it says which holdings are kept.
+    The screen offers the names with the best mean rank over the factors, each in the direction of its coefficient; the weighted
+    sum ranks these, and decides which holdings are kept.
     """
 
     def __init__(self, params: LinearFactorParams) -> None:
@@ -209,7 +209,7 @@ class LinearFactor(RankModel):
         self.weights = parse_coefficients(params.coefficients)
 
     def ordered(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Rows by their weighted sums."""
+        """Return rows by their weighted sums."""
         return sorted(rows, key=self._order)
 
 
@@ -218,18 +218,18 @@ def parse_coefficients(text: str) -> Mapping[str, float]:
 
     Raises ConfigError: it has another form, names no factor, or names one twice.
     """
-    known = [factor.name for factor in FACTORS]
+    names = [factor.name for factor in FACTORS]
     weights: dict[str, float] = {}
     for part in text.split():
         name, _, number = part.partition(":")
-        if name not in known:
-            raise ConfigError(f"coefficients: no factor {name!r}{near_matches(name, known) or '; known are ' + ', '.join(known)}")
+        if name not in names:
+            raise ConfigError(f"coefficients: no factor {name!r}{near_matches(name, names) or '; names are ' + ', '.join(names)}")
         try:
             weight = float(number)
         except ValueError as error:
             raise ConfigError(f"coefficients: {part!r} is not of the form NAME:NUMBER, such as MOM_12_1:0.02") from error
         if name in weights or not math.isfinite(weight):
-            raise ConfigError(f"coefficients: {name} stands there twice, or its coefficient is not finite")
+            raise ConfigError(f"coefficients: {name} is named twice, or its coefficient is not finite")
         weights[name] = weight
     used = {name: weight for name, weight in weights.items() if weight}
     if not 0 < len(used) <= MOST_FACTORS:
@@ -247,9 +247,9 @@ class EqualWeight(RankModel):
         self.band = (1.0 - params.band, 1.0 + params.band)
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
-        """Ranking by liquidity, which keeps every holding."""
-        found = super().ranking(conversation)
-        return None if found is None else Ranking(found.buyable, None, "liquidity")
+        """Return a ranking by liquidity, which keeps every holding."""
+        ranking = super().ranking(conversation)
+        return None if ranking is None else Ranking(ranking.buyable, None, "liquidity")
 
 
 _MAKERS: dict[str, Callable[[Any], Model]] = {
@@ -266,7 +266,7 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
 
 
 def make_builtin(name: str, params: Any = None) -> Model:
-    """Return the model that follows `builtin/`, with its defaults where there are no parameters; raises UsageError for another."""
+    """Return a built-in model, with defaults where there are no parameters. `name`: without `builtin/`; UsageError: unknown."""
     if name not in _MAKERS:
         raise UsageError(f"no built-in model {name!r}{near_matches(name, _MAKERS)}")
     return _MAKERS[name](params)

@@ -1,7 +1,7 @@
-"""`builtin/chaos`: everything that goes wrong with real models, on a schedule drawn from the request's seed.
+"""`builtin/chaos`: the failures of real models, on a schedule drawn from the request's seed.
 
 It misbehaves in the text of its replies only; it never touches the harness. A run with it must end without a traceback, with
-every failure counted under its kind, and without an identity of a masked market in anything sent back to it.
+every failure counted under its kind, and without an identity of a masked market in any text sent back to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Misdeed = Callable[["_Turn"], Reply]
 
 
 class _Turn:
-    """One reply in the making."""
+    """State of one reply: conversation, random draws, stocks shown and held."""
 
     def __init__(self, request: ModelRequest) -> None:
         self.conversation = Conversation(request)
@@ -40,20 +40,20 @@ class _Turn:
         self.held = [str(row["stock_id"]) for row in self.conversation.rows(self.conversation.state.get("positions"))]
 
     def pick(self, options: Any) -> Any:
-        """One of a sequence."""
+        """Return a random element of a sequence."""
         return options[int(self.chance.integers(len(options)))]
 
     def stock(self) -> str:
-        """A stock that was shown, or one that never was."""
+        """Return a stock that was shown, or if none was, a made-up one."""
         return str(self.pick(self.shown)) if self.shown else "asset_0001"
 
     def raw(self, name: str, *arguments: str) -> Reply:
-        """Calls of one tool with argument texts as they stand."""
+        """Return calls of one tool with unparsed argument texts."""
         numbered = enumerate(arguments, self.conversation.calls_made + 1)
         return Reply(tool_calls=tuple(ToolCall(f"call_{n}", name, text) for n, text in numbered), finish_reason="tool_calls")
 
     def order(self, stock: str, **changes: Any) -> dict[str, Any]:
-        """A sound order with changes; a value of None drops the field."""
+        """Return a valid order with changes; a value of None drops the field."""
         sells = stock in self.held and self.chance.random() < 0.5
         order = {
             "stock_id": stock,
@@ -65,26 +65,26 @@ class _Turn:
         return {key: value for key, value in (order | changes).items() if value is not None}
 
     def submission(self, **changes: Any) -> dict[str, Any]:
-        """A submission of one to four orders, one a stock, the first of which is changed. Where no stock was shown it names one."""
+        """Return a submission of one to four orders, one a stock, the first one changed; without shown stocks, of a made-up one."""
         stocks = self.chance.permutation(self.shown or ["asset_0001"])[: int(self.chance.integers(1, 5))].tolist()
-        orders = [self.order(stock, **(changes if place == 0 else {})) for place, stock in enumerate(stocks)]
+        orders = [self.order(stock, **(changes if index == 0 else {})) for index, stock in enumerate(stocks)]
         return {"orders": orders, "overall_reason": "as the dice fell"}
 
     def text(self, **changes: Any) -> str:
-        """The same as a call's arguments."""
+        """Return a submission as a call's arguments."""
         return dumps_canonical(self.submission(**changes))
 
 
 class ChaosModel:
-    """Misbehaves with a given chance, in a way drawn at random; behaves otherwise, so that trades happen too."""
+    """Misbehaves with a given probability, in a way drawn at random; otherwise behaves well, so that trades happen too."""
 
-    is_free = True  # it calls nobody
+    is_free = True  # it calls no provider
 
     def __init__(self, params: ChaosParams) -> None:
         self.params = params
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request, or raise a ModelError, of several kinds."""
+        """Answer one request, or raise a ModelError of a random kind."""
         turn = _Turn(request)
         if turn.chance.random() < self.params.model_errors:
             raise ModelError(turn.pick(ERROR_KINDS), "the built-in chaos model failed on schedule")
@@ -96,7 +96,7 @@ class ChaosModel:
 
 
 def _shown_stocks(conversation: Conversation) -> list[str]:
-    """Stock labels found in the state and in tool results, without duplicates, in order of appearance."""
+    """Return stock labels of the state and of tool results, without duplicates, in order of appearance."""
     tables = [conversation.state.get(name) for name in ("positions", "candidates", "holdings")]
     tables.append(conversation.result("screen_candidates").get("candidates"))
     tables.append(conversation.result("compare_candidates").get("grid"))
@@ -163,7 +163,7 @@ def _missing_field(turn: _Turn) -> Reply:
 
 
 def _submission_with(*changes: Mapping[str, Any]) -> Misdeed:
-    """Return a submission whose first order has one of these changes."""
+    """Return the misdeed of a submission whose first order has one of these changes."""
     return lambda turn: turn.raw(SUBMIT, turn.text(**turn.pick(changes)))
 
 

@@ -1,4 +1,4 @@
-"""A model that has read the market beforehand: the positive control of the masks. What it can't recognise it can't remember."""
+"""A model that knows the market beforehand: the positive control of the masks. It recalls only what it recognises."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CONFIDENT = 0.8
 
 
 class MemoryModel(RankModel):
-    """Recalls prices where it recognises what they belong to, and otherwise ranks by momentum.
+    """Recalls prices of codes and days that it recognises, and otherwise ranks by momentum.
 
-    Codes and days: it holds what will rise most over the next `horizon` days. Codes alone: what rose most over the whole market,
-    whenever that is. Days alone: it is invested while the market will rise. Neither: `builtin/momentum`.
+    Codes and days: it holds what will rise most over the next `horizon` days. Codes alone: what rose most over all days of the
+    market. Days alone: it is invested while the market will rise. Neither: `builtin/momentum`.
     """
 
     def __init__(self, _name: str, params: MemoryParams) -> None:
@@ -39,7 +39,7 @@ class MemoryModel(RankModel):
         return pd.DataFrame(self._market.adjusted_close).ffill().to_numpy()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """The remembered names where codes are recognised; the ranking where they are not, or cash where a fall is remembered."""
+        """Hold the remembered names if codes are recognised; else the ranking, or cash if a fall of the market is remembered."""
         row = self._row_of(str(conversation.state["day"]))
         if self._recognises(conversation):
             return self._hold(conversation, row)
@@ -47,25 +47,25 @@ class MemoryModel(RankModel):
             return super().plan(conversation)
         held = conversation.rows(conversation.state["positions"])
         reason = "the market is remembered to fall from here"
-        return [Intent(one["stock_id"], "SELL", 0.0, CONFIDENT, reason) for one in held if one["shares"] > one["locked_shares"]]
+        return [Intent(each["stock_id"], "SELL", 0.0, CONFIDENT, reason) for each in held if each["shares"] > each["locked_shares"]]
 
     def _row_of(self, day: str) -> int | None:
-        """Row of a real day; None for a masked one."""
-        found = np.flatnonzero(self._market.days.astype(str) == day)
-        return int(found[0]) if found.size else None
+        """Return the row of a real day; None for a masked one."""
+        rows = np.flatnonzero(self._market.days.astype(str) == day)
+        return int(rows[0]) if rows.size else None
 
     def _rises(self, row: int) -> bool:
         levels = self._market.benchmark
         return bool(levels[min(row + self._horizon, len(levels) - 1)] > levels[row])
 
     def _recognises(self, conversation: Conversation) -> bool:
-        """Whether anything shown is a code of the market."""
+        """Whether any label shown is a code of the market."""
         shown = [row["stock_id"] for row in conversation.rows(conversation.result("screen_candidates").get("candidates"))]
         shown += [row["stock_id"] for row in conversation.rows(conversation.state.get("candidates"))]
         return any(label in self._market.asset_index for label in (*shown, *conversation.state.get("universe", ())))
 
     def _hold(self, conversation: Conversation, row: int | None) -> Sequence[Intent]:
-        """Bring the portfolio to the names that are remembered to rise most."""
+        """Rebalance to the names that are remembered to rise most."""
         start, end = (0, len(self._adjusted) - 1) if row is None else (row, min(row + self._horizon, len(self._adjusted) - 1))
         growth = self._adjusted[end] / self._adjusted[start]
         members = self._market.member[end if row is None else row]
@@ -73,8 +73,8 @@ class MemoryModel(RankModel):
         best = [self._market.codes[asset] for asset in order[: 2 * self._positions]]
         sizing = Sizing.equal(conversation.state, self._positions, self.params.invested, self.band)
         rows = [self._row(code, row) for code in best]
-        known = [one for one in rows if one["close_cny"] is not None]
-        return rebalance(conversation, Ranking(known, frozenset(best), "what is remembered to have risen"), sizing)
+        priced = [each for each in rows if each["close_cny"] is not None]
+        return rebalance(conversation, Ranking(priced, frozenset(best), "what is remembered to have risen"), sizing)
 
     def _row(self, code: str, row: int | None) -> Row:
         asset = self._market.asset_index[code]

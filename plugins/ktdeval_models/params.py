@@ -1,4 +1,4 @@
-"""Parameters of the built-in models, apart so that listing them imports nothing else."""
+"""Parameters of the built-in models, in a module of their own so that listing them imports nothing else."""
 
 from __future__ import annotations
 

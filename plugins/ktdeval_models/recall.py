@@ -1,4 +1,4 @@
-"""A model that learns from what its prompt remembers: it counts which words of news came before rises and falls."""
+"""A model that learns from the memories in its prompt: it counts which words of news came before rises and falls."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _VOTE, _WORD = re.compile(r"([a-z]+)([+-]\d+)"), re.compile(r"\b[a-z]{4,}\b")
 
 
 class RecallModel(KeylessModel):
-    """Says of each day of a warm-up how often each word of its news has come before a label of BUY rather than SELL, and decides by
+    """Counts over the days of a warm-up how often each word of the news came before a label of BUY rather than SELL, and decides by
     these votes on the words of today's news.
 
-    It knows nothing but its prompt: the votes are read from the newest memory in it that has some, and written into each reason.
-    Without an agent that remembers, without lessons, and of several assets at once it learns nothing, and does nothing.
+    It uses its prompt only: the votes are read from the newest memory in it that has some, and written into each reason.
+    Without an agent that remembers, without lessons, or with several assets at once, it learns nothing and does not trade.
     """
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -33,10 +33,10 @@ class RecallModel(KeylessModel):
         votes, side = Counter(_votes(conversation)), _SIDES.get(outcomes[0]["label"], 0)
         for word in _words(conversation) if side else ():
             votes[word] += side
-        return Reply(_told(votes))
+        return Reply(_listed(votes))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Take the side that the words of today's news vote for; no position where they do not vote, or there is no news."""
+        """Take the side that the words of today's news vote for; no position without votes or without news."""
         rows = conversation.rows(conversation.state.get("candidates"))
         if len(rows) != 1:
             return []
@@ -52,9 +52,9 @@ class RecallModel(KeylessModel):
         return [gone] if weight and not side else []
 
     def explained(self, conversation: Conversation, intents: Sequence[Intent]) -> str:
-        """Return the overall reason: what it knows, for the next step to be remembered."""
+        """Return the overall reason: the votes, so that the agent remembers them for the next step."""
         votes = _votes(conversation)
-        return _told(votes) if votes else self.summary(intents)
+        return _listed(votes) if votes else self.summary(intents)
 
 
 def _words(conversation: Conversation) -> set[str]:
@@ -64,15 +64,16 @@ def _words(conversation: Conversation) -> set[str]:
 
 
 def _votes(conversation: Conversation) -> Mapping[str, int]:
-    """Votes of the newest memory in the prompt that has some."""
+    """Return the votes of the newest memory in the prompt that has some."""
     prompts = [
         message.content for message in conversation.request.messages if message.role == "user" and "```json" in message.content
     ]
-    found = _VOTES.findall(prompts[-1].partition("```json")[0]) if prompts else []
-    return {word: int(vote) for word, vote in _VOTE.findall(max(found, key=lambda one: int(one[0]))[1])} if found else {}
+    memories = _VOTES.findall(prompts[-1].partition("```json")[0]) if prompts else []
+    newest = max(memories, key=lambda memory: int(memory[0]), default=("", ""))
+    return {word: int(vote) for word, vote in _VOTE.findall(newest[1])}
 
 
-def _told(votes: Mapping[str, int]) -> str:
-    """Votes in words, the strongest first."""
-    strongest = sorted(((word, vote) for word, vote in votes.items() if vote), key=lambda one: (-abs(one[1]), one[0]))
+def _listed(votes: Mapping[str, int]) -> str:
+    """Return the votes as text, the strongest first."""
+    strongest = sorted(((word, vote) for word, vote in votes.items() if vote), key=lambda pair: (-abs(pair[1]), pair[0]))
     return "votes: " + " ".join(f"{word}{vote:+d}" for word, vote in strongest[:MOST_WORDS])

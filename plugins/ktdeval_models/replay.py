@@ -1,4 +1,4 @@
-"""`replay/RUN`: answers from the transcripts of an earlier run, so that a changed metric, rule or harness costs nothing to try."""
+"""`replay/RUN`: answers from the transcripts of an earlier run, so that a changed metric, rule or harness can be tried for free."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ktdeval.runner import RunFolder
 
 
 class ReplayModel:
-    """Gives the recorded reply to the very request that it was given to: same messages, tools offered, forced tool and call seed.
+    """Returns the recorded reply to an identical request: same messages, tools offered, forced tool and call seed.
 
     Unfinished episodes are replayed as far as they were recorded. A failed call fails again.
     """
 
-    is_free = True  # it calls nobody
+    is_free = True  # it calls no provider
 
     def __init__(self, name: str) -> None:
-        """Answer as the run in folder `name` was answered. Raises UsageError: there is no run."""
+        """Replay the run in folder `name`. Raises UsageError: there is no run."""
         self._folder = folder = user_path(name)
         if not (folder / "manifest.json").is_file():
             raise UsageError(
-                f"replay/{name}: {folder} is no run folder (manifest.json is missing); name one that `ktdeval run` made"
+                f"replay/{name}: {folder} is not a run folder (manifest.json is missing); name one that `ktdeval run` made"
             )
         self._replies: dict[str, Mapping[str, JsonValue]] | None = None
         self._predictions: dict[int, Mapping[str, float]] = {}
         self._lock = threading.Lock()
 
     def recorded_settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
-        """Return what the run's config said of the episodes of some tasks, as far as requests depend on it."""
+        """Return the settings of the run's config for the episodes of some tasks, as far as requests depend on them."""
         manifest = RunFolder.load(self._folder).manifest
         specs = [spec for spec in manifest.specs if spec.task in tasks]
         if not specs:
@@ -64,7 +64,7 @@ class ReplayModel:
         if exchange is None:
             raise ProviderError(
                 f"replay/{self._folder}: that run has no reply to request {len(messages)} messages long with call seed "
-                f"{request.params.seed}; its task, window, seed, agent or prompts were others"
+                f"{request.params.seed}; its task, window, seed, agent or prompts differ"
             )
         if "error" in exchange:
             raise ModelError(str(exchange["error"]), "recorded")
@@ -72,7 +72,7 @@ class ReplayModel:
         return reply
 
     def recorded_predictions(self, seed: int) -> Mapping[str, float] | None:
-        """Return what the recorded model predicted in the step whose first call has a seed; None where it predicted nothing."""
+        """Return the recorded model's predictions in the step whose first call has a seed; None if it predicted nothing."""
         self._index()
         return self._predictions.get(seed)
 

@@ -1,4 +1,4 @@
-"""Models that decide by a rule of technical analysis on the bars that a task shows, each asset by itself."""
+"""Models that decide by a rule of technical analysis on the bars that a task shows, separately for each asset."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class RuleModel:
-    """Submits BUY, SELL or HOLD of each asset as the rule has it after the last bar shown, and HOLD, with the reason, where there
-    are too few bars. Raises ProviderError in a task that asks for no such decisions, shows no `history`, or hides days that the
-    rule needs; ModelError: the conversation shows no account.
+    """Submits the rule's BUY, SELL or HOLD of each asset after the last bar shown, and HOLD, with the reason, if there are too few
+    bars. Raises ProviderError: the task asks for no such decisions, shows no `history`, or hides days that the rule needs;
+    ModelError: the conversation shows no account.
     """
 
-    is_free = True  # it calls nobody
+    is_free = True  # it calls no provider
 
     def __init__(self, name: str, params: CalendarParams | None = None) -> None:
         self.name, self._calendar = name, None if params is None else params.calendar
@@ -67,7 +67,7 @@ class RuleModel:
         if not conversation.is_readable:
             raise ModelError("bad_request", f"builtin/{self.name}: the conversation shows no account to decide on")
         if "hold" not in state["constraints"]:
-            problem = "says BUY, SELL or HOLD, and the task asks for orders; set its answers: stances"
+            problem = "decides BUY, SELL or HOLD, and the task asks for orders; set its answers: stances"
         elif "history" not in state:
             problem = "needs bars, and the task shows none; set its history, or take one of investorbench_history"
         elif self.name == "turn_of_month" and not _DAY.fullmatch(str(state.get("day"))):

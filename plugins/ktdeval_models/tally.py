@@ -1,4 +1,4 @@
-"""A model that reads views: it takes the side of most desks whose view its prompt shows, or whose view another role passed on."""
+"""A model that counts views: it takes the side of most desks whose view its prompt shows or another role reported."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import Call, Conversation, Intent, KeylessModel
 
 _SIDES = {"rise": 1, "fall": -1}
-_WRITTEN = re.compile(r"\bto (rise|fall) by the next close\b")
-_TOLD = re.compile(r"^View of (.+) on (\S+): (rise|fall)$", re.MULTILINE)
+_DOCUMENT_VIEW = re.compile(r"\bto (rise|fall) by the next close\b")
+_REPORTED_VIEW = re.compile(r"^View of (.+) on (\S+): (rise|fall)$", re.MULTILINE)
 
 Views = Mapping[tuple[str, str], int]
 
 
 class TallyModel(KeylessModel):
-    """Knows nothing but its prompt: documents in the words of the market `synthetic_views`, and what other roles of a team passed
-    on in this model's own words. As a role that does not submit it passes on each view that it knows, once for each desk and asset.
-    In its submission it is on the side of the majority in each asset; without one it says HOLD, or where the task asks for orders
-    has no position.
+    """Uses its prompt only: documents in the words of the market `synthetic_views`, and reports of other roles of a team in this
+    model's own words. As a role that does not submit, it reports each view that it knows, once for each desk and asset. In its
+    submission it takes the side of the majority in each asset; without a majority it decides HOLD, or if the task asks for orders,
+    holds no position.
     """
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -28,20 +28,18 @@ class TallyModel(KeylessModel):
         if conversation.is_submission or conversation.offered:
             return super().reply(request)
         views = sorted(_views(conversation).items())
-        told = [f"View of {desk} on {asset}: {'rise' if side > 0 else 'fall'}" for (desk, asset), side in views]
-        return Reply("\n".join(["Views known to me, by desk:", *told]) if told else "No view is known to me.")
+        lines = [f"View of {desk} on {asset}: {'rise' if side > 0 else 'fall'}" for (desk, asset), side in views]
+        return Reply("\n".join(["Views known to me, by desk:", *lines]) if lines else "No view is known to me.")
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - it looks nothing up
-        """No research."""
+        """Return no calls."""
         return ()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Hold each asset on the side of its majority, in equal parts."""
         views, state = _views(conversation), conversation.state
-        rows, held = (
-            conversation.rows(state.get("candidates")),
-            {row["stock_id"]: row for row in conversation.rows(state["positions"])},
-        )
+        rows = conversation.rows(state.get("candidates"))
+        held = {row["stock_id"]: row for row in conversation.rows(state["positions"])}
         part = min(float(state["constraints"]["max_weight"]), 1.0 / max(len(rows), 1))
         intents = []
         for stock in (row["stock_id"] for row in rows):
@@ -56,12 +54,12 @@ class TallyModel(KeylessModel):
 
 
 def _views(conversation: Conversation) -> Views:
-    """Views by desk and asset label: those of documents, and those that a role passed on in a report of this day."""
-    found: dict[tuple[str, str], int] = {}
+    """Return views by desk and asset label: those of documents, and those that a role reported on this day."""
+    views: dict[tuple[str, str], int] = {}
     for message in conversation.request.messages:
         if message.role == "user":
-            found |= {(desk, asset): _SIDES[word] for desk, asset, word in _TOLD.findall(message.content)}
+            views |= {(desk, asset): _SIDES[word] for desk, asset, word in _REPORTED_VIEW.findall(message.content)}
     for row in conversation.rows(conversation.state.get("news")):
-        if word := _WRITTEN.search(str(row["text"])):
-            found |= {(str(row["source"]), str(asset)): _SIDES[word[1]] for asset in row["stock_ids"]}
-    return found
+        if word := _DOCUMENT_VIEW.search(str(row["text"])):
+            views |= {(str(row["source"]), str(asset)): _SIDES[word[1]] for asset in row["stock_ids"]}
+    return views

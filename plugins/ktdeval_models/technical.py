@@ -1,6 +1,6 @@
-"""Rules of technical analysis as pure functions of bars, one bar after the other: what comes later changes no signal.
+"""Rules of technical analysis as pure functions of bars: later bars change no earlier signal.
 
-A rule takes `Bars` of T bars and its numbers (`technical.yaml`). Differences below a billionth of the close count as none, for
+A rule takes `Bars` of T bars and its numbers (`technical.yaml`). Differences below a billionth of the close count as zero, since
 shown prices are rounded.
 """
 
@@ -22,7 +22,7 @@ _ROUNDING = 1e-9
 
 
 class Bars(NamedTuple):
-    """[T] prices of one asset, oldest first, all finite; where a market has closes alone, they are highs and lows too."""
+    """[T] prices of one asset, oldest first, all finite; in a market with closes only, they are highs and lows too."""
 
     close: FloatArray
     high: FloatArray
@@ -30,7 +30,7 @@ class Bars(NamedTuple):
 
 
 class Signals(NamedTuple):
-    """What a rule says after each bar, T in all."""
+    """Signals of a rule after each of T bars."""
 
     sides: IntArray  #: [T] +1 buy, -1 sell, 0 neither
     figures: Mapping[str, FloatArray]  #: name -> [T] that the sides follow from, NaN until there are bars enough
@@ -43,24 +43,25 @@ def windows(values: FloatArray, days: int) -> FloatArray:
 
 def smoothed(values: FloatArray, days: int, weight: float) -> FloatArray:
     """Return [T]: s = s + weight (x - s), from the simple mean of the first `days` finite values on; NaN before it. `values` may
-    have NaN at its start alone. Weight 2 / (days + 1): the exponential moving average; 1 / days: Wilder's.
+    have NaN at its start only. Weight 2 / (days + 1): the exponential moving average; 1 / days: Wilder's.
     """
-    found = np.full(len(values), np.nan)
+    averages = np.full(len(values), np.nan)
     first = int(np.isnan(values).sum()) + days - 1
     if first < len(values):
         start = float(values[first + 1 - days : first + 1].mean())
-        found[first:] = [*accumulate(values[first + 1 :].tolist(), lambda last, new: last + weight * (new - last), initial=start)]
-    return found
+        later = values[first + 1 :].tolist()
+        averages[first:] = [*accumulate(later, lambda last, new: last + weight * (new - last), initial=start)]
+    return averages
 
 
 def stochastic(bars: Bars, days: int) -> FloatArray:
-    """Return [T]: place of the close between the lowest low (0) and the highest high (100) of `days`; 50 where they are one."""
+    """Return [T]: position of the close between the lowest low (0) and the highest high (100) of `days`; 50 if they are equal."""
     high, low = windows(bars.high, days).max(axis=1), windows(bars.low, days).min(axis=1)
     return 50.0 + _share(bars.close - (high + low) / 2.0, high - low, bars.close) * 100.0
 
 
 def rsi(close: FloatArray, days: int) -> FloatArray:
-    """Return Wilder's [T] relative strength index; 50 where no close differs."""
+    """Return Wilder's [T] relative strength index; 50 if all closes are equal."""
     moves = np.diff(close, prepend=np.nan)
     gain, loss = (smoothed(np.maximum(sign * moves, 0.0), days, 1.0 / days) for sign in (1, -1))
     return 50.0 + _share((gain - loss) / 2.0, gain + loss, close) * 100.0
@@ -84,27 +85,27 @@ def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArr
 
 
 def macd(bars: Bars, fast: int, slow: int, signal: int) -> Signals:
-    """Moving averages' convergence and divergence against its own average."""
+    """Moving average convergence divergence (MACD) against its own average."""
     line = smoothed(bars.close, fast, 2 / (fast + 1)) - smoothed(bars.close, slow, 2 / (slow + 1))
     average = smoothed(line, signal, 2 / (signal + 1))
     return Signals(_sign(line - average, bars.close), {"macd": line, "signal": average})
 
 
 def kdj_rsi(bars: Bars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float) -> Signals:
-    """Stochastic oscillator with an RSI that keeps it from buying what is dear and selling what is cheap."""
+    """Stochastic oscillator, with an RSI that stops it from buying when overbought and selling when oversold."""
     raw, strength = stochastic(bars, days), rsi(bars.close, rsi_days)
     k, d = np.full((2, len(raw)), np.nan)
-    known = np.isfinite(raw)
-    k[known] = smoothed(np.append(50.0, raw[known]), 1, 1 / smooth)[1:]
-    d[known] = smoothed(np.append(50.0, k[known]), 1, 1 / smooth)[1:]
+    finite = np.isfinite(raw)
+    k[finite] = smoothed(np.append(50.0, raw[finite]), 1, 1 / smooth)[1:]
+    d[finite] = smoothed(np.append(50.0, k[finite]), 1, 1 / smooth)[1:]
     buy, sell = (k - d > _ROUNDING) & (strength <= overbought), (d - k > _ROUNDING) & (strength >= oversold)
     return Signals(_sides(buy, sell), {"k": k, "d": d, "j": 3.0 * k - 2.0 * d, "rsi": strength})
 
 
 def bollinger(bars: Bars, days: int, sigmas: float, levels: Mapping[str, float]) -> Signals:
     """Close beyond a Bollinger band where a slow stochastic is beyond its level, too."""
-    known = windows(bars.close, days)
-    middle, reach = known.mean(axis=1), sigmas * known.std(axis=1)
+    closes = windows(bars.close, days)
+    middle, reach = closes.mean(axis=1), sigmas * closes.std(axis=1)
     slow = windows(stochastic(bars, int(levels["days"])), int(levels["smooth"])).mean(axis=1)
     under, over = _sign(bars.close - middle + reach, bars.close), _sign(bars.close - middle - reach, bars.close)
     sides = _sides((under < 0) & (slow < levels["oversold"]), (over > 0) & (slow > levels["overbought"]))
@@ -118,14 +119,14 @@ def sma_cross(bars: Bars, fast: int, slow: int) -> Signals:
 
 
 def mean_reversion(bars: Bars, days: int, entry: float) -> Signals:
-    """Distance of the close from its mean in standard deviations; 0 where no close differs."""
-    known = windows(bars.close, days)
-    z = _share(bars.close - known.mean(axis=1), known.std(axis=1), bars.close)
+    """Distance of the close from its mean in standard deviations; 0 if all closes are equal."""
+    closes = windows(bars.close, days)
+    z = _share(bars.close - closes.mean(axis=1), closes.std(axis=1), bars.close)
     return Signals(_sides(z <= -entry, z >= entry), {"z": z})
 
 
 def atr(bars: Bars, days: int, multiple: float) -> Signals:
-    """Wilder's stop and reverse on closes; the distance is of the bar before."""
+    """Wilder's stop and reverse on closes; the distance is that of the previous bar."""
     before = np.append(np.nan, bars.close[:-1])
     true_range = np.maximum(bars.high, before) - np.minimum(bars.low, before)
     far = multiple * np.append(np.nan, smoothed(true_range, days, 1 / days)[:-1])
@@ -155,7 +156,7 @@ def _month(month: np.datetime64, calendar: str) -> DayArray:
 
 
 def _share(part: FloatArray, whole: FloatArray, level: FloatArray) -> FloatArray:
-    """Return `part / whole`, 0 where the whole is nothing against the level of prices."""
+    """Return `part / whole`, 0 if the whole is negligible against the level of prices."""
     return np.where(whole <= _ROUNDING * level, 0.0, part / np.where(whole == 0.0, 1.0, whole))
 
 

@@ -26,13 +26,13 @@ Body = dict[str, Any]
 _WORDS = base.wire_words("anthropic")
 _FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
 _NO_SAMPLING = "2026-10-21"
-"""From this version of the API on, temperature, top_p and top_k are refused whatever their value (notes of that version)."""
+"""From this version of the API on, temperature, top_p and top_k are refused at any value (notes of that version)."""
 
 # "What's new in Claude …", pages of the models named: a forced tool_choice returns an error.
 _UNFORCED = re.compile(r"claude-(opus-5-5|sonnet-5-5|(fable|mythos)-5-[12])(-\d{8})?")
 
 _FILTERED = "blocked by content filtering policy"
-"""In the message of the 400 that stands instead of a reply that the provider's filter took back."""
+"""Part of the message of the 400 that replaces a reply withdrawn by the provider's filter."""
 
 _MIN_BUDGET = 1024
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -45,9 +45,9 @@ class AnthropicModel(RemoteAdapter):
     """A Claude model over the Messages API (or a server that speaks it).
 
     Not sent: the seed, which the API does not have, and from API version 2026-10-21 on the temperature, which it no longer takes.
-    Thoughts are sent back in one case only, that in which the API insists: with a thinking budget, the signed thoughts before
-    calls, which are the first call's opaque field. In the adaptive mode it does not ask for them, and newer models refuse them
-    where the tools on offer have changed since, as they do between research and submission.
+    Thoughts are sent back only where the API requires them: with a thinking budget, the signed thoughts before calls, which are
+    the first call's opaque field. In the adaptive mode it does not require them, and newer models refuse them after the tools on
+    offer have changed, as they do between research and submission.
     """
 
     package = "anthropic"
@@ -61,14 +61,14 @@ class AnthropicModel(RemoteAdapter):
         self._has_sampling = self.params.api_version < _NO_SAMPLING
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """As the SDK has them; what it would take from the environment is given."""
+        """Return the SDK's headers, with values that it would take from the environment set here."""
         version = {"anthropic-version": self.params.api_version}
         own = {"base_url": self.endpoint, "http_client": base.no_network(sdk), "default_headers": version}
         with sdk.Anthropic(api_key=key, **own) as client:
             return base.plain_headers(client)
 
     def settings(self) -> JsonValue:
-        """Parameters that can change a reply, how tools are forced, and which options of the run the API does not have."""
+        """Return parameters that can change a reply, how tools are forced, and the run's options that the API does not have."""
         return {
             **{name: getattr(self.params, name) for name in ("api_version", "thinking", "thinking_display")},
             "omit": list(self.params.omit),
@@ -81,16 +81,16 @@ class AnthropicModel(RemoteAdapter):
     # --- a request
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call; raises ProviderError for an option of the run that this API does not know; says which."""
+        """Return the body of a call. Raises ProviderError: an option of the run is unknown to this API."""
         thinking = self._thinking(request.params)
         turns = list(_turns(request.messages, with_thoughts=True))
         if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
-            # The thoughts before the last calls were not kept (they came as text, or the agent wrote the calls). With them missing
-            # the API refuses a budget inside a round of tool use, so this one call goes without.
+            # The thoughts before the last calls were not kept (they came as text, or the agent wrote the calls). Without them
+            # the API refuses a budget inside a round of tool use, so this call has none.
             thinking = {"type": "disabled"}
             turns = list(_turns(request.messages, with_thoughts=False))
         body: Body = {"model": self.name, "max_tokens": request.params.max_output_tokens, "messages": turns}
-        if system := [text for message in request.messages if message.role == "system" and (text := _said(message))]:
+        if system := [text for message in request.messages if message.role == "system" and (text := _text_or_empty(message))]:
             body["system"] = "\n\n".join(system)
         if thinking is not None:
             body["thinking"] = thinking
@@ -113,8 +113,8 @@ class AnthropicModel(RemoteAdapter):
     def _how_forced(self, mode: str | None) -> str:
         """Return how a tool is forced: `named`, `any` or `auto`.
 
-        With thinking switched on it is `auto`: with a budget the API refuses anything else, and in the adaptive mode a forced call
-        comes without the thoughts that were asked for. The agent's own words then are what makes the model call the tool.
+        With thinking switched on it is `auto`: with a budget the API refuses other values, and in the adaptive mode a forced call
+        comes without the thoughts that were asked for. The agent's own words then make the model call the tool.
         """
         if self.params.forced_tool is not None:
             return self.params.forced_tool
@@ -145,7 +145,7 @@ class AnthropicModel(RemoteAdapter):
 
     def _tools(self, request: ModelRequest, forced: str) -> Body:
         if not request.tools:
-            # A conversation that holds calls needs tools; those that it names are listed and may not be called.
+            # A conversation with calls needs tools; those that it names are listed and can't be called.
             names = dict.fromkeys(_fit(call.name) for message in request.messages for call in message.tool_calls)
             listed = [{"name": name, "input_schema": {"type": "object"}} for name in names]
             return {"tools": listed, "tool_choice": {"type": "none"}} if listed else {}
@@ -173,11 +173,11 @@ class AnthropicModel(RemoteAdapter):
     def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
         """Return the reply in a message; with a thinking budget its calls carry the signed thoughts, for the next one of the round.
 
-        Raises ModelError `bad_response`: it is no message, or ended for a reason that is not known.
+        Raises ModelError `bad_response`: it is not a message, or ended for an unknown reason.
         """
         reason, served_by = answer.get("stop_reason"), answer.get("model")
         if not isinstance(reason, str) or reason not in _FINISH:
-            raise bad_response(self.caller, "the reply has no stop_reason that is known")
+            raise bad_response(self.caller, "the reply has no known stop_reason")
         texts: list[str] = []
         thoughts: list[Body] = []
         calls: list[ToolCall] = []
@@ -226,21 +226,21 @@ class AnthropicModel(RemoteAdapter):
     # --- a refusal
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
-        """Return the request fields that a refusal may blame and `omit` may name; the API insists on `max_tokens`."""
+        """Return the request fields that a refusal may blame and `omit` may name; the API requires `max_tokens`."""
         return {*body, *body.get("output_config", {})} - {"max_tokens"}
 
     def refusal_error(self, refusal: Refusal, content: bytes, body: Mapping[str, Any]) -> ModelError | ProviderError:
-        """Return the error for a refusal; some of this API's look like others and are not."""
+        """Return the error for a refusal; some of this API's need a closer look than their status."""
         if _FILTERED in refusal.message:
             refusal = replace(refusal, codes=("content_filter",))
         elif isinstance(details := base.error_details(content), dict) and details.get("error_code") in _WORDS["no_money"]:
             refusal = replace(refusal, codes=("billing_error",))
         was_forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
         if refusal.status == 400 and "tool_choice" in refusal.message and was_forced:
-            said = one_line(refusal.message, self.caller.secrets)
+            message = one_line(refusal.message, self.caller.secrets)
             return ProviderError(
-                f"anthropic/{self.name} takes no forced tool (HTTP {refusal.status}: {said}); "
-                "have it asked for the tool instead with --model-args forced_tool=auto"
+                f"anthropic/{self.name} takes no forced tool (HTTP {refusal.status}: {message}); "
+                "ask for the tool instead, with --model-args forced_tool=auto"
             )
         return super().refusal_error(refusal, content, body)
 
@@ -265,23 +265,23 @@ def _turns(messages: Sequence[Message], with_thoughts: bool) -> Iterator[Body]:
 def _blocks_of(message: Message, with_thoughts: bool) -> list[Body]:
     if message.role == "system":
         return []
-    text = [{"type": "text", "text": message.content}] if _said(message) else []
+    text = [{"type": "text", "text": message.content}] if _text_or_empty(message) else []
     if message.role == "assistant":
         carried = [call.opaque_of("anthropic") for call in message.tool_calls] if with_thoughts else []
         thoughts = [block for opaque in carried if opaque is not None for block in loads_strict(opaque)]
-        return [*thoughts, *text, *map(_written_call, message.tool_calls)]
+        return [*thoughts, *text, *map(_call_block, message.tool_calls)]
     if message.tool_call_id is not None:
         return [{"type": "tool_result", "tool_use_id": _fit(message.tool_call_id), "content": message.content}]
     return text
 
 
-def _written_call(call: ToolCall) -> Body:
+def _call_block(call: ToolCall) -> Body:
     arguments = loads_strict(sent_arguments(call.arguments))  # the API wants an object, whatever the model wrote
     return {"type": "tool_use", "id": _fit(call.id), "name": _fit(call.name), "input": arguments}
 
 
-def _said(message: Message) -> str:
-    """A message's text; the API refuses one of nothing but space."""
+def _text_or_empty(message: Message) -> str:
+    """Return a message's text, empty if it is only space, which the API refuses."""
     return message.content if message.content.strip() else ""
 
 
@@ -293,14 +293,14 @@ def _lacks_thought(turns: Sequence[Body]) -> bool:
 
 
 def _fit(name: str) -> str:
-    """An id or name in the characters that the API takes; those that it gave out itself stay as they are."""
+    """Return an id or name in the characters that the API takes; its own stay as they are."""
     return name if _ID.fullmatch(name) else _NOT_IN_ID.sub("_", name)[:128] or "_"
 
 
 def closed_schema(schema: Any) -> Any:
-    """A JSON Schema as structured outputs take it: every object closed, no bounds of numbers, lengths and counts.
+    """Return a JSON Schema as structured outputs take it: every object closed, no bounds of numbers, lengths and counts.
 
-    Source: the page on structured outputs, "JSON Schema limitations". Whoever reads the reply checks it against the whole schema.
+    Source: the page on structured outputs, "JSON Schema limitations". The reader of the reply checks it against the whole schema.
     """
     if isinstance(schema, list):
         return [closed_schema(item) for item in schema]
@@ -316,12 +316,12 @@ def closed_schema(schema: Any) -> Any:
 
 
 def _usage(usage: Any) -> Usage:
-    read, written = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
-    found = Usage(
-        input_tokens=count(usage, "input_tokens") + read + written,  # the API counts the three apart
+    read, write = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
+    counts = Usage(
+        input_tokens=count(usage, "input_tokens") + read + write,  # the API counts the three separately
         output_tokens=count(usage, "output_tokens"),
         reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
         cache_read_tokens=read,
-        cache_write_tokens=written,
+        cache_write_tokens=write,
     )
-    return whole_usage(0, found)
+    return whole_usage(0, counts)

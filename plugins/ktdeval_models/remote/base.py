@@ -1,4 +1,4 @@
-"""Base of all adapters: keys, client, the course of one attempt, and the parts of JSON that all wire formats read and write."""
+"""Base of all adapters: keys, client, one attempt of a call, and the parts of JSON that all wire formats read and write."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"  # dated price table of these models
 KEYRING_SERVICE = "ktdeval"  # under which a key is stored in the system's keyring; the user name is the variable's name
-# Raised by code that reads a reply of a shape that nobody thought of.
+# Raised by code that reads a reply of an unforeseen shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class RemoteAdapter:
-    """A `ktdeval.api.RemoteModel` less the wire format: a subclass has `path`, `headers`, `encode`, `decode` and `settings`.
+    """A `ktdeval.api.RemoteModel` without the wire format: a subclass has `path`, `headers`, `encode`, `decode` and `settings`.
 
-    The provider's SDK gives the headers of a request and the HTTP library. Its typed methods, which look at every field of the
-    whole conversation again on each call, are left out: that is half of a call's CPU time.
+    The provider's SDK gives the headers of a request and the HTTP library. Its typed methods, which validate the whole
+    conversation again on each call, are not used: they take half of a call's CPU time.
 
     `default_url` is the address when the user gives none, `variables` are environment variables that may hold the key when the
     user names none.
@@ -43,13 +43,13 @@ class RemoteAdapter:
 
     package = ""  # module of the SDK
     extra = ""  # extra of ktdeval that installs it
-    version = ""  # regular expression: what an address may end in, and the method's path begins with
+    version = ""  # regular expression of an end of an address that the method's path repeats
     path = ""  # of the method below the endpoint, such as `/chat/completions`
     needs_key: bool = True
     meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
-    loads: Callable[[bytes], JsonValue] = staticmethod(loads_strict)  # reads the body of an answer; ValueError: it is no JSON
+    loads: Callable[[bytes], JsonValue] = staticmethod(loads_strict)  # reads the body of an answer; ValueError: it is not JSON
 
     def __init__(self, provider: str, name: str, params: RemoteParams, default_url: str, variables: tuple[str, ...]) -> None:
         self.provider = provider
@@ -63,7 +63,7 @@ class RemoteAdapter:
         self._connecting = threading.Lock()
 
     def connect(self) -> None:
-        """Import the SDK, find the key, build the client; safe to call again. Asks nothing of the network.
+        """Import the SDK, find the key, build the client; safe to call again. Makes no network request.
 
         Raises ProviderError: the SDK or the key is missing or unusable; names the extra to install or the variable to set.
         """
@@ -95,11 +95,11 @@ class RemoteAdapter:
         raise NotImplementedError
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call; raises ProviderError for an option of the run that this provider does not take."""
+        """Return the body of a call. Raises ProviderError: this provider does not take an option of the run."""
         raise NotImplementedError
 
     def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:
-        """Return the reply in an answer to `body`; raises ModelError `bad_response`: it is not of the API's shape."""
+        """Return the reply in an answer to `body`. Raises ModelError `bad_response`: it is not of the API's shape."""
         raise NotImplementedError
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
@@ -107,14 +107,14 @@ class RemoteAdapter:
         return body
 
     def refusal_error(self, refusal: Refusal, content: bytes, body: Mapping[str, Any]) -> ModelError | ProviderError:  # noqa: ARG002
-        """Return the error for a refusal; a subclass reads its provider's `content` closer."""
+        """Return the error for a refusal; a subclass may read more from its provider's `content`."""
         return error_of(refusal, self.caller, self.sent(body))
 
     def reply(self, request: ModelRequest) -> Reply:
         """Make one attempt. Thread-safe, without state between calls.
 
-        Raises ModelError: this attempt failed. ProviderError: every attempt would: key, model name, address, quota or a parameter
-        is refused.
+        Raises ModelError: this attempt failed; ProviderError: all would, since key, model name, address, quota or a parameter is
+        refused.
         """
         self.connect()
         assert self.client is not None
@@ -144,7 +144,7 @@ def plain_headers(client: Any) -> dict[str, str]:
 
 
 def no_network(sdk: ModuleType) -> Any:
-    """Return an HTTP client for an SDK that is asked for its headers alone. It can send nothing, so it loads no certificates."""
+    """Return an HTTP client for an SDK that only builds headers. It can't send, so it loads no certificates."""
     return sdk.DefaultHttpxClient(transport=http_libraries()[0].BaseTransport())
 
 
@@ -154,12 +154,12 @@ def no_network(sdk: ModuleType) -> Any:
 def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) -> str | None:
     """Return the first key that is set: environment variables in the order given, then the keyring, when `keyring` is installed.
 
-    Space around a key (a final newline, say) is dropped; an empty variable counts as not set. `service` None: only the environment
-    is looked at. Raises ProviderError: a key holds characters that can't be sent in a header; never shows it.
+    Space around a key (such as a final newline) is dropped; an empty variable counts as not set. `service` None: only the
+    environment is read. Raises ProviderError: a key holds characters that can't be sent in a header; the key is not shown.
     """
-    known = [(f"the environment variable {variable}", os.environ.get(variable, "")) for variable in variables]
-    stored = ((f"the keyring's entry {service} {name}", _from_keyring(service, name) or "") for name in variables if service)
-    for where, text in chain(known, stored):
+    from_environment = [(f"the environment variable {variable}", os.environ.get(variable, "")) for variable in variables]
+    from_keyring = ((f"the keyring's entry {service} {name}", _from_keyring(service, name) or "") for name in variables if service)
+    for where, text in chain(from_environment, from_keyring):
         if key := text.strip():
             if not key.isascii() or not key.isprintable() or " " in key:
                 raise ProviderError(
@@ -192,7 +192,7 @@ def _from_keyring(service: str, variable: str) -> str | None:
 
 
 def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -> T:
-    """Return a field that must be there; raises ModelError `bad_response`: it is missing or of another type."""
+    """Return a required field. Raises ModelError `bad_response`: it is missing or of another type."""
     value = mapping.get(name)
     if not isinstance(value, kind):
         raise bad_response(caller, f"the reply's {name!r} is {'missing' if value is None else f'a {type(value).__name__}'}")
@@ -200,9 +200,9 @@ def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -
 
 
 def wire_words(api: str) -> dict[str, Any]:
-    """Return what `wire.yaml` says of an API: under `finish`, how a reply ended by the word for it, beside the lists of its own."""
-    given = load_yaml(Path(__file__).with_name("wire.yaml"))[api]
-    return {"finish": by_word({reason: given[reason] for reason in get_args(FinishReason) if reason in given}), **given}
+    """Return an API's entry of `wire.yaml`, and under `finish` how a reply ended by the API's word for it."""
+    words = load_yaml(Path(__file__).with_name("wire.yaml"))[api]
+    return {"finish": by_word({reason: words[reason] for reason in get_args(FinishReason) if reason in words}), **words}
 
 
 def by_word(meanings: Mapping[Any, Sequence[str]]) -> dict[str, Any]:
@@ -231,12 +231,12 @@ def error_details(content: bytes) -> Any:
 
 
 def sent_name(name: str) -> str:
-    """Return a tool's name as every server takes it in an earlier turn: a model may have called what has no such name."""
+    """Return a tool's name as every server takes it in an earlier turn: a model may have called an impossible name."""
     return _NO_NAME_SIGN.sub("_", name)[:64] or "_"
 
 
 def sent_arguments(text: str) -> str:
-    """Return a call's arguments as every server takes them in an earlier turn: some fail on what is no JSON object."""
+    """Return a call's arguments as every server takes them in an earlier turn: some fail unless they are a JSON object."""
     try:
         is_object = isinstance(loads_strict(text), dict)
     except ValueError:
@@ -250,22 +250,22 @@ def earlier_calls(request: ModelRequest) -> int:
 
 
 def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason:
-    """Return how a reply ended: what counts is whether it has calls, whatever the provider says."""
+    """Return how a reply ended: a reply with calls ended for them, even if the provider reports `stop`."""
     return "tool_calls" if calls and finish == "stop" else finish
 
 
 def count(usage: Any, *path: str) -> int:
-    """Return a count of tokens, 0 where there is none, or none that makes sense."""
+    """Return a count of tokens, 0 if it is missing or invalid."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
     return usage if isinstance(usage, int) and not isinstance(usage, bool) and 0 < usage <= MAX_TOKEN_COUNT else 0
 
 
-def whole_usage(total: int, found: Usage) -> Usage:
-    """Make counts consistent: a part is never more than its whole, and the output has the reasoning in it.
+def whole_usage(total: int, usage: Usage) -> Usage:
+    """Make counts consistent: a part is never more than its whole, and the output includes the reasoning.
 
-    `total`: of input and output, as the provider says; 0 where it does not. Some leave reasoning out of the output, not of it.
+    `total`: of input and output, by the provider; 0 if it gives none. Some leave reasoning out of the output, but not of the total.
     """
-    read, output = min(found.cache_read_tokens, found.input_tokens), max(found.output_tokens, total - found.input_tokens)
-    written = min(found.cache_write_tokens, found.input_tokens - read)
-    return Usage(found.input_tokens, output, min(found.reasoning_tokens, output), read, written)
+    read, output = min(usage.cache_read_tokens, usage.input_tokens), max(usage.output_tokens, total - usage.input_tokens)
+    write = min(usage.cache_write_tokens, usage.input_tokens - read)
+    return Usage(usage.input_tokens, output, min(usage.reasoning_tokens, output), read, write)

@@ -59,27 +59,27 @@ class GoogleModel(RemoteAdapter):
 
     def __init__(self, name: str, params: GoogleParams | None = None) -> None:
         if not _MODEL.fullmatch(name):
-            raise UsageError(f"google: {one_line(name)!r} is no name of a model; give one such as google/gemini-3-pro")
+            raise UsageError(f"google: {one_line(name)!r} is not a model's name; give one such as google/gemini-3-pro")
         url = "https://generativelanguage.googleapis.com"
         super().__init__("google", name, params or GoogleParams(), url, ("GEMINI_API_KEY", "GOOGLE_API_KEY"))
         full = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
         self.path = f"/{self.params.api_version}/{full}:generateContent"
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """As the SDK has them."""
+        """Return the SDK's headers."""
         agent = f"google-genai-sdk/{sdk.__version__}"
         both = dict.fromkeys(("Accept", "Content-Type"), "application/json")
         return {**both, "User-Agent": agent, "x-goog-api-client": agent, "x-goog-api-key": key or ""}
 
     def settings(self) -> JsonValue:
-        """Parameters that can change a reply."""
+        """Return parameters that can change a reply."""
         own: dict[str, JsonValue] = {name: getattr(self.params, name) for name in ("api_version", "thoughts", "forced_tool")}
         return {**own, "omit": list(self.params.omit), "extra_body": dict(self.params.extra_body)}
 
     # --- a request
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call; raises ProviderError for options of the run that this API does not take together."""
+        """Return the body of a call. Raises ProviderError: this API does not take two options of the run together."""
         body: Body = {"contents": list(_contents(request.messages)), "generationConfig": self._generation(request)}
         if system := [{"text": message.content} for message in request.messages if message.role == "system" and message.content]:
             body["systemInstruction"] = {"parts": system}
@@ -124,7 +124,7 @@ class GoogleModel(RemoteAdapter):
         return config
 
     def _without_omitted(self, fields: Mapping[str, Any]) -> Body:
-        """Fields less those to leave out; `max_output_tokens` means `maxOutputTokens`, as in the API's own messages."""
+        """Return fields without those to omit; `max_output_tokens` means `maxOutputTokens`, as in the API's own messages."""
         return {name: value for name, value in fields.items() if not {name, _snake(name)} & set(self.params.omit)}
 
     # --- a reply
@@ -132,8 +132,8 @@ class GoogleModel(RemoteAdapter):
     def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
         """Return the reply in an answer.
 
-        Raises ModelError `bad_response`: it holds no candidate, or one that ended for a reason that is not known. ProviderError:
-        the account is barred.
+        Raises ModelError `bad_response`: it holds no candidate, or one that ended for an unknown reason; ProviderError: the account
+        is barred.
         """
         served_by = answer.get("modelVersion")
         blank = Reply(usage=_usage(answer.get("usageMetadata")), served_by=served_by if isinstance(served_by, str) else "")
@@ -147,7 +147,7 @@ class GoogleModel(RemoteAdapter):
                 "the key of another"
             )
         if not isinstance(reason, str) or reason not in _FINISH:
-            raise bad_response(self.caller, "the reply has no finishReason that is known")
+            raise bad_response(self.caller, "the reply has no known finishReason")
         texts: list[str] = []
         thoughts: list[str] = []
         calls: list[ToolCall] = []
@@ -158,8 +158,8 @@ class GoogleModel(RemoteAdapter):
                 (thoughts if part.get("thought") else texts).append(part["text"])
             elif part.keys() - {"thoughtSignature", "thought"}:
                 raise bad_response(self.caller, "the reply holds a part that was not asked for")
-        said, finish = ("".join(texts), "".join(thoughts)), finish_of(_FINISH[reason], calls)
-        return dataclasses.replace(blank, content=said[0], reasoning=said[1], tool_calls=tuple(calls), finish_reason=finish)
+        content, reasoning, finish = "".join(texts), "".join(thoughts), finish_of(_FINISH[reason], calls)
+        return dataclasses.replace(blank, content=content, reasoning=reasoning, tool_calls=tuple(calls), finish_reason=finish)
 
     def _candidate(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the one candidate; None where the prompt was blocked."""
@@ -182,7 +182,7 @@ class GoogleModel(RemoteAdapter):
     def _call(self, part: Mapping[str, Any], number: int) -> ToolCall:
         call, signature = part["functionCall"], part.get("thoughtSignature")
         if not isinstance(call, dict):
-            raise bad_response(self.caller, "a function call of the reply is no object")
+            raise bad_response(self.caller, "a function call of the reply is not an object")
         name, arguments, call_id = call.get("name"), call.get("args", {}), call.get("id") or f"call_{number}"
         if not (isinstance(name, str) and isinstance(arguments, dict) and isinstance(call_id, str)):
             raise bad_response(self.caller, "a function call of the reply lacks its name or arguments")
@@ -200,10 +200,10 @@ class GoogleModel(RemoteAdapter):
         """Return the error for a refusal, with the details of this API."""
         refusal = _detailed(refusal, content)
         if "failed_precondition" in refusal.codes:
-            said = one_line(refusal.message, self.caller.secrets)
+            message = one_line(refusal.message, self.caller.secrets)
             return ProviderError(
-                f"google/{self.name}: access is refused (HTTP {refusal.status}: {said}); check the region and the billing of the "
-                f"project that the key in {self.caller.key} belongs to"
+                f"google/{self.name}: access is refused (HTTP {refusal.status}: {message}); check the region and the billing of "
+                f"the project that the key in {self.caller.key} belongs to"
             )
         return super().refusal_error(refusal, content, body)
 
@@ -215,8 +215,8 @@ def _contents(messages: Sequence[Message]) -> Iterator[Body]:
     for message in messages:
         if message.tool_call_id is not None:
             # The API wants an object; under `output` a tool's text reaches the model as it is.
-            told = {"id": message.tool_call_id, "name": _fit(names.get(message.tool_call_id, "unknown"))}
-            results.append({"functionResponse": {**told, "response": {"output": message.content}}})
+            result = {"id": message.tool_call_id, "name": _fit(names.get(message.tool_call_id, "unknown"))}
+            results.append({"functionResponse": {**result, "response": {"output": message.content}}})
             continue
         if results:
             yield {"role": "user", "parts": results}
@@ -241,15 +241,15 @@ def _model_parts(message: Message) -> Iterator[Body]:
 
 
 def _fit(name: str) -> str:
-    """A tool's name in the form that the API takes."""
+    """Return a tool's name in the form that the API takes."""
     return name if _TOOL.fullmatch(name) else f"_{_NOT_IN_TOOL.sub('_', name)}"[:128]
 
 
 def readable_schema(schema: Mapping[str, JsonValue]) -> Body:
-    """A JSON Schema less the words that the API does not know, which it refuses or stumbles over.
+    """Return a JSON Schema without the words that the API refuses or misreads.
 
-    Alternatives that only say which fields are required go too: they are conditions, and the API takes an alternative for a whole
-    type. An enumeration gets its type. Whoever reads the reply checks it against the whole schema.
+    Alternatives that only list required fields are removed, too: they are conditions, and the API takes an alternative for a whole
+    type. An enumeration gets its type. The reader of the reply checks it against the whole schema.
     """
     kept: Body = {}
     for word, value in schema.items():
@@ -277,13 +277,13 @@ def _readable(value: Any) -> Any:
 
 def _usage(usage: Any) -> Usage:
     thought = count(usage, "thoughtsTokenCount")
-    found = Usage(
+    counts = Usage(
         input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),
-        output_tokens=count(usage, "candidatesTokenCount") + thought,  # the API counts the two apart
+        output_tokens=count(usage, "candidatesTokenCount") + thought,  # the API counts the two separately
         reasoning_tokens=thought,
         cache_read_tokens=count(usage, "cachedContentTokenCount"),
     )
-    return whole_usage(0, found)
+    return whole_usage(0, counts)
 
 
 def _snake(name: str) -> str:
@@ -291,9 +291,9 @@ def _snake(name: str) -> str:
 
 
 def _detailed(refusal: Refusal, content: bytes) -> Refusal:
-    """A refusal with what the error's `details` say: the reason, which quota, and when to come back.
+    """Return a refusal with the error's `details`: the reason, the quota, and the time to wait.
 
-    Of the quotas only those of a minute pass by waiting; one of a day, or an account without any, does not.
+    Only quotas of a minute are worth waiting for, not one of a day, nor an account without any.
     """
     codes, wait_s = list(refusal.codes), refusal.retry_after_s
     quotas: list[str] = []

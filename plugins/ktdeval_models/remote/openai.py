@@ -1,4 +1,4 @@
-"""OpenAI's two APIs: Responses, and Chat Completions as OpenAI and the many servers that took it over speak it."""
+"""OpenAI's two APIs: Responses, and Chat Completions, which many other servers speak, too."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MOST_SEED = 2**31  # seeds are sent modulo this: the smallest range that a serv
 _WORDS = base.wire_words("openai")
 _FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
 _FINISH_FAILURES, _NOT_TO_ADD = base.by_word(_WORDS["failures"]), base.by_word(_WORDS["not_to_add"])
-_TOLD_OF_A_PRESET = ("thinks", "takes_seed", "takes_effort", "budget_field", "think_on", "think_off", "empty_thought")
+_PRESET_SETTINGS = ("thinks", "takes_seed", "takes_effort", "budget_field", "think_on", "think_off", "empty_thought")
 _SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow this JSON Schema:"
-# The closing tag alone, where a template opened the thought in the prompt, counts at the end of a line only: no JSON has one there.
+# A closing tag alone (its template opened the thought in the prompt) counts only at the end of a line: no JSON has one there.
 _THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)|(.*?)</think>[ \t]*(?:\n\s*|\Z)", re.DOTALL)
 
 
 def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
-    """Return a model of OpenAI's, over the API that `params` name; raises ConfigError: a parameter is not usable."""
+    """Return a model of OpenAI's, over the API that `params` name. Raises ConfigError: a parameter is not usable."""
     params = params or OpenAIParams()
     return ResponsesModel(name, params) if params.api == "responses" else ChatModel(presets()["openai"], name, params)
 
@@ -46,13 +46,13 @@ def make_compatible(provider: str, name: str, params: CompatibleParams | None = 
 
 
 class OpenAIAdapter(RemoteAdapter):
-    """Parts of the two APIs that are alike. The reasoning of earlier turns is not sent back over either."""
+    """Common parts of the two APIs. Neither sends back the reasoning of earlier turns."""
 
     package = "openai"
     extra = "openai"
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """As OpenAI's SDK has them; with other servers, without organisation, project and headers that the environment names."""
+        """Return the SDK's headers; for other servers, without organisation, project and headers that the environment names."""
         is_openai = self.provider == "openai"
         own: dict[str, Any] = {}
         if not is_openai:
@@ -67,20 +67,20 @@ class OpenAIAdapter(RemoteAdapter):
             return base.plain_headers(client)
 
     def check_fields(self, params: RemoteParams, optional: Collection[str | None]) -> None:
-        """Raise ConfigError for a field that the user may not add to requests, or leave out of them (`optional`); says which."""
+        """Raise ConfigError if the user adds a reserved field to requests, or omits one that is not `optional`."""
         for name in params.extra_body:
             if name in _NOT_TO_ADD:
                 raise ConfigError(f"extra_body can't hold {name!r}: {_NOT_TO_ADD[name]}")
-        known = sorted({*filter(None, optional), *params.extra_body})
+        omittable = sorted({*filter(None, optional), *params.extra_body})
         for name in params.omit:
-            if name not in known:
-                hint = near_matches(name, known) or f"; it takes {', '.join(known)}"
+            if name not in omittable:
+                hint = near_matches(name, omittable) or f"; it takes {', '.join(omittable)}"
                 raise ConfigError(f"omit can't name {name!r}{hint}")
 
     def finish(self, reason: Any) -> FinishReason:
-        """Return how a reply ended; raises ModelError for a reason that is not known."""
+        """Return how a reply ended. Raises ModelError: for an unknown reason."""
         if reason not in _FINISH:
-            raise bad_response(self.caller, "the reply ended for a reason that is not known here")
+            raise bad_response(self.caller, "the reply ended for an unknown reason")
         return _FINISH[reason]
 
     def arguments(self, value: JsonValue) -> str:
@@ -93,18 +93,18 @@ class OpenAIAdapter(RemoteAdapter):
 
 
 def _usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
-    """Counts of both APIs, which name input and output differently; reads of a cache may stand `elsewhere`."""
+    """Return counts of either API, which name input and output differently; reads of a cache may be under `elsewhere`."""
     into, out = whole
     read = count(usage, f"{into}_details", "cached_tokens") or next(filter(None, (count(usage, name) for name in elsewhere)), 0)
-    reasoning, written = count(usage, f"{out}_details", "reasoning_tokens"), count(usage, f"{into}_details", "cache_write_tokens")
-    return base.whole_usage(count(usage, "total_tokens"), Usage(count(usage, into), count(usage, out), reasoning, read, written))
+    reasoning, write = count(usage, f"{out}_details", "reasoning_tokens"), count(usage, f"{into}_details", "cache_write_tokens")
+    return base.whole_usage(count(usage, "total_tokens"), Usage(count(usage, into), count(usage, out), reasoning, read, write))
 
 
 # --- Chat Completions
 
 
 class ChatModel(OpenAIAdapter):
-    """A model behind Chat Completions, at a server of which `preset` says what is known."""
+    """A model behind Chat Completions, at a server that `preset` describes."""
 
     path = "/chat/completions"
 
@@ -115,11 +115,11 @@ class ChatModel(OpenAIAdapter):
         self.needs_key = preset.needs_key
         self.meanings = preset.meanings
         self.preset = preset
-        given = params if isinstance(params, CompatibleParams) else CompatibleParams()
-        self._forced_tool = given.forced_tool or preset.forced_tool
-        self._forced_tool_thinking = given.forced_tool or preset.forced_tool_thinking
-        self._max_tokens_field = given.max_tokens_field or preset.max_tokens_field
-        self._json_mode = given.json_mode or preset.json_mode
+        options = params if isinstance(params, CompatibleParams) else CompatibleParams()
+        self._forced_tool = options.forced_tool or preset.forced_tool
+        self._forced_tool_thinking = options.forced_tool or preset.forced_tool_thinking
+        self._max_tokens_field = options.max_tokens_field or preset.max_tokens_field
+        self._json_mode = options.json_mode or preset.json_mode
         self._extra_body = {**preset.extra_body, **params.extra_body}
         if isinstance(params, OpenAIParams) and params.service_tier is not None:
             self._extra_body["service_tier"] = params.service_tier
@@ -127,10 +127,10 @@ class ChatModel(OpenAIAdapter):
         self.check_fields(params, {*fields, *preset.think_on, *preset.think_off, *preset.extra_body})
 
     def settings(self) -> JsonValue:
-        """Return how a request is written beyond what the request itself says."""
+        """Return settings that change how a request is encoded."""
         return {
             "api": "chat",
-            **{name: getattr(self.preset, name) for name in _TOLD_OF_A_PRESET},
+            **{name: getattr(self.preset, name) for name in _PRESET_SETTINGS},
             "forced_tool": self._forced_tool,
             "forced_tool_thinking": self._forced_tool_thinking,
             "max_tokens_field": self._max_tokens_field,
@@ -179,11 +179,11 @@ class ChatModel(OpenAIAdapter):
         if request.response_schema is not None and self._json_mode == "json_object":
             messages = _with_schema(messages, request.response_schema)
         for message in messages:
-            written: Body = {"role": message.role, "content": message.content}
+            entry: Body = {"role": message.role, "content": message.content}
             if message.role == "tool":
-                written["tool_call_id"] = message.tool_call_id
+                entry["tool_call_id"] = message.tool_call_id
             elif message.tool_calls:
-                written["tool_calls"] = [
+                entry["tool_calls"] = [
                     {
                         "id": call.id,
                         "type": "function",
@@ -192,13 +192,13 @@ class ChatModel(OpenAIAdapter):
                     for call in message.tool_calls
                 ]
                 if thinks and self.preset.empty_thought is not None:
-                    written["reasoning_content"] = self.preset.empty_thought
-            yield written
+                    entry["reasoning_content"] = self.preset.empty_thought
+            yield entry
 
     def _tools(self, request: ModelRequest, how: str) -> Body:
         forced = request.tool_choice
         only = forced is not None and how != "named"  # the forced tool is the only one on offer
-        body: Body = {"tools": [_written_tool(tool) for tool in request.tools if not only or tool.name == forced]}
+        body: Body = {"tools": [_tool_body(tool) for tool in request.tools if not only or tool.name == forced]}
         if forced is not None and how != "auto":
             named = {"type": "function", "function": {"name": forced}}
             body["tool_choice"] = named if how == "named" else "required"
@@ -217,7 +217,7 @@ class ChatModel(OpenAIAdapter):
         finish = self.finish(reason)
         calls = tuple(self._calls(message, earlier_calls(request) + 1))
         content, refusal = text_of(message.get("content")), text_of(message.get("refusal"))
-        # The reasoning channel, under the names that servers give it; else what a server left of it in the content.
+        # The reasoning channel, under the servers' names for it; else the thought that a server left in the content.
         channels = (text_of(message.get(name)) for name in ("reasoning_content", "reasoning", "reasoning_details"))
         reasoning = next(filter(None, channels), "")
         if not reasoning and "think>" in content and (thought := _THOUGHT.match(content)):
@@ -242,14 +242,14 @@ class ChatModel(OpenAIAdapter):
         if isinstance(usage, dict):  # StepFun and Moonshot, then DeepSeek, count reads of the cache elsewhere
             return _usage(usage, ("prompt_tokens", "completion_tokens"), "cached_tokens", "prompt_cache_hit_tokens")
         if self.needs_key:
-            raise bad_response(self.caller, "the reply does not say how many tokens it took")
+            raise bad_response(self.caller, "the reply has no count of tokens")
         return Usage()
 
 
 def _with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) -> Sequence[Message]:
     """Return the conversation with the schema in its first message, the only place where every server takes a system message.
 
-    A prompt that describes the JSON object to reply with, as the harness's own does for written tool calls, stays as it is.
+    A prompt that already describes the JSON object to reply with, as the harness's does for tool calls as text, stays as it is.
     """
     first = messages[0]
     if first.role == "system" and "JSON object" in first.content:
@@ -260,7 +260,7 @@ def _with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) -
     return (Message("system", rule), *messages)
 
 
-def _written_tool(tool: ToolSpec) -> Body:
+def _tool_body(tool: ToolSpec) -> Body:
     return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters}}
 
 
@@ -283,7 +283,7 @@ class ResponsesModel(OpenAIAdapter):
         self.check_fields(params, ("temperature", "store", "tool_choice", "text", "reasoning", "service_tier"))
 
     def settings(self) -> JsonValue:
-        """Return how a request is written beyond what the request itself says."""
+        """Return settings that change how a request is encoded."""
         return {
             "api": "responses",
             "reasoning_summary": self.params.reasoning_summary,
@@ -303,14 +303,14 @@ class ResponsesModel(OpenAIAdapter):
         }
         if request.tools:
             # `strict` is true unless said otherwise, which refuses schemas with optional or free-form parts.
-            body["tools"] = [{"type": "function", **_written_tool(tool)["function"], "strict": False} for tool in request.tools]
+            body["tools"] = [{"type": "function", **_tool_body(tool)["function"], "strict": False} for tool in request.tools]
             if request.tool_choice is not None:
                 body["tool_choice"] = {"type": "function", "name": request.tool_choice}
         if request.response_schema is not None:
             schema = {"type": "json_schema", "name": "reply", "schema": request.response_schema, "strict": False}
             body["text"] = {"format": schema}
-        wanted = {"effort": request.params.reasoning_effort, "summary": self.params.reasoning_summary}
-        if reasoning := {name: value for name, value in wanted.items() if value is not None}:
+        requested = {"effort": request.params.reasoning_effort, "summary": self.params.reasoning_summary}
+        if reasoning := {name: value for name, value in requested.items() if value is not None}:
             body["reasoning"] = reasoning
         if self.params.service_tier is not None:
             body["service_tier"] = self.params.service_tier

@@ -28,7 +28,7 @@ TokensField = Literal["max_tokens", "max_completion_tokens"]
 
 @dataclass(frozen=True)
 class RemoteParams:
-    """Parameters that every remote model has."""
+    """Parameters of every remote model."""
 
     base_url: str | None = option(None, help="address of the API, as --base-url; default: the provider's own")
     api_key_env: str | None = option(None, help="name of the environment variable that holds the key; default: the provider's own")
@@ -38,9 +38,9 @@ class RemoteParams:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what must not be a parameter, because parameters are written to run folders and cards.
+        """Refuse values that must not be parameters, because parameters are written to run folders and cards.
 
-        Raises ConfigError: a value looks like an API key, or is no name of a variable or field. The value is not shown.
+        Raises ConfigError: a value looks like an API key, or is not a name of a variable or field. The value is not shown.
         """
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             raise ConfigError(
@@ -128,7 +128,7 @@ class GoogleParams(RemoteParams):
 
 @dataclass(frozen=True)
 class Preset:
-    """A server and where it departs from the others. A parameter of `--model-args` overrides it (`CompatibleParams`).
+    """A server and its differences from others. A parameter of `--model-args` overrides it (`CompatibleParams`).
 
     A tool is forced by name, as the one tool on offer that is `required`, or (`auto`) by the conversation alone, with no other tool
     on offer. The reasoning of earlier turns is not sent back; servers that refuse an earlier turn with tool calls without the field
@@ -159,8 +159,8 @@ class Preset:
 def presets() -> Mapping[str, Preset]:
     """Return all servers of `presets.yaml` by provider, OpenAI first."""
     path = Path(__file__).with_name("presets.yaml")
-    found = {}
-    for provider, given in load_yaml(path).items():
-        codes = {code: int(status) for status, codes in given.pop("meanings", {}).items() for code in codes}
-        found[provider] = build(Preset, {"provider": provider, **given, "meanings": codes}, f"{path}: {provider}")
-    return found
+    by_provider = {}
+    for provider, entry in load_yaml(path).items():
+        codes = {code: int(status) for status, codes in entry.pop("meanings", {}).items() for code in codes}
+        by_provider[provider] = build(Preset, {"provider": provider, **entry, "meanings": codes}, f"{path}: {provider}")
+    return by_provider

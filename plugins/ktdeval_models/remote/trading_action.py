@@ -1,7 +1,7 @@
-"""A stranger's trading agent behind HTTP, in whatever language: Agent Market Arena's endpoint `POST /trading_action/`.
+"""A third party's trading agent behind HTTP, in any language: Agent Market Arena's endpoint `POST /trading_action/`.
 
-It is asked once a step, for the decision; what it answers is recorded as any model's reply, so that cards verify without it. What
-is wrong with an answer is a failed call, and never a HOLD. Source of the fields: The-FinAI/Agent_Market_Arena, testbed.
+It is asked once a step, for the decision; its answer is recorded as any model's reply, so that cards verify without it. An invalid
+answer is a failed call, never a HOLD. Source of the fields: The-FinAI/Agent_Market_Arena, testbed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILINGS = {"10k": ("annual report", "10-K"), "10q": ("quarterly report", "10-Q"
 class TradingActionModel(RemoteAdapter):
     """An agent that takes date, price, news, filings and earlier prices of one asset, as the mask shows them, and answers with
     `recommended_action` and `reasoning`. `name` is sent as `model`, for servers that run several. Tools are not offered to it, and
-    questions that are no decision (lessons of a warm-up, roles of a team) are not sent.
+    only questions for a decision are sent (not lessons of a warm-up, nor roles of a team).
     """
 
     package = extra = "openai"  # its HTTP library
@@ -34,7 +34,7 @@ class TradingActionModel(RemoteAdapter):
     path = "/trading_action/"
     needs_key = False
     protocols: tuple[ToolProtocol, ...] = ("native",)
-    loads = staticmethod(loads_untrusted)  # two actions in one answer are none
+    loads = staticmethod(loads_untrusted)  # refuses two actions in one answer
 
     def __init__(self, name: str, params: RemoteParams | None = None) -> None:
         params = params or RemoteParams()
@@ -43,13 +43,13 @@ class TradingActionModel(RemoteAdapter):
         super().__init__("trading_action", name, params, "", ("TRADING_AGENT_API_KEY",))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:  # noqa: ARG002 - of no SDK
-        """JSON, and a key as a bearer's where there is one."""
+        """Return headers for JSON, and the key, if any, as a bearer's."""
         return {"content-type": "application/json", "accept": "application/json"} | (
             {"authorization": f"Bearer {key}"} if key else {}
         )
 
     def settings(self) -> JsonValue:
-        """Return what can change a reply; sampling parameters and the seed are not sent."""
+        """Return settings that can change a reply; sampling parameters and the seed are not sent."""
         return {"api": "trading_action", "omit": list(self.params.omit), "extra_body": dict(self.params.extra_body)}
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -81,7 +81,7 @@ class TradingActionModel(RemoteAdapter):
         return {**body, **self.params.extra_body}
 
     def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
-        """Return the decision as a submission. Raises ModelError: the answer holds none."""
+        """Return the decision as a submission. Raises ModelError: the answer holds no decision."""
         action, reasoning = answer.get("recommended_action"), answer.get("reasoning", "")
         decision = action.strip().upper() if isinstance(action, str) else ""
         if decision not in ACTIONS or not isinstance(reasoning, str):
@@ -90,14 +90,14 @@ class TradingActionModel(RemoteAdapter):
         stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
         if answer.get("symbol") not in (None, stock, [stock]):
             raise bad_response(self.caller, f"the answer's symbol is not the one that was asked about, {stock}")
-        said = reasoning.strip()[:MOST_REASON]
-        reason = conversation.reason(said or "The agent gave no reasoning.")
-        made = {"stock_id": stock, "decision": decision, "confidence": 0.5, "reason": reason}
-        return conversation.call([("submit_action", {"decisions": [made], "overall_reason": reason})])
+        text = reasoning.strip()[:MOST_REASON]
+        reason = conversation.reason(text or "The agent gave no reasoning.")
+        submitted = {"stock_id": stock, "decision": decision, "confidence": 0.5, "reason": reason}
+        return conversation.call([("submit_action", {"decisions": [submitted], "overall_reason": reason})])
 
 
 def _texts(news: Sequence[Row], kinds: Sequence[str] | None) -> list[str]:
-    """Return the texts of documents of some kinds; None: of those that are no filing."""
+    """Return the texts of documents of some kinds; None: of all but filings."""
     filings = [kind for names in _FILINGS.values() for kind in names]
     chosen = [row for row in news if (row["kind"] in kinds if kinds is not None else row["kind"] not in filings)]
     return [" ".join(str(part) for part in (row["title"], row["text"]) if part) for row in chosen]

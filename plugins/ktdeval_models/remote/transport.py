@@ -27,7 +27,7 @@ _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 
 
 class BodyError(Exception):
-    """A response began and did not end as it should; one line says how."""
+    """A response began and did not end properly; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,9 @@ class Answer:
 class Transport:
     """Sends requests to one provider, each on a connection of its own.
 
-    A shared pool of connections looks at all of them at the start and end of each request, under a lock; with 50 threads that is a
-    quarter of a call's CPU time. Here a request takes a free connection, the one used last first, so that their number grows to the
-    number of calls at once and no further. SDKs' typed methods look at every field of a conversation again on each call: from them
-    come headers and libraries, and requests are sent as they are.
+    A shared pool of connections scans all of them at the start and end of each request, under a lock; with 50 threads that is a
+    quarter of a call's CPU time. Here a request takes the free connection that was used last, so that their number grows to the
+    number of concurrent calls and no further.
 
     Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere. `endpoint`: base URL, for the choice
     of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`; ProviderError: it can't be used). `headers`: of every request,
@@ -65,8 +64,8 @@ class Transport:
         self._failures: tuple[type[Exception], ...] = tuple(getattr(self._httpcore, name) for name in names)
 
     def post(self, url: str, body: Mapping[str, JsonValue], timeout_s: float, caller: Caller) -> Answer:
-        """Send one request and read the whole response. `timeout_s`: longest time for all of it: connecting, TLS, sending, waiting,
-        reading to the last byte. Only looking up the host's name has the system's own limit. Raises ModelError: `timeout`,
+        """Send one request and read the whole response. `timeout_s`: limit for all of it: connecting, TLS, sending, waiting,
+        reading to the last byte; only the look-up of the host's name has the system's own limit. Raises ModelError: `timeout`,
         `connection` or `bad_response`.
         """
         content = dumps_compact(body).encode("utf-8", "surrogatepass")
@@ -108,14 +107,12 @@ class Transport:
                     raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
                 chunks.append(chunk)
         except self._httpcore.ProtocolError as error:
-            raise BodyError("the reply ends before its end") from error
+            raise BodyError("the reply ends early") from error
         return b"".join(chunks)
 
 
 def _unpacked(content: bytes, encoding: str) -> bytes:
-    """A body as it was before it was compressed. Raises BodyError: it is not compressed as its header says, or unpacks to far too
-    much.
-    """
+    """Return a body uncompressed. Raises BodyError: it is not compressed as its header says, or unpacks to far too much."""
     if encoding.lower() in ("", "identity"):
         return content
     unpacker = zlib.decompressobj(_ZLIB_OR_GZIP)
@@ -129,14 +126,14 @@ def _unpacked(content: bytes, encoding: str) -> bytes:
 
 
 def http_libraries() -> tuple[ModuleType, ModuleType]:
-    """Either httpx2 and httpcore2 or httpx and httpcore: the SDKs moved from the one pair to the other."""
+    """Return httpx2 and httpcore2, or else httpx and httpcore: the SDKs moved from the latter to the former."""
     with suppress(ImportError):
         return import_module("httpx2"), import_module("httpcore2")
     return import_module("httpx"), import_module("httpcore")
 
 
 class _Clock:
-    """When the call under way must be over."""
+    """Deadline of the call in progress."""
 
     until = 0.0
 
@@ -146,10 +143,10 @@ class _Clock:
 
 
 class _Stream:
-    """A network stream of httpcore's whose waits end with the clock, whatever it is told.
+    """A network stream of httpcore's whose waits end with the clock, whatever timeout it is called with.
 
-    What is written goes out when the answer is waited for, head and body of a request in one piece: half the packets, and on a busy
-    machine a good part of a call's time.
+    Written bytes are sent when the answer is read, head and body of a request at once: half the packets, which on a busy machine
+    saves a good part of a call's time.
     """
 
     def __init__(self, stream: Any, clock: _Clock, httpcore: ModuleType) -> None:
@@ -176,12 +173,12 @@ class _Stream:
     def _send(self) -> None:
         data = b"".join(self._unsent)
         self._unsent.clear()
-        with suppress(self._httpcore.WriteError):  # a server may answer, and hang up, before it has read all; reading tells
+        with suppress(self._httpcore.WriteError):  # a server may answer, and hang up, before it has read all; reading shows it
             self._stream.write(data, self._clock.left())
 
 
 class _Backend:
-    """httpcore's way to the network, with streams that look at the clock."""
+    """httpcore's network backend, with streams that end with the clock."""
 
     def __init__(self, httpcore: ModuleType, clock: _Clock) -> None:
         self._httpcore = httpcore
@@ -196,7 +193,7 @@ class _Backend:
 
 
 class _Lane:
-    """One connection with its clock. A call has a lane to itself: httpcore's pool only makes it, straight or by a proxy."""
+    """One connection with its clock, used by one call at a time. httpcore's pool only makes it, directly or through a proxy."""
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
         self.clock = _Clock()
@@ -209,7 +206,7 @@ class _Lane:
         )
 
     def connection_to(self, origin: Any) -> Any:
-        """Return the connection of the request before, or a new one where it was hung up, or was idle for too long."""
+        """Return the connection of the previous request, or a new one if that was closed or idle for too long."""
         if self._connection is not None and not self._connection.is_closed() and self._connection.has_expired():
             self._connection.close()
         if self._connection is None or self._connection.is_closed():
@@ -219,7 +216,7 @@ class _Lane:
 
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
     """Return the proxy that the environment names for an address, as curl and httpx understand it; None when there is none. Raises
-    ProviderError: it can't be used. What is named, which may hold a password, is not shown.
+    ProviderError: it can't be used; the message does not show it, since it may hold a password.
     """
     parts = urlsplit(endpoint)
     proxies = getproxies()
@@ -234,5 +231,5 @@ def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
             return httpcore.Proxy(url=f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}", auth=login)
     raise ProviderError(
         f"{endpoint}: the proxy that the environment names ({parts.scheme.upper()}_PROXY or ALL_PROXY) can't be used; give it as "
-        "http://HOST:PORT (socks5://HOST:PORT needs `pip install socksio`), or except the address with NO_PROXY"
+        "http://HOST:PORT (socks5://HOST:PORT needs `pip install socksio`), or exclude the address with NO_PROXY"
     )

@@ -1,4 +1,4 @@
-"""`ktdeval rl train`: a task, a market and days of training in; a policy's file out."""
+"""`ktdeval rl train`: train a policy on a task, a market and days, and write its file."""
 
 from __future__ import annotations
 
@@ -31,28 +31,30 @@ def rl() -> None:
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="of all chance in training")
 @click.option("--output", type=FilePath(dir_okay=False), required=True, metavar="FILE", help="policy to write, JSON")
 @config_option("data", "data_args", "windows", "plugin")
-def train(name: str, days: str, output: Path, **given: Any) -> None:
+def train(name: str, days: str, output: Path, **options: Any) -> None:
     """Train a policy on days before those that it is evaluated on.
 
     Decisions are settled as the task settles a model's: the same account, venue, costs and fills. On one machine the same
     command gives the same file. Needs the extra `rl`; a policy is applied without it.
     """
-    plugins = open_plugins(given["plugin"] or ())
+    plugins = open_plugins(options["plugin"] or ())
     task = plugins.make_task(name)
     span = choose_windows(task, (days,))[0]
-    for window in choose_windows(task, given["windows"] or ()):
+    for window in choose_windows(task, options["windows"] or ()):
         if span and window and (problem := overlap(span.first, span.last, window)):
             raise UsageError(f"--train: {problem}")
     shown = span and dict(task.describe()).get("history")
-    if span is None or not isinstance(shown, int) or shown <= given["lookback"]:
-        raise UsageError(f"task {name} shows no history of {given['lookback'] + 1} bars; choose one as investorbench_msft_history")
+    if span is None or not isinstance(shown, int) or shown <= options["lookback"]:
+        raise UsageError(
+            f"task {name} shows no history of {options['lookback'] + 1} bars; choose one as investorbench_msft_history"
+        )
     try:
         learn, policy_file = (later(f"ktdeval_models.rl.train:{function}")() for function in ("learn", "policy_file"))
     except ImportError as error:
         raise UsageError(f"training needs {error.name}, which is not installed: pip install 'ktdeval[rl]'") from error
     make_folder(output.parent, "choose another --output")
-    snapshot = open_snapshot(plugins, given["data"] or "synthetic", given["data_args"] or {})
-    simulation = TradingSimulation(task, snapshot, span, given["lookback"])
-    content = policy_file(simulation, learn(simulation, given["algorithm"], given["steps"], given["seed"]))
+    snapshot = open_snapshot(plugins, options["data"] or "synthetic", options["data_args"] or {})
+    simulation = TradingSimulation(task, snapshot, span, options["lookback"])
+    content = policy_file(simulation, learn(simulation, options["algorithm"], options["steps"], options["seed"]))
     write_atomic(output, encode_canonical(content) + "\n")
     click.echo(f"policy  {output} ({content.steps:,} steps on {span.first}:{span.last})")

@@ -1,4 +1,4 @@
-"""Trading of one asset by SELL, HOLD or BUY as an environment of reinforcement learning, on the executor that tasks trade on."""
+"""Trading of one asset by SELL, HOLD or BUY as an environment of reinforcement learning, on the tasks' own executor."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ktdeval_models.rl.policy import DECISIONS, Vector, features
 
 
 class TradingSimulation:
-    """Runs of a task's asset over a span of days, each from an account of cash alone. The reward is the log return of NAV to the
-    next close. `row`: of the market, which is decided on; `facts`: what a policy's file says of its training.
+    """Runs of a task's asset over a span of days, each from an account of cash only. The reward is the log return of NAV to the
+    next close. `row`: of the market, to decide on; `facts`: fields of a policy's file about its training.
     """
 
     def __init__(self, task: Task, snapshot: MarketSnapshot, span: Window, lookback: int, scale: float | None = None) -> None:
@@ -25,16 +25,16 @@ class TradingSimulation:
         span's log returns. Raises UsageError: the task is not about stances on one asset; DataError: the market lacks the
         asset, the span or `lookback` returns before it, or the price does not move.
         """
-        told: dict[str, Any] = dict(task.describe())
-        assets: tuple[str, ...] = tuple(told.get("assets") or ())
-        if told.get("answers") != "stances" or len(assets) != 1 or told.get("weights") is not None or told.get("exit"):
-            told_why = "does not ask for BUY, SELL or HOLD of one asset, each a whole position"
-            raise UsageError(f"task {task.name} {told_why}; choose one as investorbench_msft")
+        rules: dict[str, Any] = dict(task.describe())
+        assets: tuple[str, ...] = tuple(rules.get("assets") or ())
+        if rules.get("answers") != "stances" or len(assets) != 1 or rules.get("weights") is not None or rules.get("exit"):
+            form = "BUY, SELL or HOLD of one asset, each a whole position"
+            raise UsageError(f"task {task.name} does not ask for {form}; choose one such as investorbench_msft")
         if problem := market_problem(task, snapshot):
             raise DataError(problem)
         self._trading, self.lookback = task.trading, lookback
         self._tape, self._asset = MarketTape.from_snapshot(snapshot, task.trading), snapshot.asset_index[assets[0]]
-        self._rule = StanceRule(task.trading.max_weight, told["hold"], self._tape.rules.shorts, told.get("sell") == "close")
+        self._rule = StanceRule(task.trading.max_weight, rules["hold"], self._tape.rules.shorts, rules.get("sell") == "close")
         start, self._stop = window_rows(snapshot.days, span.first, span.last)
         self._first = start - 1
         closes = snapshot.close[:, self._asset] * snapshot.factor[:, self._asset]
@@ -44,8 +44,8 @@ class TradingSimulation:
         self.scale = scale or (float(np.std(np.diff(np.log(within)))) if len(within) > 2 else 0.0)
         if self.scale == 0.0:
             raise DataError(f"task {task.name}: the price does not move from {span.first} to {span.last}; choose other days")
-        told = {"task": task.name, "snapshot": snapshot.id, "first": span.first, "last": span.last, "hold": self._rule.hold}
-        self.facts: dict[str, Any] = {**told, "lookback": lookback, "scale": self.scale}
+        origin = {"task": task.name, "snapshot": snapshot.id, "first": span.first, "last": span.last}
+        self.facts: dict[str, Any] = {**origin, "hold": self._rule.hold, "lookback": lookback, "scale": self.scale}
         self.reset()
 
     def reset(self) -> Vector:
@@ -59,9 +59,9 @@ class TradingSimulation:
         return 0 if held is None else 1 if held.shares > 0 else -1
 
     def observation(self) -> Vector:
-        """Return the features of this close, of nothing later."""
-        known = self._closes[: np.searchsorted(self._traded, self.row, side="right")]
-        return features(known, self._side(), self.lookback, self.scale)
+        """Return the features known at this close."""
+        closes = self._closes[: np.searchsorted(self._traded, self.row, side="right")]
+        return features(closes, self._side(), self.lookback, self.scale)
 
     def step(self, action: int) -> tuple[Vector, float, bool, bool]:
         """Settle a decision, by its number in `DECISIONS`. Returns the next features, the reward, whether the account is ruined

@@ -1,4 +1,4 @@
-"""`rl/policy`: decides by a trained policy, from the history of prices that the prompt shows; needs NumPy alone."""
+"""`rl/policy`: decides by a trained policy, from the history of prices that the prompt shows; needs only NumPy."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ktdeval_models.rl.policy import DECISIONS, features, overlap, read_policy
 
 
 class PolicyModel:
-    """Submits what a policy prefers, from the table `history` and the side held: a function of the request, under any mask."""
+    """Submits a policy's decision, from the table `history` and the side held: a function of the request, under any mask."""
 
-    is_free = True  # it calls nobody
+    is_free = True  # it calls no provider
 
     def __init__(self, _name: str, params: PolicyParams) -> None:
         """Read the policy. Raises DataError as `read_policy`, UsageError: it is not the one that the parameters pin."""
         self._policy = read_policy(user_path(params.policy))
-        told = self._policy.content
-        self.recorded_args = {"sha256": self._policy.sha256, "trained": f"{told.first}:{told.last}"}
-        for name, found in self.recorded_args.items():
-            if (wanted := getattr(params, name)) not in (None, found):
-                raise UsageError(f"rl/policy: {params.policy}: {name} is {found}, not {wanted}; name the policy that was meant")
+        content = self._policy.content
+        self.recorded_args = {"sha256": self._policy.sha256, "trained": f"{content.first}:{content.last}"}
+        for name, actual in self.recorded_args.items():
+            if (pinned := getattr(params, name)) not in (None, actual):
+                raise UsageError(f"rl/policy: {params.policy}: {name} is {actual}, not {pinned}; name the policy that was meant")
 
     def window_problem(self, window: Window) -> str | None:
-        """Why a window can't be evaluated: it does not lie after the days of training."""
+        """Return why a window can't be evaluated: it does not lie after the days of training."""
         problem = overlap(self._policy.content.first, self._policy.content.last, window)
         return problem and f"rl/policy: {problem}"
 
@@ -37,17 +37,17 @@ class PolicyModel:
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("No research.")
-        state, told = conversation.state, self._policy.content
+        state, content = conversation.state, self._policy.content
         shown, history = (conversation.rows(state.get(name)) for name in ("candidates", "history"))
         stock = shown[0]["stock_id"] if len(shown) == 1 else None
         closes = np.array([row["close"] for row in history if row["stock_id"] == stock], dtype=float)
-        if state.get("constraints", {}).get("hold") != told.hold or len(closes) <= told.lookback:
+        if state.get("constraints", {}).get("hold") != content.hold or len(closes) <= content.lookback:
             raise ProviderError(
-                f"rl/policy: decides on one asset by {told.lookback + 1} closes of `history` where `hold` is {told.hold}; this"
-                " prompt is another: choose a task as investorbench_msft_history, or a later window"
+                f"rl/policy: decides on one asset by {content.lookback + 1} closes of `history` where `hold` is {content.hold};"
+                " this prompt differs: choose a task such as investorbench_msft_history, or a later window"
             )
         held = sum(np.sign(row["shares"]) for row in conversation.rows(state["positions"]) if row["stock_id"] == stock)
-        values = self._policy.values(features(closes, int(held), told.lookback, told.scale))
+        values = self._policy.values(features(closes, int(held), content.lookback, content.scale))
         why = conversation.reason("preferred by the trained policy")
-        made = {"stock_id": stock, "decision": DECISIONS[int(values.argmax())], "confidence": 0.5, "reason": why}
-        return conversation.call([(SUBMIT, {"decisions": [made], "overall_reason": why})])
+        decision = {"stock_id": stock, "decision": DECISIONS[int(values.argmax())], "confidence": 0.5, "reason": why}
+        return conversation.call([(SUBMIT, {"decisions": [decision], "overall_reason": why})])

@@ -1,4 +1,4 @@
-"""Policy of SELL, HOLD or BUY as a file: a small network's weights as JSON, read without running anything, applied by NumPy."""
+"""Policy of SELL, HOLD or BUY as a file: a small network's weights as JSON, read without running code, applied by NumPy."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class PolicyFile(Value):
 
 
 def overlap(first: str, last: str, window: Window) -> str | None:
-    """Why a window can't be evaluated after training from `first` to `last` (ISO days); None where it lies after them."""
-    told = f"window {window.name} ({window.first}:{window.last}) does not lie after the days of training, {first}:{last}"
-    return None if last < window.first else f"{told}; train on earlier days, or evaluate later ones (--windows)"
+    """Return why a window can't be evaluated after training from `first` to `last` (ISO days); None if it lies after them."""
+    problem = f"window {window.name} ({window.first}:{window.last}) does not lie after the days of training, {first}:{last}"
+    return None if last < window.first else f"{problem}; train on earlier days, or evaluate later ones (--windows)"
 
 
 def features(closes: FloatArray, side: int, lookback: int, scale: float) -> Vector:
     """Return the feature vector of training and evaluation alike, [lookback + 1] float32: the last log returns divided by `scale`,
-    oldest first, and the side held (+1, -1, 0). `closes`: adjusted, of days with trade, oldest first; DataError where too few.
+    oldest first, and the side held (+1, -1, 0). `closes`: adjusted, of days with trade, oldest first. Raises DataError: too few.
     """
     if len(closes) <= lookback:
         raise DataError(f"{len(closes)} closes are known, and {lookback} returns need {lookback + 1}")
@@ -64,7 +64,7 @@ def features(closes: FloatArray, side: int, lookback: int, scale: float) -> Vect
 
 
 class Policy(NamedTuple):
-    """Policy that was read."""
+    """Policy as read from its file."""
 
     content: PolicyFile
     sha256: str  #: of the file
@@ -72,15 +72,15 @@ class Policy(NamedTuple):
 
     def values(self, vectors: Vector) -> Vector:
         """[..., 3] preference for each decision, from [..., lookback + 1] feature vectors."""
-        for place, (weights, biases) in enumerate(self.layers):
-            if place:
+        for layer, (weights, biases) in enumerate(self.layers):
+            if layer:
                 vectors = np.tanh(vectors) if self.content.activation == "tanh" else np.maximum(vectors, 0)
             vectors = vectors @ weights.T + biases
         return vectors
 
 
 def read_policy(path: Path) -> Policy:
-    """Read a policy. Raises DataError: no file, too large, not of the form, layers that don't fit, or a number out of range."""
+    """Read a policy. Raises DataError: no file, too large, malformed, layers that don't fit together, or a number out of range."""
     try:
         data = read_plain(path, MOST_BYTES)
     except OSError as error:

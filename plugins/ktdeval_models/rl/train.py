@@ -17,7 +17,7 @@ from ktdeval_models.rl.policy import DECISIONS, LIMIT, Algorithm, PolicyFile, Ve
 
 
 class TradingEnv(gymnasium.Env):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
-    """`TradingSimulation` as Gymnasium has it: actions as in `DECISIONS`, truncated after the last day, terminated by ruin."""
+    """`TradingSimulation` for Gymnasium: actions as in `DECISIONS`, truncated after the last day, terminated by ruin."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
 
@@ -27,7 +27,7 @@ class TradingEnv(gymnasium.Env):  # type: ignore[misc]  # whose types are not re
         self.action_space = gymnasium.spaces.Discrete(len(DECISIONS))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Vector, dict[str, Any]]:
-        """Begin again with cash alone."""
+        """Begin again with cash only."""
         super().reset(seed=seed, options=options)
         return self._simulation.reset(), {}
 

@@ -1,4 +1,4 @@
-"""Manifest of the agent teams: graphs of roles over one model."""
+"""Agent teams: graphs of roles over one model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEAMS = {
 
 @dataclass(frozen=True)
 class TeamParams:
-    """What a role of a team is shown."""
+    """Documents that a role of a team is shown."""
 
     sources: tuple[str, ...] = option(
         (),
@@ -31,7 +31,7 @@ class TeamParams:
 
 @dataclass(frozen=True)
 class VoteParams:
-    """Who votes."""
+    """Voters of a vote."""
 
     agents: tuple[str, ...] = option(
         ("investor", "trade", "deepfund"), help="teams that vote; one named again votes again, on replies of its own"
@@ -40,7 +40,7 @@ class VoteParams:
 
 @hookimpl
 def ktdeval_agents() -> Sequence[Spec]:
-    """Teams on any task, each a graph of roles in `teams/`."""
+    """Return the teams, each a graph of roles in `teams/`, the agent that asks by asset, and the vote."""
     from ktdeval.lazy import maker
 
     teams = [Spec(name, maker("ktdeval_agents.team:make_team", name), summary, TeamParams) for name, summary in TEAMS.items()]
@@ -50,7 +50,7 @@ def ktdeval_agents() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """Tokens and cost by role."""
+    """Return the command for tokens and cost by role."""
     from ktdeval.lazy import later
 
     return [Spec("roles", later("ktdeval_agents.command:roles"), "Tokens and cost of a run by the role of a team that asked.")]

@@ -1,4 +1,4 @@
-"""One question for each asset shown, and the answers put together: how a model that speaks of one asset takes part in any task."""
+"""One question for each asset shown, and the answers combined: so a model that decides on one asset can run on any task."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ class _Submitted(Value):
 
 
 class ByAssetAgent:
-    """Asks the model about each asset shown, and each holding, as a task on it alone: its price, bars, documents and position, and
-    BUY, SELL or HOLD as the answer, which must be valid for every asset, or the step is a hold (`fallback`). A failed call ends the
-    step (`error`). Where the task asks for decisions, these are submitted; where it asks for orders, SELL of a holding sells it,
-    and BUYs of names not held share what is free equally, in the order shown, within the task's limits.
+    """Asks the model about each asset shown, and each holding, as a task on this asset only: its price, bars, documents and
+    position. The answer is BUY, SELL or HOLD; if one is not valid, the step is a hold (`fallback`). A failed call ends the step
+    (`error`). If the task asks for decisions, these are submitted; if it asks for orders, SELL of a holding sells it, and BUYs of
+    names not held share free cash equally, in the order shown, within the task's limits.
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: a call failed; ProviderError: the task shows no assets in its prompt."""
         sight, state = Sight.of(observation), shown_state(observation.user)
-        asked = [asset for asset in sight.rows if asset in sight.prices]
+        priced = [asset for asset in sight.rows if asset in sight.prices]
         if not sight.candidates or not as_object(state.get("constraints")):
             raise ProviderError(
                 f"the agent by_asset asks about the assets that a prompt shows, and this one shows none (step {observation.step}): "
-                "choose a task as blinded_fixed_candidate, deepfund_berkshire or ama_tsla"
+                "choose a task such as blinded_fixed_candidate, deepfund_berkshire or ama_tsla"
             )
         answers = []
-        for asset in asked:
+        for asset in priced:
             answer = self._ask(asset, sight, state, session)
             if answer is None:
                 return Decision((), "fallback", memory=memory)
@@ -77,29 +77,29 @@ class ByAssetAgent:
         return Decision(submission.action, "model", submission.overall_reason, submission.stock_ids, memory)
 
     def _ask(self, asset: str, sight: Sight, state: Mapping[str, Any], session: StepSession) -> _Answer | None:
-        """Return the answer on an asset; None where no attempt was valid."""
+        """Return the answer on an asset; None if no attempt was valid."""
         words = wordings()
         shortest = int(first_number(as_object(state.get("constraints")), ("min_reason_chars",)) or 0)
         tool = ToolSpec(session.submit_tool.name, words["by_asset_tool"], _schema(shortest))
-        shown = json.dumps(_narrowed(asset, sight, state), ensure_ascii=False, separators=(",", ":"))
-        messages = [Message("system", words["by_asset"]), Message("user", f"```json\n{shown}\n```")]
+        prompt = json.dumps(_narrowed(asset, sight, state), ensure_ascii=False, separators=(",", ":"))
+        messages = [Message("system", words["by_asset"]), Message("user", f"```json\n{prompt}\n```")]
         for _ in range(session.submission_attempts):
             reply = session.ask(ModelRequest(tuple(messages), (tool,), tool.name, role="asset"))
-            written = [call.arguments for call in reply.tool_calls if call.name == tool.name]
+            submissions = [call.arguments for call in reply.tool_calls if call.name == tool.name]
             try:
-                (text,) = written
+                (text,) = submissions
                 (answer,) = from_plain(loads_untrusted(text), _Submitted, "answer").decisions
             except (ValueError, StoreError):
                 answer = None
             if answer is not None and answer.stock_id == asset and len(answer.reason) >= shortest:
                 return answer
-            session.count_failure("schema" if written else "no_submission")
+            session.count_failure("schema" if submissions else "no_submission")
             messages.append(Message("user", words["by_asset_again"].format(asset=asset)))
         return None
 
 
 def _narrowed(asset: str, sight: Sight, state: Mapping[str, Any]) -> dict[str, Payload]:
-    """State of a day that shows one asset, as tasks on one asset write it."""
+    """Return the state of a day with one asset, in the form of tasks on one asset."""
     limits = as_object(state.get("constraints"))
     tables: dict[str, list[Mapping[str, Any]]] = {
         name: [row for row in table_rows(state.get(name)) if row.get("stock_id") == asset] for name in ("positions", "history")
@@ -126,9 +126,9 @@ def _as_table(rows: Sequence[Mapping[str, Any]]) -> Payload:
 
 
 def _submit(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer], session: StepSession) -> Submission:
-    """Submit what the answers amount to in the task's own form."""
-    said = Counter(answer.decision for answer in answers)
-    why = f"{len(answers)} assets asked about: {', '.join(f'{count} {name}' for name, count in said.items())}."
+    """Submit the answers in the task's own form."""
+    counts = Counter(answer.decision for answer in answers)
+    summary = f"{len(answers)} assets asked about: {', '.join(f'{count} {name}' for name, count in counts.items())}."
     if sight.asks_stances:
         unpriced = [
             _Answer(stock_id=asset, decision="HOLD", confidence=0.5, reason="It has no price today.")
@@ -136,13 +136,13 @@ def _submit(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer], 
             if asset not in sight.prices
         ]
         decisions = [to_plain(answer) for answer in (*answers, *unpriced) if answer.stock_id in sight.candidates]
-        return session.parse_submission(dumps_canonical({"decisions": decisions, "overall_reason": why}))
+        return session.parse_submission(dumps_canonical({"decisions": decisions, "overall_reason": summary}))
     orders = list(_orders(sight, state, answers))
-    return session.parse_submission(dumps_canonical({"orders": orders, "overall_reason": why}))
+    return session.parse_submission(dumps_canonical({"orders": orders, "overall_reason": summary}))
 
 
 def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) -> Iterator[dict[str, JsonValue]]:
-    """Orders of answers: sales of holdings, then purchases that share what is free."""
+    """Yield the orders of answers: sales of holdings, then purchases that share the free cash."""
     limits, account = as_object(state.get("constraints")), as_object(state.get("account"))
     weights = rows_by_asset(state.get("positions"))
     free = (first_number(account, ("cash_weight",)) or 0.0) - (1 - INVESTED)
@@ -152,28 +152,28 @@ def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) 
         if answer.decision == "SELL" and row is not None and row.get("shares", 0) > row.get("locked_shares", 0):
             free, left = free + float(row["weight"]), left + 1
             yield _order(answer, 0.0)
-    said = {answer.stock_id: answer for answer in answers if answer.decision == "BUY" and answer.stock_id not in weights}
-    rows = [{"status": "trading", "close": sight.prices[asset], **sight.rows[asset]} for asset in said]
-    can = buyable(rows)[: max(0, left)]
+    bought = {answer.stock_id: answer for answer in answers if answer.decision == "BUY" and answer.stock_id not in weights}
+    rows = [{"status": "trading", "close": sight.prices[asset], **sight.rows[asset]} for asset in bought]
+    eligible = buyable(rows)[: max(0, left)]
     slots = min(sight.most_positions or len(sight.candidates), len(sight.candidates))
     most = first_number(limits, ("max_weight",)) or 1.0
-    # Short of the weight limit, since it is judged at the next open and not at the close seen here.
-    part = min(INVESTED / slots, 0.95 * most if most < 1 else most, free / max(1, len(can)))
+    # Below the weight limit, since it is checked at the next open and not at this close.
+    part = min(INVESTED / slots, 0.95 * most if most < 1 else most, free / max(1, len(eligible)))
     weight = int(max(part, 0.0) * 10_000) / 10_000
-    for row in can if weight >= SMALLEST else ():
+    for row in eligible if weight >= SMALLEST else ():
         if is_affordable(row, state, weight):
-            yield _order(said[row["stock_id"]], weight)
+            yield _order(bought[row["stock_id"]], weight)
 
 
 def _order(answer: _Answer, weight: float) -> dict[str, JsonValue]:
     side = "BUY" if weight else "SELL"
-    made: dict[str, JsonValue] = {"stock_id": answer.stock_id, "side": side, "target_weight": weight}
-    return made | {"confidence": answer.confidence, "reason": answer.reason}
+    order: dict[str, JsonValue] = {"stock_id": answer.stock_id, "side": side, "target_weight": weight}
+    return order | {"confidence": answer.confidence, "reason": answer.reason}
 
 
 @cache
 def _schema(shortest: int) -> dict[str, JsonValue]:
-    """Schema of an answer: that of tasks that ask for decisions, of one, with a reason of so many characters at least."""
+    """Return the schema of an answer: that of decisions, for one, with at least `shortest` characters in its reason."""
     schema = stance_schema(shortest)
     schema["properties"]["decisions"] |= {"minItems": 1, "maxItems": 1}
     return schema

@@ -29,7 +29,7 @@ class RoleUsage:
     usage: Usage = field(default_factory=Usage)
 
     def to_json(self, price: PriceEntry | None) -> dict[str, JsonValue]:
-        """Return the counts by name; `usd` is null where no price is known."""
+        """Return the counts by name; `usd` is null without a price."""
         usd = None if price is None else usage_cost(self.usage, price)
         return {"calls": self.calls, "failed": self.failed, "empty": self.empty, **self.usage.to_json(), "usd": usd}
 
@@ -39,10 +39,10 @@ def usage_by_role(folder: RunFolder) -> dict[str, RoleUsage]:
     finished = [spec for spec in folder.manifest.specs if folder.is_complete(spec)]
     if not finished:
         raise UsageError(f"{folder.path}: no episode is finished; run it to its end first")
-    found: dict[str, RoleUsage] = {}
+    by_role: dict[str, RoleUsage] = {}
     for spec in finished:
-        for exchange in (one for talk in folder.load_transcript(spec) for one in talk.exchanges):
-            role = found.setdefault(exchange.get("role", NO_ROLE), RoleUsage())
+        for exchange in (each for entry in folder.load_transcript(spec) for each in entry.exchanges):
+            role = by_role.setdefault(exchange.get("role", NO_ROLE), RoleUsage())
             role.calls += 1
             if "reply" not in exchange:
                 role.failed += 1
@@ -50,11 +50,11 @@ def usage_by_role(folder: RunFolder) -> dict[str, RoleUsage]:
             reply = from_plain(exchange["reply"], Reply, f"{folder.path}: a reply")
             role.empty += not (reply.content.strip() or reply.tool_calls)
             role.usage += reply.usage
-    return found
+    return by_role
 
 
 def _price(run: Path) -> PriceEntry | None:
-    """Return the price of the run's model as its cards have it; None where they have none."""
+    """Return the price of the run's model from its cards; None if they have none."""
     for path in sorted((run / "cards").glob("*.json")):
         card = load_card(path)
         if isinstance(card, TradingCard | ScoringCard) and isinstance(card.cost.price, PriceEntry):
@@ -71,15 +71,15 @@ def roles(run: Path, as_json: bool) -> None:
     RUN is a run folder, which is only read; finished episodes count. Tokens are those of the replies, cached or not, and the price
     is that of the run's cards.
     """
-    found, price = usage_by_role(RunFolder.load(run)), _price(run)
+    by_role, price = usage_by_role(RunFolder.load(run)), _price(run)
     if as_json:
-        click.echo(dumps_pretty({name: role.to_json(price) for name, role in found.items()}), nl=False)
+        click.echo(dumps_pretty({name: role.to_json(price) for name, role in by_role.items()}), nl=False)
         return
-    total = RoleUsage(usage=sum((role.usage for role in found.values()), Usage()))
+    total = RoleUsage(usage=sum((role.usage for role in by_role.values()), Usage()))
     for name in ("calls", "failed", "empty"):
-        setattr(total, name, sum(getattr(role, name) for role in found.values()))
+        setattr(total, name, sum(getattr(role, name) for role in by_role.values()))
     rows = []
-    for name, role in (*found.items(), ("all", total)):
+    for name, role in (*by_role.items(), ("all", total)):
         usd = "-" if price is None else f"{usage_cost(role.usage, price):.4f}"
         counts = (role.calls, role.failed, role.empty, role.usage.input_tokens, role.usage.output_tokens)
         rows.append((name, *(f"{count:,}" for count in counts), usd))

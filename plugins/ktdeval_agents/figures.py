@@ -1,4 +1,4 @@
-"""Figures that teams are given without a model: a technical table, position ratios, and limits scaled by volatility."""
+"""Figures for teams that are computed without a model: a technical table, position ratios, and limits scaled by volatility."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Floats = npt.NDArray[np.float64]
 
 
 def technical_figures(sight: Sight) -> str:
-    """Return one line of figures for each asset whose bars are shown; empty where there are none. Figures that need more bars than
-    are shown are left out.
+    """Return one line of figures for each asset whose bars are shown; empty without bars. Figures that need more bars than shown
+    are left out.
     """
     lines = []
     for asset in sight.bars:
-        shown = ", ".join(f"{name} {_told(value)}" for name, value in technical(_bars(sight, asset), _year(sight, asset)).items())
-        lines.append(f"- {asset}: {shown or 'too few bars'}")
+        text = ", ".join(f"{name} {_text_of(value)}" for name, value in technical(_bars(sight, asset), _year(sight, asset)).items())
+        lines.append(f"- {asset}: {text or 'too few bars'}")
     return "\n".join(lines)
 
 
-def _told(value: float) -> str:
-    """Four significant digits, of larger numbers as payloads have them: a price of 2024 must not read as a year."""
+def _text_of(value: float) -> str:
+    """Render four significant digits; numbers from 1 on as in payloads, so that a price of 2024 does not read as a year."""
     return render_json(figure(value)) if abs(value) >= 1.0 else f"{value:.4g}"
 
 
@@ -40,8 +40,8 @@ def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:
     """Return figures of the last bar; `bars` are [T] close, high, low and volume, the oldest first.
 
     `ema_N`: exponential average of weight 2 / (N + 1) from the first bar on; `bollinger_*`: mean ± deviations of N closes; `z_N`:
-    distance of the close from the mean of N closes in standard deviations; `rsi_N`: on simple means of N changes, 50 where nothing
-    moved; `volatility_N_pct`: annualised, of N daily changes; `volume_N`: volume over its mean; `pivot`, `support`, `resistance`
+    distance of the close from the mean of N closes in standard deviations; `rsi_N`: on simple means of N changes, 50 without any
+    change; `volatility_N_pct`: annualised, of N daily changes; `volume_N`: volume over its mean; `pivot`, `support`, `resistance`
     from the last bar. Standard deviations have N - 1 degrees of freedom.
     """
     rules, close, volume = _parameters()["technical"], bars["close"], bars["volume"]
@@ -80,24 +80,24 @@ def position_ratios(sight: Sight) -> tuple[float, ...]:
 
 
 def read_ratios(text: str, sight: Sight) -> dict[str, float]:
-    """Return the position ratio of each asset shown that the last JSON object of a text gives one, the nearest on the grid."""
-    given, grid = last_object(text), position_ratios(sight)
-    wanted = {asset: first_number(given, (asset,)) for asset in sight.rows}
-    return {asset: min(grid, key=lambda step: abs(step - ratio)) for asset, ratio in wanted.items() if ratio is not None}
+    """Return the position ratios of assets shown, from the last JSON object of a text, each rounded to the grid."""
+    reply, grid = last_object(text), position_ratios(sight)
+    ratios = {asset: first_number(reply, (asset,)) for asset in sight.rows}
+    return {asset: min(grid, key=lambda step: abs(step - ratio)) for asset, ratio in ratios.items() if ratio is not None}
 
 
 def volatility_limits(sight: Sight) -> str:
-    """Return the most that each asset may take of the NAV, one a line; empty where no price is shown."""
+    """Return the largest weight of each asset in the NAV, one a line; empty if no price is shown."""
     return limit_lines(sight, _parameters()["volatility_limits"], {asset: _year(sight, asset) for asset in sight.rows})
 
 
 def _bars(sight: Sight, asset: str) -> dict[str, Floats]:
-    """Return [T] fields of the bars shown; without a high or a low that of the close, without a volume NaN."""
+    """Return [T] fields of the bars shown; a missing high or low is the close, a missing volume NaN."""
     rows = [bar for bar in sight.bars.get(asset, ()) if first_number(bar, ("close",))]
-    wanted = {"close": ("close",), "high": ("high", "close"), "low": ("low", "close"), "volume": ("volume",)}
+    fields_of = {"close": ("close",), "high": ("high", "close"), "low": ("low", "close"), "volume": ("volume",)}
     return {
         name: np.array([math.nan if (value := first_number(row, fields)) is None else value for row in rows])
-        for name, fields in wanted.items()
+        for name, fields in fields_of.items()
     }
 
 
@@ -116,9 +116,9 @@ def _ema(values: Floats, days: int) -> float:
 
 
 def _moments(values: Floats, days: int) -> tuple[float, float]:
-    """Return mean and standard deviation of the last values, NaN where there are fewer."""
-    known = values[-days:]
-    return (float(known.mean()), float(known.std(ddof=1))) if len(values) >= days else (math.nan, math.nan)
+    """Return mean and standard deviation of the last `days` values; NaN if there are fewer."""
+    latest = values[-days:]
+    return (float(latest.mean()), float(latest.std(ddof=1))) if len(values) >= days else (math.nan, math.nan)
 
 
 def _rsi(changes: Floats, days: int) -> float:
@@ -138,4 +138,4 @@ COMPUTED: Mapping[str, Callable[[Sight], str]] = {
     "technical_figures": technical_figures,
     "volatility_limits": volatility_limits,
 }
-"""Figures by the name that graphs know them under, as text."""
+"""Figures as text, by their names in graphs."""

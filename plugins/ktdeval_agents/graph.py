@@ -1,4 +1,4 @@
-"""A team as a graph of roles, read from YAML: who speaks, in which order, and what each one reads."""
+"""A team as a graph of roles, read from YAML: the roles, their order, and what each one reads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ktdeval.typed import from_plain
 from ktdeval.yamlio import load_yaml
 
 SOURCES = ("task", "state", "memory", "reports")
-"""What a role may read besides other roles: the task's rules, the state of the day, the team's memory, and all earlier reports."""
+"""Inputs of a role besides other roles: the task's rules, the state of the day, the team's memory, and all earlier reports."""
 
 Computed = Literal["technical_figures", "volatility_limits"]
 
 
 class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One role: a prompt, what it reads, and what its reply is read for."""
+    """One role: its prompt, its inputs, and the form of its reply."""
 
     says: str  #: its instructions; `{ratios}` stands for the position ratios on offer
     reads: tuple[str, ...] = ("task", "state")  #: of `SOURCES` and the names of earlier roles and computed figures
@@ -33,15 +33,15 @@ class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A part of the flow; exactly one of `role`, `together`, `debate` and `computes` is given."""
 
     role: str = ""  #: speaks alone
-    together: tuple[str, ...] = ()  #: stand side by side: none reads another
-    debate: tuple[str, ...] = ()  #: speak by turns, each after reading the debate so far
+    together: tuple[str, ...] = ()  #: independent: none reads another
+    debate: tuple[str, ...] = ()  #: speak in turns, each after reading the debate so far
     rounds: int = 1  #: turns of each in a debate
-    chosen_by: str = ""  #: role whose reply names those of `together` that speak; where it names none, all do
-    computes: Computed | Literal[""] = ""  #: figures that are worked out, without a model
+    chosen_by: str = ""  #: role whose reply names those of `together` that speak; if it names none, all do
+    computes: Computed | Literal[""] = ""  #: figures that are computed without a model
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Every role that speaks here, in order, once."""
+        """Roles of this stage, in order, each once."""
         return (self.role,) if self.role else self.together or self.debate
 
 
@@ -74,7 +74,7 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_team(path: Path) -> Team:
-    """Read a team. Raises ConfigError: the file is no sound graph; names the place."""
+    """Read a team. Raises ConfigError: the file is not a valid graph; names the field."""
     team = from_plain(load_yaml(path), Team, str(path), ConfigError)
     problem = next(_problems(team), None)
     if problem is not None:
@@ -83,23 +83,23 @@ def load_team(path: Path) -> Team:
 
 
 def _problems(team: Team) -> Iterator[str]:
-    """What is wrong with a graph, one line each."""
+    """Yield the problems of a graph, one line each."""
     if not team.flow or not team.flow[-1].role:
         yield "flow: must end with one role, which submits"
-    known = set(SOURCES)
-    for place, stage in enumerate(team.flow):
-        where = f"flow[{place}]"
+    readable = set(SOURCES)
+    for index, stage in enumerate(team.flow):
+        where = f"flow[{index}]"
         if sum(map(bool, (stage.role, stage.together, stage.debate, stage.computes))) != 1:
             yield f"{where}: give one of role, together, debate and computes"
-        if stage.rounds < 1 or (stage.chosen_by and stage.chosen_by not in known):
+        if stage.rounds < 1 or (stage.chosen_by and stage.chosen_by not in readable):
             yield f"{where}: rounds must be at least 1, and chosen_by an earlier role"
         for name in stage.roles:
             if name not in team.roles:
                 yield f"{where}: no role {name!r}{near_matches(name, team.roles)}"
-            elif name in known:
-                yield f"{where}: the role {name} has a place in the flow already"
-            elif unknown := [source for source in team.roles[name].reads if source not in known]:
-                yield f"roles.{name}.reads: {unknown[0]!r} is not said before it{near_matches(unknown[0], known)}"
-        known |= {*stage.roles, stage.computes} - {""}
-    if idle := [name for name in team.roles if name not in known]:
-        yield f"roles.{idle[0]}: has no place in the flow"
+            elif name in readable:
+                yield f"{where}: the role {name} is in the flow already"
+            elif unknown := [source for source in team.roles[name].reads if source not in readable]:
+                yield f"roles.{name}.reads: {unknown[0]!r} does not come before it{near_matches(unknown[0], readable)}"
+        readable |= {*stage.roles, stage.computes} - {""}
+    if idle := [name for name in team.roles if name not in readable]:
+        yield f"roles.{idle[0]}: is not in the flow"

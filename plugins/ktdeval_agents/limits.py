@@ -13,7 +13,7 @@ from ktdeval_agents.sight import ACCOUNT, Sight, first_number
 
 
 def limit_lines(sight: Sight, rules: Mapping[str, Any], years: Mapping[str, int]) -> str:
-    """Return the most that each asset with a price may take of the NAV, and what of it is left, one a line. `rules`: those of
+    """Return the largest weight of each asset with a price in the NAV, and the unused part, one a line. `rules`: those of
     `volatility_limits`; `years`: days a year of each asset.
     """
     returns, lines = returns_by_day(sight), list[str]()
@@ -21,17 +21,17 @@ def limit_lines(sight: Sight, rules: Mapping[str, Any], years: Mapping[str, int]
     for asset, row in sight.rows.items():
         if asset not in sight.prices:
             continue
-        known = annual_volatility(row, list(returns.get(asset, {}).values()), rules["days"], years[asset])
-        volatility = rules["unknown_daily"] * math.sqrt(years[asset]) if known is None else known
-        told = f"annualised volatility {100 * volatility:.3g} %" + (" (assumed, none is shown)" if known is None else "")
+        measured = annual_volatility(row, list(returns.get(asset, {}).values()), rules["days"], years[asset])
+        volatility = rules["unknown_daily"] * math.sqrt(years[asset]) if measured is None else measured
+        parts = f"annualised volatility {100 * volatility:.3g} %" + (" (assumed, none is shown)" if measured is None else "")
         limit = scaled_limit(volatility, rules)
         if (correlation := correlations.get(asset)) is not None:
             factor = correlation_factor(correlation, rules["correlation"]["bands"])
-            told, limit = f"{told}, mean correlation {correlation:.2f} (factor {factor:g})", factor * limit
+            parts, limit = f"{parts}, mean correlation {correlation:.2f} (factor {factor:g})", factor * limit
         left = limit - abs(first_number(row, ("weight",)) or 0.0)
         if sight.cash is not None and (nav := sight.prices.get(ACCOUNT, 0.0)) > 0.0:
             left = min(left, sight.cash / nav)
-        lines.append(f"- {asset}: {told}, at most {100 * limit:.3g} % of NAV, {100 * max(left, 0.0):.3g} % left")
+        lines.append(f"- {asset}: {parts}, at most {100 * limit:.3g} % of NAV, {100 * max(left, 0.0):.3g} % left")
     return "\n".join(lines)
 
 
@@ -47,40 +47,40 @@ def correlation_factor(correlation: float, bands: Sequence[Mapping[str, float]])
 
 
 def average_correlations(returns: Mapping[str, Mapping[str, float]], held: frozenset[str], least_days: int) -> dict[str, float]:
-    """Return by asset the mean correlation with the other assets that are held, or with all others where none of those is.
+    """Return by asset the mean correlation with the other assets that are held, or with all others if none of them is held.
 
-    `returns`: asset -> day -> return; days that all assets have count, at least `least_days`, of at least two assets. Pairs
-    without a correlation (a price that never moved) are left out, and assets without one.
+    `returns`: asset -> day -> return; only days of all assets count, at least `least_days`, of at least two assets. Pairs
+    without a correlation (a price that never moved) are left out, and so are assets without one.
     """
-    days = sorted(set.intersection(*(set(one) for one in returns.values()))) if len(returns) > 1 else []
+    days = sorted(set.intersection(*(set(by_day) for by_day in returns.values()))) if len(returns) > 1 else []
     if len(days) < least_days:
         return {}
     names = list(returns)
     grid = np.array([[returns[name][day] for day in days] for name in names])
     with np.errstate(invalid="ignore", divide="ignore"):
         matrix = np.corrcoef(grid)
-    found = {}
-    for place, name in enumerate(names):
-        others = [other for other, label in enumerate(names) if other != place and label in held]
-        others = others or [other for other in range(len(names)) if other != place]
-        if len(known := matrix[place, others][np.isfinite(matrix[place, others])]):
-            found[name] = float(known.mean())
-    return found
+    means = {}
+    for row, name in enumerate(names):
+        others = [other for other, label in enumerate(names) if other != row and label in held]
+        others = others or [other for other in range(len(names)) if other != row]
+        if len(finite := matrix[row, others][np.isfinite(matrix[row, others])]):
+            means[name] = float(finite.mean())
+    return means
 
 
 def returns_by_day(sight: Sight) -> dict[str, dict[str, float]]:
     """Return asset -> day as shown -> change of the close since the asset's bar before, of assets with at least two bars."""
-    found = {}
+    returns = {}
     for asset, bars in sight.bars.items():
         closes = [(str(bar.get("day")), close) for bar in bars if (close := first_number(bar, ("close",)))]
         if len(closes) > 1:
-            found[asset] = {day: close / before - 1.0 for (_, before), (day, close) in pairwise(closes)}
-    return found
+            returns[asset] = {day: close / before - 1.0 for (_, before), (day, close) in pairwise(closes)}
+    return returns
 
 
 def annual_volatility(row: Mapping[str, Any], returns: Sequence[float], days: int, year: int) -> float | None:
-    """Return the annualised volatility of an asset, `year` days long: of its last `days` returns, where fewer are shown that of its
-    row, else of those that there are; None where nothing is shown.
+    """Return the annualised volatility of an asset, `year` days a year: of its last `days` returns; if fewer are shown, that of its
+    row, else of these few; None if nothing is shown.
     """
     changes = returns[-days:]
     of_bars = float(np.std(changes, ddof=1)) * math.sqrt(year) if len(changes) > 1 else None

@@ -1,4 +1,4 @@
-"""Memory of a team: its latest decisions by asset, what came of each, and what the team made of that."""
+"""Memory of a team: its latest decisions by asset, their outcomes, and the team's reflections."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
     decision: str
     reason: str
     price: float | None  #: that the outcome is measured from; None before one is shown
-    since: str = ""  #: day of `price`, where it is a later one than `day`
+    since: str = ""  #: day of `price`, if later than `day`
     change_pct: float | None = None  #: outcome, once it is known
     reflection: str | None = None  #: on the outcome; None before the model was asked, empty without an answer
 
 
 class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything that a team carries from step to step, the oldest first."""
+    """State of a team between steps, the oldest entry first."""
 
     entries: list[Entry] = []
 
     def settle(self, step: int, sight: Sight) -> None:
-        """Note the outcome of decisions whose price is shown again: the day's change right after, else from price to price."""
+        """Record outcomes of decisions whose price is shown again: the day's change on the next step, else from price to price."""
         for entry in self.entries:
             if entry.change_pct is not None or entry.asset not in sight.prices:
                 continue
@@ -55,23 +55,23 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
 
     def remember(self, step: int, sight: Sight, decision: Decision, submitted: str, withhold: Callable[[str], str]) -> None:
         """Add a decision that the model made; `submitted`: arguments of its submission; `withhold`: as a session has it."""
-        made = list(_stances(submitted, sight) if sight.asks_stances else _orders(decision))
-        if not made:
-            made = [(sight.candidates[0] if len(sight.candidates) == 1 else ACCOUNT, "no order", "")]
-        for asset, what, reason in made:
+        items = list(_stances(submitted, sight) if sight.asks_stances else _orders(decision))
+        if not items:
+            items = [(sight.candidates[0] if len(sight.candidates) == 1 else ACCOUNT, "no order", "")]
+        for asset, decided, reason in items:
             why, label = (" ".join(text.replace("```", "'''").split()) for text in (reason or decision.overall_reason, asset))
-            self.entries.append(Entry(step, sight.day, withhold(label), what, withhold(_cut(why)), sight.prices.get(asset)))
+            self.entries.append(Entry(step, sight.day, withhold(label), decided, withhold(_cut(why)), sight.prices.get(asset)))
         self.entries = self.entries[-_KEPT:]
 
     def shown(self, rule: MemoryRule, sight: Sight) -> str:
-        """Return the entries to show, by day, the oldest first; empty where there are none."""
+        """Return the entries to show, by day, the oldest first; empty if there are none."""
         same = [entry for entry in self.entries if entry.asset in sight.focus]
         cross = [entry for entry in self.entries if entry.asset not in sight.focus]
         chosen = {id(entry) for entry in (*_latest(same, rule.same), *_latest(cross, rule.cross))}
-        return "\n".join(told([entry for entry in self.entries if id(entry) in chosen]))
+        return "\n".join(entry_lines([entry for entry in self.entries if id(entry) in chosen]))
 
 
-def told(entries: Iterable[Entry]) -> list[str]:
+def entry_lines(entries: Iterable[Entry]) -> list[str]:
     """Return lines of entries: each decision with its outcome, and the reflection once after the last of its day."""
     lines = []
     for (_, day), group in itertools.groupby(entries, lambda entry: (entry.step, entry.day)):
@@ -95,7 +95,7 @@ def _orders(decision: Decision) -> Iterable[tuple[str, str, str]]:
 
 
 def _stances(submitted: str, sight: Sight) -> Iterable[tuple[str, str, str]]:
-    """Decisions as submitted, of assets that were shown; their reasons may hold what the mask hides, and stay out."""
+    """Yield submitted decisions on assets that were shown, without their reasons, which may name what the mask hides."""
     for item in json_object(submitted).get("decisions", ()):
         if item["stock_id"] in sight.candidates:
             yield item["stock_id"], item["decision"], ""

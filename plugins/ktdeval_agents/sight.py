@@ -1,4 +1,4 @@
-"""What a prompt shows of a day, as far as it is there: labels, prices, what is held, bars."""
+"""State of a day as a prompt shows it: labels, prices, holdings, bars, each if it is there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAVS = ("nav", "nav_cny")
 _CASH = ("cash", "cash_cny")
 _NEWS = re.compile(r'"news":\s*(?=\{)')
 ACCOUNT = ""
-"""Stands for the account where an entry is about no asset."""
+"""Label of the account, for entries about no asset."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Sight:
 
     @classmethod
     def of(cls, observation: Observation) -> Sight:
-        """Read the JSON block of a prompt; in a task without one there is nothing to see."""
+        """Read the JSON block of a prompt; all fields are empty without one."""
         state = shown_state(observation.user)
         candidates, positions = rows_by_asset(state.get("candidates")), rows_by_asset(state.get("positions"))
         rows = {asset: {**positions.get(asset, {}), **candidates.get(asset, {})} for asset in (*candidates, *positions)}
@@ -61,21 +61,21 @@ class Sight:
 
     @property
     def focus(self) -> frozenset[str]:
-        """Assets that a decision of today is about first: those held, or the only one."""
+        """Assets that today's decision is mainly about: those held, or the only one."""
         return self.held or frozenset(self.candidates if len(self.candidates) == 1 else ())
 
 
 def first_number(row: Mapping[str, Any], names: Sequence[str]) -> float | None:
-    """Return the first of the fields that holds a finite number; None where none does."""
-    found = (one for name in names if isinstance(one := row.get(name), int | float) and not isinstance(one, bool))
-    return next((float(one) for one in found if abs(one) < sys.float_info.max), None)
+    """Return the first finite number of some fields; None if there is none."""
+    numbers = (value for name in names if isinstance(value := row.get(name), int | float) and not isinstance(value, bool))
+    return next((float(value) for value in numbers if abs(value) < sys.float_info.max), None)
 
 
 def without_documents(prompt: str, sources: Collection[str]) -> str:
-    """Return a prompt without the documents of some sources; every other byte of it stays, in a prompt without documents all."""
-    if not sources or not (found := list(_NEWS.finditer(prompt))):
+    """Return a prompt without the documents of some sources; every other byte of it stays."""
+    if not sources or not (matches := list(_NEWS.finditer(prompt))):
         return prompt
-    table, end = json.JSONDecoder().raw_decode(prompt, found[-1].end())
-    place = table["columns"].index("source")
-    kept = {**table, "rows": [row for row in table["rows"] if row[place] not in sources]}
-    return prompt[: found[-1].end()] + json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + prompt[end:]
+    table, end = json.JSONDecoder().raw_decode(prompt, matches[-1].end())
+    column = table["columns"].index("source")
+    kept = {**table, "rows": [row for row in table["rows"] if row[column] not in sources]}
+    return prompt[: matches[-1].end()] + json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + prompt[end:]

@@ -33,7 +33,7 @@ from ktdeval.yamlio import load_yaml
 from ktdeval_agents import TeamParams
 from ktdeval_agents.figures import COMPUTED, position_ratios, read_ratios
 from ktdeval_agents.graph import Stage, Team, load_team
-from ktdeval_agents.memory import TeamMemory, told
+from ktdeval_agents.memory import TeamMemory, entry_lines
 from ktdeval_agents.sight import Sight, without_documents
 
 REFLECTION = "reflection"
@@ -43,7 +43,7 @@ _FOLDER = Path(__file__).parent
 
 
 def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
-    """Return a team of the folder `teams` by its name. Raises ConfigError: sources that can't be dealt out."""
+    """Return a team of the folder `teams` by its name. Raises ConfigError: fewer than two sources to deal out."""
     sources = (params or TeamParams()).sources
     if sources and len(set(sources)) < 2:
         raise ConfigError(f"sources: {', '.join(sources)} can't be dealt out; name at least two, each as documents show it")
@@ -51,8 +51,8 @@ def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
 
 
 class RoleSession:
-    """A step's session as one role has it: its calls bear its name, and it may research `tools` times at most. `keep` takes the
-    memory that outlasts a failed call, instead of the session. What is not said here is the session's.
+    """A step's session for one role: its calls bear its name, and it may research `tools` times at most. `keep` receives the memory
+    that outlasts a failed call, instead of the session. All else is the session's.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -95,27 +95,27 @@ class RoleSession:
 
 @dataclass
 class Meeting:
-    """One step of a team: what is shown, and what was said so far."""
+    """One step of a team: what is shown, and the reports so far."""
 
     observation: Observation
     session: StepSession
     sight: Sight
-    remembered: str  #: the memory in words; empty where there is none
+    remembered: str  #: the memory in words; empty if there is none
     reports: dict[str, str] = field(default_factory=dict)  #: role or computed figures -> the last word, in the order spoken
     debate: list[tuple[str, str]] = field(default_factory=list)  #: role and words, of the debate under way
 
 
 class TeamAgent:
-    """Roles over one model, by a graph. Each role but the last is asked once a turn and answers in words; where the mode has tools,
-    and its graph gives it some, it researches first. An empty answer is counted (`empty_reply`), and told to later roles as such.
-    The last role submits as `react` does, and where no submission is valid the step is a hold (`fallback`). Documents of `sources`
+    """Roles over one model, by a graph. Each role but the last is asked once a turn and answers in words; if the mode has tools and
+    its graph gives it some, it researches first. An empty answer is counted (`empty_reply`), and shown to later roles as such.
+    The last role submits as `react` does; if no submission is valid, the step is a hold (`fallback`). Documents of `sources`
     are dealt out to the roles that are shown the day, in the order in which they speak.
     """
 
     def __init__(self, name: str, team: Team, sources: Sequence[str] = ()) -> None:
         self._name, self._team, self._words = name, team, wordings()
         self._hidden = {
-            role: frozenset(sources) - {sources[place % len(sources)]} for place, role in enumerate(team.shown_the_day) if sources
+            role: frozenset(sources) - {sources[index % len(sources)]} for index, role in enumerate(team.shown_the_day) if sources
         }
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
@@ -134,19 +134,19 @@ class TeamAgent:
         for stage in self._team.flow[:-1]:
             self._hold(stage, meeting)
         last = self._team.last
-        desk = RoleSession(session, last, self._team.roles[last].tools)
-        decision = decide_in_phases(self._opening(last, meeting), desk, None)
+        role_session = RoleSession(session, last, self._team.roles[last].tools)
+        decision = decide_in_phases(self._prompt(last, meeting), role_session, None)
         if rule is None:
             return decision
         if decision.provenance in ("model", "model_after_retry"):
-            state.remember(observation.step, sight, decision, desk.submitted, session.withhold)
+            state.remember(observation.step, sight, decision, role_session.submitted, session.withhold)
         return replace(decision, memory=to_plain(state))
 
     def _reflect(self, state: TeamMemory, instructions: str, session: StepSession) -> None:
-        """Ask the model once about all outcomes that are new; it may give no answer."""
+        """Ask the model once about all new outcomes; an empty answer is counted."""
         if not (due := state.due()):
             return
-        shown = f"{self._words['outcomes']}\n\n" + "\n".join(told(due))
+        shown = f"{self._words['outcomes']}\n\n" + "\n".join(entry_lines(due))
         request = ModelRequest((Message("system", instructions), Message("user", shown)))
         answer = RoleSession(session, REFLECTION, 0).ask(request).content.strip()
         if not answer:
@@ -170,16 +170,16 @@ class TeamAgent:
         meeting.reports.update(spoken)
 
     def _answer(self, name: str, meeting: Meeting) -> str:
-        """Return what a role says to its question, fit to be shown to others."""
-        role, messages = self._team.roles[name], self._opening(name, meeting)
-        desk = RoleSession(meeting.session, name, role.tools)
+        """Return a role's answer, redacted to be shown to others."""
+        role, messages = self._team.roles[name], self._prompt(name, meeting)
+        role_session = RoleSession(meeting.session, name, role.tools)
         text = ""
-        if desk.tools and desk.tool_budget > 0:
-            research(messages, desk)
+        if role_session.tools and role_session.tool_budget > 0:
+            research(messages, role_session)
             text = messages[-1].content if messages[-1].role == "assistant" else ""
             if not text:
                 messages.append(Message("user", self._words["report_now"]))
-        text = (text or desk.ask(ModelRequest(tuple(messages))).content).strip()
+        text = (text or role_session.ask(ModelRequest(tuple(messages))).content).strip()
         if not text:
             meeting.session.count_failure("empty_reply")
             return NO_ANSWER
@@ -190,16 +190,16 @@ class TeamAgent:
         return meeting.session.withhold(_unfenced(text))
 
     def _ratios(self, text: str, meeting: Meeting) -> str:
-        """Return the position ratios of a reply in words; where it holds none, that is counted and said."""
-        found = read_ratios(text, meeting.sight)
-        if not found:
+        """Return the position ratios of a reply in words; if it holds none, count the failure and say so."""
+        ratios = read_ratios(text, meeting.sight)
+        if not ratios:
             meeting.session.count_failure("no_ratio")
             return str(self._words["no_ratios"])
-        shown = ", ".join(f"{asset} {ratio:g}" for asset, ratio in found.items())
-        return str(self._words["ratios"].format(ratios=shown))
+        listed = ", ".join(f"{asset} {ratio:g}" for asset, ratio in ratios.items())
+        return str(self._words["ratios"].format(ratios=listed))
 
-    def _opening(self, name: str, meeting: Meeting) -> list[Message]:
-        """Return the conversation that a role begins with."""
+    def _prompt(self, name: str, meeting: Meeting) -> list[Message]:
+        """Return the first messages of a role's conversation."""
         role, words, is_last = self._team.roles[name], self._words, name == self._team.last
         says = role.says.strip().replace("{ratios}", ", ".join(f"{ratio:g}" for ratio in position_ratios(meeting.sight)))
         system = [self._team.preamble.strip(), says]
@@ -208,11 +208,11 @@ class TeamAgent:
         if is_last or "task" in role.reads:
             system += [words["last" if is_last else "task"], meeting.observation.system]
         parts = [_section(words["memory"], meeting.remembered)] if "memory" in role.reads and meeting.remembered else []
-        for said, text in meeting.reports.items():
-            if "reports" in role.reads or said in role.reads:
-                parts.append(_section(_title(said), text))
+        for source, text in meeting.reports.items():
+            if "reports" in role.reads or source in role.reads:
+                parts.append(_section(_title(source), text))
         if meeting.debate:
-            parts.append(_section(words["debate"], "\n\n".join(f"{_title(who)}: {text}" for who, text in meeting.debate)))
+            parts.append(_section(words["debate"], "\n\n".join(f"{_title(speaker)}: {text}" for speaker, text in meeting.debate)))
         if is_last or "state" in role.reads:
             parts.append(without_documents(meeting.observation.user, self._hidden.get(name, ())))
         if not is_last:
@@ -221,11 +221,11 @@ class TeamAgent:
 
 
 def _chosen(stage: Stage, reports: Mapping[str, str]) -> Sequence[str]:
-    """Return the roles of a stage that speak: where another role chooses, those that it names, all where it names none."""
+    """Return the roles of a stage that speak: if another role chooses, those that it names, or all if it names none."""
     if not stage.chosen_by:
         return stage.roles
-    said = re.sub(r"[\W_]+", " ", reports[stage.chosen_by].lower())
-    return [name for name in stage.roles if re.search(rf"\b{name.replace('_', ' ')}\b", said)] or stage.roles
+    reply = re.sub(r"[\W_]+", " ", reports[stage.chosen_by].lower())
+    return [name for name in stage.roles if re.search(rf"\b{name.replace('_', ' ')}\b", reply)] or stage.roles
 
 
 def _section(title: str, text: str) -> str:
@@ -237,7 +237,7 @@ def _title(name: str) -> str:
 
 
 def _unfenced(text: str) -> str:
-    """Return a text without a fence, so that no reply can be taken for the state of the day."""
+    """Return a text without a fence, so that a reply can't be read as the state of the day."""
     return text.replace("```", "'''")
 
 

@@ -1,4 +1,4 @@
-"""A vote: several teams submit in one step, and what most of them say is the decision."""
+"""A vote: several teams submit in one step, and the majority decides."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DECIDED = ("model", "model_after_retry")
 
 
 class VoteAgent:
-    """Each voter decides by itself; the elected submission goes through the task's own form. Without a vote, or where the form
-    refuses what was elected, the step is a hold (`fallback`).
+    """Each voter decides independently; the elected submission goes through the task's own form. Without a vote, or if the form
+    refuses the elected submission, the step is a hold (`fallback`).
     """
 
     def __init__(self, params: VoteParams | None = None) -> None:
         names = (params or VoteParams()).agents
         if unknown := [name for name in names if name not in TEAMS]:
-            raise ConfigError(f"agents: {unknown[0]!r} is no team that can vote{near_matches(unknown[0], TEAMS)}")
+            raise ConfigError(f"agents: {unknown[0]!r} is not a team that can vote{near_matches(unknown[0], TEAMS)}")
         if not names:
             raise ConfigError("agents: name at least one team that votes")
         self._voters = [(f"voter {number} ({name})", make_team(name)) for number, name in enumerate(names, 1)]
@@ -36,17 +36,17 @@ class VoteAgent:
         """Decide one step. Raises ModelError: a voter's model call failed; StoreError: `memory` is not this agent's."""
         memories = [None] * len(self._voters) if memory is None else from_plain(memory, list[Any], "memory of the agent vote")
         kept, ballots = [*memories], []
-        for place, ((name, voter), held) in enumerate(zip(self._voters, memories, strict=True)):
+        for index, ((name, voter), held) in enumerate(zip(self._voters, memories, strict=True)):
 
-            def keep(value: JsonValue, place: int = place) -> None:
-                kept[place] = value
+            def keep(value: JsonValue, index: int = index) -> None:
+                kept[index] = value
                 session.keep([*kept])
 
-            desk = RoleSession(session, name, session.tool_budget // (len(self._voters) - place), keep)
-            decision = voter.decide(observation, desk, held)
-            memories[place] = decision.memory
+            role_session = RoleSession(session, name, session.tool_budget // (len(self._voters) - index), keep)
+            decision = voter.decide(observation, role_session, held)
+            memories[index] = decision.memory
             if decision.provenance in _DECIDED:
-                ballots.append(json_object(desk.submitted))
+                ballots.append(json_object(role_session.submitted))
         submission = session.parse_submission(dumps_canonical(elected(ballots, len(self._voters)))) if ballots else None
         if submission is None or submission.action is None:
             return Decision((), "fallback", memory=memories)
@@ -54,8 +54,8 @@ class VoteAgent:
 
 
 def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
-    """Return the submission that ballots amount to: by asset the side that more than half of all voters chose, with the mean
-    confidence and the median weight; without such a side no order, or HOLD. Of other forms the ballot that comes most often.
+    """Return the elected submission: by asset the side that more than half of all voters chose, with the mean confidence and the
+    median weight; without such a side no order, or HOLD. For other forms, the most frequent ballot.
     """
     kind = next((kind for kind in ("orders", "decisions") if all(kind in ballot for ballot in ballots)), None)
     if kind is None:
@@ -63,12 +63,12 @@ def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, A
         return ballots[texts.index(Counter(texts).most_common(1)[0][0])]
     field, items = {"orders": "side", "decisions": "decision"}[kind], list[Mapping[str, Any]]()
     by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for place, ballot in enumerate(ballots):
+    for voter, ballot in enumerate(ballots):
         for item in ballot[kind]:
-            by_asset.setdefault(normalise(item["stock_id"]).strip().lower(), {})[place] = item
-    for given in by_asset.values():
-        side, count = Counter(item[field] for item in given.values()).most_common(1)[0]
-        chosen = [item for item in given.values() if item[field] == side]
+            by_asset.setdefault(normalise(item["stock_id"]).strip().lower(), {})[voter] = item
+    for votes in by_asset.values():
+        side, count = Counter(item[field] for item in votes.values()).most_common(1)[0]
+        chosen = [item for item in votes.values() if item[field] == side]
         if 2 * count > voters:
             weights = [item["target_weight"] for item in chosen if "target_weight" in item]
             size = {"target_weight": median(weights)} if len(weights) == count else {}

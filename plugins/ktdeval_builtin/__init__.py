@@ -1,4 +1,4 @@
-"""Manifest of what every run needs: the local runner, the ReAct agent, the metric panel and the attribution of the total return."""
+"""Parts that every run needs: the local runner, the ReAct agent, the metric panel and the attribution of the total return."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ThreadRunner:
-    """Runs up to `concurrency` episodes at once, on threads, for model calls wait on the network; one at a time it has none."""
+    """Runs up to `concurrency` episodes at once, on threads, since model calls wait for the network; without threads if one."""
 
     def run(
         self, specs: Sequence[EpisodeSpec], execute: Callable[[EpisodeSpec], EpisodeOutcome], concurrency: int
@@ -31,7 +31,7 @@ class ThreadRunner:
             try:
                 return [future.result() for future in futures]
             except BaseException:
-                # An interrupt, or an episode's defect: no further episode starts; those under way stop between steps.
+                # An interrupt, or an episode's defect: no further episode starts; running ones stop between steps.
                 for future in futures:
                     future.cancel()
                 raise
@@ -39,13 +39,13 @@ class ThreadRunner:
 
 @hookimpl
 def ktdeval_runners() -> Sequence[Spec]:
-    """Backend of this machine."""
+    """Return the backend of this machine."""
     return [Spec("local", ThreadRunner, "Episodes side by side on threads of this machine")]
 
 
 @hookimpl
 def ktdeval_agents() -> Sequence[Spec]:
-    """Agents that ship with ktdeval."""
+    """Return the reference agent."""
     summary = "Two phases: free research with tools, then one forced submission with retries"
     return [Spec("react", lambda *_: later("ktdeval_builtin.react:ReactAgent")()(), summary)]
 

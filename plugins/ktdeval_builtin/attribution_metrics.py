@@ -1,6 +1,6 @@
-"""Performance attribution as metrics: what of the total return the market, industries, styles, selection and trading made.
+"""Performance attribution as metrics: contributions of the market, industries, styles, selection and trading to the total return.
 
-Both rule sets are there, whatever the card's: `strict` with industries, whose five parts add to the total return, and `paper`
+Both rule sets are computed for every card: `strict` with industries, whose five parts add to the total return, and `paper`
 without them (KTD-Fin eq. 1), whose three parts add to it with the same `trading_effect`.
 """
 
@@ -41,12 +41,12 @@ _Lines = Callable[[Attribution], tuple[str, ...]]
 _Detail = Callable[["Attributed"], Mapping[str, JsonValue]]
 
 
-# Pure functions of what they are given; cached because each of the metrics asks for the same attribution, and each ledger of a
-# window for the same fit. The sizes hold a card's windows, and the metrics of one ledger after the other.
+# Pure functions of their arguments; cached because all metrics need the same attribution, and all ledgers of a window the same
+# fit. The sizes hold a card's windows, and the metrics of one ledger after the other.
 @lru_cache(maxsize=48)
 def _fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Scheme) -> Fit:
-    known = None if scheme == "strict" else _fit(market, first_row, last_row, "strict").exposures
-    return fit_factors(market.value, first_row, last_row, scheme, known=known)
+    exposures = None if scheme == "strict" else _fit(market, first_row, last_row, "strict").exposures
+    return fit_factors(market.value, first_row, last_row, scheme, known=exposures)
 
 
 @lru_cache(maxsize=8)
@@ -132,7 +132,7 @@ def _scheme(attribution: Attribution) -> dict[str, JsonValue]:
 
 
 def _mean_exposures(attribution: Attribution) -> dict[str, JsonValue]:
-    """Factor -> exposure of the NAV averaged over the days on which something was held; null when nothing ever was."""
+    """Factor -> exposure of the NAV averaged over the days with a holding; null without any."""
     values = attribution.mean_exposures()
     named = zip(attribution.factor_names, values, strict=True)
     return {name: float(value) + 0.0 if math.isfinite(value) else None for name, value in named}
@@ -173,7 +173,7 @@ def attribution_metrics() -> list[Metric]:
 
 
 def attribution_metric(name: str) -> Metric:
-    """One of the parts; UsageError where there is none of that name."""
+    """Return one of the parts. Raises UsageError: the name is unknown."""
     if name not in _PARTS:
         raise UsageError(f"no attribution metric {name!r}{near_matches(name, _PARTS)}")
     row = _PARTS[name]

@@ -7,12 +7,11 @@ from ktdeval.jsonio import JsonValue
 
 
 class ReactAgent:
-    """Research until the model stops calling tools or its budget is spent; then submit, with feedback on what was invalid. Research
-    phase: the model chooses freely among the research tools. A reply without a tool call ends the phase; so does a spent budget.
-    Modes without tools skip it. Submission phase: the submit tool is the only tool and is forced; of calls in one reply that
-    differ none counts. A reply without a valid submission is answered with what was wrong, until the attempts are used up; then the
-    step is a hold with provenance `fallback`. Nothing is carried from step to step. Source: KTD-Fin §3.4;
-    Yao et al. 2023 (ReAct).
+    """Research until the model stops calling tools or its budget is spent; then submit, with feedback on errors. Research phase:
+    the model chooses freely among the research tools. A reply without a tool call ends the phase, and so does a spent budget. Modes
+    without tools skip it. Submission phase: the submit tool is the only tool and is forced; differing calls in one reply are all
+    invalid. A reply without a valid submission is answered with its errors, until the attempts are used up; then the step is a hold
+    with provenance `fallback`. The agent has no memory between steps. Source: KTD-Fin §3.4; Yao et al. 2023 (ReAct).
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:

@@ -460,7 +460,7 @@ def test_voters_decide_by_themselves_and_remember_their_own_ballots() -> None:
 
 
 def test_teams_that_are_not_there_can_not_vote() -> None:
-    with pytest.raises(ConfigError, match="'trader' is no team that can vote; did you mean 'trade'"):
+    with pytest.raises(ConfigError, match="'trader' is not a team that can vote; did you mean 'trade'"):
         VoteAgent(VoteParams(("trader",)))
     with pytest.raises(ConfigError, match="name at least one"):
         VoteAgent(VoteParams(()))

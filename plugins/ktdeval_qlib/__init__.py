@@ -16,7 +16,7 @@ TITLES = {
     "localformer": "Localformer", "tabnet": "TabNet", "sfm": "SFM", "adarnn": "ADARNN", "add": "ADD", "krnn": "KRNN",
     "sandwich": "Sandwich",
 }  # fmt: skip
-FOLDER = "ktdeval-models"  #: where trainings go and are looked for
+FOLDER = "ktdeval-models"  #: folder of trainings
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TrainedParams(TopParams):
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    """Models that `ktdeval train` has trained."""
+    """Return the models that `ktdeval train` trains."""
     make = "ktdeval_qlib.model:TrainedModel"
     return [
         Spec(f"qlib/{name}", maker(make), f"Holds the best by a trained {title}, see ktdeval train", TrainedParams)

@@ -1,4 +1,4 @@
-"""`ktdeval train`: baselines and a market in; a folder for each baseline and seed out, with how well it ranks days it never saw."""
+"""`ktdeval train`: train baselines on a market; writes a folder for each baseline and seed, with its rank IC on unseen days."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ktdeval_qlib.recipes import Device, Recipe, recipes
 from ktdeval_qlib.samples import FIRST_ROW, Days, Label, Samples, Segments, Split, make_samples, make_split, paper_segments
 from ktdeval_qlib.training import Settings, is_trained, train as train_one
 
-_VALIDATION_PART = 5  # where the paper's days are not in a snapshot, the last fifth of those before its test days validates
+_VALIDATION_PART = 5  # if the paper's days are not in a snapshot, the last fifth of the days before the test is for validation
 _COLUMNS = (
     "model",
     "seed",
@@ -72,7 +72,7 @@ class _Done(NamedTuple):
 @click.option("--out", type=FilePath(file_okay=False), default=Path(FOLDER), show_default=True, metavar="DIR")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @config_option("data", "data_args", "plugin")
-def train(models: tuple[str, ...], out: Path, as_json: bool, **given: Any) -> None:
+def train(models: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:
     """Train supervised baselines on days before those that they are evaluated on.
 
     MODEL is a name as in `ktdeval models`, or a pattern such as 'qlib/*'. Trainings that are there already are not made again, so
@@ -80,15 +80,15 @@ def train(models: tuple[str, ...], out: Path, as_json: bool, **given: Any) -> No
     qlib/linear need the extra `qlib`; a card of a trained model is verified without it.
     """
     chosen = _chosen(models)
-    plugins = open_plugins(given["plugin"] or ())
-    snapshot = open_snapshot(plugins, given["data"] or "synthetic", given["data_args"] or {})
-    split = _split(snapshot, given)
+    plugins = open_plugins(options["plugin"] or ())
+    snapshot = open_snapshot(plugins, options["data"] or "synthetic", options["data_args"] or {})
+    split = _split(snapshot, options)
     for name, days in split.used.items():
         click.echo(f"{name:<6}  {days.first}:{days.last}", err=True)
-    # Of the longest sequences: shorter ones do not look at the first days, and learn the same.
-    samples = make_samples(snapshot, split, given["label"], max(recipe.days for recipe in chosen))
-    seeds = range(given["seed"], given["seed"] + given["seeds"])
-    done = list(_trained(chosen, seeds, snapshot, samples, out, given))
+    # For the longest sequences: shorter ones ignore the first days, and learn the same.
+    samples = make_samples(snapshot, split, options["label"], max(recipe.days for recipe in chosen))
+    seeds = range(options["seed"], options["seed"] + options["seeds"])
+    done = list(_trained(chosen, seeds, snapshot, samples, out, options))
     if as_json:
         print_json([{"model": f"qlib/{each.recipe.name}", "seed": each.seed, **to_plain(each.log)} for each in done])
         return
@@ -105,26 +105,26 @@ def _chosen(models: Sequence[str]) -> list[Recipe]:
     return [recipes()[name] for full, name in names.items() if any(fnmatch.fnmatchcase(full, text) for text in models)]
 
 
-def _split(snapshot: MarketSnapshot, given: dict[str, Any]) -> Split:
-    """Split by the days given, those of the paper for the others; where training has none of these, by those before the test."""
-    paper = paper_segments(given["train_from"])
-    parts = {name: _days(f"--{name}", given[f"{name}_days"]) for name in ("train", "valid", "test")}
-    wanted = Segments(parts["train"] or paper.train, parts["valid"] or paper.valid, parts["test"] or _within(snapshot, paper))
+def _split(snapshot: MarketSnapshot, options: dict[str, Any]) -> Split:
+    """Split by the given days, else by the paper's; without the paper's training days, by the days before the test."""
+    paper = paper_segments(options["train_from"])
+    parts = {name: _days(f"--{name}", options[f"{name}_days"]) for name in ("train", "valid", "test")}
+    requested = Segments(parts["train"] or paper.train, parts["valid"] or paper.valid, parts["test"] or _within(snapshot, paper))
     try:
-        return make_split(snapshot, wanted)
+        return make_split(snapshot, requested)
     except DataError:
         last = parts["test"].first if parts["test"] else "2024-01-01"
-        known = [str(day) for day in snapshot.days[FIRST_ROW:] if str(day) < last]
-        if parts["train"] or parts["valid"] or len(known) < _VALIDATION_PART:
+        trainable = [str(day) for day in snapshot.days[FIRST_ROW:] if str(day) < last]
+        if parts["train"] or parts["valid"] or len(trainable) < _VALIDATION_PART:
             raise
-    middle = len(known) * (_VALIDATION_PART - 1) // _VALIDATION_PART
+    middle = len(trainable) * (_VALIDATION_PART - 1) // _VALIDATION_PART
     click.echo(f"the paper's days of training are not in snapshot {snapshot.meta.name}; trained on those that are", err=True)
-    used = Segments(Days(known[0], known[middle - 1]), Days(known[middle], known[-1]), wanted.test)
+    used = Segments(Days(trainable[0], trainable[middle - 1]), Days(trainable[middle], trainable[-1]), requested.test)
     return make_split(snapshot, used)
 
 
 def _within(snapshot: MarketSnapshot, paper: Segments) -> Days | None:
-    """Test days of the paper, if the snapshot has any of them."""
+    """Return the paper's test days, if the snapshot has any of them."""
     return paper.test if paper.test and str(snapshot.days[-1]) >= paper.test.first else None
 
 
@@ -138,7 +138,7 @@ def _days(option: str, text: str | None) -> Days | None:
 
 
 def _trained(
-    chosen: Sequence[Recipe], seeds: range, snapshot: MarketSnapshot, samples: Samples, out: Path, given: dict[str, Any]
+    chosen: Sequence[Recipe], seeds: range, snapshot: MarketSnapshot, samples: Samples, out: Path, options: dict[str, Any]
 ) -> Iterator[_Done]:
     console = Console(stderr=True)
     columns = (TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
@@ -147,17 +147,17 @@ def _trained(
         for recipe in chosen:
             for seed in seeds:
                 folder = out / recipe.name / f"seed-{seed}"
-                settings = Settings(seed, given["rounds"], given["threads"], given["device"], given["shuffled"])
-                before = is_trained(folder, recipe, snapshot, samples, settings)
-                if before:
+                settings = Settings(seed, options["rounds"], options["threads"], options["device"], options["shuffled"])
+                is_done = is_trained(folder, recipe, snapshot, samples, settings)
+                if is_done:
                     log = read_log(folder)
                 else:
                     bar = progress.add_task(f"qlib/{recipe.name} seed {seed}", total=None)
                     _, log = train_one(recipe, snapshot, samples, settings, folder, partial(_show, progress, bar))
                     progress.remove_task(bar)
                 progress.advance(overall)
-                told = "trained before" if before else f"{log.rounds} rounds, {log.seconds:.1f} s"
-                console.print(f"qlib/{recipe.name} seed {seed}: {told}, {folder}", highlight=False, soft_wrap=True)
+                result = "trained before" if is_done else f"{log.rounds} rounds, {log.seconds:.1f} s"
+                console.print(f"qlib/{recipe.name} seed {seed}: {result}, {folder}", highlight=False, soft_wrap=True)
                 yield _Done(recipe, seed, folder, log)
 
 

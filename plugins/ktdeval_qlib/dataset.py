@@ -1,8 +1,8 @@
-"""Datasets of pyqlib from samples: the objects that its models fit and predict on, with the figures that a step of trading sees.
+"""Datasets of pyqlib from samples: the objects that its models fit and predict on, with the same features as a step of trading.
 
-pyqlib's handler is given finished frames: features scaled by `Scaler`, labels normalised by `normalised_labels`. This is what its
-own processors RobustZScoreNorm, Fillna, DropnaLabel and CSRankNorm (or CSZScoreNorm) make of the raw frame. `qlib.init` is not
-needed: nothing here reads a data provider.
+pyqlib's handler receives finished frames: features scaled by `Scaler`, labels normalised by `normalised_labels`. They equal the
+output of its own processors RobustZScoreNorm, Fillna, DropnaLabel and CSRankNorm (or CSZScoreNorm). `qlib.init` is not needed,
+since no data provider is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ktdeval.market import BoolArray
 from ktdeval_qlib.samples import Layout, Norm, Samples, Scaler, arranged, feature_names, normalised_labels, sequences
 
 LABEL = ("label", "LABEL0")
-SERVED = ("sample", "SERVED")  #: Column by which a dataset of windows tells its samples from rows that windows only look back on
+SERVED = ("sample", "SERVED")  #: Column of a dataset of windows: true for samples, false for rows that windows only look back on
 
 
 def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1, norm: Norm = "CSRankNorm") -> Any:
@@ -32,19 +32,18 @@ def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1
     `days`: [days, 10] a sample, the label last.
 
     Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I; DK_R is the same) are all index members of
-    a day, with labels as they are; those of purged days are in no segment. A window shows a name's own
-    days before the sample, on which it need not be a member or have a label; models fill days before the data by
-    `config(fillna_type="ffill+bfill")`.
+    a day, with raw labels; those of purged days are in no segment. A window shows a name's own days before the sample, on which it
+    need not be a member or have a label; models fill days before the data by `config(fillna_type="ffill+bfill")`.
 
     Raises DataError if the samples have fewer rows before the first training day than sequences look back on, although the snapshot
-    has them: training would see other figures than trading.
+    has them: training and trading would see different features.
     """
     before = samples.rows("train").start
     if before < days - 1 and samples.first > 0:
         raise DataError(f"samples begin {before} days before training, sequences are {days} days long; make them with days={days}")
     segments = {name: astuple(part) for name, part in samples.split.used.items()}
     if "test" not in segments:
-        # KRNN and Sandwich ask for test data while they are fitted, and do not use them.
+        # KRNN and Sandwich request test data in `fit`, and do not use them.
         after = str(np.datetime64(segments["valid"][1], "D") + 1)
         segments["test"] = (after, after)
     shown = np.ones_like(samples.member) if layout == "window" else samples.member
@@ -66,7 +65,7 @@ def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1
 
 
 def _features(samples: Samples, scaler: Scaler, layout: Layout, days: int, shown: BoolArray) -> pd.DataFrame:
-    """Frame of scaled features of the days and names of `shown` [T, N]."""
+    """Return the frame of scaled features of the days and names of `shown` [T, N]."""
     rows, assets = np.nonzero(shown)
     index = pd.MultiIndex.from_arrays(
         [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]], names=["datetime", "instrument"]
@@ -82,6 +81,6 @@ def _features(samples: Samples, scaler: Scaler, layout: Layout, days: int, shown
 
 
 def _beside(features: pd.DataFrame, others: Mapping[tuple[str, str], npt.NDArray[Any]]) -> pd.DataFrame:
-    """Frame of features and other columns."""
+    """Return a frame of features and other columns."""
     columns = (pd.DataFrame({name: values}, features.index) for name, values in others.items())
     return pd.concat([features, *columns], axis=1)

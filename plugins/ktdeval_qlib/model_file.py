@@ -1,4 +1,4 @@
-"""Folder of a trained baseline: its description, its log, and who predicts from it; read without torch or pyqlib."""
+"""Folder of a trained baseline: its description and its log; read without torch or pyqlib."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _Scales = Annotated[tuple[float | None, ...], msgspec.Meta(min_length=FACTORS, m
 
 
 class ModelFile(Value):
-    """What a trained baseline is, and what it was trained on."""
+    """Description of a trained baseline and its training."""
 
     format: Literal["ktdeval-qlib-model/1"]
     model: str  #: name of the recipe, such as lightgbm
     recipe: _Sha256  #: of the recipe's content
     snapshot: str  #: id of the market
     label: Label
-    wanted: Segments  #: as asked for
+    wanted: Segments  #: as requested
     used: Segments  #: as trained: cut to the snapshot, and purged
     seed: int
-    rounds: int | None  #: in the place of the published number
+    rounds: int | None  #: instead of the published number
     threads: int
     device: Device
     shuffled: bool  #: a control: labels permuted within each day
-    center: _Scales  #: median of each factor over the samples of training; null where none was known
+    center: _Scales  #: median of each factor over the samples of training; null if none was known
     scale: _Scales  #: 1.4826 median absolute deviations
-    libraries: Mapping[str, str]  #: version of each package that took part
+    libraries: Mapping[str, str]  #: version of each package in use
     files: Mapping[_File, _Sha256]  #: SHA-256 of each further file of the folder
 
     @property
@@ -50,12 +50,12 @@ class ModelFile(Value):
 
     @property
     def last_day(self) -> str:
-        """Return the last day that training or validation was to see: their labels end there."""
+        """Return the last day of the requested training and validation: their labels end there."""
         return self.wanted.valid.last
 
 
 class Accuracy(Value):
-    """Rank IC of a segment: mean over days, and its 95 % interval (Newey and West); null where there are too few days."""
+    """Rank IC of a segment: mean over days, and its 95 % interval (Newey and West); null with too few days."""
 
     days: int
     rank_ic: float | None
@@ -64,7 +64,7 @@ class Accuracy(Value):
 
 
 class TrainingLog(Value):
-    """Course of a training: what is no part of the model."""
+    """Log of a training: facts that are not part of the model."""
 
     seconds: float
     rounds: int  #: done, early stopping included; 0 of a closed form
@@ -79,7 +79,7 @@ class Trained(NamedTuple):
 
 
 def read_model(folder: Path) -> Trained:
-    """Read a folder's description and check its files. Raises DataError: it is missing, malformed, or a file is another."""
+    """Read a folder's description and check its files. Raises DataError: it is missing or malformed, or a file's hash differs."""
     path = folder / DESCRIPTION
     try:
         data = read_plain(path, _MOST_BYTES)
@@ -87,14 +87,14 @@ def read_model(folder: Path) -> Trained:
         raise DataError(f"{path}: can't be read: {error.strerror or error}; make one with `ktdeval train`") from error
     content = decode_json(data, ModelFile, str(path), DataError)
     if content.model not in recipes():
-        raise DataError(f"{path}: {content.model!r} is no baseline of this version")
-    for name, wanted in content.files.items():
+        raise DataError(f"{path}: {content.model!r} is not a baseline of this version")
+    for name, stated in content.files.items():
         try:
-            found = file_sha256(folder / name)
+            actual = file_sha256(folder / name)
         except OSError as error:
             raise DataError(f"{folder / name}: can't be read: {error.strerror or error}; train the model again") from error
-        if found != wanted:
-            raise DataError(f"{folder / name}: SHA-256 is {found[:12]}…, {DESCRIPTION} names {wanted[:12]}…; train the model again")
+        if actual != stated:
+            raise DataError(f"{folder / name}: SHA-256 is {actual[:12]}…, {DESCRIPTION} has {stated[:12]}…; train the model again")
     return Trained(content, sha256_hex(data))
 
 

@@ -1,10 +1,10 @@
-"""Training of pyqlib's torch models on all rows: what the repaired subclasses share; importing this needs torch.
+"""Training of pyqlib's torch models on all rows: common parts of the repaired subclasses; importing this needs torch.
 
 * Every validation row counts. pyqlib drops the last incomplete batch; with fewer rows than one batch nothing is left, the score
   is NaN, no weights are ever kept, and `fit` ends in an UnboundLocalError. Scores here are means over all rows.
-* Fewer training rows than one batch are one batch. pyqlib drops them and learns nothing, without a word.
+* Fewer training rows than one batch are one batch. pyqlib drops them silently and learns nothing.
 * A batch of one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the other batches.
-* Models on windows predict the segment that they are asked for, not always `test`.
+* Models on windows predict the requested segment, not always `test`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RenamedSegments:
 
 
 def _pieces(rows: int, most: int) -> list[tuple[int, int]]:
-    """Return (first, past the last) row of the fewest pieces of at most `most` rows, all of nearly one size."""
+    """Return (first, past the last) row of the fewest pieces of at most `most` rows, of nearly equal size."""
     bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int)
     return [(int(first), int(last)) for first, last in pairwise(bounds)]
 

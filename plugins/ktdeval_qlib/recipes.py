@@ -1,4 +1,4 @@
-"""Recipes of the eighteen baselines, and the estimators that they make; importing this needs neither torch nor pyqlib."""
+"""Recipes of the eighteen baselines, and their estimators; importing this needs neither torch nor pyqlib."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Device = Literal["cpu", "cuda"]
 Progress = Callable[[int, int], None]
-"""Called after each round with the rounds done and the most there can be; early stopping may end before."""
+"""Called after each round with the rounds done and their maximum; early stopping may end before."""
 
 FACTORS = 9
 WINDOW_DAYS = 20
@@ -41,7 +41,7 @@ _FILE = Path(__file__).with_name("models.yaml")
 
 
 class Change(Value):
-    """Exception from a published hyperparameter, with its reason."""
+    """Changed hyperparameter, with the reason."""
 
     value: Any
     why: str
@@ -68,14 +68,14 @@ class Recipe(Value):
     network: str | None = None
 
     def __post_init__(self) -> None:
-        known = {**self.parameters, **self.fit}
+        parameters = {**self.parameters, **self.fit}
         for name in self.rounds:
-            if name not in known:
-                raise ValueError(f"{name} is no parameter of {self.name}")
+            if name not in parameters:
+                raise ValueError(f"{name} is not a parameter of {self.name}")
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Return the arguments of the class: published, pyqlib's defaults, and the exceptions."""
+        """Return the arguments of the class: pyqlib's defaults, the published ones, and the changes."""
         return {**self.defaults, **self.published, **{name: change.value for name, change in self.changed.items()}}
 
     @property
@@ -96,7 +96,7 @@ class Recipe(Value):
 
 @functools.cache
 def recipes() -> MappingProxyType[str, Recipe]:
-    """Return the eighteen recipes by name, in the order of the file. Raises ConfigError: the file names a field wrongly."""
+    """Return the eighteen recipes by name, in the order of the file. Raises ConfigError: a field of the file is wrong."""
     entries = {name: {"name": name, **entry} for name, entry in load_yaml(_FILE).items()}
     return MappingProxyType(
         {name: from_plain(entry, Recipe, f"{_FILE.name}: {name}", ConfigError) for name, entry in entries.items()}
@@ -105,7 +105,7 @@ def recipes() -> MappingProxyType[str, Recipe]:
 
 def make_estimator(recipe: Recipe, seed: int, rounds: int | None = None, threads: int = 1, device: Device = "cpu") -> Estimator:
     """Return an untrained estimator. `rounds` replaces the published number of epochs, boosting rounds or steps. Raises UsageError:
-    a package is missing, CUDA is asked for and absent, or a number is out of range.
+    a package is missing, CUDA is requested and absent, or a number is out of range.
     """
     if not 0 <= seed < 2**32:
         raise UsageError(f"qlib/{recipe.name}: seed {seed} is out of range; give 0 to {2**32 - 1}")
@@ -117,9 +117,9 @@ def make_estimator(recipe: Recipe, seed: int, rounds: int | None = None, threads
 
 
 class Estimator:
-    """Baseline to be trained: pyqlib's object, built anew by each `fit`, with seeds, threads and temporary files held in.
+    """Baseline to be trained: pyqlib's object, built anew by each `fit`, with controlled seeds, threads and temporary files.
 
-    `model` is pyqlib's object (None before `fit`), `scores` what it recorded of each round on `train` and `valid`.
+    `model` is pyqlib's object (None before `fit`), `scores` its scores of each round on `train` and `valid`.
     """
 
     def __init__(self, recipe: Recipe, seed: int, rounds: int | None, threads: int, device: Device, class_: Any) -> None:
@@ -132,15 +132,15 @@ class Estimator:
         self._class = class_
         self._parameters = recipe.parameters
         self._fit = dict(recipe.fit)
-        given = {recipe.seed: seed, recipe.threads: threads, recipe.device: _device_argument(recipe, device)}
-        self._parameters |= {name: value for name, value in given.items() if name is not None}
-        for place, name in enumerate(recipe.rounds if rounds is not None else ()):
-            into = self._fit if name in self._fit else self._parameters
-            into[name] = rounds if place == 0 else min(rounds or 1, into[name])
+        settings = {recipe.seed: seed, recipe.threads: threads, recipe.device: _device_argument(recipe, device)}
+        self._parameters |= {name: value for name, value in settings.items() if name is not None}
+        for index, name in enumerate(recipe.rounds if rounds is not None else ()):
+            target = self._fit if name in self._fit else self._parameters
+            target[name] = rounds if index == 0 else min(rounds or 1, target[name])
         self.most_rounds: int = {**self._parameters, **self._fit}[recipe.rounds[0]] if recipe.rounds else 1
 
     def build(self) -> Any:
-        """Return pyqlib's object with its first weights; those of a seed are always the same."""
+        """Return pyqlib's object with its initial weights, which depend only on the seed."""
         with held(self.seed, self.threads):
             return self._class(**self._parameters)
 
@@ -158,7 +158,7 @@ class Estimator:
             taken = inspect.signature(model.fit).parameters
             try:
                 model.fit(dataset, **self._fit, **{name: value for name, value in offered.items() if name in taken})
-            except UnboundLocalError as error:  # pyqlib never met a score above minus infinity
+            except UnboundLocalError as error:  # pyqlib saw no score above minus infinity
                 raise DataError(
                     f"qlib/{self.recipe.name}: no round had a finite validation score; check the features and labels"
                 ) from error
@@ -177,7 +177,7 @@ class Estimator:
 
 
 class _Watched(dict[str, Any]):
-    """Dictionary of scores that pyqlib's models fill by segment; reports how many rounds `valid` has."""
+    """Dictionary of scores that pyqlib's models fill by segment; reports the number of rounds of `valid`."""
 
     def __init__(self, report: Callable[[int], None], key: str = "") -> None:
         super().__init__()
@@ -188,7 +188,7 @@ class _Watched(dict[str, Any]):
         super().__setitem__(key, self._watched(key, value))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """Keep what is there, or the watched default (LightGBM fills its dictionary so)."""
+        """Return the stored value, or store the watched default (as LightGBM does)."""
         if key not in self:
             self[key] = default
         return self[key]
@@ -237,7 +237,7 @@ def _class_of(recipe: Recipe, device: Device) -> Any:
 
 
 def quiet_lightgbm() -> Any:
-    """Return LightGBM, whose lines go to logging: it prints them to standard output otherwise."""
+    """Return LightGBM with its output redirected to logging, from standard output."""
     import lightgbm  # noqa: PLC0415
 
     lightgbm.register_logger(logging.getLogger("ktdeval.lightgbm"))
@@ -246,7 +246,7 @@ def quiet_lightgbm() -> Any:
 
 @contextmanager
 def held(seed: int, threads: int) -> Iterator[None]:
-    """Seed numpy's and torch's global generators, pin torch's threads and silence the libraries' warnings, and put all of it back
+    """Seed numpy's and torch's global generators, pin torch's threads and silence the libraries' warnings; restore all of it
     afterwards. Only one block at a time runs in a process.
     """
     import torch  # noqa: PLC0415

@@ -1,6 +1,6 @@
 """Repairs of pyqlib 0.9.7's models, each a subclass with its reason; importing this needs the extra `qlib`.
 
-They leave architecture, loss and hyperparameters alone. Those of torch share the repairs of batches in `networks`.
+They don't change architecture, loss or hyperparameters. Those of torch share the repairs of batches in `networks`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SWAPPING = threading.RLock()
 
 @contextmanager
 def _swapped(module: ModuleType, name: str, value: Any) -> Iterator[None]:
-    """Give a module another global while one of its functions runs."""
+    """Replace a global of a module while one of its functions runs."""
     with _SWAPPING:
         before = getattr(module, name)
         setattr(module, name, value)
@@ -40,8 +40,8 @@ def _swapped(module: ModuleType, name: str, value: Any) -> Iterator[None]:
 
 
 class _Unrecorded:
-    """Recorder that keeps nothing. pyqlib's own needs `qlib.init`, and writes an mlflow store into the working folder (which
-    mlflow 3 refuses).
+    """Recorder without effect. pyqlib's own needs `qlib.init`, and writes an mlflow store into the working folder (which mlflow 3
+    refuses).
     """
 
     def log_metrics(self, **metrics: float) -> None:
@@ -58,8 +58,8 @@ class LightGBM(gbdt.LGBModel):
 
 
 class CatBoost(catboost_model.CatBoostModel):
-    """CatBoost on the device that it is given. The published bootstrap `Poisson` exists on GPUs alone: on a CPU it is `Bernoulli`,
-    with the same `subsample`. pyqlib moves to a GPU whenever the machine has one, and does not hand the scores out.
+    """CatBoost on the given device. The published bootstrap `Poisson` exists only on GPUs: on a CPU it is `Bernoulli`, with the
+    same `subsample`. pyqlib moves to a GPU whenever the machine has one, and does not return the scores.
     """
 
     def __init__(self, device: str = "cpu", **parameters: Any) -> None:
@@ -77,8 +77,8 @@ class CatBoost(catboost_model.CatBoostModel):
 
 
 class DoubleEnsemble(double_ensemble.DEnsembleModel):
-    """DoubleEnsemble whose columns lie in the order of the dataset. pyqlib takes the selected ones from a set of texts, in an order
-    that differs between processes, and with it the trees.
+    """DoubleEnsemble with columns in the order of the dataset. pyqlib takes the selected ones from a set of texts, whose order
+    differs between processes, and with it the trees.
     """
 
     def feature_selection(self, df_train: Any, loss_values: Any) -> Any:
@@ -88,8 +88,9 @@ class DoubleEnsemble(double_ensemble.DEnsembleModel):
 
 
 class MLP(Network, pytorch_nn.DNNModelPytorch):
-    """MLP without pyqlib's three stops: torch's version compared as text ("2.10" < "2.6.0"), which passes an argument that torch
-    has removed; a debugger where no day has fifty names; an mlflow recorder. The metric is logged alone, never used to select.
+    """MLP without three failures of pyqlib: torch's version compared as text ("2.10" < "2.6.0"), which passes an argument that
+    torch has removed; a debugger if no day has fifty names; an mlflow recorder. The metric is only logged, never used for
+    selection.
     """
 
     network = "dnn_model"
@@ -106,15 +107,15 @@ class MLP(Network, pytorch_nn.DNNModelPytorch):
             super().fit(dataset, evals_result, verbose=False, save_path=save_path)
 
     def get_metric(self, pred: Any, target: Any, index: Any) -> Any:
-        """Return the mean daily IC; NaN where no day has one."""
+        """Return the mean daily IC; NaN if no day has one."""
         table = pd.DataFrame({"pred": pred.cpu().numpy(), "target": target.cpu().numpy()}, index=index)
         daily = [day["pred"].corr(day["target"]) for _, day in table.groupby(level=0)]
         return torch.tensor(pd.Series(daily, dtype=float).mean())
 
 
 class TCN(OnWindows, _TCN):
-    """TCN that predicts from the axes that it was trained on. pyqlib turns a window to [factors, days] in training and not in
-    prediction, which fails, or reads days as factors where there are as many of both.
+    """TCN that predicts from the axes that it was trained on. pyqlib transposes a window to [factors, days] in training but not in
+    prediction, which fails, or reads days as factors if there are as many of both.
     """
 
     network = "TCN_model"
@@ -135,7 +136,7 @@ class TCN(OnWindows, _TCN):
 class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
     """TabNet that pretrains on the days of training and validation, as the published configuration does under two more names of
     segments, keeps the pretrained weights in the temporary folder of the run, and trains its last layer: pyqlib adds that layer
-    after the optimizer has taken its list of weights, so it stays as it was drawn.
+    after the optimizer has taken its list of weights, so it keeps its initial weights.
     """
 
     network = "tabnet_model"
@@ -144,7 +145,7 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
         super().__init__(**parameters, pretrain_file=os.devnull)
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
-        """Train; the weights in between lie beside `save_path`."""
+        """Train; the pretrained weights are stored next to `save_path`."""
         self.pretrain_file = f"{save_path}.pretrained"
         super().fit(RenamedSegments(dataset, {"pretrain": "train", "pretrain_validation": "valid"}), evals_result, save_path)
 
@@ -158,8 +159,8 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
 
     def train_epoch(self, x_train: Any, y_train: Any) -> None:
         """Train one epoch, the last layer with the others."""
-        known = {id(weights) for group in self.train_optimizer.param_groups for weights in group["params"]}
-        added = [weights for weights in self.module.parameters() if id(weights) not in known]
+        optimised = {id(weights) for group in self.train_optimizer.param_groups for weights in group["params"]}
+        added = [weights for weights in self.module.parameters() if id(weights) not in optimised]
         if added:
             self.train_optimizer.add_param_group({"params": added})
             self.module.register_forward_hook(one_per_row)
@@ -232,9 +233,9 @@ class ADD(Network, pytorch_add.ADD):
 
 
 class ADARNN(Network, pytorch_adarnn.ADARNN):
-    """ADARNN on nine factors of sixty days. pyqlib reshapes training samples, and these alone, to 6 × 60; sets CUDA_VISIBLE_DEVICES
+    """ADARNN on nine factors of sixty days. pyqlib reshapes training samples, but no others, to 6 × 60; sets CUDA_VISIBLE_DEVICES
     of the process; and keeps the weights of the epoch with the highest mean of score − label, which it calls `mse` and `loss`:
-    here it is the negative mean square that the names say.
+    here these are the negative mean square.
     """
 
     network = "model"
@@ -246,7 +247,7 @@ class ADARNN(Network, pytorch_adarnn.ADARNN):
             del os.environ["CUDA_VISIBLE_DEVICES"]
         else:
             os.environ["CUDA_VISIBLE_DEVICES"] = visible
-        self.model.device = self.device  # its own default is the first GPU that there is
+        self.model.device = self.device  # its own default is the first GPU
         predict = self.model.predict
         self.model.predict = lambda features: predict(features).reshape(-1)
 
@@ -268,7 +269,7 @@ class ADARNN(Network, pytorch_adarnn.ADARNN):
         return TensorDataset(self._sequences(features), torch.tensor(table["label"].to_numpy().reshape(-1), dtype=torch.float32))
 
     def train_AdaRNN(self, train_loader_list: Any, epoch: int, dist_old: Any = None, weight_mat: Any = None) -> Any:
-        """Train one epoch. Where a period has fewer rows than one batch, batches are as large as the smallest period: pyqlib skips
+        """Train one epoch. If a period has fewer rows than one batch, batches are as large as the smallest period: pyqlib skips
         pairs of unequal batches, here all of them.
         """
         fewest = min(len(loader.dataset) for loader in train_loader_list)

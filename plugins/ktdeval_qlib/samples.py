@@ -1,8 +1,8 @@
 """Samples of the supervised baselines: nine style factors a day and name, labels, purged segments, scaling, inputs of a step.
 
 All of it is numpy. Training reads whole ranges of days (`factor_panel`), trading the history behind a cursor (`factor_history`, the
-same bits for the same day), and both go through `Scaler.apply`, `sequences` and `arranged`: a model is traded on the figures that
-it was trained on. `dataset` packs them for pyqlib.
+same bits for the same day), and both go through `Scaler.apply`, `sequences` and `arranged`: training and trading use the same
+features. `dataset` converts them for pyqlib.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LABELS: Mapping[Label, str] = {
     "qlib": "close of t+2 / close of t+1 - 1, adjusted: Qlib's Ref($close, -2) / Ref($close, -1) - 1",
     "open": "open of t+2 / open of t+1 - 1, adjusted: a decision after the close of t is filled at the open of t+1",
 }
-LABEL_REACH = 2  #: Days after its own up to which a label reads prices
+LABEL_REACH = 2  #: Days after its own on which a label reads prices
 Norm = Literal["CSRankNorm", "CSZScoreNorm", "none"]
 Layout = Literal["flat", "window", "unrolled"]
 FIRST_ROW = max(factor.window for factor in FACTORS) - 1  #: First row of a snapshot at which all nine factors have their windows
@@ -47,28 +47,28 @@ class Days(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Days of training, validation and test. Test may be absent: a model for days to come has none."""
+    """Days of training, validation and test. Test may be absent, for a model of future days."""
 
     train: Days
     valid: Days
     test: Days | None = None
 
     def items(self) -> list[tuple[str, Days]]:
-        """Name and days of the segments that there are, in time order."""
+        """Return name and days of the given segments, in time order."""
         return [(name, days) for name, days in msgspec.structs.asdict(self).items() if days is not None]
 
 
 def paper_segments(train_from: str = "2008-01-01") -> Segments:
-    """Segments of KTD-Fin: training to 2022, validation in 2023, test from 2024-01-01 to 2026-04-10. Training begins in 2008 in the
-    paper's section 4.1 and Table 4, and in 2015 in its section 1.
+    """Return KTD-Fin's segments: training to 2022, validation in 2023, test from 2024-01-01 to 2026-04-10. Training begins in 2008
+    in the paper's section 4.1 and Table 4, and in 2015 in its section 1.
     """
     return Segments(Days(train_from, "2022-12-31"), Days("2023-01-01", "2023-12-31"), Days("2024-01-01", "2026-04-10"))
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Segments as wanted, and as used: cut to trading days of the snapshot at which all factors have their windows, and purged:
-    labels of training and validation read no price after the last day of their segment as wanted.
+    """Segments as wanted, and as used: cut to trading days of the snapshot on which all factors have their windows, and purged:
+    labels of training and validation read no price after the last wanted day of their segment.
     """
 
     wanted: Segments
@@ -81,8 +81,8 @@ def make_split(snapshot: MarketSnapshot, wanted: Segments) -> Split:
     """
     used: dict[str, Days] = {}
     before = parse_day("0001-01-01")
-    for name, given in wanted.items():
-        first, last = (parse_day(day, f"{name} days: ", ConfigError) for day in (given.first, given.last))
+    for name, requested in wanted.items():
+        first, last = (parse_day(day, f"{name} days: ", ConfigError) for day in (requested.first, requested.last))
         if not before < first <= last:
             raise ConfigError(
                 f"{name} days {first}…{last}: segments are in order and share no day; give train, valid, test in turn"
@@ -91,17 +91,17 @@ def make_split(snapshot: MarketSnapshot, wanted: Segments) -> Split:
         start = max(FIRST_ROW, int(np.searchsorted(snapshot.days, first)))
         stop = int(np.searchsorted(snapshot.days, last, side="right")) - (0 if name == "test" else LABEL_REACH)
         if start >= stop:
-            raise DataError(_out_of_reach(snapshot, name, given))
+            raise DataError(_out_of_reach(snapshot, name, requested))
         used[name] = Days(str(snapshot.days[start]), str(snapshot.days[stop - 1]))
     return Split(wanted, Segments(used["train"], used["valid"], used.get("test")))
 
 
-def _out_of_reach(snapshot: MarketSnapshot, name: str, wanted: Days) -> str:
+def _out_of_reach(snapshot: MarketSnapshot, name: str, requested: Days) -> str:
     days = snapshot.days
     if len(days) <= FIRST_ROW:
         return f"snapshot {snapshot.meta.name} has {len(days)} days, and factors need {FIRST_ROW + 1}; give data of more days"
     return (
-        f"{name} days {wanted.first}…{wanted.last}: none is left of snapshot {snapshot.meta.name}, where all factors are known from"
+        f"{name} days {requested.first}…{requested.last}: none is left of snapshot {snapshot.meta.name}, with all factors from"
         f" {days[FIRST_ROW]} to {days[-1]} (training and validation lose {LABEL_REACH} days at their ends); give other {name} days,"
         " or data that reach further"
     )
@@ -111,21 +111,21 @@ def _out_of_reach(snapshot: MarketSnapshot, name: str, wanted: Days) -> str:
 
 
 def label_rows(snapshot: MarketSnapshot, rows: range, label: Label) -> FloatArray:
-    """[T, N] labels of `LABELS`; NaN where a price is missing or lies after the data. Raises ConfigError on an unknown label."""
+    """Return [T, N] labels of `LABELS`; NaN if a price is missing or after the data. Raises ConfigError: the label is unknown."""
     if label not in LABELS:
         raise ConfigError(f"label {label!r} is unknown; give one of {', '.join(LABELS)}")
     prices = snapshot.adjusted_close if label == "qlib" else snapshot.adjusted_open
     labels = np.full((len(rows), prices.shape[1]), np.nan)
-    known = max(0, min(rows.stop, len(prices) - LABEL_REACH) - rows.start)
-    bought, sold = (prices[rows.start + lag : rows.start + lag + known] for lag in (LABEL_REACH - 1, LABEL_REACH))
-    labels[:known] = sold / bought - 1.0
+    count = max(0, min(rows.stop, len(prices) - LABEL_REACH) - rows.start)
+    bought, sold = (prices[rows.start + lag : rows.start + lag + count] for lag in (LABEL_REACH - 1, LABEL_REACH))
+    labels[:count] = sold / bought - 1.0
     return labels
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Rows of a snapshot from which models are trained and judged. A sample is an index member of a day of a segment with a label:
-    NaN features do not exclude it, they are scaled to 0 (the training median).
+    """Rows of a snapshot for training and evaluation. A sample is an index member of a day of a segment with a label: NaN features
+    do not exclude it, they are scaled to 0 (the training median).
     """
 
     split: Split
@@ -138,7 +138,7 @@ class Samples:
     labels: FloatArray  #: [T, N] NaN where there is no sample
 
     def rows(self, segment: str) -> slice:
-        """Rows of a segment's used days. Raises DataError: there is no such segment."""
+        """Return the rows of a segment's used days. Raises DataError: the segment is absent."""
         days: Days | None = getattr(self.split.used, segment, None)
         if days is None:
             raise DataError(f"segment {segment!r} is absent; give its days")
@@ -147,8 +147,8 @@ class Samples:
 
 
 def make_samples(snapshot: MarketSnapshot, split: Split, label: Label = "qlib", days: int = 1) -> Samples:
-    """Samples of all segments, with `days` rows of features up to the first training day where the snapshot has them. Sequences of
-    validation may look back into training; no label looks ahead into the next segment. Raises DataError if training or validation
+    """Return samples of all segments, with `days` rows of features up to the first training day if the snapshot has them. Sequences
+    of validation may look back into training; no label looks ahead into the next segment. Raises DataError: training or validation
     has no sample.
     """
     used = split.used.items()
@@ -171,21 +171,21 @@ def make_samples(snapshot: MarketSnapshot, split: Split, label: Label = "qlib", 
 
 
 def shuffled_labels(samples: Samples, seed: int) -> Samples:
-    """Control without a signal: labels of training and validation permuted among the names of each day, so that each day keeps its
-    distribution. Test labels stay, to judge by.
+    """Return a control without a signal: labels of training and validation permuted among the names of each day, so that each day
+    keeps its distribution. Test labels stay, for evaluation.
     """
     rng = np.random.default_rng(derive_seed("shuffled labels", seed))
     labels = samples.labels.copy()
     for name in ("train", "valid"):
         for row in labels[samples.rows(name)]:
-            known = np.flatnonzero(np.isfinite(row))
-            row[known] = row[rng.permutation(known)]
+            labelled = np.flatnonzero(np.isfinite(row))
+            row[labelled] = row[rng.permutation(labelled)]
     return replace(samples, labels=labels)
 
 
 def normalised_labels(labels: FloatArray, norm: Norm) -> FloatArray:
-    """[T, N] labels normalised over the names of each day that have one: pyqlib's CSRankNorm ((percentile rank - 0.5) × 3.46, tied
-    ranks averaged), CSZScoreNorm (z-score, ddof 1; NaN on a day without spread), or none. Raises ConfigError on another name.
+    """Return [T, N] labels normalised over the labelled names of each day: pyqlib's CSRankNorm ((percentile rank - 0.5) × 3.46,
+    tied ranks averaged), CSZScoreNorm (z-score, ddof 1; NaN on a day without spread), or none. Raises ConfigError: another name.
     """
     if norm == "none":
         return labels
@@ -199,11 +199,11 @@ def normalised_labels(labels: FloatArray, norm: Norm) -> FloatArray:
 
 
 def _rank_norm(labels: FloatArray) -> FloatArray:
-    known = np.isfinite(labels)
-    _, group, sizes = np.unique(labels[known], return_inverse=True, return_counts=True)
+    labelled = np.isfinite(labels)
+    _, group, sizes = np.unique(labels[labelled], return_inverse=True, return_counts=True)
     mean_rank = np.cumsum(sizes) - (sizes - 1) / 2.0
     ranked = np.full(labels.shape, np.nan)
-    ranked[known] = (mean_rank[group] / known.sum() - 0.5) * 3.46
+    ranked[labelled] = (mean_rank[group] / labelled.sum() - 0.5) * 3.46
     return ranked
 
 
@@ -212,8 +212,8 @@ def _rank_norm(labels: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """Robust z-scores of features, as pyqlib's RobustZScoreNorm and Fillna make them: less the median, divided by 1.4826 median
-    absolute deviations, clipped at ±3, NaN replaced by 0. A factor that training never saw is NaN here, and always 0.
+    """Robust z-scores of features, as of pyqlib's RobustZScoreNorm and Fillna: minus the median, divided by 1.4826 median absolute
+    deviations, clipped at ±3, NaN replaced by 0. A factor without training values is NaN here, and scaled to 0 always.
     """
 
     center: FloatArray  #: [9]
@@ -221,7 +221,7 @@ class Scaler:
 
     @classmethod
     def fit(cls, samples: Samples) -> Scaler:
-        """Fit to index members of training days (with or without a label, as pyqlib does), and to nothing else."""
+        """Fit to index members of training days only (with or without a label, as pyqlib does)."""
         rows = samples.rows("train")
         values = samples.features[rows][samples.member[rows]]
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
@@ -230,7 +230,7 @@ class Scaler:
         return cls(center, (deviation + _EPSILON) * _MAD_TO_DEVIATION)
 
     def apply(self, features: FloatArray) -> FloatArray:
-        """[..., 9] raw features, scaled; no NaN is left."""
+        """Return [..., 9] features scaled, without NaN."""
         scaled = np.clip((features - self.center) / self.scale, -CLIP, CLIP)
         return np.nan_to_num(scaled, copy=False, nan=0.0)
 
@@ -239,15 +239,15 @@ class Scaler:
 
 
 def feature_names(layout: Layout, days: int) -> list[str]:
-    """Names of a model's columns: the nine factors; unrolled, `RV_60_D59` … `RV_60_D0` of each in turn, by days back."""
+    """Return names of a model's columns: the nine factors; unrolled, `RV_60_D59` … `RV_60_D0` of each in turn, by days back."""
     if layout != "unrolled":
         return list(FACTOR_NAMES)
     return [f"{name}_D{back}" for name in FACTOR_NAMES for back in reversed(range(days))]
 
 
 def sequences(scaled: FloatArray, layout: Layout, days: int) -> FloatArray:
-    """[T, n, 9, days] view: the `days` rows that end at each row of [T, n, 9] scaled features, oldest first. Days before the data
-    are 0, as pyqlib fills them: unrolled by Fillna, in windows by the first row (ffill+bfill), on which no factor is known yet.
+    """Return [T, n, 9, days] view: the `days` rows that end at each row of [T, n, 9] scaled features, oldest first. Days before the
+    data are 0, as pyqlib fills them: unrolled by Fillna, in windows by the first row (ffill+bfill), on which no factor is known.
     """
     padded = np.concatenate([np.zeros((days - 1, *scaled.shape[1:])), scaled])
     # 540 columns a sample: half the memory, and models compute in float32 anyway.
@@ -255,8 +255,8 @@ def sequences(scaled: FloatArray, layout: Layout, days: int) -> FloatArray:
 
 
 def arranged(sequence: FloatArray, layout: Layout) -> FloatArray:
-    """[n, 9, days] sequences as models take them: `flat` [n, 9] the last day, `window` [n, days, 9], `unrolled` [n, 9 × days]
-    feature-major and oldest first, as in Alpha360.
+    """Return [n, 9, days] sequences in a model's layout: `flat` [n, 9] the last day, `window` [n, days, 9], `unrolled` [n, 9 ×
+    days] feature-major and oldest first, as in Alpha360.
     """
     if layout == "flat":
         return np.ascontiguousarray(sequence[..., -1])
@@ -266,7 +266,7 @@ def arranged(sequence: FloatArray, layout: Layout) -> FloatArray:
 
 
 def step_input(history: FloatArray, scaler: Scaler, layout: Layout) -> FloatArray:
-    """Input of a trained model at one step, in the shape of `arranged`, of [days, n, 9] raw factors up to the step's cursor
-    (`factor_history`), oldest first: equal to what a dataset of `layout` and `days` serves for that day.
+    """Return the input of a trained model at one step, in the shape of `arranged`, from [days, n, 9] raw factors up to the step's
+    cursor (`factor_history`), oldest first: equal to the sample of that day in a dataset of `layout` and `days`.
     """
     return arranged(sequences(scaler.apply(history), layout, len(history))[-1], layout)

@@ -5,8 +5,8 @@
     doubleensemble                 ensemble.json        weights and columns of the sub-models model-0.txt, model-1.txt, …
     the others                     weights.safetensors  state of the torch network, rebuilt from the recipe
 
-Importing this, and applying Linear, needs numpy alone. The hashes of `model_file` are checked before a library sees a byte: damaged
-texts end the process inside LightGBM and XGBoost.
+Importing this, and applying Linear, needs only numpy. The hashes of `model_file` are checked before a library reads a file: damaged
+texts crash the process inside LightGBM and XGBoost.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def _contents(model: Any, recipe: Recipe) -> dict[str, bytes]:
             model.model.save_model(str(path))
             return {path.name: path.read_bytes()}
     if recipe.name == "doubleensemble":
-        place = {column: number for number, column in enumerate(model.sub_features[0])}  # the first sub-model reads all of them
+        index = {column: number for number, column in enumerate(model.sub_features[0])}  # the first sub-model reads all of them
         members = [
-            Member(weight=float(weight), columns=[place[column] for column in columns])
+            Member(weight=float(weight), columns=[index[column] for column in columns])
             for weight, columns in zip(model.sub_weights, model.sub_features, strict=True)
         ]
         parts = {_PART.format(number): part.model_to_string().encode() for number, part in enumerate(model.ensemble)}
@@ -111,7 +111,7 @@ def _contents(model: Any, recipe: Recipe) -> dict[str, bytes]:
 
 
 def load(recipe: Recipe, folder: Path, threads: int = 1) -> Predictor:
-    """Read what `save` wrote. Raises StoreError, which names the file: it is missing or of another model; UsageError: a package
+    """Read the files of `save`. Raises StoreError, which names the file: it is missing or of another model; UsageError: a package
     of the extra `qlib` is missing.
     """
     try:
@@ -172,7 +172,7 @@ def _catboost(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArr
 
 
 def _network(recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
-    """Build the network as for training, and give it the stored weights."""
+    """Build the network as for training, and load the stored weights."""
     import torch  # noqa: PLC0415
     from safetensors.torch import load as decode  # noqa: PLC0415
 
@@ -181,7 +181,7 @@ def _network(recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray
         model.add_output()
     try:
         model.module.load_state_dict(decode(_read(folder / _WEIGHTS)))
-    except RuntimeError as error:  # another version of pyqlib names or shapes them otherwise
+    except RuntimeError as error:  # another version of pyqlib has different names or shapes
         raise StoreError(f"{folder / _WEIGHTS}: the weights are not those of qlib/{recipe.name}; train the model again") from error
     model.module.eval()
 
@@ -216,6 +216,6 @@ def _read(path: Path) -> bytes:
         raise StoreError(f"{path}: can't read: {error.strerror or error}") from error
 
 
-def _check_columns(path: Path, found: int, columns: int = FACTORS) -> None:
-    if found != columns:
-        raise StoreError(f"{path}: the model reads {found} columns instead of {columns}; train it again")
+def _check_columns(path: Path, actual: int, expected: int = FACTORS) -> None:
+    if actual != expected:
+        raise StoreError(f"{path}: the model reads {actual} columns instead of {expected}; train it again")

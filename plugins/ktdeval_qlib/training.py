@@ -1,4 +1,4 @@
-"""Training of one baseline: samples and a recipe in, a folder of safe files out, whole or not at all."""
+"""Training of one baseline: writes a folder of safe files from samples and a recipe, whole or not at all."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "sc
 
 
 class LinearEstimator:
-    """Linear, the one baseline that trains without the extra: least squares of the suite, equal to pyqlib's LinearModel. As
-    `recipes.Estimator`, of one closed form: no rounds, no seed, no threads. `model` has pyqlib's names.
+    """Linear, the only baseline that trains without the extra: the suite's least squares, equal to pyqlib's LinearModel. As
+    `recipes.Estimator`, in closed form: no rounds, no seed, no threads. `model` has pyqlib's names.
     """
 
     def __init__(self) -> None:
@@ -43,18 +43,18 @@ class LinearEstimator:
         """Fit normalised ranks of the labels to scaled factors of the samples of training; no intercept, as pyqlib's `ols`."""
         rows = samples.rows("train")
         labels = normalised_labels(samples.labels[rows], "CSRankNorm")
-        known = np.isfinite(labels)
+        labelled = np.isfinite(labels)
         self.model = SimpleNamespace(
-            coef_=least_squares(scaler.apply(samples.features[rows])[known], labels[known]), intercept_=0.0
+            coef_=least_squares(scaler.apply(samples.features[rows])[labelled], labels[labelled]), intercept_=0.0
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a training depends on besides recipe and samples."""
+    """Settings of a training besides recipe and samples."""
 
     seed: int = 0
-    rounds: int | None = None  #: in the place of the published epochs, boosting rounds or steps
+    rounds: int | None = None  #: instead of the published epochs, boosting rounds or steps
     threads: int = 1
     device: Device = "cpu"
     shuffled: bool = False  #: labels permuted within each day: a control that has nothing to learn
@@ -63,9 +63,9 @@ class Settings:
 def train(
     recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings, folder: Path, progress: Progress | None = None
 ) -> tuple[ModelFile, TrainingLog]:
-    """Train a recipe on samples with `recipe.days` days or more, and write what trading needs to `folder`, which must not exist.
-    Equal settings on one machine give equal files but for the time in the log. Raises UsageError: the extra is missing or a setting
-    is out of range; DataError: samples and recipe don't fit.
+    """Train a recipe on samples with `recipe.days` days or more, and write the model to `folder`, which must not exist. Equal
+    settings on one machine give equal files except for the time in the log. Raises UsageError: the extra is missing or a setting is
+    out of range; DataError: samples and recipe don't fit.
     """
     scaler = Scaler.fit(samples)
     learnt = shuffled_labels(samples, settings.seed) if settings.shuffled else samples
@@ -73,8 +73,8 @@ def train(
     estimator = _fitted(recipe, learnt, scaler, settings, progress)
     seconds = time.perf_counter() - began
     make_folder(folder.parent, "choose another --out")
-    with tempfile.TemporaryDirectory(prefix=".training-", dir=folder.parent) as place:
-        unfinished = Path(place, folder.name)
+    with tempfile.TemporaryDirectory(prefix=".training-", dir=folder.parent) as scratch:
+        unfinished = Path(scratch, folder.name)
         unfinished.mkdir()
         save(estimator, recipe, unfinished)
         predictor = load(recipe, unfinished)
@@ -115,16 +115,16 @@ def _fitted(
 
 
 def is_trained(folder: Path, recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings) -> bool:
-    """Whether a folder holds this very training. Raises UsageError: it holds another; DataError: what it holds can't be read."""
+    """Whether a folder holds exactly this training. Raises UsageError: it holds another; DataError: it can't be read."""
     if not folder.exists():
         return False
-    found = read_model(folder).content
-    wanted = {"recipe": recipe_hash(recipe), "snapshot": snapshot.id, "label": samples.label, **asdict(settings)}
-    wanted |= {"used": samples.split.used}
-    for name, value in wanted.items():
-        if name != "threads" and getattr(found, name) != value:
-            told = f"{name} is {getattr(found, name)!r}, not {value!r}"
-            raise UsageError(f"{folder} holds another training: {told}; choose another --out, or remove the folder")
+    content = read_model(folder).content
+    requested = {"recipe": recipe_hash(recipe), "snapshot": snapshot.id, "label": samples.label, **asdict(settings)}
+    requested |= {"used": samples.split.used}
+    for name, value in requested.items():
+        if name != "threads" and getattr(content, name) != value:
+            difference = f"{name} is {getattr(content, name)!r}, not {value!r}"
+            raise UsageError(f"{folder} holds another training: {difference}; choose another --out, or remove the folder")
     return True
 
 
@@ -134,42 +134,42 @@ def recipe_hash(recipe: Recipe) -> str:
 
 
 def accuracy_of(predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str) -> Accuracy:
-    """Mean daily rank IC of a segment, with its 95 % interval by Newey and West's standard error."""
-    found = rank_ics(predictions(predictor, samples, scaler, recipe, segment), samples.labels[samples.rows(segment)])
-    if len(found) < 2:
-        return Accuracy(days=len(found), rank_ic=None, low=None, high=None)
-    mean = newey_west_mean(found)
+    """Return the mean daily rank IC of a segment, with its 95 % interval by Newey and West's standard error."""
+    daily = rank_ics(predictions(predictor, samples, scaler, recipe, segment), samples.labels[samples.rows(segment)])
+    if len(daily) < 2:
+        return Accuracy(days=len(daily), rank_ic=None, low=None, high=None)
+    mean = newey_west_mean(daily)
     half = _Z95 * mean.se
-    return Accuracy(days=len(found), rank_ic=mean.mean, low=mean.mean - half, high=mean.mean + half)
+    return Accuracy(days=len(daily), rank_ic=mean.mean, low=mean.mean - half, high=mean.mean + half)
 
 
 def predictions(predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str) -> FloatArray:
-    """[T, N] predictions of a segment's samples, as a step of trading makes them; NaN where there is no sample."""
+    """Return [T, N] predictions of a segment's samples, as in a step of trading; NaN without a sample."""
     rows = samples.rows(segment)
-    looked_at = sequences(scaler.apply(samples.features[: rows.stop]), recipe.layout, recipe.days)
-    found = np.full((rows.stop - rows.start, len(samples.codes)), np.nan)
+    inputs = sequences(scaler.apply(samples.features[: rows.stop]), recipe.layout, recipe.days)
+    predicted = np.full((rows.stop - rows.start, len(samples.codes)), np.nan)
     for row in range(rows.start, rows.stop):
         names = np.flatnonzero(np.isfinite(samples.labels[row]))
         if len(names):
-            found[row - rows.start, names] = predictor.predict(arranged(looked_at[row, names], recipe.layout))
-    return found
+            predicted[row - rows.start, names] = predictor.predict(arranged(inputs[row, names], recipe.layout))
+    return predicted
 
 
 def rank_ics(predicted: FloatArray, labels: FloatArray) -> FloatArray:
-    """Spearman rank correlation of prediction and label of each day, [T, N] each, without days of fewer than three names or without
-    spread: the rank IC of Qlib.
+    """Return Qlib's rank IC, the Spearman correlation of prediction and label, [T, N] each, of each day; days of fewer than three
+    names or without spread are left out.
     """
-    found = []
+    correlations = []
     for scores, outcomes in zip(predicted, labels, strict=True):
-        known = np.isfinite(scores) & np.isfinite(outcomes)
-        if np.count_nonzero(known) < FEWEST_NAMES:
+        defined = np.isfinite(scores) & np.isfinite(outcomes)
+        if np.count_nonzero(defined) < FEWEST_NAMES:
             continue
-        ranks = rankdata([scores[known], outcomes[known]], axis=1)
+        ranks = rankdata([scores[defined], outcomes[defined]], axis=1)
         ranks -= ranks.mean(axis=1, keepdims=True)
         spread = np.sqrt((ranks**2).sum(axis=1)).prod()
         if spread > 0:
-            found.append(float((ranks[0] * ranks[1]).sum() / spread))
-    return np.array(found)
+            correlations.append(float((ranks[0] * ranks[1]).sum() / spread))
+    return np.array(correlations)
 
 
 def _number(value: float) -> float | None:

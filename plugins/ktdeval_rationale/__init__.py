@@ -1,4 +1,4 @@
-"""Manifest of the command that says what models name in their reasons: `rationale`."""
+"""Command `rationale`: counts of what models name in their reasons."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from ktdeval.lazy import later
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Command on run folders."""
+    """Return the command."""
     summary = "Count what models name in their reasons, by mask, and what hiding it removes."
     return [Spec("rationale", later("ktdeval_rationale.command:rationale"), summary)]

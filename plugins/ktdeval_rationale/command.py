@@ -1,4 +1,4 @@
-"""`ktdeval rationale`: run folders in, tables or JSON out."""
+"""`ktdeval rationale`: tables or JSON from run folders."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
     data: str | None,
     extra: tuple[str, ...],
 ) -> None:
-    """Count what models name in their reasons, by mask, and say what hiding the stock or the date removes.
+    """Count what models name in their reasons, by mask, and what hiding the stock or the date removes.
 
-    RUN is a run folder, which is only read; give the runs of several masks to set them against each other. Counted are codes,
-    companies, brands, sectors, dates, events, hindsight and recognition. Secrets of the environment are taken out of examples.
+    RUN is a run folder, which is only read; give the runs of several masks to compare them. Counted are codes, companies, brands,
+    sectors, dates, events, hindsight and recognition. Secrets of the environment are removed from examples.
     """
     plugins = open_plugins(extra)
     similarity: SimilarityLinter | str | None = None
     if embeddings or model is not None:
         encoder = choose_encoder(model)
         similarity = encoder if isinstance(encoder, str) else SimilarityLinter(encoder)
-    # Asked once which variables are secrets, so that not every text is compared with all of them.
+    # Secret variables are selected once, so that texts are not compared with all variables.
     secrets = {name: value for name, value in os.environ.items() if redact_secrets(value, {name: value}) != value}
     redact = partial(redact_secrets, environment=secrets) if secrets else str
     report = make_report(runs, plugins, Options(examples, data, redact, similarity))
@@ -87,12 +87,12 @@ def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _rates(masks: Mapping[str, Row], table: str, unit: str) -> list[str]:
-    """Shares with their intervals in per cent; a category counted zero is shown as zero."""
+    """Return lines of shares with their intervals in per cent; a category that is never named has 0."""
 
     def cells(label: str, rates: Sequence[Row]) -> tuple[str, ...]:
-        known = "{:.1f} [{:.1f}, {:.1f}]"
+        form = "{:.1f} [{:.1f}, {:.1f}]"
         return label, *(_UNDEFINED if rate["share"] is None
-                        else known.format(*(100 * rate[name] for name in ("share", "low", "high"))) for rate in rates)  # fmt: skip
+                        else form.format(*(100 * rate[name] for name in ("share", "low", "high"))) for rate in rates)  # fmt: skip
 
     rows = [("n", *(str(rates[unit]) for rates in masks.values()))]
     for name in (*LEAK_CATEGORIES, *WORDS["rows"]):

@@ -1,4 +1,4 @@
-"""Texts that a model wrote in each recorded step, and counting which categories each reason and each step names."""
+"""Texts that a model wrote in each recorded step, and counts of the categories that each reason and each step names."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ktdeval.runner import RunFolder
 from ktdeval.trading import StepRecord
 from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
 
-#: `reason` of an order; `overall_reason` of a submission; `research`: what was written beside tool calls; `reasoning`: the separate
-#: channel, where a provider gives it
+#: `reason` of an order; `overall_reason` of a submission; `research`: text next to tool calls; `reasoning`: the separate channel,
+#: if a provider has it
 Source = Literal["reason", "overall_reason", "research", "reasoning"]
-REASONS: tuple[Source, ...] = ("reason", "overall_reason")  #: Sources that make up the rationale; the others are thinking aloud
+REASONS: tuple[Source, ...] = ("reason", "overall_reason")  #: Sources of the rationale; the others are the model's thinking
 
 GROUPS: Mapping[str, frozenset[str]] = {
     "stock": frozenset(LEAKS_REMOVED_BY["stock"]),
     "calendar": frozenset(LEAKS_REMOVED_BY["date"]),
     "any": frozenset(LEAK_CATEGORIES),
 }
-"""Rows that stand for several categories: what hiding the stock should remove, what hiding the date should, and everything."""
+"""Rows of several categories: those that hiding the stock should remove, those that hiding the date should remove, and all."""
 
 ROWS: tuple[str, ...] = (*LEAK_CATEGORIES, *GROUPS)  #: Rows of every table, in order
 
@@ -38,7 +38,7 @@ class Text:
     """One text of a model."""
 
     source: Source
-    #: as written; reasons as the ledger has them, with what it withholds put back from the submission where that is there
+    #: as written; reasons as in the ledger, with what it withholds restored from the submission if there is one
     text: str
     order: int | None = None  #: number of the order, for its reason
 
@@ -50,39 +50,39 @@ class StepTexts:
     step: int
     decided_on: str  #: ISO day
     texts: Sequence[Text]  #: those that are not empty
-    messages: Sequence[str]  #: what the model was sent, without its own turns
+    messages: Sequence[str]  #: sent to the model, without its own turns
 
     @cached_property
     def sent(self) -> str:
-        """Everything that the model was sent in this step, in lower case."""
+        """All text that the model was sent in this step, in lower case."""
         return "\n".join(self.messages).lower()
 
 
 def read_steps(folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str]) -> Iterator[StepTexts]:
-    """Texts of each recorded step of an episode, also of an unfinished one; `redact` takes secrets out.
+    """Yield the texts of each recorded step of an episode, also of an unfinished one; `redact` removes secrets.
 
     Raises StoreError: a record is not readable, or is of a task without orders.
     """
-    steps, talks = folder.load_recorded(spec)
-    for step, talk in zip(steps, talks, strict=True):
+    steps, entries = folder.load_recorded(spec)
+    for step, entry in zip(steps, entries, strict=True):
         if not isinstance(step, StepRecord):
-            raise StoreError(f"{folder.episode_path(spec)}: holds no orders, so no reasons for any")
-        texts = tuple(replace(text, text=redact(text.text)) for text in _texts(step, talk))
-        sent = [message["content"] for exchange in talk.exchanges for message in exchange["sent"] if message["role"] != "assistant"]
+            raise StoreError(f"{folder.episode_path(spec)}: holds no orders, so no reasons")
+        texts = tuple(replace(text, text=redact(text.text)) for text in _texts(step, entry))
+        sent = [message["content"] for item in entry.exchanges for message in item["sent"] if message["role"] != "assistant"]
         yield StepTexts(step.step, step.decided_on, texts, sent)
 
 
-def _texts(step: StepRecord, talk: TranscriptEntry) -> Iterator[Text]:
+def _texts(step: StepRecord, entry: TranscriptEntry) -> Iterator[Text]:
     def whole(recorded: str, submitted: str) -> str:
         return submitted if WITHHELD in recorded and submitted else recorded
 
-    reasons, overall = _submitted(talk.submission, len(step.orders))
+    reasons, overall = _submitted(entry.submission, len(step.orders))
     for number, order in enumerate(step.orders):
         if order.reason:
             yield Text("reason", whole(order.reason, reasons[number]), number)
     if step.overall_reason:
         yield Text("overall_reason", whole(step.overall_reason, overall))
-    for exchange in talk.exchanges:
+    for exchange in entry.exchanges:
         reply = exchange.get("reply", {})
         if reply.get("content"):
             yield Text("research", reply["content"])
@@ -91,7 +91,7 @@ def _texts(step: StepRecord, talk: TranscriptEntry) -> Iterator[Text]:
 
 
 def _submitted(text: str | None, orders: int) -> tuple[list[str], str]:
-    """Reasons and overall reason of a submission as written; empty texts where they can't be told."""
+    """Return reasons and overall reason of a submission as written; empty texts if it can't be read."""
     try:
         value = loads_strict(text) if text else None
     except ValueError:
@@ -105,12 +105,12 @@ def _submitted(text: str | None, orders: int) -> tuple[list[str], str]:
 
 @dataclass(frozen=True)
 class Example:
-    """A mention with its surroundings."""
+    """A mention with its context."""
 
     mention: Mention
     context: tuple[str, str]
     decided_on: str  #: ISO day of the decision
-    was_sent: bool  #: whether its characters stand in what the model had been sent in that step
+    was_sent: bool  #: whether the model had been sent its characters in that step
 
 
 def _no_rows() -> dict[str, int]:
@@ -127,21 +127,21 @@ class EpisodeCounts:
     steps: int = 0  #: steps with a text of any source
     reasons_with: dict[str, int] = field(default_factory=_no_rows)  #: row -> reasons that name it
     steps_with: dict[str, int] = field(default_factory=_no_rows)  #: row -> steps that name it, in any text
-    #: row -> steps that name something of it whose characters the model had not been sent in that step
+    #: row -> steps that name something in it that the model had not been sent in that step
     unsent_with: dict[str, int] = field(default_factory=_no_rows)
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)  #: source -> row, or `texts` -> texts that name it
     examples: dict[str, list[Example]] = field(default_factory=dict)  #: the first mentions of each category
 
 
 class Counter:
-    """Counts episodes with one linter, and remembers texts, which models repeat; keeps so many examples of each category."""
+    """Counts episodes with one linter, with a cache of texts, which models repeat; keeps `examples` of each category."""
 
     def __init__(self, linter: RationaleLinter, examples: int = 0) -> None:
         self._find = lru_cache(maxsize=_REMEMBERED)(linter.find)
         self._examples = examples
 
     def count(self, spec: EpisodeSpec, steps: Iterable[StepTexts]) -> EpisodeCounts:
-        """Counts of one episode."""
+        """Return the counts of one episode."""
         counts = EpisodeCounts(spec)
         for step in steps:
             counts.span = (counts.span[0] or step.decided_on, step.decided_on)
@@ -187,20 +187,20 @@ def _add(counts: dict[str, int], categories: set[str]) -> None:
 
 
 def _around(text: str, start: int, end: int, reach: int = 60) -> tuple[str, str]:
-    """Text before and after a span, as far as `reach` characters."""
+    """Return the text before and after a span, up to `reach` characters each."""
     before, after = text[max(0, start - reach) : start], text[end : end + reach]
     return ("…" if start > reach else "") + before, after + ("…" if end + reach < len(text) else "")
 
 
 def subject_key(spec: EpisodeSpec) -> str:
-    """Facts that are equal where two episodes differ in nothing but mask, window and seed."""
+    """Return a key that is equal for episodes that differ only in mask, window and seed."""
     return dumps_canonical(
         [spec.model, spec.model_args, spec.agent, spec.agent_args, spec.call, spec.mode, spec.snapshot, spec.limit]
     )
 
 
 def subject_label(spec: EpisodeSpec, others: Sequence[EpisodeSpec]) -> str:
-    """Model, agent and mode, with their arguments where these alone tell subjects apart."""
+    """Return model, agent and mode, with their arguments if subjects differ only in these."""
     label = f"{spec.model}, {spec.agent}, {spec.mode}"
     alike = {subject_key(other) for other in others if f"{other.model}, {other.agent}, {other.mode}" == label}
     if len(alike) < 2:

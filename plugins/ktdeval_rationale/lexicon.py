@@ -1,8 +1,8 @@
-"""The shipped lexicon of what a rationale may name that prices can't tell, and how its terms are found in a text.
+"""Lexicon of names that a rationale can't take from prices, and the search for its terms in a text.
 
-`lexicon.yaml` holds the facts and says what each kind is. Latin terms are compared word by word, Chinese ones character
-by character with spaces ignored; both start from a table of beginnings, so the time taken grows with the text and not with the
-lexicon.
+`lexicon.yaml` holds the terms and explains each kind. Latin terms are compared word by word, Chinese ones character
+by character with spaces ignored; both are indexed by their first word or characters, so the time grows with the text and not with
+the lexicon.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _GAP = re.compile(r"[ '’&./_·-]{1,3}")
 _PADDING = re.compile(r"[\s·•・‧]+")
 _GLUED = frozenset({"company", "brand"})  # `PingAn`, `YangtzePower`
 _ARTICLES = frozenset({"a", "an", "the", "this", "that", "another", "such"})
-_REACH = 3  # words in which a companion or an article is looked for
+_REACH = 3  # words in which a companion or an article is searched for
 
 
-class Found(NamedTuple):
-    """A term found: its kind (`company`, `brand`, `sector`, `event`, `date`, `plain`), and where it stands in the folded text."""
+class Term(NamedTuple):
+    """A term in a text: its kind (`company`, `brand`, `sector`, `event`, `date`, `plain`), and its span in the normalised text."""
 
     kind: str
     start: int
@@ -45,17 +45,16 @@ class _Latin(NamedTuple):
 
 
 class Lexicon:
-    """Terms by kind, ready to be found.
+    """Terms by kind, indexed for search.
 
-    `terms`: kind -> spellings. Raises DataError: a kind is none of `KINDS`, or a spelling is too short to be
-    told from other text.
+    `terms`: kind -> spellings. Raises DataError: a kind is not one of `KINDS`, or a spelling is too short to be distinct.
     """
 
     def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:
         self._latin: dict[str, list[_Latin]] = {}
         self._chinese: dict[str, list[tuple[str, str]]] = {}
         if unknown := [kind for kind in terms if kind not in KINDS]:
-            raise DataError(f"lexicon: {unknown[0]!r} is none of the kinds {', '.join(KINDS)}")
+            raise DataError(f"lexicon: {unknown[0]!r} is not one of the kinds {', '.join(KINDS)}")
         self._companions = frozenset(word.lower() for word in terms.get("companion", ()))
         self._links = frozenset(word.lower() for word in terms.get("link", ()))
         chinese = sorted((word for word in self._companions if not word.isascii()), key=len, reverse=True)
@@ -64,18 +63,18 @@ class Lexicon:
             for spelling in spellings if kind not in ("companion", "link") else ():
                 self._add(kind, spelling)
 
-    def find(self, folded: str, *, is_plain: bool = False) -> Iterator[Found]:
-        """Every term in a folded text; they may overlap. Sector words come as `sector`, and only with a companion."""
+    def find(self, folded: str, *, is_plain: bool = False) -> Iterator[Term]:
+        """Yield each term in a normalised text; they may overlap. Sector words are of kind `sector`, and need a companion."""
         words = list(_WORD.finditer(folded))
-        for place in range(len(words)):
-            for term in self._latin.get(words[place][0].lower(), ()):
-                if (term.kind == "plain") != is_plain or (last := _match(term, folded, words, place)) is None:
+        for index in range(len(words)):
+            for term in self._latin.get(words[index][0].lower(), ()):
+                if (term.kind == "plain") != is_plain or (last := _match(term, folded, words, index)) is None:
                     continue
                 if term.kind in ("sector-word", "sector-noun") and not (
-                    self._has_companion(folded, words, last) or (term.kind == "sector-noun" and _has_article(folded, words, place))
+                    self._has_companion(folded, words, last) or (term.kind == "sector-noun" and _has_article(folded, words, index))
                 ):
                     continue
-                yield Found(term.kind.partition("-")[0], words[place].start(), words[last].end())
+                yield Term(term.kind.partition("-")[0], words[index].start(), words[last].end())
         if not folded.isascii():
             yield from self._chinese_in(folded, is_plain)
 
@@ -101,61 +100,61 @@ class Lexicon:
     # --- searching
 
     def _has_companion(self, text: str, words: Sequence[re.Match[str]], last: int) -> bool:
-        """Is a companion among the next words of the same phrase, with nothing but links before it?"""
-        for place in range(last + 1, min(last + 1 + _REACH, len(words))):
-            if not _is_gap(text, words[place - 1].end(), words[place].start()):
+        """Whether a companion is among the next words of the same phrase, with only links before it."""
+        for index in range(last + 1, min(last + 1 + _REACH, len(words))):
+            if not _is_gap(text, words[index - 1].end(), words[index].start()):
                 return False
-            word = words[place][0].lower()
+            word = words[index][0].lower()
             if word in self._companions or word not in self._links:
                 return word in self._companions
         return False
 
-    def _chinese_in(self, folded: str, is_plain: bool) -> Iterator[Found]:
+    def _chinese_in(self, folded: str, is_plain: bool) -> Iterator[Term]:
         lowered = "".join(character.lower() if len(character.lower()) == 1 else character for character in folded)
         squashed = _PADDING.sub("", lowered)
         present = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
         if not present:
             return
-        kept = [place for place, character in enumerate(lowered) if not _PADDING.match(character)]
-        for begin in sorted(present):
-            for term, kind in self._chinese[begin]:
+        offsets = [index for index, character in enumerate(lowered) if not _PADDING.match(character)]
+        for opening in sorted(present):
+            for term, kind in self._chinese[opening]:
                 if (kind == "plain") != is_plain:
                     continue
-                for at in places_of(squashed, term):
-                    end = at + len(term)
+                for start in places_of(squashed, term):
+                    end = start + len(term)
                     if not kind.startswith("sector-") or self._chinese_companion.match(squashed, end):
-                        yield Found(kind.partition("-")[0], kept[at], kept[end - 1] + 1)
+                        yield Term(kind.partition("-")[0], offsets[start], offsets[end - 1] + 1)
 
 
 @lru_cache(maxsize=1)
 def shipped_lexicon() -> Lexicon:
-    """Lexicon that ships with the package."""
+    """Return the lexicon of the package."""
     return Lexicon({kind: [name for names in things for name in names] for kind, things in load_yaml(LEXICON_FILE).items()})
 
 
 def _is_gap(text: str, start: int, end: int) -> bool:
-    """May this stand between two words of one name? A full stop and a space end a sentence."""
+    """Whether these characters may separate two words of one name; a full stop and a space end a sentence."""
     return _GAP.fullmatch(text, start, end) is not None and not text.startswith(". ", start)
 
 
-def _match(term: _Latin, text: str, words: Sequence[re.Match[str]], place: int) -> int | None:
-    """Place of the term's last word when it stands at `place`, else None."""
-    last = place + len(term.words) - 1
-    if last >= len(words) or text[max(0, words[place].start() - 1) : words[place].start()] == "_":  # the word of a handle
+def _match(term: _Latin, text: str, words: Sequence[re.Match[str]], first: int) -> int | None:
+    """Return the index of the term's last word if the term begins at word `first`, else None."""
+    last = first + len(term.words) - 1
+    if last >= len(words) or text[max(0, words[first].start() - 1) : words[first].start()] == "_":  # the word of a handle
         return None
-    for offset, wanted in enumerate(term.words):
-        word = words[place + offset][0]
-        if word.lower() != wanted.lower() or (term.is_cased and word not in (wanted, wanted.upper())):
+    for offset, expected in enumerate(term.words):
+        word = words[first + offset][0]
+        if word.lower() != expected.lower() or (term.is_cased and word not in (expected, expected.upper())):
             return None
-        if offset and not _is_gap(text, words[place + offset - 1].end(), words[place + offset].start()):
+        if offset and not _is_gap(text, words[first + offset - 1].end(), words[first + offset].start()):
             return None
     return last
 
 
 def _has_article(text: str, words: Sequence[re.Match[str]], first: int) -> bool:
-    for place in range(first - 1, max(-1, first - 1 - _REACH), -1):
-        if not _is_gap(text, words[place].end(), words[place + 1].start()):
+    for index in range(first - 1, max(-1, first - 1 - _REACH), -1):
+        if not _is_gap(text, words[index].end(), words[index + 1].start()):
             return False
-        if words[place][0].lower() in _ARTICLES:
+        if words[index][0].lower() in _ARTICLES:
             return True
     return False

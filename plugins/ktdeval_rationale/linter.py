@@ -1,11 +1,11 @@
-"""Leak linter for what a model writes: reasons, research notes, reasoning. It says what was named, never what should follow.
+"""Leak linter for a model's reasons, research notes and reasoning. It reports what was named, without a verdict.
 
-A mention is a fact about a text. Under `bright` a code is simply how an asset is called; under `blinded` the same mention is
-something that the model was not shown. Which categories a mask should remove is in `LEAKS_REMOVED_BY`; rates are for others.
+A mention is a fact about a text. Under `bright` a code is the label of an asset; under `blinded` the model was not shown it.
+`LEAKS_REMOVED_BY` has the categories that a mask should remove; rates are computed elsewhere.
 
 The snapshot's own codes, names, industries and all dates are found by `identities_of`, in every spelling that the leak guard
 knows; the shipped lexicon adds well-known companies, brands, sectors and events; phrases add recognition and hindsight. Unlike
-the guard, which must rather stop too much than too little, the linter measures: a number that is a price or an amount is none.
+the guard, which prefers to stop too much, the linter measures: a price or an amount does not count as a code or a date.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ LEAK_CATEGORIES: Mapping[Category, str] = WORDS["categories"]
 """Kinds of leaks that the linter looks for, in the order of tables."""
 
 LEAKS_REMOVED_BY: Mapping[str, tuple[Category, ...]] = {"stock": ("company", "brand", "sector"), "date": ("date", "event")}
-"""What hiding the stock and hiding the date should remove from what a model says (KTD-Fin, Appendix A). Codes are no part of it:
-where they are shown, they are how a model has to call an asset."""
+"""Categories that hiding the stock and hiding the date should remove (KTD-Fin, Appendix A), without codes: if they are shown, a
+model has to name assets by them."""
 
 _MARK: Mapping[Category, str] = {
     "code": NAME, "company": NAME, "brand": NAME, "sector": SECTOR, "date": TIME, "event": TIME, "withheld": NAME,
 }  # fmt: skip
 _READINGS: tuple[Category, ...] = ("withheld", "code", "event", "sector", "brand", "company", "date")
 _RANK: Mapping[Category, int] = {category: rank for rank, category in enumerate(_READINGS)}
-"""Which of two readings of one span wins: an event may hold a year, an industry may be called like a company."""
+"""Priority of two readings of one span: an event may hold a year, an industry may have a company's name."""
 
 _OF_LEXICON: Mapping[str, Category] = {"company": "company", "brand": "brand", "sector": "sector", "event": "event", "date": "date"}
 _LETTERS = re.compile(r"[\W_]+")
@@ -45,12 +45,12 @@ _BLANK = "\x00"
 
 
 class Mention(NamedTuple):
-    """Something that a text names."""
+    """An identity or a claim in a text."""
 
     category: Category  #: one of `LEAK_CATEGORIES`
     span: tuple[int, int]  #: first character, and one past the last, in the text as given
     text: str  #: the characters of the span
-    where: str = ""  #: the text that was looked at, as the caller called it
+    where: str = ""  #: the caller's name of the text
 
 
 class _Hit(NamedTuple):
@@ -60,10 +60,10 @@ class _Hit(NamedTuple):
 
 
 class RationaleLinter:
-    """Finds what a text names that prices can't tell.
+    """Finds names in a text that it can't have from prices.
 
-    `snapshot`: the market whose codes, names and industries are looked for; None where it is not at hand, then codes in the
-    numbering of the A-share boards and the lexicon are all there is; `lexicon`: well-known names; the shipped ones by default.
+    `snapshot`: the market whose codes, names and industries are searched for; None: only codes in the numbering of the A-share
+    boards and the lexicon; `lexicon`: well-known names; the shipped ones by default.
     """
 
     def __init__(self, snapshot: MarketSnapshot | None = None, lexicon: Lexicon | None = None) -> None:
@@ -73,8 +73,8 @@ class RationaleLinter:
         self._lexicon = lexicon or shipped_lexicon()
 
     def find(self, text: str, where: str = "") -> list[Mention]:
-        """All mentions in a text, by place. Identities don't overlap each other; a phrase may stand beside or around one."""
-        folded, places = normalise_with_places(text)
+        """Return all mentions in a text, in order. Identities don't overlap each other; a phrase may be next to or around one."""
+        folded, offsets = normalise_with_places(text)
         plain = [(start, end) for _, start, end in self._lexicon.find(folded, is_plain=True)]
         readable = _replaced(folded, ((start, end, _BLANK) for start, end in plain))
         identities = _without_overlaps([*self._identities(readable), *self._terms(readable)])
@@ -83,12 +83,12 @@ class RationaleLinter:
         phrases = [*_joined(phrases), *_joined([_Hit("hindsight", *span) for span in find_hindsight(marked)])]
         mentions = []
         for category, start, end in sorted([*identities, *phrases], key=lambda hit: (hit.start, hit.end)):
-            span = (places[start], places[end])
+            span = (offsets[start], offsets[end])
             mentions.append(Mention(category, span, text[span[0] : span[1]], where))
         return mentions
 
     def _identities(self, folded: str) -> Iterator[_Hit]:
-        """Codes, names, industries and dates, without numbers that mean something else here."""
+        """Yield codes, names, industries and dates, without numbers that mean something else here."""
         for kind, start, end in self._index.find(folded, any_code=True):
             if kind not in ("security code", "calendar date"):
                 yield _Hit("sector" if _letters(folded[start:end]) in self._industries else "company", start, end)
@@ -105,7 +105,7 @@ class RationaleLinter:
 
 
 def _without_overlaps(hits: Sequence[_Hit]) -> list[_Hit]:
-    """Longest reading of each place; of equally long ones the first by `_RANK`."""
+    """Return the longest of overlapping readings; of equally long ones the first by `_RANK`."""
     kept: list[_Hit] = []
     taken = bytearray(max((hit.end for hit in hits), default=0))
     for hit in sorted(hits, key=lambda hit: (hit.start - hit.end, _RANK[hit.category], hit.start)):
@@ -116,7 +116,7 @@ def _without_overlaps(hits: Sequence[_Hit]) -> list[_Hit]:
 
 
 def _joined(hits: Sequence[_Hit]) -> list[_Hit]:
-    """Overlapping spans of one category as one."""
+    """Merge overlapping spans of one category."""
     joined: list[_Hit] = []
     for hit in sorted(hits, key=lambda hit: hit.start):
         if joined and hit.start < joined[-1].end:
@@ -127,7 +127,7 @@ def _joined(hits: Sequence[_Hit]) -> list[_Hit]:
 
 
 def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Text with each character of a span replaced by one character; no place shifts."""
+    """Return the text with each character of a span replaced by one character, so that offsets don't shift."""
     characters = list(text)
     for start, end, character in spans:
         characters[start:end] = character * (end - start)

@@ -1,7 +1,7 @@
-"""Numbers in prose: is this one a code, a date, or a price, an amount, a count?
+"""Numbers in prose: codes and dates against prices, amounts and counts.
 
-`IdentityIndex` reads numbers as a guard must: what could be a code or a year is one. In a model's own words `a close of 2015`
-and `cash 600519` are figures, and a linter that counts them measures nothing. Words around a number decide; `numbers.txt` has them.
+`IdentityIndex` reads numbers as a guard must: a number that could be a code or a year is one. In a model's own words `a close of
+2015` and `cash 600519` are figures, which a linter must not count. The words around a number decide; `numbers.txt` has them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _MONTH_AND_NUMBER = re.compile(r"[A-Za-z]+\.?[ -]([0-9]{1,2})")
 _BARE_CODE = re.compile(r"[0-9]{6}")
 
 FOREIGN_CODES, CALENDAR_WORDS = _PATTERNS["foreign_code"], _PATTERNS["calendar"]
-"""Codes of other exchanges, and quarters or halves of a year that stand without the year."""
+"""Codes of other exchanges, and quarters or halves of a year without the year."""
 
 
 def is_code_here(folded: str, start: int, end: int) -> bool:
-    """Is what reads as a code meant as one? A bare number beside a word of quantity is an amount, `0.600519` a decimal number."""
+    """Whether a number in the form of a code is one: next to a word of quantity it is an amount, `0.600519` is a decimal number."""
     if folded.startswith("0.", start):
         return False
     if not _BARE_CODE.fullmatch(folded, start, end):
@@ -31,23 +31,23 @@ def is_code_here(folded: str, start: int, end: int) -> bool:
 
 
 def is_date_here(folded: str, start: int, end: int) -> bool:
-    """Is what reads as a date meant as one? Not a year that is a price, not a month's name before a number of something else."""
+    """Whether a text in the form of a date is one, and not a price such as 2015, nor a month's name before another number."""
     if _BARE_YEAR.fullmatch(folded, start, end):
-        is_sure = _stands("year_after", folded, end)
-        return is_sure or not (_leads_to("price_before", folded, start) or _is_figure(folded, start, end))
+        is_sure = _begins("year_after", folded, end)
+        return is_sure or not (_ends("price_before", folded, start) or _is_figure(folded, start, end))
     month = _MONTH_AND_NUMBER.fullmatch(folded, start, end)
-    return month is None or not (_stands("no_day_after", folded, end) or is_amount(folded, *month.span(1)))
+    return month is None or not (_begins("no_day_after", folded, end) or is_amount(folded, *month.span(1)))
 
 
 def _is_figure(folded: str, start: int, end: int) -> bool:
-    return _stands("figure_after", folded, end) or _leads_to("figure_before", folded, start)
+    return _begins("figure_after", folded, end) or _ends("figure_before", folded, start)
 
 
-def _stands(kind: str, folded: str, at: int) -> bool:
-    """Whether words of a kind begin there."""
+def _begins(kind: str, folded: str, at: int) -> bool:
+    """Whether words of a kind begin at an offset."""
     return any(pattern.match(folded, at) for pattern in _PATTERNS[kind])
 
 
-def _leads_to(kind: str, folded: str, at: int) -> bool:
-    """Whether words of a kind end there."""
+def _ends(kind: str, folded: str, at: int) -> bool:
+    """Whether words of a kind end at an offset."""
     return any(pattern.search(folded, max(0, at - _NEAR), at) for pattern in _PATTERNS[kind])

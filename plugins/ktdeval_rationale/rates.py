@@ -1,4 +1,4 @@
-"""From counts to rates with intervals, and to what hiding the stock or the date removes (KTD-Fin, Appendix A)."""
+"""Rates with intervals from counts, and the effects of hiding the stock or the date (KTD-Fin, Appendix A)."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Difference(NamedTuple):
 
     value: float  #: the first less the second
     interval: Interval
-    pairs: int  #: windows that both have; 0 where steps were taken as independent
+    pairs: int  #: windows that both have; 0 if steps were taken as independent
 
 
 def mask_rates(counts: Sequence[EpisodeCounts]) -> Row:
-    """Shares of reasons and of steps by row, over all episodes of one mask, with Wilson intervals."""
+    """Return shares of reasons and of steps by row, over all episodes of one mask, with Wilson intervals."""
 
     def rates(name: str, n: int) -> Row:
         return {row: share(sum(getattr(count, name)[row] for count in counts), n) for row in ROWS}
@@ -58,36 +58,36 @@ def mask_rates(counts: Sequence[EpisodeCounts]) -> Row:
     reasons, steps = sum(count.reasons for count in counts), sum(count.steps for count in counts)
     totals: Row = {"episodes": len(counts), "reasons": reasons, "steps": steps, "reason_rates": rates("reasons_with", reasons)}
     by_source: dict[str, dict[str, int]] = {}
-    for source, found in (entry for count in counts for entry in count.by_source.items()):
-        so_far = by_source.setdefault(source, dict.fromkeys(found, 0))
-        by_source[source] = {name: so_far[name] + count for name, count in found.items()}
+    for source, by_name in (entry for count in counts for entry in count.by_source.items()):
+        so_far = by_source.setdefault(source, dict.fromkeys(by_name, 0))
+        by_source[source] = {name: so_far[name] + count for name, count in by_name.items()}
     step_rates = {"step_rates": rates("steps_with", steps), "unsent_rates": rates("unsent_with", steps)}
     return {**totals, **step_rates, "sources": dict(sorted(by_source.items()))}
 
 
 def share(successes: int, n: int) -> Row:
-    """A share with its interval, as JSON."""
+    """Return a share with its interval, as JSON."""
     return {"count": successes, "n": n, "share": successes / n if n else None, **_ends(wilson(successes, n, LEVEL))}
 
 
 def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Row]:
-    """For each pair of masks that differ in one thing hidden: the shares of steps before and after, and their difference."""
+    """Return the shares of steps before and after, and their difference, of each pair of masks that differ in one identity."""
     rows: list[Row] = []
     for hidden, before, after in HIDING:
         if not by_mask.get(before) or not by_mask.get(after):
             continue
         for name in ROWS:
-            found = difference(by_mask[before], by_mask[after], name)
-            if found is not None:
+            effect = difference(by_mask[before], by_mask[after], name)
+            if effect is not None:
                 shares = {"share_before": _pooled(by_mask[before], name), "share_after": _pooled(by_mask[after], name)}
-                method = {"method": found.interval.kind, "verdict": _verdict(hidden, name, found.interval)}
-                what: Row = {"hidden": hidden, "before": before, "after": after, "row": name, "pairs": found.pairs}
-                rows.append({**what, **shares, "difference": found.value, **_ends(found.interval), **method})
+                method = {"method": effect.interval.kind, "verdict": _verdict(hidden, name, effect.interval)}
+                key: Row = {"hidden": hidden, "before": before, "after": after, "row": name, "pairs": effect.pairs}
+                rows.append({**key, **shares, "difference": effect.value, **_ends(effect.interval), **method})
     return rows
 
 
 def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Row]:
-    """With all four masks: the effects of showing stock and date on the two rows of Appendix A, paired by window and seed."""
+    """Return, with all four masks, the effects of showing stock and date on two rows of Appendix A, paired by window and seed."""
     if not all(by_mask.get(mask) for mask in MASK_FACTORS):
         return []
     rows: list[Row] = []
@@ -104,11 +104,11 @@ def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Ro
 
 
 def difference(first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts], row: str) -> Difference | None:
-    """Share of steps under one mask less that under another.
+    """Return the share of steps under one mask minus that under another.
 
-    Paired by window and seed where both have at least two windows in common and these differ: the mean over windows of the mean
+    Paired by window and seed if both have at least two windows in common and these differ: the mean over windows of the mean
     over seeds, with a t interval that allows for days which windows share. Else steps count as independent, and the interval is
-    Newcombe's; then `pairs` is 0. None where a mask has no step with a text.
+    Newcombe's; then `pairs` is 0. None if a mask has no step with a text.
     """
     windows, spans, cells = _paired({"first": first, "second": second}, row)
     if len(windows) >= 2:
@@ -125,7 +125,7 @@ def difference(first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts], 
 
 
 def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
-    """Interval of a difference of two independent shares that squares and adds their Wilson intervals."""
+    """Return Newcombe's interval of a difference of two independent shares, from their Wilson intervals."""
     sides = [(x / n if n else 0.0, wilson(x, n, level)) for x, n in (first, second)]
     if (ends := ends_of_difference(*sides)) is None:
         return Interval(None, None, level, "none", 0, reason="no trials")
@@ -133,8 +133,8 @@ def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEV
 
 
 def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> tuple[list[str], list[tuple[str, str]], dict[str, Vector]]:
-    """Windows that every side has a seed of and that may share a figure, their spans, and each side's [windows] shares of
-    steps, means over seeds.
+    """Return the windows that all sides have with a common seed and that may be averaged, their spans, and each side's [windows]
+    shares of steps, means over seeds.
     """
     tables = {name: {(count.spec.span.name, count.spec.seed): count for count in counts if count.steps}
               for name, counts in sides.items()}  # fmt: skip
@@ -150,7 +150,7 @@ def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> tuple[lis
 
 
 def _spread(mean: MetricValue) -> tuple[float | None, float | None, str | None]:
-    """Ends of a mean's interval over windows; none, and why, where windows do not differ and so say nothing of others."""
+    """Return the ends of a mean's interval over windows, or none and the reason, such as windows with equal values."""
     detail = mean.detail or {}
     low, high = detail.get("low"), detail.get("high")
     if low is None or high is None:
@@ -164,7 +164,7 @@ def _pooled(counts: Sequence[EpisodeCounts], row: str) -> float | None:
 
 
 def _verdict(hidden: str, row: str, interval: Interval) -> str | None:
-    """Verdict of the interval on Appendix A's prediction; None for rows that it says nothing of."""
+    """Return the interval's verdict on Appendix A's prediction; None for rows without a prediction."""
     if row not in REMOVES.values() or interval.low is None or interval.high is None:
         return None
     moved = "less" if interval.low > 0 else "more" if interval.high < 0 else "no change shown"

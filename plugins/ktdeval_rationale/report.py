@@ -1,4 +1,4 @@
-"""Run folders in, one report out: rates by subject and mask, what hiding removes, examples, and notes of what was left out."""
+"""Report on run folders: rates by subject and mask, effects of hiding, examples, and notes on omitted records."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Options:
     """Options of the report."""
 
     examples: int = 0  #: how many mentions of each category to show for each mask
-    data: str | None = None  #: the market, where it has moved since the run
-    redact: Callable[[str], str] = str  #: takes secrets out of a text
-    similarity: SimilarityLinter | str | None = None  #: second stage, or why there is none; None where it was not asked for
+    data: str | None = None  #: the market, if it has moved since the run
+    redact: Callable[[str], str] = str  #: removes secrets from a text
+    similarity: SimilarityLinter | str | None = None  #: second stage, or why there is none; None if not requested
 
 
 def make_report(runs: Sequence[Path], plugins: Plugins, options: Options) -> Row:
-    """Whole report on run folders as a JSON object.
+    """Return the whole report on run folders as a JSON object.
 
-    Raises StoreError: a folder holds no run; UsageError: no episode has a text, or two episodes would count in one place;
+    Raises StoreError: a folder holds no run; UsageError: no episode has a text, or two episodes have one mask, window and seed;
     DataError: `options.data` is not the market of a run.
     """
     reading = _Reading(plugins, options)
@@ -53,20 +53,20 @@ def make_report(runs: Sequence[Path], plugins: Plugins, options: Options) -> Row
 
 @dataclass
 class _Reading:
-    """Contents of all runs, as they are read."""
+    """Contents of the runs read so far."""
 
     plugins: Plugins
     options: Options
     counts: list[EpisodeCounts] = field(default_factory=list)
-    #: episode id -> [steps with a sentence that resembles a leak, those where the first stage found nothing]
+    #: episode id -> [steps with a sentence that resembles a leak, those without a mention in the first stage]
     resembling: dict[str, list[int]] = field(default_factory=dict)
     resemblances: dict[str, list[Row]] = field(default_factory=dict)  #: examples of the second stage, by mask
-    notes: list[str] = field(default_factory=list)  #: what a reader must know of the records
+    notes: list[str] = field(default_factory=list)  #: caveats about the records
     seen: set[str] = field(default_factory=set)  #: ids of episodes
     linters: dict[str, RationaleLinter] = field(default_factory=dict)  #: by snapshot
 
     def read_run(self, folder: RunFolder) -> None:
-        """Count the episodes of a run that are not there yet."""
+        """Count the episodes of a run that were not read before."""
         snapshot = str(folder.manifest.snapshot)
         if snapshot not in self.linters:
             market = recorded_market(folder, self.plugins, self.options.data, _NO_MARKET)
@@ -84,7 +84,7 @@ class _Reading:
             self.notes.append(f"{spec.label} is left out: {error}")
             return
         if not folder.is_complete(spec):
-            self.notes.append(f"{spec.label} is unfinished: {len(steps)} steps of it count")
+            self.notes.append(f"{spec.label} is unfinished: its {len(steps)} steps count")
         self.counts.append(Counter(linter, self.options.examples).count(spec, steps))
         if isinstance(self.options.similarity, SimilarityLinter):
             self._resemble(spec, steps, self.options.similarity, linter)
@@ -92,18 +92,18 @@ class _Reading:
     def _resemble(
         self, spec: EpisodeSpec, steps: Sequence[StepTexts], similarity: SimilarityLinter, linter: RationaleLinter
     ) -> None:
-        """Run the second stage over an episode; a step is new where the first stage found nothing in it."""
-        found = similarity.find_all([(text.text, str(step.step)) for step in steps for text in step.texts])
-        resembling = {int(resemblance.where) for resemblance in found}
+        """Run the second stage over an episode; count also its steps without a mention in the first stage."""
+        resemblances = similarity.find_all([(text.text, str(step.step)) for step in steps for text in step.texts])
+        resembling = {int(resemblance.where) for resemblance in resemblances}
         plain = {step.step for step in steps if not any(linter.find(text.text) for text in step.texts)}
         self.resembling[spec.id] = [len(resembling), len(resembling & plain)]
         kept = self.resemblances.setdefault(str(spec.mask), [])
-        for resemblance in found[: max(0, self.options.examples - len(kept))]:
-            place = {"where": f"{spec.label} step {resemblance.where}", "anchor": resemblance.anchor}
-            kept.append({"category": resemblance.category, "text": resemblance.text, **place, "similarity": resemblance.similarity})
+        for resemblance in resemblances[: max(0, self.options.examples - len(kept))]:
+            at = {"where": f"{spec.label} step {resemblance.where}", "anchor": resemblance.anchor}
+            kept.append({"category": resemblance.category, "text": resemblance.text, **at, "similarity": resemblance.similarity})
 
     def subjects(self) -> Iterator[Row]:
-        """Figures of each model with its agent and mode."""
+        """Yield the figures of each model with its agent and mode."""
         groups: dict[str, list[EpisodeCounts]] = {}
         for count in self.counts:
             groups.setdefault(subject_key(count.spec), []).append(count)
@@ -120,25 +120,25 @@ class _Reading:
             }
 
     def _resemblance_rates(self, counts: Sequence[EpisodeCounts]) -> Row:
-        known = [(*self.resembling[count.spec.id], count.steps) for count in counts if count.spec.id in self.resembling]
-        if not known:
+        figures = [(*self.resembling[count.spec.id], count.steps) for count in counts if count.spec.id in self.resembling]
+        if not figures:
             return {}
-        found, new, steps = map(sum, zip(*known, strict=True))
-        return {"resembling": share(found, steps), "only_resembling": share(new, steps)}
+        resembling, new, steps = map(sum, zip(*figures, strict=True))
+        return {"resembling": share(resembling, steps), "only_resembling": share(new, steps)}
 
 
 def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]:
-    """Episodes by mask, masks in the order of tables.
+    """Return episodes by mask, masks in the order of tables.
 
-    Raises UsageError: two of them are of one mask, window and seed, so they can't be paired.
+    Raises UsageError: two of them have one mask, window and seed, so they can't be paired.
     """
-    places: dict[tuple[str, str | None, int], EpisodeSpec] = {}
+    cells: dict[tuple[str, str | None, int], EpisodeSpec] = {}
     for count in members:
         spec = count.spec
-        other = places.setdefault((str(spec.mask), spec.window_name, spec.seed), spec)
-        if other is not spec:
+        first = cells.setdefault((str(spec.mask), spec.window_name, spec.seed), spec)
+        if first is not spec:
             raise UsageError(
-                f"{spec.task} ({spec.id}) and {other.task} ({other.id}) are both {spec.mask} {spec.mode} {spec.window_name} "
+                f"{spec.task} ({spec.id}) and {first.task} ({first.id}) are both {spec.mask} {spec.mode} {spec.window_name} "
                 f"seed {spec.seed} of {spec.model}; give the runs of one of them"
             )
     masks = sorted({str(count.spec.mask) for count in members}, key=lambda mask: ([*MASK_FACTORS, mask].index(mask), mask))
@@ -152,5 +152,5 @@ def _examples(mask: str, counts: Sequence[EpisodeCounts], most: int) -> Iterator
             seen.setdefault(example.mention.text, example)
         for text, example in list(seen.items())[:most]:
             (before, after), span = example.context, list(example.mention.span)
-            place = {"where": example.mention.where, "decided_on": example.decided_on, "was_sent": example.was_sent}
-            yield {"mask": mask, "category": category, "text": text, "span": span, "before": before, "after": after, **place}
+            origin = {"where": example.mention.where, "decided_on": example.decided_on, "was_sent": example.was_sent}
+            yield {"mask": mask, "category": category, "text": text, "span": span, "before": before, "after": after, **origin}

@@ -1,8 +1,8 @@
-"""Second stage of the leak linter: what a sentence says in other words, by its nearest planted sentence.
+"""Second stage of the leak linter: leaks in other words, by the nearest sentence of known kind.
 
 Words can be avoided: `the maker of the nation's most famous spirit` holds no name. Each sentence is compared with sentences of
-known kind (`anchors.yaml`) by the cosine of their embeddings, and takes the kind of its nearest. Where to draw the line is
-not guessed: harmless anchors say how near harmless sentences come to leaks, whatever the encoder.
+known kind (`anchors.yaml`) by the cosine of their embeddings, and takes the kind of its nearest. The threshold is estimated for
+each encoder: harmless anchors show how near harmless sentences come to leaks.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _BATCH = 512
 
 
 class Encoder(Protocol):
-    """Anything that turns texts into vectors."""
+    """Encoder of texts as vectors."""
 
     @property
     def name(self) -> str:
-        """Its name in reports."""
+        """Name in reports."""
         ...
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """[texts, dimensions] vectors of any length."""
+        """Return [texts, dimensions] vectors of any length."""
         ...
 
 
 class NgramEncoder:
-    """Counts of letter groups, hashed to a fixed number of dimensions: needs no weights, and knows spelling rather than meaning.
+    """Counts of letter groups, hashed to a fixed number of dimensions: needs no weights, and compares spelling, not meaning.
 
     Words of Latin letters give groups of 3 to 5 letters, Chinese text groups of 1 to 2.
     """
@@ -59,12 +59,12 @@ class NgramEncoder:
         self._dimensions = dimensions
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """[texts, dimensions] 1 + log of counts."""
+        """Return [texts, dimensions] 1 + log of counts."""
         vectors = np.zeros((len(texts), self._dimensions))
         for row, text in enumerate(texts):
             groups = Counter(zlib.crc32(group.encode()) % self._dimensions for group in _letter_groups(normalise(text).lower()))
-            for place, count in groups.items():
-                vectors[row, place] = 1.0 + math.log(count)
+            for column, count in groups.items():
+                vectors[row, column] = 1.0 + math.log(count)
         return vectors
 
 
@@ -89,12 +89,12 @@ class StaticEncoder:
         self.name = f"model2vec {folder.name}"
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """[texts, dimensions] vectors."""
+        """Return [texts, dimensions] vectors."""
         return np.asarray(self._model.encode(list(texts)), dtype=np.float64)
 
 
 def choose_encoder(model: Path | None) -> Encoder | str:
-    """Encoder asked for, or why it can't be had.
+    """Return the requested encoder, or why it is not available.
 
     `model`: folder of a model; None for letter groups. Raises UsageError: the folder holds no model that can be loaded.
     """
@@ -112,7 +112,7 @@ class Resemblance(NamedTuple):
     category: str  #: kind of the nearest planted sentence
     span: tuple[int, int]  #: first character of the sentence, and one past the last
     text: str
-    where: str  #: the text that was looked at, as the caller called it
+    where: str  #: the caller's name of the text
     anchor: str  #: the nearest planted sentence
     similarity: float  #: cosine, -1 … 1
 
@@ -121,7 +121,7 @@ class SimilarityLinter:
     """Finds sentences that resemble planted leaks more than harmless sentences do.
 
     `anchors`: (category or `none`, sentence) pairs; the shipped ones by default. Raises DataError: the anchors lack leaks or
-    harmless sentences, or the encoder gives no finite vectors.
+    harmless sentences, or the encoder's vectors are not finite.
     """
 
     def __init__(self, encoder: Encoder, anchors: Sequence[tuple[str, str]] | None = None) -> None:
@@ -134,7 +134,7 @@ class SimilarityLinter:
         self._leak_vectors = self._embed([sentence for _, sentence in self._leaks])
         self._harmless_vectors = self._embed(harmless)
         self.threshold = _threshold(self._harmless_vectors, self._leak_vectors)
-        """Lead over the nearest harmless anchor from which on a sentence counts as a leak."""
+        """Lead over the nearest harmless anchor above which a sentence counts as a leak."""
 
     @property
     def encoder_name(self) -> str:
@@ -142,37 +142,37 @@ class SimilarityLinter:
         return self._encoder.name
 
     def find(self, text: str, where: str = "") -> list[Resemblance]:
-        """Sentences of a text that resemble a leak, in order."""
+        """Return the sentences of a text that resemble a leak, in order."""
         return self.find_all([(text, where)])
 
     def find_all(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
-        """`find` over (text, where) pairs, embedded together, which is what encoders are fast at."""
-        places = [(number, start, end) for number, (text, _) in enumerate(texts) for start, end in sentences_of(text)]
-        # Models repeat themselves, and embedding is what takes time.
-        once = list(dict.fromkeys(texts[number][0][start:end] for number, start, end in places))
+        """Return the sentences of (text, where) pairs that resemble a leak, in order; embedded in batches, which is faster."""
+        spans = [(number, start, end) for number, (text, _) in enumerate(texts) for start, end in sentences_of(text)]
+        # Models repeat sentences, and embedding takes most of the time.
+        distinct = list(dict.fromkeys(texts[number][0][start:end] for number, start, end in spans))
         nearest: dict[str, tuple[int, float]] = {}
-        for begin in range(0, len(once), _BATCH):
-            nearest |= self._nearest(once[begin : begin + _BATCH])
-        found = []
-        for number, start, end in places:
+        for begin in range(0, len(distinct), _BATCH):
+            nearest |= self._nearest(distinct[begin : begin + _BATCH])
+        resemblances = []
+        for number, start, end in spans:
             text, where = texts[number]
             if (sentence := text[start:end]) in nearest:
-                place, similarity = nearest[sentence]
-                category, anchor = self._leaks[place]
-                found.append(Resemblance(category, (start, end), sentence, where, anchor, similarity))
-        return found
+                index, similarity = nearest[sentence]
+                category, anchor = self._leaks[index]
+                resemblances.append(Resemblance(category, (start, end), sentence, where, anchor, similarity))
+        return resemblances
 
     def _nearest(self, sentences: Sequence[str]) -> dict[str, tuple[int, float]]:
-        """Sentence -> place of its nearest leaking anchor and the cosine, of those that resemble a leak."""
+        """Return sentence -> index of its nearest leaking anchor and the cosine, for sentences that resemble a leak."""
         vectors = self._embed(sentences)
         to_leaks = vectors @ self._leak_vectors.T
         lead = to_leaks.max(axis=1) - (vectors @ self._harmless_vectors.T).max(axis=1)
-        places = to_leaks.argmax(axis=1)
+        indices = to_leaks.argmax(axis=1)
         rows = np.flatnonzero(lead > self.threshold).tolist()
-        return {sentences[row]: (int(places[row]), float(to_leaks[row, places[row]])) for row in rows}
+        return {sentences[row]: (int(indices[row]), float(to_leaks[row, indices[row]])) for row in rows}
 
     def _embed(self, texts: Sequence[str]) -> FloatArray:
-        """Unit vectors; a text without any feature becomes the zero vector, near to nothing."""
+        """Return unit vectors; a text without any feature becomes the zero vector, whose cosines are 0."""
         vectors = np.asarray(self._encoder.encode(texts), dtype=np.float64)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
             raise DataError(f"encoder {self._encoder.name}: expected {len(texts)} finite vectors, got shape {vectors.shape}")
@@ -182,7 +182,7 @@ class SimilarityLinter:
 
 
 def sentences_of(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of a text's sentences; those with less than eight letters say nothing and are left out."""
+    """Yield the spans of a text's sentences with at least eight letters."""
     ends = [*(match.span() for match in _END.finditer(text)), (len(text), len(text))]
     for start, end in zip([0, *(after for _, after in ends)], [before for before, _ in ends], strict=False):
         piece = text[start:end]
@@ -192,7 +192,7 @@ def sentences_of(text: str) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=1)
 def shipped_anchors() -> tuple[tuple[str, str], ...]:
-    """(category, sentence) pairs that ship with the package."""
+    """Return (category, sentence) pairs of the package."""
     return tuple((category, sentence) for category, sentences in load_yaml(ANCHORS_FILE).items() for sentence in sentences)
 
 
@@ -206,7 +206,7 @@ def _letter_groups(text: str) -> Iterator[str]:
 
 
 def _threshold(harmless: FloatArray, leaks: FloatArray) -> float:
-    """Lead of leaks over harmless anchors that all but `FALSE_ALARMS` of these stay below, each compared with the others."""
+    """Return the lead of leaks over harmless anchors that only `FALSE_ALARMS` of these exceed, each compared with the others."""
     among = harmless @ harmless.T
     np.fill_diagonal(among, -math.inf)
     lead = (harmless @ leaks.T).max(axis=1) - among.max(axis=1)

@@ -207,9 +207,9 @@ def test_an_unfinished_episode_counts_as_far_as_it_is(copied: RunFolder) -> None
     reopen(copied, spec, steps=2)
     value = told(copied.path)
     assert masks_of(value)[spec.mask]["steps"] == 10
-    assert f"{spec.task} {spec.window.name} seed 0 is unfinished: 2 steps of it count" in value["notes"]
+    assert f"{spec.task} {spec.window.name} seed 0 is unfinished: its 2 steps count" in value["notes"]
     shutil.rmtree(copied.path / "episodes")
-    with pytest.raises(UsageError, match=r"no episode has a step with a reason: .* is unfinished: 0 steps of it count"):
+    with pytest.raises(UsageError, match=r"no episode has a step with a reason: .* is unfinished: its 0 steps count"):
         tell(copied.path)
 
 

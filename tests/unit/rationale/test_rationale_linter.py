@@ -171,7 +171,7 @@ def test_every_term_of_the_lexicon_is_found_as_its_kind() -> None:
 
 def test_a_lexicon_of_ones_own_takes_the_place_of_the_shipped_one_and_a_broken_one_says_what() -> None:
     for kind, spelling, message in (
-        ("firm", "Moutai", "'firm' is none of the kinds company, brand"),
+        ("firm", "Moutai", "'firm' is not one of the kinds company, brand"),
         ("brand", "茅", "'茅' has one character"),
         ("brand", "&-", "'&-' has no two letters"),
     ):

@@ -1,4 +1,4 @@
-"""Manifest of InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings, its figures, and FinMem."""
+"""InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings, its figures, and FinMem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
-    """One asset, one decision a day."""
+    """Return the tasks: one asset, one decision a day."""
     from ktdeval.task_files import task_specs
 
     return task_specs(f"{__path__[0]}/investorbench.yaml")
@@ -21,7 +21,7 @@ def ktdeval_tasks() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_venues() -> list[Spec]:
-    """Exchanges of stocks and coins on which a decision is filled at the close that it was made on, without cost."""
+    """Return venues of stocks and coins on which a decision is filled at its own close, without cost."""
     from ktdeval.task_files import venue_specs
 
     return venue_specs(f"{__path__[0]}/venues.yaml")
@@ -29,24 +29,22 @@ def ktdeval_venues() -> list[Spec]:
 
 @hookimpl
 def ktdeval_data() -> list[Spec]:
-    """Files of the public repository, and a market of the same form from a seed."""
+    """Return the providers of the public repository's files, and of a market of the same form from a seed."""
     from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
 
     summary = "the public files of InvestorBench: a close a day, news and filings of an asset each"
     read = maker("ktdeval_investorbench.files:read_files")
-    twin, told = (
-        {"generated": True, "version": TWIN_VERSION},
-        "a generated market of InvestorBench's symbols and periods, with news",
-    )
+    generated = "a generated market of InvestorBench's symbols and periods, with news"
+    extra = {"generated": True, "version": TWIN_VERSION}
     return [
         Spec("investorbench", maker("ktdeval_investorbench.files:make_market"), summary, FileParams, extra={"read": read}),
-        Spec("synthetic_investorbench", maker("ktdeval_investorbench.twin:make_twin"), told, TwinParams, extra=twin),
+        Spec("synthetic_investorbench", maker("ktdeval_investorbench.twin:make_twin"), generated, TwinParams, extra=extra),
     ]
 
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
-    """FinMem on any task."""
+    """Return FinMem, which runs on any task."""
     from ktdeval_investorbench.params import FinmemParams
 
     summary = "FinMem: layered memory of documents and reasons, recalled by recency, importance and relevancy"
@@ -55,7 +53,7 @@ def ktdeval_agents() -> list[Spec]:
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """Figures of the paper's tables."""
+    """Return the figures of the paper's tables."""
     from ktdeval.metric_files import metric_specs
 
     return metric_specs(f"{__path__[0]}/figures.csv", "ktdeval_investorbench.figures:figure")
@@ -63,5 +61,5 @@ def ktdeval_metrics() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Tables of the paper."""
+    """Return the command for the paper's tables."""
     return [Spec("investorbench", later("ktdeval_investorbench.command:investorbench"), "Tables of InvestorBench, of your cards.")]

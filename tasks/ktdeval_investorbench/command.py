@@ -1,4 +1,4 @@
-"""`ktdeval investorbench table`: the paper's tables and a test of daily rewards, of one's own cards."""
+"""`ktdeval investorbench table`: the paper's tables and a test of daily rewards, from the user's cards."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ investorbench = LazyGroup("ktdeval investorbench", {"table": _TABLE}, help="Tabl
               help="figures of the epoch with the median Sharpe ratio, or the median of each figure over the epochs")  # fmt: skip
 @click.option("--rules", type=click.Choice(["paper", "strict"]), help="take only the cards by this rule set")
 @click.option("--classes", type=FilePath(), metavar="FILE", help="own patterns of models, looked at before those shipped")
-@click.option("--class", "given", multiple=True, metavar="MODEL=TYPE:BILLIONS", help="class of a model, may be repeated")
+@click.option("--class", "class_options", multiple=True, metavar="MODEL=TYPE:BILLIONS", help="class of a model, may be repeated")
 @click.option("--data", metavar="DATA", help="where the market of the runs is, if it has moved; --show tests reads it")
 @click.option("--format", "form", type=click.Choice(["text", "csv", "markdown", "json"]), default="text", show_default=True,
               help="how it is written; CSV and JSON have every digit")  # fmt: skip
-def table(cards: tuple[Path, ...], show: str, classes: Path | None, given: tuple[str, ...], **options: Any) -> None:
+def table(cards: tuple[Path, ...], show: str, classes: Path | None, class_options: tuple[str, ...], **options: Any) -> None:
     """Print InvestorBench's tables, made of your own cards.
 
     CARD is a card file or a run folder; an epoch is a seed. Buy & Hold is the card of builtin/buy_and_hold. Tests need run folders.
     """
     groups, rule = read_epochs(cards, options["rules"]), options["rule"]
     where = {"data": options["data"]} if options["data"] else {}
-    shown = rows = model_rows(groups, rule, read_classes(classes, given))
+    shown = rows = model_rows(groups, rule, read_classes(classes, class_options))
     if show == "tests":
         shown = wilcoxon_rows(groups, rule, lambda run: open_recorded_snapshot(RunFolder.load(run), open_plugins(), where))
     elif show != "models":
         shown = class_rows(rows, show.removesuffix("s"))
     if not shown:
-        raise UsageError(f"no model has a place in {show} (sizes are of open-source models); name classes with --class")
+        raise UsageError(f"no model belongs in {show} (sizes are of open-source models); name classes with --class")
     layout = load_yaml(Path(str(files("ktdeval_investorbench") / "tables.yaml")))
-    labels = {label for one in groups for epoch in one.members for label in epoch.card.labels}
+    labels = {label for group in groups for epoch in group.members for label in epoch.card.labels}
     title = f"InvestorBench by {groups[0].members[0].card.rules} rules, --median {rule} ({', '.join(sorted(labels))})"
-    told = [*notes(rows, shown), *layout["notes"].get(show, ())]
+    remarks = [*notes(rows, shown), *layout["notes"].get(show, ())]
     if options["form"] == "json":
-        print_json({"title": title, "rows": shown, "notes": told})
+        print_json({"title": title, "rows": shown, "notes": remarks})
     elif options["form"] == "csv":
         click.echo(pd.DataFrame(shown).to_csv(index=False), nl=False)
     else:
-        click.echo("\n".join([title, *_lines(shown, layout[show], options["form"]), *(f"- {clean(note)}" for note in told)]))
+        click.echo("\n".join([title, *_lines(shown, layout[show], options["form"]), *(f"- {clean(note)}" for note in remarks)]))
 
 
 def _lines(rows: list[Row], columns: list[Any], form: str) -> list[str]:

@@ -1,5 +1,5 @@
-"""Vectors of texts: a protocol, a local default that needs no download and gives the same on every machine, and local models of
-sentence-transformers, which are named by the hash of their files for verifications.
+"""Embeddings of texts: a protocol, a local default without download and equal on every machine, and local models of
+sentence-transformers, which are named by the hash of their files for verification.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _SIZE = 256
 CACHED = 1 << 15  #: vectors kept by text
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 _DIGITS = 32
-_READ = {".json", ".txt", ".model", ".safetensors"}  # what a model is loaded from
+_READ = {".json", ".txt", ".model", ".safetensors"}  # files of a model
 _PICKLED = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 _ENCODING = threading.Lock()  # episodes run in threads, and tokenizers take one text at a time
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors."""
+    """Encodes texts as vectors."""
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return [texts, floats] unit vectors (float32); a text that says nothing may be all 0."""
+        """Return [texts, floats] unit vectors (float32); that of a text without words may be all 0."""
 
 
 class _CachingEmbedder:
-    """Embeds each text by itself; the latest vectors are kept, by text."""
+    """Embeds each text separately, with a cache of vectors by text."""
 
     def __init__(self, vector_of: Callable[[str], Vectors]) -> None:
         self._vector = lru_cache(CACHED)(vector_of)
@@ -75,8 +75,8 @@ def unit(vector: NDArray[np.float64]) -> Vectors:
 class SentenceEmbedder(_CachingEmbedder):
     """A sentence-transformers model on the CPU. Each text is encoded alone, so that its vector does not depend on the others.
 
-    `name`: a folder of `$KTDEVAL_EMBEDDINGS`; nothing is downloaded. `weights`: hash of its files, which the error for a missing or
-    other one names. Raises UsageError: package or model are missing, or not these.
+    `name`: a folder of `$KTDEVAL_EMBEDDINGS`; nothing is downloaded. `weights`: hash of its files; the error for a missing or wrong
+    one shows it. Raises UsageError: the package or the model is missing, or the hash differs.
     """
 
     def __init__(self, name: str, weights: str) -> None:
@@ -94,20 +94,20 @@ class SentenceEmbedder(_CachingEmbedder):
 @lru_cache(2)  # agents are made for each episode
 def _loaded(name: str, weights: str) -> Any:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"embedding: {name[:80]!r} is no name of a model, such as sentence-transformers/all-MiniLM-L6-v2")
+        raise UsageError(f"embedding: {name[:80]!r} is not a model's name, such as sentence-transformers/all-MiniLM-L6-v2")
     try:
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an optional package
     except ImportError:
-        told = "the package sentence-transformers is not installed: pip install 'ktdeval[sentence-transformers]'"
-        raise UsageError(f"embedding=sentence:{name}: {told}") from None
+        problem = "the package sentence-transformers is not installed: pip install 'ktdeval[sentence-transformers]'"
+        raise UsageError(f"embedding=sentence:{name}: {problem}") from None
     folder = Path(os.environ.get("KTDEVAL_EMBEDDINGS", ".")) / name
     if not (folder / "modules.json").is_file():
-        told = "the model is not here, and without it what the agent recalled can't be had again"
-        raise UsageError(f"embedding=sentence:{name}: {told}; put its files into the folder {name} of $KTDEVAL_EMBEDDINGS")
-    found = weights_hash(folder)
-    if weights != found:
-        asked = f"the run asks for weights={weights[:_DIGITS]}" if weights else "the model must be named by its weights"
-        raise UsageError(f"embedding=sentence:{name}: {asked}, those in {folder} are weights={found}")
+        problem = "the model is not here, and without it the agent's recall can't be repeated"
+        raise UsageError(f"embedding=sentence:{name}: {problem}; put its files into the folder {name} of $KTDEVAL_EMBEDDINGS")
+    actual = weights_hash(folder)
+    if weights != actual:
+        requested = f"the run asks for weights={weights[:_DIGITS]}" if weights else "the model must be named by its weights"
+        raise UsageError(f"embedding=sentence:{name}: {requested}, those in {folder} are weights={actual}")
     try:
         options = {"use_safetensors": True}
         return SentenceTransformer(str(folder), device="cpu", trust_remote_code=False, local_files_only=True, model_kwargs=options)
@@ -117,7 +117,7 @@ def _loaded(name: str, weights: str) -> Any:
 
 
 def weights_hash(folder: Path) -> str:
-    """Return the hash of a model's files, 32 hex digits. Raises UsageError: some weights are pickled: reading them runs code."""
+    """Return the hash of a model's files, 32 hex digits. Raises UsageError: some weights are pickled; reading them runs code."""
     files = sorted(path for path in folder.rglob("*") if not any(part.startswith(".") for part in path.relative_to(folder).parts))
     for path in files:
         if path.suffix in _PICKLED and path.parent.name not in ("onnx", "openvino") and not any(path.parent.glob("*.safetensors")):

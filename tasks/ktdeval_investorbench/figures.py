@@ -26,7 +26,7 @@ _TRADING_DAYS = 252
 
 
 def daily_returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tuple[FloatArray, int] | str:
-    """[days] log returns of what was traded, NaN on a day without a price, and the days a year; or why there are none."""
+    """Return [days] log returns of what was traded, NaN on a day without a price, and the days a year; or why there are none."""
     if not ledger.steps:
         return "no steps"
     codes = {position.code for step in ledger.steps for position in step.positions}
@@ -42,9 +42,9 @@ def daily_returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tup
     first = market.day_index(ledger.steps[0].decided_on)
     closes = market.adjusted_close[first : first + len(ledger.steps) + 1, asset]
     sides = [0.0, *(float(np.sign(sum(position.shares for position in step.positions))) for step in ledger.steps)]
-    known = np.isfinite(closes)
+    priced = np.isfinite(closes)
     returns = np.full(len(ledger.steps), np.nan)
-    returns[np.flatnonzero(known)[1:] - 1] = np.array(sides)[known][1:] * np.diff(np.log(closes[known]))
+    returns[np.flatnonzero(priced)[1:] - 1] = np.array(sides)[priced][1:] * np.diff(np.log(closes[priced]))
     return returns, days
 
 
@@ -69,11 +69,11 @@ def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet) -> float 
 
 def _metric(name: str) -> Callable[..., MetricValue]:
     def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        found = daily_returns(ledger, market, rules)
-        if isinstance(found, str):
-            return MetricValue(None, len(ledger.steps), found)
-        known = found[0][np.isfinite(found[0])]
-        value, n = _figure(name, known, found[1], rules) if len(known) else "no returns", len(known)
+        result = daily_returns(ledger, market, rules)
+        if isinstance(result, str):
+            return MetricValue(None, len(ledger.steps), result)
+        returns = result[0][np.isfinite(result[0])]
+        value, n = _figure(name, returns, result[1], rules) if len(returns) else "no returns", len(returns)
         return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
     return compute

@@ -1,7 +1,7 @@
 """Reader of the public files: an asset each, a JSON object of days with `prices`, `news` and, of stocks, `10k` and `10q`.
 
-Prices are adjusted closes. Texts of a day are known at its close, where the paper's agents are shown them. On a day without a price
-nothing trades: the price before and the next one make one return. Source: felis33/INVESTOR-BENCH.
+Prices are adjusted closes. Texts of a day are known at its close, when the paper's agents are shown them. On a day without a price
+nothing trades: the previous price and the next one give one return. Source: felis33/INVESTOR-BENCH.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def make_market(params: FileParams) -> MarketSnapshot:
 
 
 def read_files(params: FileParams) -> RawMarket:
-    """Read the files that `params` names; nothing is judged or repaired. Raises UsageError: an unknown symbol, no file of it; and
+    """Read the files that `params` names; nothing is checked or repaired. Raises UsageError: an unknown symbol, or no file of it;
     DataError: a file is unreadable or has another form, with file and day.
     """
     files = _files(Path(params.folder), params.symbols, load_yaml(_HERE / "symbols.yaml"))
     days = {code: _days(path) for code, path in files.items()}
-    if not any(price is not None for found in days.values() for _, price, _ in found):
+    if not any(price is not None for listed in days.values() for _, price, _ in listed):
         raise DataError(f"{params.folder}: no file has a price; check the folder")
     more = [] if params.entities is None else read_entities(Path(params.entities))
     return market_of(params.name, f"InvestorBench's public files of {', '.join(sorted(days))}", days, more)
@@ -62,11 +62,11 @@ def read_files(params: FileParams) -> RawMarket:
 def market_of(
     name: str, source: str, days: Mapping[str, Sequence[Day]], more: Iterable[Entity], synthetic: bool = False
 ) -> RawMarket:
-    """Return the tables of days by symbol, each with its price and cells in the public form; `more`: entities beside our own."""
-    known = load_yaml(_HERE / "symbols.yaml")
+    """Return the tables of days by symbol, each with its price and cells in the public form; `more`: further entities."""
+    symbols = load_yaml(_HERE / "symbols.yaml")
     venues: Mapping[str, Venue] = {spec.name: spec.make() for spec in venue_specs(_HERE / "venues.yaml")}
-    zone_of = {code: venues[known[code]["venue"]] for code in days}
-    rows = [(day, code, price) for code, found in days.items() for day, price, _ in found if price is not None]
+    zone_of = {code: venues[symbols[code]["venue"]] for code in days}
+    rows = [(day, code, price) for code, listed in days.items() for day, price, _ in listed if price is not None]
     priced = pd.DataFrame(rows, columns=["date", "code", "close"]).astype({"date": "datetime64[s]"})
     lives = priced.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index().set_axis(["code", "first", "last"], axis=1)
     # A session without a price is a day of the market, too: windows begin on the paper's day, whatever a file lacks.
@@ -76,7 +76,7 @@ def market_of(
     every = pd.concat([pd.DataFrame({"date": days.astype("datetime64[s]"), "code": code}) for code, days in spans])
     bars = every.merge(priced, how="outer", on=["date", "code"])
     latest = max(zone_of.values(), key=lambda venue: (venue.close, venue.zone))
-    items = [item for code, found in days.items() for day, _, texts in found for item in _items(code, day, texts, zone_of[code])]
+    items = [item for code, listed in days.items() for day, _, texts in listed for item in _items(code, day, texts, zone_of[code])]
     named = [Entity(row["code"], row["kind"], row["text"]) for row in csv_rows(_HERE / "entities.csv")]  # type: ignore[arg-type]
     absent = dict.fromkeys(("open", "high", "low", "volume", "amount", "factor"), math.nan)
     return RawMarket(
@@ -87,32 +87,32 @@ def market_of(
         bars=bars.assign(**absent),
         indices=pd.DataFrame({"date": bars["date"][:0], "code": [], "close": []}),
         members=lives,
-        assets=pd.DataFrame([{"code": code, "name": known[code]["name"], "industry": "unknown"} for code in days]),
+        assets=pd.DataFrame([{"code": code, "name": symbols[code]["name"], "industry": "unknown"} for code in days]),
         has_factor=False,
         notes=(EVERY_ASSET, NO_INDEX, "prices are adjusted closes"),
-        instruments={code: Instrument(known[code]["kind"], "USD", known[code]["venue"]) for code in days},
+        instruments={code: Instrument(symbols[code]["kind"], "USD", symbols[code]["venue"]) for code in days},
         rules=venues,
         documents=Documents.of(
-            items, Close.parse(f"{latest.close} {latest.zone}"), [one for one in (*named, *more) if one.code in days]
+            items, Close.parse(f"{latest.close} {latest.zone}"), [entity for entity in (*named, *more) if entity.code in days]
         ),
     )
 
 
-def _files(folder: Path, symbols: tuple[str, ...], known: Mapping[str, Any]) -> dict[str, Path]:
-    """File of each symbol, by symbol."""
-    wanted = [symbol.strip().upper() for symbol in symbols]
-    for symbol in wanted:
-        if symbol not in known:
-            raise UsageError(f"symbols: {symbol!r} is no asset of InvestorBench{near_matches(symbol, known)}")
-    found = {path.stem.upper(): path for path in sorted(folder.glob("*.json")) if path.stem.upper() in known}
-    for symbol in wanted or sorted(known)[: not found]:
-        if symbol not in found:
+def _files(folder: Path, symbols: tuple[str, ...], assets: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the file of each symbol, by symbol."""
+    requested = [symbol.strip().upper() for symbol in symbols]
+    for symbol in requested:
+        if symbol not in assets:
+            raise UsageError(f"symbols: {symbol!r} is not an asset of InvestorBench{near_matches(symbol, assets)}")
+    paths = {path.stem.upper(): path for path in sorted(folder.glob("*.json")) if path.stem.upper() in assets}
+    for symbol in requested or sorted(assets)[: not paths]:
+        if symbol not in paths:
             raise UsageError(f"folder: {folder} has no {symbol.lower()}.json; give the folder of the public files")
-    return {symbol: found[symbol] for symbol in sorted(wanted or found)}
+    return {symbol: paths[symbol] for symbol in sorted(requested or paths)}
 
 
 def _days(path: Path) -> list[Day]:
-    """Day, price (None where there is none) and cells of each day of a file, ascending."""
+    """Return day, price (None if there is none) and cells of each day of a file, ascending."""
     try:
         content = loads_strict(read_plain(path))
     except (OSError, ValueError, RecursionError) as error:
@@ -126,7 +126,7 @@ def _day(text: str, path: Path) -> str:
     try:
         return datetime.strptime(text, "%Y-%m-%d").date().isoformat()
     except ValueError as error:
-        raise DataError(f"{path}: {text[:40]!r} is no day; expected such as 2020-10-01") from error
+        raise DataError(f"{path}: {text[:40]!r} is not a day; expected such as 2020-10-01") from error
 
 
 def _cells(cells: Any, where: str) -> tuple[float | None, Mapping[str, Any]]:

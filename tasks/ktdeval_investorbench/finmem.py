@@ -1,4 +1,4 @@
-"""Agent with FinMem's layered memory: documents and own reasons, the best of each layer recalled, credited by outcome."""
+"""Agent with FinMem's layered memory: documents and its own reasons, the best of each layer recalled, credited by outcome."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbed
 
 MOMENTUM_DAYS = 3
 _MOST_NAMED, _REASON_CHARACTERS = 10, 160
-_NAMED = re.compile(r"\[memory:([^][]*)\]", re.IGNORECASE)  # no bracket within, so that a text of openings is read once
+_NAMED = re.compile(r"\[memory:([^][]*)\]", re.IGNORECASE)  # no bracket within, so that many openings take linear time
 _LAST_WORD = re.compile(r"\w+$", re.ASCII)
 _ID = re.compile(r"M[1-9][0-9]*")
 _SIDES = {"BUY": 1, "SELL": -1}
@@ -52,30 +52,30 @@ class Pending(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AgentState(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything that the agent carries from step to step."""
+    """State of the agent between steps."""
 
     memory: Any = None  #: as of `LayeredMemory.to_json`
     step: int = -1  #: last step that it was part of
     shown: list[str] = []  #: hashes of the documents shown at that step
     navs: list[float] = []  #: the latest, the oldest first
-    returns: list[float] = []  #: log returns of the asset on the latest days, where there is one asset
+    returns: list[float] = []  #: log returns of the asset on the latest days, if there is one asset
     pending: list[Pending] = []
-    vectors: dict[str, str] = {}  #: of texts remembered, by their hash, where a server gives them
+    vectors: dict[str, str] = {}  #: of remembered texts, by their hash, if a server gives them
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What a prompt shows, as far as it is there: in a task without news there are no documents."""
+    """State of a day as a prompt shows it; in a task without news there are no documents."""
 
     day: str
     nav: float | None
     changes: Mapping[str, float | None]  #: of the prices since the last day, by asset, in per cent
     documents: tuple[Mapping[str, Any], ...]
-    outcomes: Mapping[str, Mapping[str, Any]]  #: of a lesson: what came after the day, by asset
+    outcomes: Mapping[str, Mapping[str, Any]]  #: of a lesson: returns after the day, by asset
 
     @classmethod
     def of(cls, text: str, day: str) -> Sight:
-        """Read the JSON block of a prompt; `day` names a day that it does not name."""
+        """Read the JSON block of a prompt; `day`: its name if the block has none."""
         state = shown_state(text)
         account = as_object(state.get("account"))
         return cls(
@@ -88,19 +88,19 @@ class Sight:
 
     @property
     def log_return(self) -> float | None:
-        """Of the last day, where exactly one asset is shown."""
+        """Log return of the last day, if exactly one asset is shown."""
         return _log_return(next(iter(self.changes.values()))) if len(self.changes) == 1 else None
 
     def growth_along(self, before: Sight | None) -> float:
-        """Factor of an account that took the side of each label of a lesson since then, in equal parts."""
+        """Return the growth factor, since lesson `before`, of an account in equal parts on the sides of its labels."""
         sides = {} if before is None else {asset: _SIDES.get(str(row.get("label")), 0) for asset, row in before.outcomes.items()}
         moves = {asset: _log_return(self.changes.get(asset)) or 0.0 for asset in sides}
         return math.exp(math.fsum(side * moves[asset] / len(sides) for asset, side in sides.items()))
 
 
 class FinmemAgent:
-    """Two strict phases, as `react` has them, with memory before the state of the day. Where no submission is valid it holds
-    (`fallback`), remembers no reason, and forgets as on any other day. Source: Yu et al. 2024 (FinMem), Li et al. 2025.
+    """Two strict phases, as in `react`, with memory before the state of the day. If no submission is valid it holds (`fallback`),
+    remembers no reason, and forgets as on any other day. Source: Yu et al. 2024 (FinMem), Li et al. 2025.
     """
 
     def __init__(self, params: FinmemParams | None = None, embedder: Embedder | None = None) -> None:
@@ -115,13 +115,13 @@ class FinmemAgent:
         state = AgentState() if memory is None else from_plain(memory, AgentState, "memory of the agent finmem")
         embed = SessionEmbedder(self._embed, session, state.vectors) if isinstance(self._embed, RemoteEmbedding) else self._embed
         remembered = LayeredMemory(self._rules, state.memory, self._params.seed, embed, session.withhold)
-        if memory is not None:  # a step whose model call failed passed without it
+        if memory is not None:  # steps whose model call failed
             remembered.end_step(max(0, observation.step - state.step - 1))
         sight = Sight.of(observation.user, f"step {observation.step}")
         if memory is None:
             self._warm_up(state, session, sight, remembered)
         self._observe(state, sight, remembered, session)
-        state.memory, state.step = remembered.to_json(), observation.step - 1  # should the model call fail, this step is aged next
+        state.memory, state.step = remembered.to_json(), observation.step - 1  # so that a step with a failed call is aged later
         session.keep(to_plain(state))
         recalled = self._recall(sight, remembered)
         messages = [
@@ -138,8 +138,8 @@ class FinmemAgent:
         return replace(decision, memory=to_plain(state))
 
     def _warm_up(self, state: AgentState, session: StepSession, first: Sight, remembered: LayeredMemory) -> None:
-        """Learn from the task's lessons: remember their documents and why the model says that the price moved so, and credit what
-        it names as if an account had followed the labels. A lesson without an answer leaves its documents, and no reason.
+        """Learn from the task's lessons: remember their documents and the model's explanation of the price move, and credit named
+        memories as if an account had followed the labels. A lesson without an answer leaves its documents, and no reason.
         """
         lessons, before, value = session.lessons, None, 1.0
         for step, lesson in enumerate(lessons, start=-len(lessons)):
@@ -159,7 +159,7 @@ class FinmemAgent:
                 self._reflect(state, step, booked, remembered, (reason, recalled))
             remembered.end_step()
             state.memory = remembered.to_json()
-            session.keep(to_plain(msgspec.structs.replace(state, pending=[])))  # should vectors not be had at a later lesson
+            session.keep(to_plain(msgspec.structs.replace(state, pending=[])))  # in case a later lesson's embedding fails
         for open_ in state.pending:  # the account of the task takes over
             open_.nav *= (first.nav or 0.0) / (value * first.growth_along(before))
 
@@ -167,10 +167,10 @@ class FinmemAgent:
         """Remember the documents that were not shown at the last step, and the figures of the day."""
         hashes = []
         for document in sight.documents:
-            hashes.append(sha256_hex(self._told(document))[:16])
+            hashes.append(sha256_hex(self._document_line(document))[:16])
             if hashes[-1] not in state.shown:
                 layer = self._words["kinds"].get(str(document.get("kind") or ""), "short")
-                remembered.add(layer, self._told(self._summarised(document, session)))
+                remembered.add(layer, self._document_line(self._summarised(document, session)))
         state.shown = hashes
         if sight.nav is not None:
             state.navs = [*state.navs, sight.nav][-self._params.adaptive_days - 1 :]
@@ -178,7 +178,7 @@ class FinmemAgent:
             state.returns = [*state.returns, sight.log_return][-MOMENTUM_DAYS:]
 
     def _prompt(self, state: AgentState, recalled: Mapping[Layer, Sequence[Memory]]) -> str:
-        """Character of the day, momentum, and the recalled memories of each layer."""
+        """Return the character of the day, momentum, and the recalled memories of each layer."""
         parts = [self._words[self._character(state)]]
         if len(state.returns) == MOMENTUM_DAYS:
             parts.append(self._words["momentum"].format(days=MOMENTUM_DAYS, percent=100 * math.fsum(state.returns)))
@@ -195,16 +195,16 @@ class FinmemAgent:
         return "averse" if state.navs and state.navs[-1] < state.navs[0] else "seeking"
 
     def _settle(self, state: AgentState, step: int, sight: Sight, remembered: LayeredMemory) -> None:
-        """Credit the memories of decisions whose outcome is known now, and remember that outcome."""
+        """Credit the memories of decisions whose outcome is now known, and remember that outcome."""
         if sight.nav is None:
             return
         look_back = self._rules.feedback.look_back
-        for done in [one for one in state.pending if step - one.step >= look_back]:
+        for done in [each for each in state.pending if step - each.step >= look_back]:
             state.pending.remove(done)
             remembered.credit(done.ids, (sight.nav > done.nav) - (sight.nav < done.nav))
-            made = 100 * (sight.nav / done.nav - 1) if done.nav else 0.0
-            said = {"day": sight.day, "then": done.day, "percent": made, "reason": done.reason}
-            remembered.add_reflection(self._line(self._words["followed" if done.step < 0 else "extended"].format(**said)))
+            percent = 100 * (sight.nav / done.nav - 1) if done.nav else 0.0
+            fields = {"day": sight.day, "then": done.day, "percent": percent, "reason": done.reason}
+            remembered.add_reflection(self._line(self._words["followed" if done.step < 0 else "extended"].format(**fields)))
 
     def _reflect(
         self,
@@ -220,25 +220,25 @@ class FinmemAgent:
         named = dict.fromkeys(id_ for ids in _NAMED.findall(said[0]) for id_ in _ID.findall(ids) if id_ in shown)
         if reason:
             moved = "; ".join(self._words["moved"].format(asset=asset, **row) for asset, row in sight.outcomes.items())
-            said_as = self._words["lesson" if moved else "immediate"]
-            remembered.add_reflection(self._line(said_as.format(day=sight.day, moved=moved, reason=reason)))
+            template = self._words["lesson" if moved else "immediate"]
+            remembered.add_reflection(self._line(template.format(day=sight.day, moved=moved, reason=reason)))
         if sight.nav is not None:
             brief = _cut(reason, _REASON_CHARACTERS)
             state.pending.append(Pending(step, sight.day, sight.nav, list(named), brief))
 
     def _summarised(self, document: Mapping[str, Any], session: StepSession) -> Mapping[str, Any]:
-        """Return a document whose text is the model's summary, where it is wanted, too long, and answered."""
+        """Return a document with the model's summary for a text that is too long, if requested and answered."""
         text, most = str(document.get("text") or ""), self._params.characters
         if not self._params.summarise or len(text) <= most:
             return document
-        asked = self._words["summarise"].format(kind=document.get("kind") or "text", characters=most)
+        instructions = self._words["summarise"].format(kind=document.get("kind") or "text", characters=most)
         try:
-            summary = session.ask(ModelRequest((Message("system", asked), Message("user", text)))).content
+            summary = session.ask(ModelRequest((Message("system", instructions), Message("user", text)))).content
         except ModelError:  # counted under its kind; the text is cut
             summary = ""
         return {**document, "text": summary} if summary.strip() else document
 
-    def _told(self, document: Mapping[str, Any]) -> str:
+    def _document_line(self, document: Mapping[str, Any]) -> str:
         fields = {name: str(document.get(name) or "") for name in ("day", "kind", "title", "text")}
         return self._line(self._words["document"].format(**fields))
 
@@ -247,7 +247,7 @@ class FinmemAgent:
         return remembered.recall(self._words["query"].format(assets=assets))
 
     def _line(self, text: str) -> str:
-        """One line without a fence, so that no memory can be taken for the state of the day."""
+        """Return one line without a fence, so that a memory can't be read as the state of the day."""
         return _cut(" ".join(text.replace("```", "'''").split()), self._params.characters)
 
 
@@ -262,8 +262,8 @@ def make_embedder(params: FinmemParams) -> Embedder | RemoteEmbedding:
     if kind == "sentence" and name and not is_remote:
         return SentenceEmbedder(name, params.weights)
     if params.embedding != "hashing" or params.weights or is_remote:
-        told = "hashing, sentence:NAME with weights=HASH, or openai:NAME with embedding_url, embedding_floats"
-        raise UsageError(f"embedding={params.embedding[:80]!r}: give {told}")
+        forms = "hashing, sentence:NAME with weights=HASH, or openai:NAME with embedding_url, embedding_floats"
+        raise UsageError(f"embedding={params.embedding[:80]!r}: give {forms}")
     return HashingEmbedder()
 
 
@@ -273,7 +273,7 @@ def _wordings() -> dict[str, Any]:
 
 
 def _cut(text: str, characters: int) -> str:
-    """Shorten a text between words: half a word or number could read as something that the mask hides."""
+    """Shorten a text between words: half a word or number could read as an identity that the mask hides."""
     return text if len(text) <= characters else _LAST_WORD.sub("", text[:characters]) + "…"
 
 

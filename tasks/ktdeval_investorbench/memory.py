@@ -1,4 +1,4 @@
-"""Layered memory of FinMem (Yu et al. 2024; Li et al. 2025, appendix A): what is remembered, how well, and what of it is recalled.
+"""Layered memory of FinMem (Yu et al. 2024; Li et al. 2025, appendix A): memories, their scores and their recall.
 
 A memory scores recency e^(−age/Q) + importance (capped at 100, /100) + cosine to the query. After every step it is a step older and
 its importance decays; it is purged below a recency of 0.05 or an importance of 5, and moves between layers by its importance.
@@ -30,9 +30,9 @@ from ktdeval_investorbench.embedding import Embedder, HashingEmbedder, Vectors
 Layer = Literal["short", "mid", "long", "reflection", "stream"]
 
 LEAST_RECENCY, LEAST_IMPORTANCE, MOST_IMPORTANCE = 0.05, 5.0, 100.0
-NEAR_EQUAL = 0.95  #: cosine from which a reflection says nothing new
+NEAR_EQUAL = 0.95  #: cosine from which a reflection is a repetition
 ORDER: tuple[Layer, ...] = ("short", "mid", "long")  #: layers that memories move between, the shallowest first
-_DIGITS = 5  # of a score: sums of float32 differ beyond them from machine to machine
+_DIGITS = 5  # of a score: sums of float32 differ between machines in further digits
 
 
 Draws = tuple[tuple[float, float], ...]  # importances that a new memory starts with, and their probabilities
@@ -43,7 +43,7 @@ class LayerRule(Value):
 
     stability: float  #: Q of the recency, steps
     decay: float  #: factor of the importance at each step
-    importance: Draws = ()  #: none where the set has them by what a memory is
+    importance: Draws = ()  #: empty if the set has them by kind of memory
     promote: float = math.inf  #: importance from which a memory moves a layer deeper
     demote: float = 0.0  #: importance below which it moves a layer back
 
@@ -59,16 +59,16 @@ class FeedbackRule(Value):
 class ParameterSet(Value):
     """One source's parameters."""
 
-    layers: dict[Layer, LayerRule]  #: without `reflection`, reflections go to `long`; other layers that are not here, to the last
+    layers: dict[Layer, LayerRule]  #: without `reflection`, reflections go to `long`; memories of other missing layers to the last
     feedback: FeedbackRule
     top: int  #: memories recalled from each layer
     one_score: bool = False  #: scored by `scaled_scores`; a recall makes a memory new again, and nothing is purged
-    #: by the layer that a memory would go to, where that is not here
+    #: by the layer that a memory would go to, if that is missing
     importance: dict[Layer, Draws] = msgspec.field(default_factory=dict)
 
 
 class Memory(msgspec.Struct, forbid_unknown_fields=True):
-    """One thing remembered."""
+    """One memory."""
 
     id: str
     text: str
@@ -78,7 +78,7 @@ class Memory(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class MemoryState(msgspec.Struct, forbid_unknown_fields=True):
-    """All that is remembered, as it is written between steps; vectors are made from the texts again."""
+    """All memories, as stored between steps; vectors are computed from the texts again."""
 
     layers: dict[Layer, list[Memory]]
     made: int = 0  #: memories made so far; ids count them
@@ -87,12 +87,12 @@ class MemoryState(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def parameter_set(name: str) -> ParameterSet:
-    """Return a parameter set of `parameter_sets.yaml` by name. Raises ConfigError: there is none of that name."""
+    """Return a parameter set of `parameter_sets.yaml` by name. Raises ConfigError: the name is unknown."""
     path = Path(__file__).with_name("parameter_sets.yaml")
-    known = load_yaml(path)
-    if name not in known:
-        raise ConfigError(f"FinMem: there is no parameter set {name!r}; choose one of {', '.join(known)}")
-    return from_plain(known[name], ParameterSet, f"{path.name}: {name}")
+    sets = load_yaml(path)
+    if name not in sets:
+        raise ConfigError(f"FinMem: there is no parameter set {name!r}; choose one of {', '.join(sets)}")
+    return from_plain(sets[name], ParameterSet, f"{path.name}: {name}")
 
 
 def recency(age: int, stability: float) -> float:
@@ -108,7 +108,7 @@ def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability:
 
 
 def scaled_scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float) -> Vectors:
-    """Return [memories] sums of recency, importance and cosine, each scaled to [0, 1] over the memories (all 0 where equal)."""
+    """Return [memories] sums of recency, importance and cosine, each scaled to [0, 1] over the memories (all 0 if equal)."""
     total = np.zeros(len(ages), np.float32)
     for part in (np.exp(-ages / np.float32(stability)), importances, np.round(relevancies, _DIGITS)):
         least, most = (float(part.min()), float(part.max())) if len(part) else (0.0, 0.0)
@@ -118,18 +118,18 @@ def scaled_scores(ages: Vectors, importances: Vectors, relevancies: Vectors, sta
 
 
 def best(values: Vectors, count: int) -> list[int]:
-    """Return places of the `count` largest, the largest first; of equal ones the earlier place."""
+    """Return the indices of the `count` largest values, the largest first; of equal ones the lower index."""
     count = min(count, len(values))
     if not count:
         return []
     least = np.partition(values, len(values) - count)[len(values) - count]
-    places = np.flatnonzero(values >= least)
-    return [int(place) for place in places[np.lexsort((places, -values[places]))][:count]]
+    indices = np.flatnonzero(values >= least)
+    return [int(index) for index in indices[np.lexsort((indices, -values[indices]))][:count]]
 
 
 class LayeredMemory:
     """Memory under one parameter set. A step: `add` and `add_reflection`, `recall`, `credit`, `end_step`. Equal calls give equal
-    states: what is drawn comes from `seed` and the text.
+    states: random draws depend on `seed` and the text.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class LayeredMemory:
         embedder: Embedder | None = None,
         withhold: Callable[[str], str] = str,
     ) -> None:
-        """Take up `state`, as `to_json` gave it; None: nothing is remembered. `withhold` is done to each text before it is
-        remembered, as a session has it. Raises StoreError for what is no such state.
+        """Restore `state`, as `to_json` returned it; None: no memories. `withhold` redacts each text before it is remembered, as in
+        a session. Raises StoreError: `state` has another form.
         """
         self.rules, self._withhold = rules, withhold
         self._seed = seed
@@ -164,17 +164,17 @@ class LayeredMemory:
         home = self._home(layer)
         drawn = derive_seed("importance", self._seed, layer, self.state.made, text, bits=53) / 2**53
         initial = self.rules.importance.get(layer, self.rules.layers[home].importance)
-        place = bisect.bisect_right(list(itertools.accumulate(chance for _, chance in initial)), drawn)
-        importance, _ = initial[min(place, len(initial) - 1)]
+        index = bisect.bisect_right(list(itertools.accumulate(chance for _, chance in initial)), drawn)
+        importance, _ = initial[min(index, len(initial) - 1)]
         self.state.layers[home].append(Memory(f"M{self.state.made}", text, importance))
         self._count("added")
         return f"M{self.state.made}"
 
     def add_reflection(self, text: str) -> str | None:
-        """Remember a reflection; None where one of its layer says nearly the same (cosine of at least 0.95)."""
+        """Remember a reflection; None if its layer has nearly the same (cosine of at least 0.95)."""
         layer: Layer = "reflection" if "reflection" in self.rules.layers else "long"
-        text, known = self._withhold(text), self._vectors(self.state.layers[self._home(layer)])
-        if len(known) and float(np.max(known @ self._embed([text])[0])) >= NEAR_EQUAL:
+        text, vectors = self._withhold(text), self._vectors(self.state.layers[self._home(layer)])
+        if len(vectors) and float(np.max(vectors @ self._embed([text])[0])) >= NEAR_EQUAL:
             self._count("near_equal")
             return None
         return self.add(layer, text)
@@ -189,13 +189,13 @@ class LayeredMemory:
             importances = np.array([memory.importance for memory in memories], np.float32)
             near = self._vectors(memories) @ vector if memories else np.zeros(0, np.float32)
             values = scored(ages, importances, near, rule.stability)
-            recalled[layer] = [memories[place] for place in best(values, self.rules.top)]
+            recalled[layer] = [memories[index] for index in best(values, self.rules.top)]
             for memory in recalled[layer] if self.rules.one_score else ():
                 memory.age = 0
         return recalled
 
     def credit(self, ids: Sequence[str], sign: int) -> None:
-        """Feed back the outcome (1 a gain, −1 a loss, 0 neither) to memories that a decision named, if still remembered."""
+        """Credit memories that a decision named, if still there, with its outcome (1 a gain, −1 a loss, 0 neither)."""
         rule, named = self.rules.feedback, frozenset(ids)
         if not sign or rule.kind == "none" or (rule.kind == "gain" and sign < 0):
             return
@@ -206,7 +206,7 @@ class LayeredMemory:
                 self._count("credited")
 
     def end_step(self, steps: int = 1) -> None:
-        """Decay, purge and flow, so many times."""
+        """Decay, purge and flow, `steps` times."""
         for _ in range(steps):
             self._decay()
             self._purge()
@@ -232,16 +232,16 @@ class LayeredMemory:
             self.state.layers[layer] = kept
 
     def _flow(self) -> None:
-        """One pass over the layers, the shallowest first. Only a promotion makes a memory new again."""
-        for place, layer in enumerate(() if self.rules.one_score else ORDER):
+        """Promote and demote in one pass over the layers, the shallowest first. Only a promotion resets a memory's age."""
+        for depth, layer in enumerate(() if self.rules.one_score else ORDER):
             rule, kept = self.rules.layers[layer], []
             for memory in self.state.layers[layer]:
                 if memory.importance >= rule.promote:
                     memory.age = 0
-                    self.state.layers[ORDER[place + 1]].append(memory)
+                    self.state.layers[ORDER[depth + 1]].append(memory)
                     self._count("promoted")
                 elif memory.importance < rule.demote:
-                    self.state.layers[ORDER[place - 1]].append(memory)
+                    self.state.layers[ORDER[depth - 1]].append(memory)
                     self._count("demoted")
                 else:
                     kept.append(memory)

@@ -1,4 +1,4 @@
-"""Parameters of the provider and the agent, apart so that listing them imports nothing else."""
+"""Parameters of the provider and the agent, in a module of their own so that listing them imports nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ktdeval.fields import option
 
 @dataclass(frozen=True)
 class FileParams:
-    """Which files to read."""
+    """Files to read."""
 
     folder: str = option(help="folder of the public .json files, one an asset, named by its symbol (msft.json)")
     symbols: tuple[str, ...] = option((), help="symbols to read; none: every file of a known symbol")
@@ -36,7 +36,7 @@ class TwinParams:
 
 @dataclass(frozen=True)
 class FinmemParams:
-    """How the agent `finmem` remembers."""
+    """Parameters of the agent `finmem`."""
 
     parameters: Literal["paper", "finmem", "investorbench", "generative_agents"] = option(
         "paper", help="parameter set of the memory; generative_agents: one stream under one score, without layers"

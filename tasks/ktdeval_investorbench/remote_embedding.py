@@ -1,5 +1,5 @@
-"""Embeddings of an OpenAI-compatible server. They go through the session: what is sent passes the leak guard, and what comes back
-is recorded in the transcript, from which a verification has the very same vectors without asking anybody.
+"""Embeddings of an OpenAI-compatible server. They go through the session: texts pass the leak guard, and vectors are recorded in
+the transcript, from which a verification takes the same vectors without a server.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ class RemoteEmbedding:
             raise http_error(error.code, error.read(_MOST_BYTES), names, caller, body) from None
         except (OSError, ValueError, HTTPException) as error:
             raise network_error(caller, str(error), isinstance(error, TimeoutError)) from None
-        found: dict[str, Any] = json_reply(content, caller, body)
+        reply: dict[str, Any] = json_reply(content, caller, body)
         try:
-            rows = {row["index"]: np.asarray(row["embedding"], "<f4") for row in found["data"]}
-            packed = [base64.b64encode(rows[place].tobytes()).decode() for place in range(len(texts))]
+            rows = {row["index"]: np.asarray(row["embedding"], "<f4") for row in reply["data"]}
+            packed = [base64.b64encode(rows[index].tobytes()).decode() for index in range(len(texts))]
         except (KeyError, TypeError, ValueError):
             raise bad_response(caller, "the reply has not a vector for each text") from None
-        list(map(unit_vector, packed))  # that they can be read
+        list(map(unit_vector, packed))  # raises if one is invalid
         return packed
 
 
 @lru_cache(CACHED)
 def unit_vector(packed: str) -> Vectors:
-    """Return [floats] of unit length. Raises ModelError: they are no finite numbers."""
+    """Return [floats] of unit length. Raises ModelError: they are not finite numbers."""
     try:
         vector = np.frombuffer(base64.b64decode(packed, validate=True), "<f4").astype(np.float64)
     except ValueError:
@@ -87,7 +87,7 @@ def unit_vector(packed: str) -> Vectors:
 
 
 class SessionEmbedder:
-    """Embedder of one step: vectors in `known`, by hash of the text, are not asked for again; what was used is in `used`."""
+    """Embedder of one step: vectors in `known`, by hash of the text, are not requested again; `used` holds those in use."""
 
     def __init__(self, remote: RemoteEmbedding, session: StepSession, known: dict[str, str]) -> None:
         self._remote, self._session, self._known = remote, session, known

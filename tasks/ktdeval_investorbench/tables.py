@@ -21,22 +21,22 @@ from ktdeval_investorbench.figures import daily_returns
 Row = dict[str, Any]
 SIZES = {"<= 10B": 10.0, "10B-65B": 65.0, "> 65B": float("inf"), "unknown": float("nan")}  #: classes, by their most billions
 EPOCHS, LEVEL = 5, 0.05  #: epochs of the paper; Holm-adjusted p up to which one of two models is called better
-LEAST = 0.001  #: mean of Buy & Hold (a fraction, or a Sharpe ratio) up to which a percentage of it means nothing
+LEAST = 0.001  #: mean of Buy & Hold (a fraction, or a Sharpe ratio) up to which a percentage of it is meaningless
 BUY_AND_HOLD, _HELD = "builtin/buy_and_hold", "buy_and_hold"
 
 
-def model_rows(groups: Sequence[Epochs], rule: Median, known: Sequence[Classes]) -> list[Row]:
-    """One row a task, window and model: Buy & Hold first, then by type, the largest model first."""
+def model_rows(groups: Sequence[Epochs], rule: Median, classes: Sequence[Classes]) -> list[Row]:
+    """Return one row a task, window and model: Buy & Hold first, then by type, the largest model first."""
     order = (_HELD, *TYPES)
-    rows = [_model_row(group, rule, known) for group in groups]
+    rows = [_model_row(group, rule, classes) for group in groups]
     return sorted(
         rows, key=lambda row: (row["task"], row["window"], order.index(row["type"]), -(row["billions"] or 0), row["model"])
     )
 
 
-def _model_row(group: Epochs, rule: Median, known: Sequence[Classes]) -> Row:
+def _model_row(group: Epochs, rule: Median, classes: Sequence[Classes]) -> Row:
     model, episodes = group.members[0].card.model.name, [epoch.episode for epoch in group.shown(rule)]
-    kind, billions = (_HELD, None) if model == BUY_AND_HOLD else classify(model, known)
+    kind, billions = (_HELD, None) if model == BUY_AND_HOLD else classify(model, classes)
     figures = {name: group.figure(name, rule) for name in FIGURES}
     bare = sum(epoch.episode.metrics["ib_sharpe"].value is None for epoch in group.members)
     remarks = {f"fewer than {EPOCHS} epochs": len(group.members) < EPOCHS and kind != _HELD, f"{bare} without SR": bare}
@@ -49,9 +49,9 @@ def _model_row(group: Epochs, rule: Median, known: Sequence[Classes]) -> Row:
         "size": "unknown" if billions is None else next(name for name, most in SIZES.items() if billions <= most),
         "billions": billions,
         "epochs": len(group.members),
-        "seeds": [one.seed for one in episodes],
-        "decisions": sum(one.steps for one in episodes),
-        "own": sum(one.decisions.model + one.decisions.model_after_retry for one in episodes),
+        "seeds": [episode.seed for episode in episodes],
+        "decisions": sum(episode.steps for episode in episodes),
+        "own": sum(episode.decisions.model + episode.decisions.model_after_retry for episode in episodes),
         **{name: None if isinstance(value, str) else value for name, value in figures.items()},
         "reasons": "; ".join(reasons),
         "remark": "; ".join(text for text, holds in remarks.items() if holds),
@@ -59,8 +59,8 @@ def _model_row(group: Epochs, rule: Median, known: Sequence[Classes]) -> Row:
 
 
 def class_rows(rows: Sequence[Row], by: str) -> list[Row]:
-    """One row a class of the models of `model_rows`, by `type`, or those of open-source models by `size`: mean figures in per cent
-    of the mean of Buy & Hold on the same assets; null with a reason where a row lacks one, or that mean is about 0 or less.
+    """Return one row a class of the models of `model_rows`, by `type`, or of open-source models by `size`: mean figures in per cent
+    of the mean of Buy & Hold on the same assets; null with a reason if a row lacks one, or that mean is about 0 or less.
     """
     held = {(row["task"], row["window"]): row for row in rows if row["type"] == _HELD}
     models = [row for row in rows if row["type"] == "open_source" or by == "type"]
@@ -68,15 +68,15 @@ def class_rows(rows: Sequence[Row], by: str) -> list[Row]:
     return [_class_row(name, own, held) for name, own in members.items() if own]
 
 
-def _class_row(name: str, own: Sequence[Row], held: Mapping[tuple[str, str], Row]) -> Row:
-    row: Row = {"class": name, "models": len({one["model"] for one in own}), "rows": len(own), **dict.fromkeys(FIGURES)}
+def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str], Row]) -> Row:
+    row: Row = {"class": name, "models": len({each["model"] for each in members}), "rows": len(members), **dict.fromkeys(FIGURES)}
     reasons = []
     for figure in FIGURES:
-        pairs = [(one[figure], held.get((one["task"], one["window"]), {}).get(figure)) for one in own]
+        pairs = [(each[figure], held.get((each["task"], each["window"]), {}).get(figure)) for each in members]
         whole = [pair for pair in pairs if None not in pair]
-        value, hold = (float(np.sum(column)) / len(own) for column in zip((0.0, 0.0), *whole, strict=True))
-        if len(whole) < len(own):
-            reasons.append(f"{figure} is not defined: {len(own) - len(whole)} of {len(own)} rows lack it or Buy & Hold's")
+        value, hold = (float(np.sum(column)) / len(members) for column in zip((0.0, 0.0), *whole, strict=True))
+        if len(whole) < len(members):
+            reasons.append(f"{figure} is not defined: {len(members) - len(whole)} of {len(members)} rows lack it or Buy & Hold's")
         elif hold <= LEAST:
             reasons.append(f"{figure} is not defined: a percentage of Buy & Hold's {hold:.3g} has no meaning")
         else:
@@ -85,7 +85,7 @@ def _class_row(name: str, own: Sequence[Row], held: Mapping[tuple[str, str], Row
 
 
 def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
-    """What a reader must know before trusting the table `shown`, which is made of `rows`."""
+    """Yield caveats of the table `shown`, which is made from `rows`."""
     held = {(row["task"], row["window"]) for row in rows if row["type"] == _HELD}
     for task, window in sorted({(row["task"], row["window"]) for row in rows} - held):
         yield f"no Buy & Hold on {task}, window {window}: give a card of --model {BUY_AND_HOLD} --tasks {task}"
@@ -99,7 +99,7 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
 
 
 def wilcoxon_rows(groups: Sequence[Epochs], rule: Median, market_of: Callable[[Path], MarketSnapshot]) -> list[Row]:
-    """One row a task, window and pair of models: Wilcoxon's signed-rank test of the differences of rewards on the same days, with
+    """Return one row a task, window and pair of models: Wilcoxon's signed-rank test of the differences of rewards on the same days,
     p-values adjusted by Holm over all rows. A reward is a day's log return in `ib_cumulative_return`: of the epoch shown, or the
     mean over all epochs. Raises CardError: a model is alone on its task and window; a ledger is missing, or not that of its card.
     """
@@ -109,8 +109,8 @@ def wilcoxon_rows(groups: Sequence[Epochs], rule: Median, market_of: Callable[[P
         rewards = {one.label: np.mean([_rewards(each, market_of, markets) for each in one.shown(rule)], axis=0) for one in members}
         if len(rewards) < 2:
             raise CardError(f"{task}, window {window}: {next(iter(rewards))} is alone; rewards are paired on one task and window")
-        for one, two in itertools.combinations(rewards, 2):
-            rows.append({"task": task, "window": window, "first": one, "second": two, **_test(rewards[one] - rewards[two])})
+        for one, second in itertools.combinations(rewards, 2):
+            rows.append({"task": task, "window": window, "first": one, "second": second, **_test(rewards[one] - rewards[second])})
     for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
         better = row["first"] if (row["rank_biserial"] or 0) > 0 else row["second"]
         row |= {"p_holm": p, "verdict": f"{better} better" if p is not None and p <= LEVEL else "tied"}
@@ -118,21 +118,21 @@ def wilcoxon_rows(groups: Sequence[Epochs], rule: Median, market_of: Callable[[P
 
 
 def _test(differences: FloatArray) -> Row:
-    known = differences[np.isfinite(differences)]
-    known[np.abs(known) < 1e-7] = 0.0  # a NAV is whole cents, quantities are rounded
-    found, apart = signed_rank(known), known - known.mean()
-    row = {"days": found.n, "differing": found.n_nonzero, "cumulative": float(known.sum()), "rank_biserial": found.rank_biserial}
-    lag_1 = float(apart[1:] @ apart[:-1] / (apart @ apart)) if apart.any() else None
-    return {**row, "autocorrelation": lag_1, "p": found.p}
+    defined = differences[np.isfinite(differences)]
+    defined[np.abs(defined) < 1e-7] = 0.0  # a NAV is whole cents, quantities are rounded
+    test, centred = signed_rank(defined), defined - defined.mean()
+    row = {"days": test.n, "differing": test.n_nonzero, "cumulative": float(defined.sum()), "rank_biserial": test.rank_biserial}
+    lag_1 = float(centred[1:] @ centred[:-1] / (centred @ centred)) if centred.any() else None
+    return {**row, "autocorrelation": lag_1, "p": test.p}
 
 
 def _rewards(epoch: Epoch, market_of: Callable[[Path], MarketSnapshot], markets: dict[str, MarketSnapshot]) -> FloatArray:
-    """[days] rewards of an epoch, NaN on days without a price; `markets`: those opened so far, by id."""
+    """Return [days] rewards of an epoch, NaN on days without a price; `markets`: those opened so far, by id."""
     name, run = f"episodes/{epoch.episode.id}/ledger.parquet", run_of(epoch.path)
     if not (run / name).is_file() or file_sha256(run / name) != epoch.card.artefacts.get(name):
-        raise CardError(f"{epoch.path}: {name}, the ledger that the card was made from, is not beside it; give the run folder")
+        raise CardError(f"{epoch.path}: {name}, the ledger that the card was made from, is not next to it; give the run folder")
     market = markets.setdefault(epoch.card.snapshot.id, markets.get(epoch.card.snapshot.id) or market_of(run))
-    found, told = daily_returns(load_ledger(run / name), market, epoch.card.rules), epoch.episode.metrics[FIGURES[0]].value
-    if isinstance(found, str) or told is None or abs(float(np.nansum(found[0])) - told) > 1e-9:
+    returns, cumulative = daily_returns(load_ledger(run / name), market, epoch.card.rules), epoch.episode.metrics[FIGURES[0]].value
+    if isinstance(returns, str) or cumulative is None or abs(float(np.nansum(returns[0])) - cumulative) > 1e-9:
         raise CardError(f"{epoch.path}: {name} does not give the cumulative return of the card; score the run again")
-    return found[0]
+    return returns[0]

@@ -1,7 +1,7 @@
-"""A market of InvestorBench's form from a seed: closes that wander, news of which some tell where they go, and filings.
+"""A market of InvestorBench's form from a seed: random-walk closes, news of which some predict them, and filings.
 
-`twin.yaml` holds periods, the words of the news and what follows them. News that tell move the closes of the next days; talk moves
-nothing. Prices are sums of shocks, rounded once.
+`twin.yaml` holds periods, the words of the news and their effects. Informative news move the next day's close; talk has no effect.
+Prices are sums of shocks, rounded once.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _HERE = Path(__file__).parent
 
 def make_twin(params: TwinParams) -> MarketSnapshot:
     """Return the snapshot, without an id; equal parameters give equal bytes."""
-    plan, known = load_yaml(_HERE / "twin.yaml"), load_yaml(_HERE / "symbols.yaml")
+    plan, symbols = load_yaml(_HERE / "twin.yaml"), load_yaml(_HERE / "symbols.yaml")
     days = {
         code: _days(
-            group, known[code]["name"], plan, np.random.default_rng(derive_seed(params.seed, "investorbench", code)), params
+            group, symbols[code]["name"], plan, np.random.default_rng(derive_seed(params.seed, "investorbench", code)), params
         )
         for group in plan["groups"].values()
         for code in group["symbols"]
     }
-    told = f"ktdeval synthetic InvestorBench, generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}"
-    return assemble(market_of(f"synthetic-investorbench-{params.seed}", told, days, [], synthetic=True))
+    source = f"ktdeval synthetic InvestorBench, generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}"
+    return assemble(market_of(f"synthetic-investorbench-{params.seed}", source, days, [], synthetic=True))
 
 
 def _days(group: Mapping[str, Any], name: str, plan: Mapping[str, Any], rng: np.random.Generator, params: TwinParams) -> list[Day]:
-    """Days of one asset in the public form."""
+    """Return the days of one asset in the public form."""
     dates = np.datetime_as_string(sessions(group["first"], group["last"], group["calendar"]), unit="D").tolist()
     count = len(dates)
     tells, side = rng.random(count) < plan["tell_share"], rng.choice([-1, 1], count)

@@ -38,6 +38,8 @@ _ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?
 _LOCAL = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 _MOST_NS = 2**62
 _E4 = Decimal("0.0001")
+_TIE_DECIMALS = 6  #: Of a product of floats, by which a half is seen as one: 4567.85 × 0.001 × 10,000 is 45678.50000000001
+_QUOTIENT_ERROR = 4 * np.finfo(np.float64).eps  #: Relative, of two decimals: 1.001 / 0.001 is 1000.9999999999999
 _EPOCH_ORDINAL = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 
@@ -48,7 +50,7 @@ def prices_e4(texts: pa.Array, rounded: bool, unit: float = 1.0) -> tuple[IntArr
     count = 0
     if unit != 1.0:
         whole, bad = volumes(texts)
-        return np.rint(whole * unit * 10_000).astype(np.int64), bad, 0
+        return np.rint(np.round(whole * unit * 10_000, _TIE_DECIMALS)).astype(np.int64), bad, 0
     good = _matches(texts, _PRICE)
     values = _decimals(texts if good.all() else pc.if_else(pa.array(good), texts, "0"))
     if rounded and not good.all():
@@ -267,7 +269,7 @@ class BarReader:
             self.rounded_prices += count
             mark(wrong, price, _EXPECTED["price"] + ("" if self.rounded else " (`round: true` rounds them)"))
         volume, wrong = volumes(texts["volume"])
-        values["volume"] = volume if spec.unit == 1.0 else np.floor(volume / spec.unit)
+        values["volume"] = volume if spec.unit == 1.0 else np.floor(volume / spec.unit * (1 + _QUOTIENT_ERROR))
         mark(wrong, "volume", _EXPECTED["volume"])
         values["transactions"], wrong = whole_numbers(texts["transactions"], missing=0)
         mark(wrong, "transactions", _EXPECTED["transactions"])

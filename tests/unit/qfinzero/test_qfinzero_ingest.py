@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from datetime import date, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -180,6 +181,24 @@ def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: De
     values, bad, _ = prices_e4(pa.array([f"{price:f}"]), rounded=True)
     assert values[0] == int(price.quantize(Decimal("0.0001"), ROUND_HALF_EVEN) * 10_000)
     assert not bad[0]
+
+
+@given(
+    st.sampled_from(["0.001", "0.01", "0.1", "0.003", "10"]).map(Decimal),
+    st.decimals(1, 99_999, places=2, allow_nan=False),
+    st.integers(1, 10**9),
+    st.decimals(0, 9_999, places=8, allow_nan=False),
+)
+@settings(max_examples=60)
+def test_prices_and_volumes_of_parts_are_those_of_decimals(unit: Decimal, price: Decimal, whole: int, volume: Decimal) -> None:
+    """In floats 1.001 coins were 1000 thousandths, one too few, and halves of a ten-thousandth not seen as such."""
+    rows = [f"2025-01-0{day},{price},{price},{price},{price},{amount:f}" for day, amount in ((6, whole * unit), (7, volume))]
+    with TemporaryDirectory() as folder:
+        text = "\n".join(["time,open,high,low,close,volume", *rows, ""])
+        table = read_days(Path(folder), text, symbol="BTC-USD", unit=float(unit)).prices.bar_table
+    bars = table["stock", "BTC-USD", "day"]
+    assert bars.volume.tolist() == [whole, int(volume / unit)]
+    assert bars.close_e4.tolist() == [int((price * unit * 10_000).quantize(Decimal(1), ROUND_HALF_EVEN))] * 2
 
 
 NO_PRICES = ["", "abc", "-1", "+1", "1e3", "1,5", "1_000", ".5", "5.", " 1", "1 ", "NaN", "inf", "0x1", "1" * 12, "١", "1\n"]

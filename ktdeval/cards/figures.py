@@ -103,7 +103,7 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
         rows: list[tuple[str, ...]] = []
         for family, names in families.items():
             if present := [name for name in names if name in metrics]:
-                rows += [*([(family,)] if family else []), *(_metric_row(name, metrics[name]) for name in present)]
+                rows += [*([(family,)] if family else []), *(_metric_row(name, metrics[name], several) for name in present)]
         return chosen_columns(title, columns, rows, keep)
 
     schemes = Grid("Selection by the industries in the fit, mean over episodes", SCHEME_HEADS, tuple(scheme_rows(card)), left=1)
@@ -136,10 +136,10 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
     return Grid(f"{same}: medians over episodes".removeprefix(": "), ("metric", "unit", *heads), tuple(rows), left=2)
 
 
-def _metric_row(name: str, metric: MetricLine) -> tuple[str, ...]:
+def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]:
     unit, interval = metric.unit, metric.interval
     spread = ""
-    if interval and interval.low is not None:
+    if interval and interval.low is not None and several == (metric.n > 1):  # one of several has its own interval, no quartiles
         spread = f"{number(name, unit, interval.low)} … {number(name, unit, interval.high)}"
     total = metric.n + sum(metric.undefined.values())
     coverage = str(total) if metric.n == total else f"{metric.n} of {total}"

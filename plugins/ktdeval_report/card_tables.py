@@ -84,7 +84,7 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
     row: list[object] = [name, figure(metric.value, unit, signed), unit_name(unit), better]
     of_windows, of_seeds = deviations({(each.window, each.seed): each.metrics[name].value for each in one.card.pooled})
     if several:
-        ends, total = metric.interval, metric.n + sum(metric.undefined.values())
+        ends, total = metric.interval if metric.n > 1 else None, metric.n + sum(metric.undefined.values())
         row.append(span(ends.low, ends.high, unit, signed) if ends else UNDEFINED)
         row.append(str(total) if metric.n == total else f"{metric.n} of {total}")
     if windows > 1:

@@ -122,6 +122,14 @@ def test_several_episodes_show_median_spread_and_count() -> None:
     assert first == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
 
 
+def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartiles() -> None:
+    one = card((0, 1))
+    own = {"kind": "stationary bootstrap", "low": 0.5, "high": 2.5, "level": 0.95, "n": 43}
+    one["metrics"]["sharpe"] |= {"n": 1, "interval": own, "undefined": {"returns have no variance": 1}}
+    (sharpe,) = (row for row in words(one, "Metrics") if row[0] == "sharpe")
+    assert sharpe[2:] == ["higher", "1", "of", "2"]
+
+
 @on_each_row
 def test_a_card_says_its_labels_its_ranking_and_what_is_missing(made: str, said: list[str]) -> None:
     of = CARDS[made]()

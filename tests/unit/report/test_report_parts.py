@@ -29,7 +29,7 @@ from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
 from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, weights_plot, x_positions
-from ktdeval_report.render import Table, figure, p_value, percent, span, templates, unbroken
+from ktdeval_report.render import UNDEFINED, Table, figure, p_value, percent, span, templates, unbroken
 from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, representative
 from metric_cases import CODES, ledger, market, nav_ledger, step
 from report_page import Page, check_page, contrast
@@ -312,6 +312,14 @@ def test_the_interval_of_a_figure_is_of_the_window_that_the_figure_is_of(tmp_pat
     notes = list(panel_notes(study))
     assert notes[0] == "Intervals are over the days of seed 2."
     assert [note.partition(":")[0] for note in notes if "nominal" in note] == ["total_return, 5 days"]
+
+
+def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartiles(tmp_path: Path) -> None:
+    made = make_card({("A1", 0): 0.1, ("A2", 0): None})
+    made["metrics"]["total_return"]["interval"] = {"kind": "bootstrap", "low": 0.05, "high": 0.2, "level": 0.95, "n": 43}
+    table = panel(CardStudy(Evaluation(tmp_path, typed(made))))
+    (row,) = (row for row in table.rows if row[0] == "total_return")
+    assert dict(zip(table.heads, row, strict=True))["quartiles"] == UNDEFINED
 
 
 def test_labels_of_cards_tell_them_apart(tmp_path: Path) -> None:

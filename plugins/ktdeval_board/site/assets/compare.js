@@ -233,8 +233,8 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const further = names.filter((name) => !isFirst(name));
     const said = scoring
       ? "Scores are made of all answers together, so there is no paired test over windows. Intervals are those of each card."
-      : "Medians over episodes, below them the interquartile range. “Ahead” looks at the two values alone and says nothing of "
-        + "chance.";
+      : "Medians over episodes, below them the interquartile range, or the interval of the only episode with a figure. “Ahead” looks "
+        + "at the two values alone and says nothing of chance.";
     return el("section", {}, el("h2", {}, scoring ? "Scores" : "All figures"), el("p.quiet", {}, said),
       table("Headline figures", names.filter(isFirst)),
       further.length ? kt.details("Further figures", table("Further figures", further)) : null);

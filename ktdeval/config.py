@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.fields import build, option, split_list
+from ktdeval.fields import build, check_plain, option, split_list
 from ktdeval.yamlio import load_yaml
 
 if TYPE_CHECKING:
@@ -83,11 +83,15 @@ class RunConfig:
                 raise ConfigError(
                     f"--{name.replace('_', '-')}: expected text, was {value[:40]!r}; leave the option out for its default"
                 )
+            if name in _RECORDED:
+                check_plain(value, f"--{name.replace('_', '-')}")
         if self.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", self.mask_key):
             raise ConfigError(
                 f"--mask-key: expected 32 hexadecimal digits (0-9, a-f) as a card has them, was {self.mask_key[:40]!r}"
             )
 
+
+_RECORDED = frozenset({"model", "model_args", "agent_args", "data", "data_args"})  #: Options that records hold as they are given
 
 _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}
 """For the fields without a default: examples in messages, and placeholders while a file is checked on its own."""

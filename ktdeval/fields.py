@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.jsonio import bounded_int, loads_untrusted
+from ktdeval.jsonio import bounded_int, dumps_canonical, loads_untrusted, plain
 
 T = TypeVar("T")
 
@@ -157,18 +157,18 @@ def _kind(value: Any) -> str:
 def to_mapping(config: Any) -> dict[str, Any]:
     """Return the plain JSON form of a config dataclass (tuples as lists, nested dataclasses as mappings)."""
 
-    def plain(value: Any) -> Any:
+    def unwrapped(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {
-                _mapping_name(field): plain(getattr(value, field.name))
+                _mapping_name(field): unwrapped(getattr(value, field.name))
                 for field in dataclasses.fields(value)
                 if getattr(value, field.name) is not None or not field.metadata.get("leave_out_null")
             }
         if isinstance(value, Mapping):
-            return {key: plain(item) for key, item in value.items()}
-        return [plain(item) for item in value] if isinstance(value, (tuple, list)) else value
+            return {key: unwrapped(item) for key, item in value.items()}
+        return [unwrapped(item) for item in value] if isinstance(value, (tuple, list)) else value
 
-    result: dict[str, Any] = plain(config)
+    result: dict[str, Any] = unwrapped(config)
     return result
 
 
@@ -220,6 +220,14 @@ def parse_scalar(text: str) -> Any:
     return float(text) if _NUMBER.fullmatch(text) else text
 
 
+def check_plain(value: Any, where: str) -> None:
+    """Raise ConfigError, which `where` starts, for a value that no record can hold: NaN, infinity, a lone surrogate, an object."""
+    try:
+        dumps_canonical(plain(value)).encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: can't be recorded as JSON: {error}") from error
+
+
 def split_list(text: str) -> tuple[str, ...]:
     """Split `"a, b"` into `("a", "b")`; empty pieces are dropped."""
     return tuple(piece.strip() for piece in text.split(",") if piece.strip())
@@ -228,7 +236,7 @@ def split_list(text: str) -> tuple[str, ...]:
 def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
     """Parse `("a=1,b=x", "c=true")` into `{"a": 1, "b": "x", "c": True}`; a text that starts with `{` is read as a JSON object. A
     piece without `=` continues the value before it, so that `dims=a,b` keeps its comma. Raises UsageError for a piece that is no
-    assignment, or a key given twice.
+    assignment, or a key given twice; ConfigError as of `check_plain`.
     """
     result: dict[str, Any] = {}
     for text in texts:
@@ -237,6 +245,7 @@ def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
             if key in result:
                 raise UsageError(f"{where}: {key!r} is given twice")
             result[key] = value
+    check_plain(result, where)
     return result
 
 

@@ -20,18 +20,12 @@ from ktdeval.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
 _FEW = 3  # offers of one kind that a plugin's row names
 
 
-_NAMES = "ktdeval.cli.listing.wanted"
-
-
 class _Listing(click.Group):
     """Listing that takes names, groups and globs; `list` lists all."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remove names from the words before click looks for a command."""
-        rest = list(args)
-        while rest and not rest[0].startswith("-") and rest[0] not in self.commands:
-            ctx.meta[_NAMES] = (*ctx.meta.get(_NAMES, ()), rest.pop(0))
-        return super().parse_args(ctx, rest)
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names; `list` for any other word, which is the name of something listed."""
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["list", *args])
 
 
 def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str) -> click.Group:
@@ -43,7 +37,16 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     @click.pass_context
     def listing(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
         if context.invoked_subcommand is None:
-            _list(kind, open_plugins(plugin or ()), as_json, header, context.meta.get(_NAMES, ()))
+            _list(kind, open_plugins(plugin or ()), as_json, header, ())
+
+    @listing.command("list", hidden=True, help=help)
+    @click.argument("names", nargs=-1)
+    @json_option
+    @config_option("plugin")
+    @click.pass_context
+    def list_names(context: click.Context, /, names: tuple[str, ...], **_: Any) -> None:
+        plugins, as_json = open_plugins(inherited(context, "plugin") or ()), bool(inherited(context, "as_json"))
+        _list(kind, plugins, as_json, header, [name for name in names if name not in ("list", "ls")])
 
     @listing.command("show", help=show_help)
     @click.argument("name")
@@ -159,9 +162,9 @@ def _plugin_row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
     return entry["name"], origin or "--plugin", ", ".join(parts) or "nothing"
 
 
-def _list(kind: str, plugins: Plugins, as_json: bool, header: tuple[str, str, str], words: Sequence[str]) -> None:
+def _list(kind: str, plugins: Plugins, as_json: bool, header: tuple[str, str, str], patterns: Sequence[str]) -> None:
     specs: Sequence[Spec] = list(plugins.specs(kind).values())
-    if patterns := [name for name in words if name not in ("list", "ls")]:
+    if patterns:
         names = plugins.resolve_tasks(patterns) if kind == "tasks" else [plugins.spec(kind, name).name for name in patterns]
         specs = [plugins.spec(kind, name) for name in names]
     if as_json:

@@ -76,6 +76,7 @@ def test_listings_take_names_groups_and_the_word_list(said: Said) -> None:
     shown = said("tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
     assert {line.split()[0] for line in shown if not line.startswith(" ")} >= {"blinded_open_research", "qfinzero_planning"}
     assert len(shown) < len(said("tasks").splitlines()) / 2
+    assert said("tasks", "--json", "blinded_*", "ktdfin") == said("tasks", "blinded_*", "ktdfin", "--json")
     assert re.search(r"sharpe/1: [^$]+range +-∞ … ∞\n[^$]+headline +yes\n", said("metrics", "show", "sharpe"))
     assert json.loads(said("metrics", "show", "sharpe", "--json"))["unit"] == "ratio"
 

@@ -145,12 +145,7 @@ def factor_values(view: MarketView | PriceHistory) -> FactorTable:
     """Raw style factors of every asset from information up to the close of `view.day`; NaN on too few observations. Names are
     those of KTD-Fin, Appendix E; windows and rules for gaps those of docs/factors.md.
     """
-    return FactorTable(trailing_factors(trailing_window(view)))
-
-
-def trailing_window(view: MarketView | PriceHistory) -> TrailingWindow:
-    """Return the last `YEAR` rows of a price history, [≤ 252, N] each."""
-    return price_window(view, slice(max(0, view.day + 1 - YEAR), view.day + 1))
+    return FactorTable(trailing_factors(price_window(view, slice(max(0, view.day + 1 - YEAR), view.day + 1))))
 
 
 def price_window(market: MarketSnapshot | MarketView | PriceHistory, rows: slice) -> TrailingWindow:

@@ -70,12 +70,7 @@ def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> Ide
     """Index of a snapshot's hidden identities: codes, names and industries, or calendar dates; equal names share one."""
     codes = (*snapshot.codes, *snapshot.former_codes)
     names = (*snapshot.names, *(spell.name for spell in snapshot.spells))
-    return _shared(Named(codes, tuple(snapshot.indices), names, snapshot.industries), assets, dates)
-
-
-@lru_cache(maxsize=16)
-def _shared(named: Named, assets: bool, dates: bool) -> IdentityIndex:
-    return IdentityIndex(named, assets=assets, dates=dates)
+    return _index_of(Named(codes, tuple(snapshot.indices), names, snapshot.industries), assets=assets, dates=dates)
 
 
 class IdentityIndex:
@@ -247,6 +242,9 @@ class IdentityIndex:
         for name in sorted(name for begin in begins for name in self._chinese[begin]):
             for offset in places_of(squashed, name):
                 yield Hit("company or industry name", kept[offset], kept[offset + len(name) - 1] + 1)
+
+
+_index_of = lru_cache(maxsize=16)(IdentityIndex)
 
 
 def _six_digits(shape: Shape) -> Iterator[int]:

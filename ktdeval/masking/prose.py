@@ -91,7 +91,7 @@ class TextMask:
         # Made when the first text comes: most tasks show none.
         guard = identities_of(self._snapshot, assets=self._lens.hides_assets, dates=self._lens.hides_dates)
         industries = tuple(dict.fromkeys(self._snapshot.industries))
-        return _finder_of(guard, _named(self._snapshot), industries, (self._lens.hides_assets, self._lens.hides_dates))
+        return _finder_of(guard, _named(self._snapshot), industries, self._lens.hides_assets, self._lens.hides_dates)
 
     def mask(self, text: str, day: int, assets: Collection[int] = ()) -> Prose | None:
         """Return a text as it may be shown at the close of row `day`; None where it can't be masked safely. `assets`: columns of
@@ -163,11 +163,6 @@ def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
     return tuple(names)
 
 
-@lru_cache(maxsize=4)
-def _finder_of(guard: IdentityIndex, named: tuple[Name, ...], industries: tuple[str, ...], hides: tuple[bool, bool]) -> _Finder:
-    return _Finder(guard, named, industries, *hides)
-
-
 class _Finder:
     """Finds what a kind of mask hides in the texts of a market. Episodes share it, with what it remembers of texts."""
 
@@ -224,6 +219,9 @@ class _Finder:
             if variant in self._industries:
                 return Hidden(hit.start, hit.end, "industry", industry=self._industries[variant])
         return Hidden(hit.start, hit.end, "asset", _SEVERAL)
+
+
+_finder_of = lru_cache(maxsize=4)(_Finder)
 
 
 def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:

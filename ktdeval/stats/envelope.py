@@ -31,7 +31,7 @@ from ktdeval.trading.account import holdings_minor, nav_minor, open_day
 from ktdeval.trading.executor import execute
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import Account, Order, Position, TradingConfig
+from ktdeval.trading.types import Account, Order, Position, Side, TradingConfig
 
 _TRIES = 8  #: Names drawn for one entry before it is given up
 
@@ -225,8 +225,8 @@ class _RandomTrader:
         return int(value_minor * self.day.rules.units[asset] / self.day.open_ticks[asset] / lot + 0.5) * lot
 
 
-def _order(asset: int, side: str, shares: int) -> Order:
-    return Order(asset, "BUY" if side == "BUY" else "SELL", 0.5, "random trader", None, shares)
+def _order(asset: int, side: Side, shares: int) -> Order:
+    return Order(asset, side, 0.5, "random trader", None, shares)
 
 
 def _summary(ledger: Ledger, nav: npt.NDArray[np.float64], settings: EnvelopeSettings, random: Activity, trades: int) -> Envelope:

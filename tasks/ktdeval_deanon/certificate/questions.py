@@ -212,15 +212,11 @@ def blank_answer(reasoning: str) -> dict[str, JsonValue]:
     return {"tickers": [], "date": None, "sector": None, "board": None, "confidence": 0.0, "reasoning": reasoning}
 
 
-def named(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """How many answers name a stock at all, and how many a day: an attacker that never guesses never scores."""
-    answers = [record.answer for record in records if record.answer is not None]
-    return {name: sum(bool(answer[name]) for answer in answers) for name in ("tickers", "date")}
-
-
 def attacker_entry(questions: Questions, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]) -> Entry:
     """An attacker of a certificate, with what it recovered; `facts`: its kind, and of a model its card, model, agent and call."""
-    counts = {"probes": len(records), "answered": sum(record.answer is not None for record in records), "named": named(records)}
+    answers = [record.answer for record in records if record.answer is not None]
+    named = {field: sum(bool(answer[field]) for answer in answers) for field in ("tickers", "date")}
+    counts = {"probes": len(records), "answered": len(answers), "named": named}
     nobody = {"card": None, "model": None, "agent": None, "call": None}
     return {"name": name, **nobody, **facts, **counts, "scores": tally(questions, records)}
 

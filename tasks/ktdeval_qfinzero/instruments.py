@@ -47,7 +47,7 @@ class OptionContract:
 
 @lru_cache(maxsize=65_536)
 def read_contract(symbol: str) -> OptionContract | None:
-    """The contract of an OPRA symbol, on the underlying that is named as its root; None where the text is none. Roots may hold
+    """The contract of an OPRA symbol, on the underlying that is named as its root; None if the text is not one. Roots may hold
     digits and dots. A dataset's contracts say where the underlying is another one.
     """
     match = _OPRA.fullmatch(symbol)

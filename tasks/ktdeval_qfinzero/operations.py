@@ -23,7 +23,7 @@ from ktdeval_qfinzero.schemas import Answer, Arguments, Schema, properties_of, r
 _DEEPEST = 32  #: Levels of nesting that arguments may have
 _LONGEST_NAME = 40  #: Characters of a member's name that an error shows
 
-_EXACT_INTEGERS = 2**53  #: From here on a float is no exact integer
+_EXACT_INTEGERS = 2**53  #: From here on floats are not exact integers
 
 
 _LONGEST_BITS = 1024  #: Of an integer; nobody needs more, and Python refuses to write much longer ones

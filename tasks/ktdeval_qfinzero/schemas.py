@@ -140,7 +140,7 @@ def _struct(name: str, bases: str, given: Mapping[str, Any], types: Mapping[str,
             fields.append((field, hint, more["default"]) if isinstance(more, Mapping) and "default" in more else (field, hint))
     if takes:
         return msgspec.defstruct(name, fields, bases=(Arguments,), kw_only=True)
-    return msgspec.defstruct(name, sorted(fields, key=len))  # first those that are always there
+    return msgspec.defstruct(name, sorted(fields, key=len))  # required fields first
 
 
 def _annotated(given: Any, types: Mapping[str, Any]) -> Any:

@@ -60,7 +60,7 @@ def address_of(bound: socket.socket) -> str:
 def choose_security(
     bound: socket.socket, token_variable: str | None, environment: Mapping[str, str], show_token: Callable[[str], None] | None
 ) -> Security:
-    """Who may call: on loopback anybody, else who has the token.
+    """Decide who may call: on loopback anybody, else any holder of the token.
     `token_variable`: name of the environment variable that holds the token; `show_token`: shows a new token to the one who started
     the server; None where nobody looks. Raises UsageError if a token is needed and missing or malformed.
     """

@@ -95,8 +95,8 @@ async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits, lo
     server = mcp_server(catalogue, workspaces, lambda _: workspace_id, lambda _: served)
 
     async def strict_lines() -> AsyncIterator[str]:
-        """Lines that are messages in strict JSON. Others are answered here: the SDK takes the last of doubled fields, and leaves
-        what is no message without an answer.
+        """Lines that are messages in strict JSON. Others are answered here: the SDK takes the last of doubled fields, and does
+        not answer what is not a message.
         """
         async for line in await anyio.open_file(sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False):
             try:
@@ -182,7 +182,7 @@ class McpEndpoint:
             mcp_server(catalogue, workspaces, self._workspace_of, _versions_for),
             json_response=True,
             session_idle_timeout=limits.idle_s,
-            max_sessions=_SESSIONS_A_WORKSPACE * limits.most,  # those whose workspace gave way stay until they are idle
+            max_sessions=_SESSIONS_A_WORKSPACE * limits.most,  # sessions whose workspace was dropped stay until they are idle
             max_request_body_size=MOST_BODY_BYTES,
         )
 

@@ -53,7 +53,7 @@ class Facts:
         """Moment at which the clocks of New York show a time on a trading day: 9:30 is the open of its session."""
         row = trading_hours().row_of(day)
         if row is None:
-            raise DataError(f"{day} is no trading day")
+            raise DataError(f"{day} is not a trading day")
         return int(trading_hours().open_ns[row]) + ((hour - 9) * 60 + minute - 30) * 60 * SECOND
 
     # -- stocks and coins

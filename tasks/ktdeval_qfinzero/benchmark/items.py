@@ -158,7 +158,7 @@ class AccountState(Value, frozen=True):
 
 
 class EndState(Value, frozen=True):
-    """State that calls left behind. Orders that came to nothing count too: who places and cancels in vain leaves a trace."""
+    """State that calls left behind. Orders without a fill count too, also those that were cancelled."""
 
     as_of_ts: str
     accounts: tuple[AccountState, ...]

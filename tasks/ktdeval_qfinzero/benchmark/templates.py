@@ -1,7 +1,7 @@
 """Items of the benchmark, made of templates at seeded moments of a dataset. Equal arguments give equal items.
 
 A template of a template file draws facts by name (`draw`, in order), puts one of its wordings (`say`), and gives the expected calls
-(`steps`), the calls made before the agent starts (`setup`), or, of an item to refuse, the call of somebody who overlooks why it
+(`steps`), the calls made before the agent starts (`setup`), or, of an item to refuse, the call of an agent that overlooks why it
 can't be done.
 """
 
@@ -192,7 +192,7 @@ def _argument(text: str, wording: Wording) -> Any:
 
 
 _OWN_IDS: dict[tuple[str, JsonValue], str] = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
-"""Ids that the instruction names: copying them is no merit, so that gold has placeholders, as in the public tasks."""
+"""Ids that the instruction names: copying them earns nothing, so that gold has placeholders, as in the public tasks."""
 
 
 @dataclass(frozen=True, slots=True)

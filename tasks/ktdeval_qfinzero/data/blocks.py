@@ -154,7 +154,7 @@ _KINDS = {name: np.dtype(np.float64 if name == "volume" else np.int64) for name 
 
 
 def _owner(key: BarKey) -> str | None:
-    """Return the ticker by which the files of bars are named; None where the symbol is none."""
+    """Return the ticker by which the files of bars are named; None if the symbol is malformed."""
     asset_class, symbol, _ = key
     if asset_class == "option":
         contract = read_contract(symbol)

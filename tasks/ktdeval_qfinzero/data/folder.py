@@ -159,7 +159,7 @@ def _held(folder: Path) -> Manifest | None:
             return None
         return load_manifest(folder)
     except (OSError, DataError) as error:
-        raise StoreError(f"{folder}: exists and is no dataset; choose another folder or remove it") from error
+        raise StoreError(f"{folder}: exists and is not a dataset; choose another folder or remove it") from error
 
 
 def _write_all(writer: PartWriter, prices: PriceRows, tables: Mapping[TableName, Sequence[Any]], info: DatasetInfo) -> Manifest:

@@ -231,7 +231,7 @@ class RowReader:
         self._rows: dict[TableName, dict[Any, tuple[Any, str]]] = {name: {} for name in TABLES}
 
     def read(self, name: TableName, spec: TableSource) -> None:
-        """Read the files of a source. Raises ConfigError: there is no such file, or the user maps something that is no field."""
+        """Read the files of a source. Raises ConfigError: there is no such file, or the user maps an unknown field."""
         form = self._forms[name]
         for file in sources_of(self.base, spec.file):
             source = source_of(file, tuple(form.attributes), tuple(form.required), spec)

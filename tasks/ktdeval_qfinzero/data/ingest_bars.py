@@ -64,7 +64,7 @@ def prices_e4(texts: pa.Array, rounded: bool, unit: float = 1.0) -> tuple[IntArr
 
 
 def price_e4(text: str, *, rounded: bool) -> int | None:
-    """Return one price in ten-thousandths of a dollar; None where the text is none."""
+    """Return one price in ten-thousandths of a dollar; None if the text is malformed."""
     if re.fullmatch(_PRICE, text) or (rounded and _FINER_PRICE.fullmatch(text)):
         return int(Decimal(text).quantize(_E4, ROUND_HALF_EVEN).scaleb(4))
     return None
@@ -105,7 +105,7 @@ def _spelled(texts: pa.Array) -> pa.Array:
 
 
 def _from_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
-    """Moments of local times, read as if they were UTC; one that an autumn brings twice or a spring leaves out is none."""
+    """Moments of local times, read as if they were UTC; one that an autumn repeats or a spring skips is malformed."""
     local = pd.to_datetime(values).tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
     return np.where(local.isna(), 0, local.asi8), np.asarray(local.isna())
 
@@ -166,7 +166,7 @@ def _instants(texts: pa.Array) -> IntArray:
 
 
 def moment_of(text: str) -> int | None:
-    """Return one moment, as `moments` reads them; None where the text is none."""
+    """Return one moment, as `moments` reads them; None if the text is malformed."""
     if re.fullmatch(_NANOSECONDS, text):
         return int(text) if int(text) < _MOST_NS else None
     try:
@@ -316,7 +316,7 @@ class BarReader:
 
 
 def _codes(spec: BarSource, columns: Columns, codes: dict[str, int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """Return the number of each row's symbol, and which symbols are none; new symbols get the next numbers."""
+    """Return the number of each row's symbol, and which symbols are malformed; new symbols get the next numbers."""
     if spec.symbol is not None:
         names, rows = [spec.symbol], np.zeros(len(columns.lines), np.int64)
     else:

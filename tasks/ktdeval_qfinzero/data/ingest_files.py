@@ -72,7 +72,7 @@ class Source:
     ignored: tuple[str, ...]  #: columns to pass over; `*` for all unknown ones
 
     def field_of(self, column: str) -> str:
-        """Return the field of a column; empty where it is to be passed over or is none."""
+        """Return the field of a column; empty where it is ignored or unknown."""
         if column in self.renamed:
             return self.renamed[column]
         plain = column.strip().lower()
@@ -94,7 +94,7 @@ class Source:
 
 
 def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableSource) -> Source:
-    """Return a file (path, name in messages) with its spec. Raises ConfigError: the user maps something that is no field."""
+    """Return a file (path, name in messages) with its spec. Raises ConfigError: the user maps an unknown field."""
     for field in spec.columns:
         if field not in fields:
             near = near_matches(field, fields) or f"; fields: {', '.join(fields)}"
@@ -117,7 +117,7 @@ def sources_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
 
 
 def records_of(source: Source, problems: Problems) -> Iterator[Record]:
-    """Yield the rows of a file with their fields; rows that are none become problems."""
+    """Yield the rows of a file with their fields; malformed rows become problems."""
     with _problems_of(source, problems):
         yield from (_csv_records if _is_csv(source) else _json_records)(source, problems)
 

@@ -142,7 +142,7 @@ def generation_of(name: str) -> int | None:
 
 
 def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
-    """SHA-256 over what a dataset holds and where its clock starts; its name is no part of it."""
+    """SHA-256 over what a dataset holds and where its clock starts, not over its name."""
     moment, held = moment_text(info.default_as_of_ns), {part.key: part.content for part in parts}
     form: dict[str, JsonValue] = {"format": FORMAT, "version": VERSION, "synthetic": info.synthetic}
     market: dict[str, JsonValue] = {"calendar": info.calendar, "currency": info.currency}
@@ -153,7 +153,7 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
 def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Manifest:
     """Return the manifest of parts: days and identity are read off them, whatever `info` says of these. Days are those of stocks
     where there are any, else of what there is; without bars of minutes their first day is after the last. Raises DataError: there
-    are no day bars at all, or the clock starts at no moment that data can have.
+    are no day bars at all, or the clock starts outside the moments that data can have.
     """
     trading_hours(info.calendar)
     if not 0 <= info.default_as_of_ns < 2**62:

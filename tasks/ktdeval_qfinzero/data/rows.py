@@ -105,7 +105,7 @@ class ContractRow:
 
     @property
     def root(self) -> str:
-        """Root of its OPRA symbol; empty where it is none."""
+        """Root of its OPRA symbol; empty if that is malformed."""
         read = read_contract(self.symbol)
         return "" if read is None else read.underlying
 

@@ -198,7 +198,7 @@ def _open(path: Path) -> sqlite3.Connection:
 def _check(connection: sqlite3.Connection, layout: Layout) -> None:
     header = (connection.execute("PRAGMA application_id").fetchone()[0], connection.execute("PRAGMA user_version").fetchone()[0])
     if header != (layout.application_id, layout.version):
-        raise DataError(f"this is no {layout.kind} of layout {layout.version}: make the file anew")
+        raise DataError(f"not a {layout.kind} of layout {layout.version}: make the file anew")
 
 
 _ALWAYS = 2**63 - 2

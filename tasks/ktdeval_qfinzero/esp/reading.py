@@ -128,7 +128,7 @@ def read_end(text: str, field: str) -> int:
 def window_of(start_ns: int, end_ns: int, field: str) -> Span:
     """Moments [start, end). Raises ServiceError: `invalid_argument`: nothing lies between them."""
     if start_ns >= end_ns:
-        raise invalid(field, "must lie after the start; windows include their start and not their end")
+        raise invalid(field, "the window must end after it starts; its start is included, its end is not")
     return Span(start_ns, end_ns)
 
 
@@ -166,8 +166,8 @@ _LARGEST: Final = 1e15
 
 def status_of(row: EventRow | NewsRow) -> types.Status:
     """Where an event stands, judged by the releases that the row still has: those of the moment it was read as of. What comes out
-    before the event is due is no outcome: a new estimate, another date. `scheduled` until the first outcome, `occurred` from then
-    on, `updated` after one of a later moment. An article has occurred.
+    before the event is due is not an outcome: a new estimate, another date. `scheduled` until the first outcome, then `occurred`,
+    `updated` after one of a later moment. An article has occurred.
     """
     if isinstance(row, NewsRow):
         return "occurred"
@@ -226,7 +226,7 @@ def article_payload(row: NewsRow) -> dict[str, JsonValue]:
 
 
 def _surprise(actual: JsonValue, expected: JsonValue, name: str) -> dict[str, JsonValue]:
-    """Actual − expected, and the same in percent of what was expected; empty where one of them is no number."""
+    """Actual − expected, and the same in percent of what was expected; empty where one of them is not a number."""
     if not (_is_number(actual) and _is_number(expected)):
         return {}
     difference = round(actual - expected, 6)

@@ -65,7 +65,7 @@ class Broker:
 
     @property
     def engine(self) -> Engine:
-        """State, brought up to the clock where somebody else has set it forward."""
+        """State, brought up to the clock where the workspace has set it forward."""
         self.synchronise()
         return self._engine
 
@@ -80,7 +80,7 @@ class Broker:
         return self._engine.log
 
     def synchronise(self) -> None:
-        """Follow the clock where somebody else has set it forward; days and ticks in between happen."""
+        """Follow the clock where the workspace has set it forward; days and ticks in between happen."""
         if self.clock.as_of_ns > self._engine.now_ns:
             self._run("clock.move", {"to_ns": self.clock.as_of_ns}, self._engine)
 

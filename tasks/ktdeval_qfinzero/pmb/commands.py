@@ -97,7 +97,7 @@ def stop(engine: Engine, given: types.OneSession) -> str:
 
 
 def move_clock(engine: Engine, given: types.MoveClock) -> str:
-    """Follow the workspace's clock, which somebody else has set forward."""
+    """Follow the workspace's clock, which was set forward outside of sessions."""
     advance(engine, given.to_ns)
     return ""
 

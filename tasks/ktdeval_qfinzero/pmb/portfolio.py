@@ -212,7 +212,7 @@ def _combinations(shorts: Sequence[_Lot]) -> tuple[MarginGroup, ...]:
 
 @dataclass(frozen=True, slots=True)
 class WantedTrade:
-    """A trade that somebody wants to make: an order, one leg of a spread, or a fill about to happen."""
+    """A proposed trade: an order, one leg of a spread, or a fill about to happen."""
 
     instrument: Instrument
     side: Side

@@ -1,8 +1,8 @@
 """Calling suite as the public code scores it, quirks and all (conformance with published figures; not the rules to rank by).
 
 TM, PA and TA are each the mean over the expected calls of the best score that any predicted call gets: nothing is assigned.
-What differs from the paper's rules is in `docs/qfinzero-scoring.md`. Where the public code raises (a call that is no object, a
-name that is no text, parameters that are no object), the call counts as one without name or parameters.
+What differs from the paper's rules is in `docs/qfinzero-scoring.md`. Where the public code raises (a call that is not an
+object, a name that is not text, parameters that are not an object), the call counts as one without name or parameters.
 
 `detail` holds the composite of the public code, `overall_weighted` (0 to 100), and its five further terms, each 0 to 1: `ec`
 (address), `cos` (order), `jv` (valid JSON), `ocp` (1 less 0.2 for each surplus call) and `foc` (closing answer).

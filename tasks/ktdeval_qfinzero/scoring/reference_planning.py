@@ -1,9 +1,9 @@
 """Planning suite as the public code scores it, quirks and all (conformance with published figures; not the rules to rank by).
 
 As in the calling suite each metric takes, for each expected step, the best score of any predicted call; what differs is in
-`docs/qfinzero-scoring.md`. Calls that the public code raises on (no object, a name that is no text) take no part; arguments
-that are no object earn 0. `detail` holds `tm_name_only` and `overall_name_only`, the TM of the paper by name and its mean, and
-the composite `overall_weighted` (0 to 100) with its terms as of a run without services: `dc` (order and ids), `rs` (recovery),
+`docs/qfinzero-scoring.md`. Calls that the public code raises on (not an object, a name that is not text) take no part;
+arguments that are not an object earn 0. `detail` holds `tm_name_only` and `overall_name_only`, the paper's TM by name and its mean,
+and the composite `overall_weighted` (0 to 100) with its terms as of a run without services: `dc` (order and ids), `rs` (recovery),
 `ef` (1 less 0.15 for each surplus call), `ss` and `er`, which only a live run could lower.
 """
 
@@ -44,7 +44,7 @@ _SURPLUS_COST: Final = 0.15
 
 @dataclass(frozen=True)
 class _Call:
-    """A predicted call with the address and method that it names or that its name implies; `args` None is no object."""
+    """A predicted call with the address and method that it names or that its name implies; `args` is None if not an object."""
 
     name: str
     address: str

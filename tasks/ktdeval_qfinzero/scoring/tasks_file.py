@@ -82,8 +82,8 @@ def read_tasks(source: str | Path) -> SampleRows:
 
 
 def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
-    """Check rows and make them tasks; raises DataError if a row is no task, or has the id of another; names the source, the row and
-    what is wrong.
+    """Check rows and make them tasks; raises DataError if a row is malformed, or has the id of another, which names the source,
+    the row and what is wrong.
     """
     tasks: dict[str, GoldTask] = {}
     for row in rows.rows:

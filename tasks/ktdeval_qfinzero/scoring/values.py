@@ -115,7 +115,7 @@ def _moment_of(text: str) -> Instant:
 
 def is_within(predicted: JsonValue, expected: JsonValue, tolerance: str) -> bool:
     """Whether a predicted time meets an expected one (paper rules).
-    `predicted`: what the call says; anything that is no time does not meet; `expected`: ISO date or time, or a number of minutes;
+    `predicted`: what the call says; anything but a time does not meet; `expected`: ISO date or time, or a number of minutes;
     `tolerance`: a key of `TOLERANCE_SECONDS`.
     """
     if isinstance(expected, int | float) and not isinstance(expected, bool):
@@ -305,7 +305,7 @@ def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> F
 
 
 def _item_key(item: JsonValue) -> tuple[str, str]:
-    """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, and true is no number."""
+    """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, and true is not a number."""
     if isinstance(item, str):
         return "text", item.strip()
     if isinstance(item, float) and item.is_integer():

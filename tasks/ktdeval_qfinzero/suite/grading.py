@@ -23,7 +23,7 @@ def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
     """Arguments of a call with every default of its tool's schema that they leave out, within given objects and lists too.
     Looks at the call alone, never at what is expected. An object that is absent stays so: it may be required. Defaults that other
     arguments make idle are not filled in. `tool`: dotted name; arguments of any other name stay as they are; `arguments`:
-    as recorded; what is no object stays as it is.
+    as recorded; anything but an object stays as it is.
     """
     try:
         schema = catalogue().find(tool).parameters
@@ -71,8 +71,8 @@ class Expectation:
 def grade(rules: Rules, expectation: Expectation, answer: Answer) -> Scores:
     """Score an answer under one rule set.
     Of an item of our own the paper's rules see calls with the defaults of their tools; the public rules see ids instead of
-    `{session_id}` and `{account_id}` (to the calling scorer braces are no placeholder), and a refusal as the pseudo-call that the
-    planning scorer wants.
+    `{session_id}` and `{account_id}` (to the calling scorer braces are not a placeholder), and a refusal as the pseudo-call that
+    the planning scorer expects.
     """
     if rules == "paper":
         complete = with_defaults if expectation.is_own else lambda _, arguments: arguments
@@ -105,7 +105,7 @@ def graded(rules: Rules, expectation: Expectation, answer: Answer) -> Graded:
     return Graded(
         earned={each: Earned.of(scores) for each, scores in both.items()},
         exact=is_exact(ours),
-        # A pseudo-call that refuses is no call.
+        # A pseudo-call that refuses is not a call.
         no_call=ours.tm == 1.0 if expectation.task.refuse else "false_refusal" in ours.failure_modes,
         call_precision=_precision(expectation.task, ours, answer),
         ids_expected=ours.detail["ids_expected"],

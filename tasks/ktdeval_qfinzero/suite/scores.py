@@ -150,7 +150,7 @@ def _end_state(asked: Sequence[Asked]) -> Score:
 
 
 def _refusal(asked: Sequence[Asked]) -> Score:
-    """Score the items to refuse. The others, answered without a call, are in the detail: who never calls anything refuses all."""
+    """Score the items to refuse. The others, answered without a call, are in the detail: an agent that never calls refuses all."""
     to_refuse = [one for one in asked if one.facts.refusal]
     others = [one for one in asked if not one.facts.refusal]
     false = sum(one.graded.no_call for one in others if one.graded)
@@ -192,7 +192,7 @@ def _score(
 
 def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
     """Interval of a mean over items.
-    Answers to one item (in several seeds or windows) are no independent ones: the item's mean is what is resampled. Shares of items
+    Answers to one item (in several seeds or windows) are not independent: the item's mean is what is resampled. Shares of items
     that were asked once have Wilson's score interval; so have means all of whose items earned nothing or everything, where
     resampling would show no doubt at all. Other means lie between percentiles of their resamples over items, as many as there are.
     `name`: of the score; names the stream of chance; `values`: (item, value from 0 to 1) of each answer.

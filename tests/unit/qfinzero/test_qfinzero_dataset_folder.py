@@ -100,7 +100,7 @@ def test_saving_again_changes_nothing_and_another_market_is_refused(tiny: Path) 
 def test_a_folder_with_other_things_and_a_dataset_without_day_bars_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years of work")
-    with pytest.raises(StoreError, match="is no dataset"):
+    with pytest.raises(StoreError, match="is not a dataset"):
         save_tiny(tmp_path / "mine")
     with pytest.raises(DataError, match="needs bars of days"):
         save_dataset(tmp_path / "none", MemoryPrices(), [], [], INFO)

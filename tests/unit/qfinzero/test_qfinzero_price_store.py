@@ -291,14 +291,14 @@ def test_an_event_that_could_not_be_served_is_not_stored(tmp_path: Path, changes
 def test_a_file_of_another_kind_is_not_taken_for_a_store(tmp_path: Path) -> None:
     path = tmp_path / "news.sqlite"
     write_news(path, news())
-    with pytest.raises(DataError, match="this is no calendar store of layout 1"):
+    with pytest.raises(DataError, match="not a calendar store of layout 1"):
         write_calendars(path, events())
-    with pytest.raises(DataError, match="this is no calendar store"):
+    with pytest.raises(DataError, match="not a calendar store"):
         open_calendars(path)
     with sqlite3.connect(tmp_path / "other.sqlite") as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
-    with pytest.raises(DataError, match="this is no news store"):
+    with pytest.raises(DataError, match="not a news store"):
         write_news(tmp_path / "other.sqlite", news())
     with pytest.raises(DataError, match="there is no such file"):
         open_news(tmp_path / "none.sqlite")

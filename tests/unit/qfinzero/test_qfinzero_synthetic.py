@@ -267,7 +267,7 @@ def test_a_cache_that_cannot_be_written_or_is_damaged_is_told_in_one_line(tmp_pa
         open_generated(tmp_path / "file", TINY)
     (tmp_path / "other").mkdir()
     generated_folder(tmp_path / "other", TINY).write_text("")
-    with pytest.raises(StoreError, match=r"exists and is no dataset.*set KTDEVAL_CACHE_DIR"):
+    with pytest.raises(StoreError, match=r"exists and is not a dataset.*set KTDEVAL_CACHE_DIR"):
         open_generated(tmp_path / "other", TINY)
     open_generated(tmp_path, TINY)
     folder = generated_folder(tmp_path, TINY)

@@ -61,13 +61,13 @@ def data_options(function: Decorated) -> Decorated:
 
 def open_data(source: Source) -> Dataset:
     """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache.
-    Raises DataError if the folder is none of a dataset; StoreError if the cache can't be written.
+    Raises DataError if the folder does not hold a dataset; StoreError if the cache can't be written.
     """
     return open_embedded(cache_root(), source.seed, _say) if source.folder is None else open_dataset(source.folder)
 
 
 def start_at(dataset: Dataset, limits: Limits, as_of: str | None) -> Limits:
-    """Limits under which clocks start at a moment; raises UsageError if it is none, or not one that the dataset reaches."""
+    """Limits under which clocks start at a moment; raises UsageError if it is malformed, or outside of the dataset."""
     if as_of is None:
         return limits
     try:

@@ -26,9 +26,9 @@ class Life:
     stock: Stock  #: the company
     first_row: int
     last_row: int
-    halted_row: int | None  #: a day without trading; None where there is none
-    bid_row: int | None  #: the day before whose open a bid became known; None where there is none
-    split_row: int | None  #: the ex-day of its split; None where there is none
+    halted_row: int | None  #: a day without trading; None without one
+    bid_row: int | None  #: the day before whose open a bid became known; None without one
+    split_row: int | None  #: the ex-day of its split; None without one
     splits: tuple[SplitRow, ...]
     dividends: tuple[DividendRow, ...]
     shocks: tuple[Shock, ...]  #: jumps that these happenings cause

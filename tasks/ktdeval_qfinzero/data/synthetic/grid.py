@@ -94,7 +94,7 @@ def new_york(day: date, hour: int, minute: int = 0) -> int:
     hours = trading_hours()
     row = hours.row_of(day)
     if row is None:
-        raise DataError(f"synthetic market: {day} is no trading day")
+        raise DataError(f"synthetic market: {day} is not a trading day")
     return int(hours.open_ns[row]) + (hour * 60 + minute - _OPENS_AT) * MINUTE
 
 

@@ -115,7 +115,7 @@ def _close_article(room: Newsroom, facts: Facts, row: int) -> NewsRow | None:
 
 
 def _reading_article(room: Newsroom, reading: Reading) -> NewsRow | None:
-    """Return the article about an economic release; None where the number is no news."""
+    """Return the article about an economic release; None where the number is not news."""
     series = reading.series
     if (series.importance == "low" and series.market == "us") or (series.key == "claims" and abs(reading.surprise) < 1.0):
         return None

@@ -89,22 +89,26 @@ def _finished(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
         ledger = folder.load_ledger(spec)
     except StoreError as error:
         return EpisodeRecords(spec, "unreadable", problem=str(error))
+    if not ledger.steps:
+        return EpisodeRecords(spec, "unreadable", problem=f"{folder.episode_path(spec)}: the ledger has no step")
+    return EpisodeRecords(spec, "finished", ledger, *finished_talks(folder, spec, len(ledger.steps)))
+
+
+def finished_talks(folder: RunFolder, spec: EpisodeSpec, steps: int) -> tuple[list[TranscriptEntry], str]:
+    """Return what was said at each step of a finished episode, and what a reader must know of its records, if anything."""
     problem = ""
     try:
         folder.artefacts([spec])
     except StoreError as error:
         problem = str(error)
     try:
-        talks: Sequence[TranscriptEntry] = folder.load_transcript(spec)
+        talks = folder.load_transcript(spec)
     except StoreError as error:
         talks, problem = [], str(error)
-    if not ledger.steps:
-        return EpisodeRecords(spec, "unreadable", problem=f"{folder.episode_path(spec)}: the ledger has no step")
-    if talks and len(talks) != len(ledger.steps):
-        problem = f"{folder.episode_path(spec)}: {len(ledger.steps)} steps in the ledger, {len(talks)} in the transcript"
-    missing = range(len(talks), len(ledger.steps))
-    talks = [*talks[: len(ledger.steps)], *(TranscriptEntry(step=step, exchanges=(), submission=None) for step in missing)]
-    return EpisodeRecords(spec, "finished", ledger, talks, problem)
+    if talks and len(talks) != steps:
+        problem = f"{folder.episode_path(spec)}: {steps} steps in the records, {len(talks)} in the transcript"
+    missing = range(len(talks), steps)
+    return [*talks[:steps], *(TranscriptEntry(step=step, exchanges=(), submission=None) for step in missing)], problem
 
 
 def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:

@@ -16,7 +16,7 @@ from ktdeval.runner import JournalEntry, RunFolder, entry_type
 from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.pages import entry_head, with_shared
-from ktdeval_view.records import episode_label
+from ktdeval_view.records import episode_label, finished_talks
 
 _SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "talk.js", "samples.js")
 _MOST_KINDS = 24  #: Values of a fact, such as a category, by which samples can still be chosen
@@ -51,15 +51,14 @@ def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
 def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
     """Return the records of one episode of a scoring task; what can't be read is reported in `problem`, not raised."""
     try:
-        records, talks = folder.load_recorded(spec)
-        answers = cast("Sequence[AnswerRecord]", records)
         if not folder.is_complete(spec):
-            return SampleRecords(spec, "unfinished", answers, talks)
-        problem = "" if len(answers) == len(talks) else f"{len(answers)} answers and {len(talks)} entries of the transcript"
-        pairs = min(len(answers), len(talks))
-        return SampleRecords(spec, "finished", answers[:pairs], talks[:pairs], _headlines(folder, spec, answers), problem)
+            records, talks = folder.load_recorded(spec)
+            return SampleRecords(spec, "unfinished", cast("Sequence[AnswerRecord]", records), talks)
+        answers = folder.load_answers(spec)
     except StoreError as error:
         return SampleRecords(spec, "unreadable", problem=str(error))
+    talks, problem = finished_talks(folder, spec, len(answers))
+    return SampleRecords(spec, "finished", answers, talks, _headlines(folder, spec, answers), problem)
 
 
 def _headlines(folder: RunFolder, spec: EpisodeSpec, answers: Sequence[AnswerRecord]) -> dict[str, ScoreLine]:

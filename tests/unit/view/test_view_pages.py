@@ -9,11 +9,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import load_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder
+from ktdeval.runner import RunFolder, pack_lines
 from ktdeval.stats import judged_orders
 from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor
@@ -235,6 +236,26 @@ def test_a_changed_ledger_is_shown_and_said_to_be_so(desk: Path, tmp_path: Path)
     (ledger,) = run.glob("episodes/*/ledger.parquet")
     ledger.write_bytes(b"nonsense")
     assert "not a readable ledger" in error_line(view(tmp_path, "talk"))
+
+
+def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_said_to_be_so(tmp_path: Path) -> None:
+    words = ("--model", "builtin/random", "--tasks", "deanon_probe", "--limit", "4", "--out", "probe", "--quiet")
+    assert ktdeval(*words, cwd=tmp_path).code == 0
+    run = RunFolder.load(tmp_path / "probe")
+    changed, damaged = (run.episode_path(spec) for spec in run.manifest.specs[:2])
+    answers = run.load_answers(run.manifest.specs[0])
+    forged = [structs.replace(answers[0], sample="forged"), *answers[1:]]
+    (changed / "answers.jsonl.zst").write_bytes(pack_lines(to_plain(forged)))
+    (damaged / "transcript.jsonl.zst").write_bytes(b"nonsense")
+    done = view(tmp_path, "probe")
+    assert done.code == 0
+    assert f"{changed.name}/answers.jsonl.zst: is not the file that the episode ended with" in done.err
+    assert f"{damaged.name}/transcript.jsonl.zst: not a readable transcript" in done.err
+    first, second = (run.path / "view" / page_name(spec) for spec in run.manifest.specs[:2])
+    assert head_of(first)["rows"][0]["sample"] == "forged"
+    assert "is not the file" in notes_of(first)
+    assert "not a readable transcript" in notes_of(second)
+    assert [day["talk"] for day in days_of(second)] == [{"exchanges": [], "submission": None}] * len(head_of(second)["rows"])
 
 
 def test_one_damaged_episode_hides_no_other(desk: Path, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_before_styles_have_history_or_with_few_names_only_the_common_return_is_
 def test_constant_and_collinear_factors_have_no_return_and_a_note_each() -> None:
     """Half the names open 1 % above an unchanged close, half below: whatever depends on that alone takes two values."""
     codes = [f"609{number:03d}.SH" for number in range(30)]
-    opens = {code: [10.1 if place % 2 else 9.9] * 300 for place, code in enumerate(codes)}
+    opens = {code: [10.1 if column % 2 else 9.9] * 300 for column, code in enumerate(codes)}
     fitted = fit_factors(tiny_snapshot({code: [10.0] * 300 for code in codes}, Details(opens=opens)), 280, 283)
     kinds = {note.subject: (note.kind, note.days) for note in fitted.notes if note.kind != "missing_exposure"}
     assert kinds["MOM_ID"] == kinds["HIGH_52W"] == ("collinear_factor", 4)
@@ -136,10 +136,10 @@ PARTS = ("common", "style", "industry", "selection", "exposures", "invested", "h
 def test_many_portfolios_at_once_are_each_its_own() -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(50), (3, 16))
     together = decompose(weights, FITS["strict"])
-    for place in range(3):
-        one = decompose(weights[place], FITS["strict"])
+    for portfolio in range(3):
+        one = decompose(weights[portfolio], FITS["strict"])
         for name in PARTS:
-            np.testing.assert_allclose(getattr(together, name)[place], getattr(one, name), rtol=0, atol=1e-15)
+            np.testing.assert_allclose(getattr(together, name)[portfolio], getattr(one, name), rtol=0, atol=1e-15)
     # The residuals of a weighted regression have weighted mean zero: its own portfolio earns what the styles and market do.
     fitted = FITS["paper"]
     index = fitted.weights / fitted.weights.sum(axis=1, keepdims=True)

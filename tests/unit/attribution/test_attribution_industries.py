@@ -25,7 +25,7 @@ SIZES = {"banks": 20, "chips": 20, "drugs": 12, "eggs": 4, "fish": 1, "gold": 1,
 def market() -> MarketSnapshot:
     industries = [name for name, size in SIZES.items() for _ in range(size)]
     order = np.random.default_rng(3).permutation(60)
-    return replace(random_snapshot(seed=5, n_assets=60), industries=tuple(industries[place] for place in order))
+    return replace(random_snapshot(seed=5, n_assets=60), industries=tuple(industries[index] for index in order))
 
 
 def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_zero(market: MarketSnapshot) -> None:
@@ -65,9 +65,9 @@ def test_small_industries_are_pooled_and_a_pool_that_is_small_takes_the_smallest
     used[2, 11:] = False  # no c: nobody is in the pool
     used[3, 6:] = False  # a alone
     used[4] = False
-    found, column = pooled_industries(names, used, 5)
-    assert found == ("a", "b", "c", "other")
-    assert ["".join("abc-"[place] for place in row) for row in column] == [
+    pooled, column = pooled_industries(names, used, 5)
+    assert pooled == ("a", "b", "c", "other")
+    assert ["".join("abc-"[index] for index in row) for row in column] == [
         "aaaaaa---------",
         "------bbbbb----",
         "aaaaaabbbbb----",
@@ -80,8 +80,8 @@ def test_worked_by_hand() -> None:
     """Before any style has a history, five names up 2 % and 4 % each in two industries of equal turnover, and a singleton of
     +9 % that joins the smaller one by name.
     """
-    closes = {f"609{place:03d}.SH": [10.0, 10.2 if place < 5 else 10.4 if place < 10 else 10.9] for place in range(11)}
-    industries = {code: "a" if place < 5 else "b" if place < 10 else "c" for place, code in enumerate(closes)}
+    closes = {f"609{index:03d}.SH": [10.0, 10.2 if index < 5 else 10.4 if index < 10 else 10.9] for index in range(11)}
+    industries = {code: "a" if index < 5 else "b" if index < 10 else "c" for index, code in enumerate(closes)}
     volumes = {code: [1e6, 1e6] for code in closes}
     market = tiny_snapshot(closes, Details(volumes=volumes, industries=industries))
     fitted = fit_factors(market, 1, 1)

@@ -50,17 +50,17 @@ def test_metrics_keep_the_contract_and_are_documented(snapshot: MarketSnapshot, 
 def test_the_parts_of_both_rule_sets_add_to_the_total_return_whatever_the_card_asks_for(
     snapshot: MarketSnapshot, ledger: Ledger
 ) -> None:
-    found, again = (
+    first, again = (
         {metric.name: metric.compute(ledger, snapshot, rules) for metric in attribution_metrics()} for rules in ("strict", "paper")
     )
-    assert found == again
+    assert first == again
     total = ledger.nav[-1] / ledger.nav[0] - 1.0
     for names in (NAMES, (*PAPER, "trading_effect")):
-        assert sum(found[name].value or 0.0 for name in names) == pytest.approx(total, abs=1e-12)
+        assert sum(first[name].value or 0.0 for name in names) == pytest.approx(total, abs=1e-12)
     # Each fit with what it explains; more industries explain more, and the metrics are the schemes' own.
-    schemes = (found["selection_alpha"].detail or {})["schemes"]
-    assert schemes["strict"]["selection"] == found["selection_alpha"].value
-    assert schemes["paper"]["selection"] == found["paper_selection_alpha"].value
+    schemes = (first["selection_alpha"].detail or {})["schemes"]
+    assert schemes["strict"]["selection"] == first["selection_alpha"].value
+    assert schemes["paper"]["selection"] == first["paper_selection_alpha"].value
     explained = [schemes[scheme]["r_squared"] for scheme in ("paper", "coarse", "strict", "fine")]
     assert explained == sorted(explained)
     for entry in schemes.values():

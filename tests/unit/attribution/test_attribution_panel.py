@@ -30,9 +30,9 @@ FIELDS = (*PRICES, "volume", "amount", "factor")
 def assert_equal_to_kernels(snapshot: MarketSnapshot, rows: range) -> None:
     panel = factor_panel(snapshot, rows)
     assert panel.shape == (9, len(rows), len(snapshot.codes))
-    for place, row in enumerate(rows):
+    for day, row in enumerate(rows):
         expected = factor_values(snapshot.as_of(row)).matrix()
-        np.testing.assert_allclose(panel[:, place], expected, rtol=1e-12, atol=1e-12, err_msg=f"row {row}")
+        np.testing.assert_allclose(panel[:, day], expected, rtol=1e-12, atol=1e-12, err_msg=f"row {row}")
 
 
 # ---- trailing windows
@@ -149,9 +149,9 @@ def test_exposures_are_standardised_values_of_the_day_before() -> None:
     snapshot = market(assets=30, gap_share=0.01)
     known = exposures(snapshot, range(300, 320))
     assert known.names == FACTOR_NAMES
-    for place, row in enumerate(range(300, 320)):
+    for day, row in enumerate(range(300, 320)):
         expected = factor_values(snapshot.as_of(row - 1)).standardised(snapshot.member[row - 1]).T
-        np.testing.assert_allclose(known.z[place], np.nan_to_num(expected), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(known.z[day], np.nan_to_num(expected), rtol=1e-9, atol=1e-12)
 
 
 def test_nothing_of_the_day_itself_enters_its_exposures_and_weights() -> None:
@@ -181,8 +181,8 @@ def test_weights_are_roots_of_the_mean_amount_of_twenty_days_as_far_as_it_is_kno
 
 def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None:
     known = exposures(market(assets=10), range(100, 110))  # MOM_12_1 and HIGH_52W need a year
-    place = FACTOR_NAMES.index("MOM_12_1")
-    assert (known.z[:, :, place] == 0.0).all()
+    factor = FACTOR_NAMES.index("MOM_12_1")
+    assert (known.z[:, :, factor] == 0.0).all()
     assert {(note.subject, note.count) for note in known.notes} == {("MOM_12_1", 100), ("HIGH_52W", 100)}
 
 
@@ -211,7 +211,7 @@ def correlated_table(rows: int = 400) -> np.ndarray:
 def test_variance_inflation_equals_statsmodels_and_a_case_by_hand() -> None:
     table = correlated_table()
     design = np.column_stack([np.ones(len(table)), table])
-    expected = [variance_inflation_factor(design, place) for place in range(1, 6)]
+    expected = [variance_inflation_factor(design, column) for column in range(1, 6)]
     np.testing.assert_allclose(variance_inflation(table), expected, rtol=1e-10)
     x, y = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])  # correlation 0.6: 1 / (1 - 0.36) = 1.5625
     np.testing.assert_allclose(variance_inflation(np.column_stack([x, 0.6 * x + 0.8 * y])), [1.5625, 1.5625])
@@ -239,8 +239,8 @@ def test_the_screen_equals_statsmodels_on_the_pooled_exposures() -> None:
     known = exposures(snapshot, range(280, 320))
     table = known.z[known.investable & known.defined]
     design = np.column_stack([np.ones(len(table)), table])
-    for place, name in enumerate(known.names):
-        assert screen.vif[name] == pytest.approx(variance_inflation_factor(design, place + 1), rel=1e-9)
+    for index, name in enumerate(known.names):
+        assert screen.vif[name] == pytest.approx(variance_inflation_factor(design, index + 1), rel=1e-9)
     assert screen.name_days == len(table)
 
 

@@ -33,13 +33,13 @@ def fitted(planted: tuple[MarketSnapshot, Truth], rows: range) -> Fit:
 
 
 def test_planted_factor_returns_are_recovered(planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit) -> None:
-    for place, name in enumerate(fitted.factor_names):
+    for factor, name in enumerate(fitted.factor_names):
         truth = planted[1].factor_returns[name][rows.start : rows.stop]
-        slope = np.polyfit(truth, fitted.style[:, place], 1)[0]
-        assert np.corrcoef(truth, fitted.style[:, place])[0, 1] > 0.92, name
+        slope = np.polyfit(truth, fitted.style[:, factor], 1)[0]
+        assert np.corrcoef(truth, fitted.style[:, factor])[0, 1] > 0.92, name
         assert slope == pytest.approx(1.0, abs=0.05), name
         # The mean error is within its own noise.
-        error = fitted.style[:, place] - truth
+        error = fitted.style[:, factor] - truth
         assert abs(error.mean()) < 3.0 * error.std() / np.sqrt(len(error)), name
 
 
@@ -55,9 +55,9 @@ def test_intervals_cover_the_planted_factor_returns_at_their_nominal_rate(
 
 def test_planted_industry_returns_are_recovered(planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit) -> None:
     correlations = [
-        np.corrcoef(planted[1].industry_returns[name][rows.start : rows.stop], fitted.industry[:, place])[0, 1]
-        for place, name in enumerate(fitted.industry_names[:-1])
-        if (fitted.industry_of == place).any()  # not always pooled
+        np.corrcoef(planted[1].industry_returns[name][rows.start : rows.stop], fitted.industry[:, column])[0, 1]
+        for column, name in enumerate(fitted.industry_names[:-1])
+        if (fitted.industry_of == column).any()  # not always pooled
     ]
     # A dozen names an industry leave noise of 0.4 % a day beside industry returns of 0.45 %.
     assert np.median(correlations) > 0.6
@@ -71,7 +71,7 @@ def equal_weights(fitted: Fit) -> FloatArray:
 
 def test_pure_factor_tilts_have_selection_within_noise_of_zero(fitted: Fit) -> None:
     index = equal_weights(fitted)
-    tilts = np.stack([index * (1.0 + 0.5 * fitted.exposures.z[:, :, place]) for place in range(9)])
+    tilts = np.stack([index * (1.0 + 0.5 * fitted.exposures.z[:, :, factor]) for factor in range(9)])
     result = decompose(tilts, fitted)
     t = result.selection.mean(axis=1) / (result.selection.std(axis=1, ddof=1) / np.sqrt(result.selection.shape[1]))
     assert np.abs(t).max() < 3.0
@@ -79,8 +79,8 @@ def test_pure_factor_tilts_have_selection_within_noise_of_zero(fitted: Fit) -> N
     extra = result.exposures.mean(axis=1) - decompose(index, fitted).exposures.mean(axis=0)
     assert (np.diag(extra) > 0.35).all()
     style = result.style.sum(axis=-1) - decompose(index, fitted).style.sum(axis=-1)
-    own = np.stack([result.style[place, :, place] for place in range(9)])
-    assert all(np.corrcoef(style[place], own[place])[0, 1] > 0.5 for place in range(9))
+    own = np.stack([result.style[factor, :, factor] for factor in range(9)])
+    assert all(np.corrcoef(style[factor], own[factor])[0, 1] > 0.5 for factor in range(9))
 
 
 def with_extra_returns(snapshot: MarketSnapshot, extra: FloatArray) -> MarketSnapshot:

@@ -127,11 +127,11 @@ def test_parts_of_any_size_give_the_same_findings_and_the_same_market(monkeypatc
     days = pd.DataFrame({"date": raw.table.days, "code": raw.benchmark, "close": 1.0})
     raw = dataclasses.replace(raw, indices=days, members=raw.members[:0])
     repairs = ("drop_duplicates", "derive_high_low", "drop_impossible", "fill_factor")
-    found, made = check(raw), assemble(raw, repairs)
-    assert len(found) > 10
+    findings, made = check(raw), assemble(raw, repairs)
+    assert len(findings) > 10
     monkeypatch.setattr(tables, "_PART", 100)
     raw = dataclasses.replace(raw)
-    assert check(raw) == found
+    assert check(raw) == findings
     again = assemble(raw, repairs)
     assert all(same(getattr(again, name), getattr(made, name)) for name in BAR_FIELDS)
 

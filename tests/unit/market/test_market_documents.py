@@ -115,8 +115,8 @@ def test_nothing_of_a_view_depends_on_what_came_later(past: Any, future: Any, ot
     cursor = Close().instant(shown[-1])
 
     def views(later: Any) -> Any:
-        items = [item(hours, str(place), tuple(sorted(assets))) for place, (hours, assets) in enumerate([*past, *later])]
-        known = [one for place, one in enumerate(items) if place < len(past) or _stamp(one) > cursor]
+        items = [item(hours, str(index), tuple(sorted(assets))) for index, (hours, assets) in enumerate([*past, *later])]
+        known = [document for index, document in enumerate(items) if index < len(past) or _stamp(document) > cursor]
         view = Documents.of(known).as_of(shown)
         rows = view.rows(back, codes).tolist()
         oldest = Close().instant(shown[-1 - back]) if back < days else -(10**18)
@@ -201,12 +201,12 @@ def test_faults_are_found_in_sources_and_snapshots(plain: MarketSnapshot) -> Non
     early = item(9, "early")._replace(published_at=BASE + timedelta(hours=10))
     items = [item(1), item(1)._replace(assets=()), item(2, text=" \n"), early, item(3, assets=("600000.SH", "600519.SH"))]
     raw = raw_from_snapshot(with_documents(plain, *items))
-    found = {one.kind: one for one in check(raw) if one.kind.startswith("documents")}
-    assert {kind: one.count for kind, one in found.items()} == {
+    findings = {finding.kind: finding for finding in check(raw) if finding.kind.startswith("documents")}
+    assert {kind: finding.count for kind, finding in findings.items()} == {
         "documents": 5, "documents_known_early": 1, "documents_empty": 1, "documents_repeated": 1, "documents_of_unknown_assets": 1,
     }  # fmt: skip
-    assert found["documents_known_early"].severity == "error"
-    assert found["documents_of_unknown_assets"].examples == ("600000.SH 1",)
+    assert findings["documents_known_early"].severity == "error"
+    assert findings["documents_of_unknown_assets"].examples == ("600000.SH 1",)
     with pytest.raises(DataError, match=r"1 documents_known_early \(first: 2024-01-01T10:00:00\+00:00 early\)"):
         assemble(raw)
     assert not [one for one in check(raw_from_snapshot(plain)) if one.kind.startswith("documents")]

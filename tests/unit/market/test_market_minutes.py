@@ -152,9 +152,9 @@ def test_a_manifest_that_hides_its_minutes_is_refused(tmp_path: Path) -> None:
 
 
 @on_each_row
-def test_a_fault_is_found_and_named(place: int, cells: dict[str, Any], kind: str | None, example: str) -> None:
+def test_a_fault_is_found_and_named(row: int, cells: dict[str, Any], kind: str | None, example: str) -> None:
     rows: list[Any] = [*ROWS]
-    rows[place] = tuple({**dict(zip(COLUMNS, ROWS[place], strict=True)), **cells}.values())
+    rows[row] = tuple({**dict(zip(COLUMNS, ROWS[row], strict=True)), **cells}.values())
     daily = replace(market(rows), volume=np.array([[4.0, 407.0], [0.5, 0.0], [1.0, 59.0]]))  # as the minutes add up
     findings = {finding.kind: finding for finding in check(raw_from_snapshot(daily)) if finding.kind.startswith("minutes")}
     assert findings.pop("minutes").count == 9

@@ -18,8 +18,8 @@ from searching import examples
 
 
 def finding(raw: RawMarket, kind: str) -> Finding:
-    (found,) = [entry for entry in check(raw) if entry.kind == kind]
-    return found
+    (only,) = [entry for entry in check(raw) if entry.kind == kind]
+    return only
 
 
 def kinds(raw: RawMarket) -> set[str]:
@@ -50,9 +50,9 @@ BAD_CELLS = [
 def test_one_bad_cell_is_counted_once_and_named(cells: dict[str, float], kind: str) -> None:
     table = bars(days=tuple(sessions("2024-01-02", "2024-01-31").astype(str)))
     table.loc[(table["code"] == "600519.SH") & (table["date"] == pd.Timestamp("2024-01-16")), list(cells)] = list(cells.values())
-    found = finding(market(table), kind)
-    assert found.count == (2 if kind == "implausible_returns" else 1), "a move there and back is two"
-    assert found.examples[0] == "600519.SH 2024-01-16"
+    fault = finding(market(table), kind)
+    assert fault.count == (2 if kind == "implausible_returns" else 1), "a move there and back is two"
+    assert fault.examples[0] == "600519.SH 2024-01-16"
 
 
 def first_bar(**changes: object) -> dict[str, object]:
@@ -99,11 +99,11 @@ FINDINGS = [  # market, kind, count, first examples
 
 @pytest.mark.parametrize(("raw", "kind", "count", "examples"), FINDINGS)
 def test_a_fault_is_counted_with_its_first_examples(raw: RawMarket, kind: str, count: int, examples: tuple[str, ...]) -> None:
-    found = finding(raw, kind)
-    assert (found.count, found.examples[: len(examples)]) == (count, examples)
-    assert len(found.examples) in (len(examples), EXAMPLES)
-    assert (found.severity == "info") == (kind == "calendar_unknown"), found.severity
-    assert "drop_duplicates" in found.repairs or kind != "duplicate_rows"
+    fault = finding(raw, kind)
+    assert (fault.count, fault.examples[: len(examples)]) == (count, examples)
+    assert len(fault.examples) in (len(examples), EXAMPLES)
+    assert (fault.severity == "info") == (kind == "calendar_unknown"), fault.severity
+    assert "drop_duplicates" in fault.repairs or kind != "duplicate_rows"
 
 
 FLAT = {"open": 10.1, "high": 10.1, "low": 10.1, "close": 10.1}
@@ -136,7 +136,7 @@ def test_members_that_left_in_the_look_back_are_counted_apart() -> None:
 
 
 def test_a_universe_far_from_the_size_of_its_index_is_an_error_until_it_is_kept_on_purpose() -> None:
-    codes = tuple(f"60{place:04d}.SH" for place in range(50))
+    codes = tuple(f"60{number:04d}.SH" for number in range(50))
     levels = LEVELS.assign(code="000016.SH")
     cases = {50: set(), 49: {"member_count"}, 45: {"member_count"}, 44: {"member_count_far"}}
     for count, expected in cases.items():
@@ -317,8 +317,8 @@ def test_volumes_of_another_convention_are_an_error_and_a_few_odd_days_are_none(
     bare = table.assign(amount=np.nan, volume=1234.5678)
     assert "lots with decimals" in words(market(bare))["volume_not_whole"]
     one = bare.assign(volume=np.where(bare["code"] == CODES[1], 1234.5678, 1000.0))
-    (found,) = (finding for finding in check(market(one)) if finding.kind == "volume_not_whole")
-    assert found.count == len(DAYS), "one code of many"
+    (fault,) = (finding for finding in check(market(one)) if finding.kind == "volume_not_whole")
+    assert fault.count == len(DAYS), "one code of many"
 
 
 @examples(40)

@@ -133,8 +133,8 @@ def test_windows_of_the_benchmark_have_the_published_numbers_of_days(days: np.nd
 
 
 def test_sessions_are_those_of_the_exchange() -> None:
-    found = sessions("2024-02-08", "2024-02-20").astype(str).tolist()
-    assert found == ["2024-02-08", "2024-02-19", "2024-02-20"], "Spring Festival lies between"
+    days = sessions("2024-02-08", "2024-02-20").astype(str).tolist()
+    assert days == ["2024-02-08", "2024-02-19", "2024-02-20"], "Spring Festival lies between"
     assert sessions("2024-01-02", "2024-01-02").astype(str).tolist() == ["2024-01-02"]
     assert len(sessions("2024-01-01", "2024-01-01")) == 0
     assert len(sessions("2024-02-12", "2024-02-16", "XNYS")) == 5
@@ -151,9 +151,9 @@ def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own
     """Each range has the days that the library says, whatever was asked before."""
     alone = exchange_calendars.get_calendar(exchange, start="2009-01-02", end="2021-01-04")
     for first, last in (("2019-12-20", "2020-01-10"), ("2020-02-03", "2020-02-28"), ("2009-12-31", "2021-01-04")):
-        found = sessions(first, last, exchange)
-        assert found.astype(str).tolist() == [str(day.date()) for day in alone.sessions_in_range(first, last)]
-        found[:] = np.datetime64("1970-01-01")  # who asked may do with them as they like
+        days = sessions(first, last, exchange)
+        assert days.astype(str).tolist() == [str(day.date()) for day in alone.sessions_in_range(first, last)]
+        days[:] = np.datetime64("1970-01-01")  # who asked may do with them as they like
     assert len(sessions("2020-02-03", "2020-02-28", exchange)) > 15
 
 

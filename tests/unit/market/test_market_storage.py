@@ -190,9 +190,9 @@ def test_the_same_snapshot_is_kept_an_empty_folder_filled_and_nothing_else_overw
     save_snapshot(snapshot, folder)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     (tmp_path / "file").write_text("mine")
-    for other, place in ((with_cell(snapshot, "close", 0, 0, 1.0), "m"), (snapshot, "file")):
+    for other, name in ((with_cell(snapshot, "close", 0, 0, 1.0), "m"), (snapshot, "file")):
         with pytest.raises(StoreError, match="exists and is not this snapshot"):
-            save_snapshot(other, tmp_path / place)
+            save_snapshot(other, tmp_path / name)
     assert (tmp_path / "file").read_text() == "mine"
 
 

@@ -314,10 +314,10 @@ def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
     assert noise.change(2, 9, 9) == 1.0
     assert noise.figure(2, 9, "SKEW") != noise.figure(2, 9, "RV_60")
     noise = Noise(7, 1.0)
-    found = [noise.price(0, 1), noise.price(0, 1, "high"), noise.figure(12, 300, "SKEW")]
-    assert found == pytest.approx([0.9999418827115253, 1.001260225161425, 0.9919675896245084], abs=1e-12)
+    factors = [noise.price(0, 1), noise.price(0, 1, "high"), noise.figure(12, 300, "SKEW")]
+    assert factors == pytest.approx([0.9999418827115253, 1.001260225161425, 0.9919675896245084], abs=1e-12)
     uniform = (derive_seed(7, "noise", 12, 300, "SKEW") + 0.5) / 2**63
-    assert found[2] == pytest.approx(math.exp(0.01 * stats.norm.ppf(uniform)), abs=1e-12)
+    assert factors[2] == pytest.approx(math.exp(0.01 * stats.norm.ppf(uniform)), abs=1e-12)
 
 
 # ---- the mask holds

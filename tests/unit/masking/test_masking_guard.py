@@ -180,10 +180,10 @@ def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):
 
 
 @on_each_row
-def test_only_the_identity_is_withheld_also_inside_json(kind, written, sent):
-    assert GUARDS[kind].redact_json(written) == sent
-    if not written.startswith("{"):
-        assert GUARDS[kind].redact(written) == sent
+def test_only_the_identity_is_withheld_also_inside_json(kind, text, sent):
+    assert GUARDS[kind].redact_json(text) == sent
+    if not text.startswith("{"):
+        assert GUARDS[kind].redact(text) == sent
 
 
 def test_numbers_of_ours_that_could_be_a_foreign_code_are_no_leak():
@@ -208,17 +208,17 @@ def test_a_leak_names_kind_and_place_but_never_the_text():
 
 
 @on_each_row
-def test_characters_that_look_alike_become_one(written, plain):
-    assert normalise(written) == plain
+def test_characters_that_look_alike_become_one(text, plain):
+    assert normalise(text) == plain
 
 
 @given(st.text(st.characters(codec=None), max_size=60) | st.text(r"\ud835fe0n" + "\\", max_size=40))
 def test_the_places_of_a_folding_agree_with_it_and_ascend(text):
-    folded, places = normalise_with_places(text)
+    folded, offsets = normalise_with_places(text)
     assert folded == normalise(text)
-    assert len(places) == len(folded) + 1
-    assert list(places) == sorted(places)
-    assert all(0 <= place <= len(text) for place in places)
+    assert len(offsets) == len(folded) + 1
+    assert list(offsets) == sorted(offsets)
+    assert all(0 <= offset <= len(text) for offset in offsets)
 
 
 @given(st.text(max_size=60))

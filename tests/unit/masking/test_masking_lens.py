@@ -205,7 +205,7 @@ def test_a_rendered_payload_is_strict_json(kind, payload):
 def test_numpy_scalars_enums_and_handles_as_keys_are_shown_as_plain_values():
     lens = lens_of("blinded")
     values = [np.float64(1.5), np.int64(3), np.bool_(True), Board.STAR, np.float64("nan"), np.float32(0.5)]
-    assert lens.render({str(place): value for place, value in enumerate(values)}) == dict(
+    assert lens.render({str(index): value for index, value in enumerate(values)}) == dict(
         zip("012345", [1.5, 3, True, "star", None, 0.5], strict=True)
     )
     assert lens.render({AssetRef(1): 0.5, DayRef(BASE_ROW): 1}) == {lens.asset_handle(1): 0.5, "day_+0": 1}

@@ -114,7 +114,7 @@ def test_names_of_documents_are_a_permutation_of_the_seed(row: int, seed: int) -
 def test_names_of_documents_need_the_seed_and_nothing_else() -> None:
     handles = [DocumentAlias(1).handle(row) for row in range(2000)]
     assert len(set(handles)) == 2000
-    assert [place for place, _ in sorted(enumerate(handles), key=lambda pair: pair[1])] != list(range(2000))
+    assert [index for index, _ in sorted(enumerate(handles), key=lambda pair: pair[1])] != list(range(2000))
     for text in ("doc_", "doc_aaaaaaa", "doc_bcdfghjk", "bcdfghj", "doc_zzzzzzz", "", "DOC_bcdfghj"):
         assert DocumentAlias(1).row(text) is None
     with pytest.raises(IndexError):

@@ -33,8 +33,8 @@ def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_va
         (lambda: value, value),
     ]
     for function, expected in cases:
-        found = metric("x", **DEFINITION)(function).compute(of, on, "paper")
-        assert repr(found) == repr(expected)
+        figure = metric("x", **DEFINITION)(function).compute(of, on, "paper")
+        assert repr(figure) == repr(expected)
     with pytest.raises(TypeError, match="it gave NoneType; return a number, a text that says why there is none, or MetricValue"):
         metric("x", **DEFINITION)(lambda ledger: None).compute(of, on, "paper")
 
@@ -62,12 +62,12 @@ def ktdeval_metrics():
 def test_a_plugin_with_one_metric_is_ten_lines(tmp_path: Path) -> None:
     (tmp_path / "hits.py").write_text(PLUGIN)
     plugins = load_plugins((str(tmp_path / "hits.py"),))
-    found = plugins.make_metric("hit_rate")
+    rate = plugins.make_metric("hit_rate")
     assert len(PLUGIN.splitlines()) == 10
     assert plugins.spec("metrics", "hit_rate").summary == "Share of days on which the NAV rose."
-    assert found.compute(nav_ledger([1100, 1000, 1200]), market(), "strict") == MetricValue(2 / 3, 3)
-    assert found.compute(ledger([]), market(), "strict").reason == "no steps"
-    check_metric(found)
+    assert rate.compute(nav_ledger([1100, 1000, 1200]), market(), "strict") == MetricValue(2 / 3, 3)
+    assert rate.compute(ledger([]), market(), "strict").reason == "no steps"
+    check_metric(rate)
 
 
 # --- the plugin and the documents about metrics and cards say the same as the code

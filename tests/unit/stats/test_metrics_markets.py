@@ -52,8 +52,8 @@ def of(snapshot: MarketSnapshot, ledger: Ledger) -> Ledger:
 @pytest.mark.parametrize(("snapshot", "days"), [(market(), 252), (COINS, 365), (MIXED, 365), (other(market(), STOCK, STOCK), 252)])
 def test_years_have_the_days_of_the_venue(snapshot: MarketSnapshot, days: int) -> None:
     # Returns of 2, 0 and 1 %: mean and deviation are both 1 %.
-    found = panel_metric("sharpe").compute(of(snapshot, nav_ledger([10_200, 10_200, 10_302], 10_000)), snapshot, "strict")
-    assert found.value == pytest.approx(math.sqrt(days), rel=1e-12)
+    sharpe = panel_metric("sharpe").compute(of(snapshot, nav_ledger([10_200, 10_200, 10_302], 10_000)), snapshot, "strict")
+    assert sharpe.value == pytest.approx(math.sqrt(days), rel=1e-12)
     interval = episode_intervals(of(snapshot, nav_ledger([1010, 1030, 1020, 1040, 1050])), snapshot)["sharpe"]
     plain = episode_intervals(nav_ledger([1010, 1030, 1020, 1040, 1050]), market())["sharpe"]
     if interval.low is not None and plain.low is not None:
@@ -88,8 +88,8 @@ def test_a_window_in_which_only_the_stock_trades_has_the_days_of_stocks() -> Non
 
 def test_without_an_index_figures_against_one_say_so() -> None:
     ledger = of(COINS, nav_ledger([10_200, 10_200, 10_302, 10_302, 10_302], 10_000))
-    found = panel_metric("information_ratio").compute(ledger, COINS, "strict")
-    assert (found.value, found.reason) == (None, "benchmark: the market has no index")
+    ratio = panel_metric("information_ratio").compute(ledger, COINS, "strict")
+    assert (ratio.value, ratio.reason) == (None, "benchmark: the market has no index")
     assert episode_intervals(ledger, COINS)["information_ratio"].reason == "benchmark: the market has no index"
     with_index = other(market(), index=True)
     assert panel_metric("information_ratio").compute(of(with_index, ledger), with_index, "strict").value is not None
@@ -126,8 +126,8 @@ def test_a_card_says_the_venues_and_refuses_a_ledger_of_other_units() -> None:
 def test_shorts_count_by_their_size(values: tuple[int, int], cash: int, strict: float, paper: float, free: float) -> None:
     held = of(COINS, ledger([step(0, cash, dict(zip(("009001.SZ", "609001.SH"), values, strict=True)))]))
     assert held.nav[-1] == 10.0
-    found = [panel_metric("hhi").compute(held, COINS, rules).value for rules in ("strict", "paper")]
-    assert found == pytest.approx([strict, paper], rel=1e-15)
+    hhi = [panel_metric("hhi").compute(held, COINS, rules).value for rules in ("strict", "paper")]
+    assert hhi == pytest.approx([strict, paper], rel=1e-15)
     assert panel_metric("cash_ratio").compute(held, COINS, "strict").value == pytest.approx(free, abs=1e-15)
 
 
@@ -192,12 +192,12 @@ def test_what_is_filled_at_the_close_that_was_decided_on_is_held_over_the_whole_
     ]
     made = of(snapshot, ledger_of(steps))
     filled = dataclasses.replace(made, scales=dict.fromkeys(snapshot.codes, Scale(fill="same_close")))
-    found = attribute(filled, snapshot)
-    np.testing.assert_allclose([found.timing[1], found.returns[1], found.invested[1]], [0.0, 0.1, 1.0], atol=1e-12)
-    np.testing.assert_allclose(found.lines[1].sum(), 0.1, atol=1e-12)
-    np.testing.assert_allclose(found.rounding[1], 0.0, atol=1e-12)
+    parts = attribute(filled, snapshot)
+    np.testing.assert_allclose([parts.timing[1], parts.returns[1], parts.invested[1]], [0.0, 0.1, 1.0], atol=1e-12)
+    np.testing.assert_allclose(parts.lines[1].sum(), 0.1, atol=1e-12)
+    np.testing.assert_allclose(parts.rounding[1], 0.0, atol=1e-12)
     # The market made -5 % and the coin moves 1.5 times as much; the rest is selection.
-    np.testing.assert_allclose(found.lines[1][:2], [1.5 * -0.05, 0.1 + 0.075], atol=1e-9)
+    np.testing.assert_allclose(parts.lines[1][:2], [1.5 * -0.05, 0.1 + 0.075], atol=1e-9)
     assert panel_metric("total_return").compute(filled, snapshot, "strict").value == pytest.approx(0.1)
     assert attribution_metric("trading_effect").compute(filled, snapshot, "strict").value == pytest.approx(0.0, abs=1e-12)
 
@@ -259,10 +259,10 @@ def test_real_coins_and_a_stock_against_least_squares(shared_data: Path, tmp_pat
     closes = pd.DataFrame(snapshot.close, columns=snapshot.codes)
     returns = (closes / closes.ffill().shift() - 1)[1:row]  # of the days before the last
     equal = returns.fillna(0.0).mean(axis=1)
-    for place, code in enumerate(snapshot.codes):
+    for column, code in enumerate(snapshot.codes):
         own = returns[code].dropna()
         slope = np.polyfit(equal[own.index], own, 1)[0]
-        assert fitted.exposures.design[0, 0, place] == pytest.approx(slope, rel=1e-9), code
+        assert fitted.exposures.design[0, 0, column] == pytest.approx(slope, rel=1e-9), code
     weekend = fit_factors(snapshot, snapshot.day_index("2025-08-02"), snapshot.day_index("2025-08-03"))
     assert weekend.explained[:, 2].tolist() == weekend.residuals[:, 2].tolist() == [0.0, 0.0]  # TSLA
 
@@ -285,8 +285,8 @@ def test_documents_that_the_mask_cannot_show_are_counted_by_the_close_at_which_t
     ]
     snapshot = dataclasses.replace(market(), documents=Documents.of(items, Close(15, 0, "UTC"), entities))
     blinded = dataclasses.replace(ledger_of([step_record(snapshot, at, at + 2) for at in (0, 1)]), spec={"mask": "blinded"})
-    found = panel_metric("documents_withheld").compute(blinded, snapshot, "strict")
-    assert (found.value, found.n, found.detail) == (2 / 3, 3, {"known": 3, "withheld": 2})
+    share = panel_metric("documents_withheld").compute(blinded, snapshot, "strict")
+    assert (share.value, share.n, share.detail) == (2 / 3, 3, {"known": 3, "withheld": 2})
     bright = dataclasses.replace(blinded, spec={"mask": "bright"})
     assert panel_metric("documents_withheld").compute(bright, snapshot, "strict").detail == {"known": 3, "withheld": 0}
     none = panel_metric("documents_withheld").compute(blinded, market(), "strict")

@@ -39,7 +39,7 @@ def traded(side: str, notional_minor: int, code: str = CODES[0]) -> dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("found", "ends", "is_inside"),
+    ("value", "ends", "is_inside"),
     [
         (None, (0.0, 1.0), True),  # undefined, with a reason
         (0.0, (0.0, 1.0), True),
@@ -52,8 +52,8 @@ def traded(side: str, notional_minor: int, code: str = CODES[0]) -> dict[str, An
         (math.nan, (None, None), False),
     ],
 )
-def test_a_value_lies_in_the_range_of_its_metric_but_for_rounding(found: Any, ends: Any, is_inside: bool) -> None:
-    assert (range_problem(found, ends) == "") is is_inside
+def test_a_value_lies_in_the_range_of_its_metric_but_for_rounding(value: Any, ends: Any, is_inside: bool) -> None:
+    assert (range_problem(value, ends) == "") is is_inside
 
 
 @pytest.mark.parametrize("name", ["turnover", "cash_ratio", "hhi"])
@@ -76,7 +76,7 @@ FAILED = ledger(
     [step(k, 1000, provenance=who, orders=[order()] * (k == 0)) for k, who in enumerate(("model", "model", "fallback", "error"))]
 )
 PROVENANCES = ("model", "model_after_retry", "fallback", "error")
-MIXED = ledger([step(place, 1000, provenance=provenance) for place, provenance in enumerate(PROVENANCES)])
+MIXED = ledger([step(number, 1000, provenance=provenance) for number, provenance in enumerate(PROVENANCES)])
 BY_HAND: list[tuple[str, Ledger, RuleSet, float, int]] = [
     ("total_return", nav_ledger(NAVS), "strict", 0.1, 5),
     ("max_drawdown", nav_ledger(NAVS), "strict", 110 / 1010, 5),  # the peak of 1010 falls to 900; a later rise changes nothing
@@ -98,8 +98,8 @@ BY_HAND: list[tuple[str, Ledger, RuleSet, float, int]] = [
 
 @pytest.mark.parametrize(("name", "of", "rules", "expected", "n"), BY_HAND)
 def test_a_metric_by_hand(name: str, of: Ledger, rules: RuleSet, expected: float, n: int) -> None:
-    found = compute(name, of, rules)
-    assert (found.value, found.n) == (pytest.approx(expected, rel=1e-12, abs=1e-15), n)
+    value = compute(name, of, rules)
+    assert (value.value, value.n) == (pytest.approx(expected, rel=1e-12, abs=1e-15), n)
 
 
 def test_what_does_not_vary_has_no_ratio() -> None:
@@ -134,9 +134,9 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", UNDEFINED)
-def test_what_is_not_defined_is_none_with_a_reason_and_nothing_else_is(case: str) -> None:
-    of, expected = UNDEFINED[case]
+@pytest.mark.parametrize("why", UNDEFINED)
+def test_what_is_not_defined_is_none_with_a_reason_and_nothing_else_is(why: str) -> None:
+    of, expected = UNDEFINED[why]
     results = {metric.name: metric.compute(of, MARKET, "strict") for metric in panel.panel_metrics()}
     assert {name for name, result in results.items() if result.value is None} == expected | NO_TEXTS
     assert all(result.reason for result in results.values() if result.value is None)
@@ -192,8 +192,8 @@ def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(of: Ledger, 
         # Sharpe ratios divide by a deviation that may be tiny, so they alone are compared relatively.
         assert after.value == (None if before.value is None else pytest.approx(before.value, rel=1e-6, abs=1e-9))
         low, high = metric.range
-        found = before.value
-        assert found is None or ((low is None or low <= found) and (high is None or found <= high)), metric.name
+        figure = before.value
+        assert figure is None or ((low is None or low <= figure) and (high is None or figure <= high)), metric.name
     most, hhi = max(len(record.positions) for record in of.steps), compute("hhi", of).value
     assert hhi is None or 1 / most - 1e-12 <= hhi <= 1, "between equal weights and a single name"
     assert 0 <= value("turnover", of, "paper") <= 2 * 252

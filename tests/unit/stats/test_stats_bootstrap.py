@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -33,8 +34,8 @@ def returns(days: int, seed: int = 0) -> np.ndarray:
 
 
 def interval(kind: str, series: np.ndarray, resampling: Resampling | None = None) -> Interval:
-    found: Interval = getattr(Bootstrap(series, resampling), kind)()
-    return found
+    make: Callable[[], Interval] = getattr(Bootstrap(series, resampling), kind)
+    return make()
 
 
 # -- resamples ----------------------------------------------------------------------------------------------------------
@@ -129,15 +130,15 @@ def test_intervals_hold_their_figure(seed: int) -> None:
     ratio = series.mean() / series.std(ddof=1) * math.sqrt(252)
     figures = {"total_return": np.prod(1 + series) - 1, "ratio": ratio, "mean": series.mean(), "sum": series.sum()}
     for kind, figure in figures.items():
-        found = interval(kind, series, Resampling(draws=199))
-        assert found.low < figure < found.high
+        ends = interval(kind, series, Resampling(draws=199))
+        assert ends.low < figure < ends.high
 
 
 def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
     series = returns(2000)
-    found = interval("mean", series)
+    ends = interval("mean", series)
     reach = 1.96 * series.std(ddof=1) / math.sqrt(2000)
-    assert (found.low, found.high) == pytest.approx((series.mean() - reach, series.mean() + reach), abs=0.15 * reach)
+    assert (ends.low, ends.high) == pytest.approx((series.mean() - reach, series.mean() + reach), abs=0.15 * reach)
 
 
 def test_a_percentile_interval_is_that_of_arch() -> None:
@@ -147,26 +148,26 @@ def test_a_percentile_interval_is_that_of_arch() -> None:
     of = Bootstrap(series, Resampling(draws=4999))
     source = StationaryBootstrap(of.block_days, series, seed=5)  # type: ignore[arg-type]
     low, high = source.conf_int(np.median, reps=4999, method="percentile")[:, 0]
-    found = of.percentile(lambda draws: np.median(draws, axis=-1))
-    assert (found.low, found.high) == pytest.approx((low, high), abs=0.06 * (high - low))
-    assert found.coverage is None
+    ends = of.percentile(lambda draws: np.median(draws, axis=-1))
+    assert (ends.low, ends.high) == pytest.approx((low, high), abs=0.06 * (high - low))
+    assert ends.coverage is None
 
 
 def test_series_that_are_resampled_together_stay_together() -> None:
     series = returns(60)
     pair = np.column_stack([series, 2 * series])
-    found = Bootstrap(pair).percentile(lambda draws: (draws[..., 1] - 2 * draws[..., 0]).sum(axis=-1))
-    assert (found.low, found.high) == (0.0, 0.0)
+    ends = Bootstrap(pair).percentile(lambda draws: (draws[..., 1] - 2 * draws[..., 0]).sum(axis=-1))
+    assert (ends.low, ends.high) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("kind", ["total_return", "ratio", "max_drawdown"])
 def test_the_stated_monte_carlo_error_is_the_spread_of_an_end_over_seeds(kind: str) -> None:
     """Four runs of one NAV once differed by 18 points: what is left of that stands on the interval."""
-    found = [interval(kind, returns(43), Resampling(seed=seed)) for seed in range(20)]
-    spread = max(np.std([(one.low, one.high) for one in found], axis=0, ddof=1))
-    stated = np.mean([one.monte_carlo_se for one in found])
+    ends = [interval(kind, returns(43), Resampling(seed=seed)) for seed in range(20)]
+    spread = max(np.std([(one.low, one.high) for one in ends], axis=0, ddof=1))
+    stated = np.mean([one.monte_carlo_se for one in ends])
     assert stated == pytest.approx(spread, rel=0.4)
-    assert stated < 0.02 * (found[0].high - found[0].low)
+    assert stated < 0.02 * (ends[0].high - ends[0].low)
 
 
 def test_one_series_has_one_interval_and_another_series_other_resamples() -> None:
@@ -200,14 +201,14 @@ NO_INTERVAL = [
 @pytest.mark.parametrize(("series", "kinds", "reason"), NO_INTERVAL)
 def test_no_interval_comes_with_a_reason(series: np.ndarray, kinds: tuple[str, ...], reason: str) -> None:
     for kind in kinds:
-        found = interval(kind, series)
-        assert (found.low, found.high, found.reason) == (None, None, reason)
-        assert json.loads(json.dumps(found.to_json(), allow_nan=False))["reason"] == reason
+        ends = interval(kind, series)
+        assert (ends.low, ends.high, ends.reason) == (None, None, reason)
+        assert json.loads(json.dumps(ends.to_json(), allow_nan=False))["reason"] == reason
 
 
 def test_an_interval_is_two_finite_ends_or_a_reason() -> None:
-    found = Bootstrap(returns(40)).percentile(lambda draws: np.where(draws[:, 0] > 0, 1.0, np.nan))
-    assert found.reason == "the figure is not defined on every resample"
+    ends = Bootstrap(returns(40)).percentile(lambda draws: np.where(draws[:, 0] > 0, 1.0, np.nan))
+    assert ends.reason == "the figure is not defined on every resample"
     assert interval("max_drawdown", 0.05 * (np.arange(60) == 30)).reason is None, "a single move is a drawdown"
     for low, high, reason in ((1.0, None, None), (None, None, None), (2.0, 1.0, None), (0.0, math.inf, None), (0.0, 1.0, "why")):
         with pytest.raises(ValueError, match="interval"):
@@ -220,9 +221,9 @@ def test_an_interval_is_two_finite_ends_or_a_reason() -> None:
 
 def test_an_episode_has_intervals_of_its_four_daily_metrics() -> None:
     snapshot = random_snapshot(n_days=60)
-    found = episode_intervals(play(snapshot, rotation(snapshot, 1, names=10), range(5, 55)), snapshot, Resampling(draws=199))
-    assert tuple(found) == bootstrap.DAILY_METRICS
-    for each in found.values():
+    intervals = episode_intervals(play(snapshot, rotation(snapshot, 1, names=10), range(5, 55)), snapshot, Resampling(draws=199))
+    assert tuple(intervals) == bootstrap.DAILY_METRICS
+    for each in intervals.values():
         assert each.reason is None
         assert (each.n, each.draws, each.level) == (50, 199, 0.95)
         assert each.coverage is not None
@@ -232,8 +233,8 @@ def test_an_episode_without_days_or_risk_has_reasons() -> None:
     assert {each.reason for each in episode_intervals(nav_ledger([]), market()).values()} == {"no steps"}
     assert {each.reason for each in episode_intervals(nav_ledger([1000] * 5), market()).values()} == {"fewer than 20 days"}
     gap = market(benchmark=[100.0, math.nan, 99.0, 99.0, 102.0, 103.0])
-    found = episode_intervals(nav_ledger([1000] * 5), gap)
-    assert found["information_ratio"].reason == "benchmark: a level is missing"
+    intervals = episode_intervals(nav_ledger([1000] * 5), gap)
+    assert intervals["information_ratio"].reason == "benchmark: a level is missing"
 
 
 # -- coverage -----------------------------------------------------------------------------------------------------------

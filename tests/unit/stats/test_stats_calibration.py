@@ -133,18 +133,18 @@ def test_debiased_ece_by_hand() -> None:
     spread, gap = math.sqrt(0.125), 0.15
     folded = spread * math.sqrt(2 / math.pi) * math.exp(-((gap / spread) ** 2) / 2) + gap * math.erf(gap / spread / math.sqrt(2))
     bias, plain = 2 / 3 * (folded - gap), 2 / 3 * 0.15 + 1 / 3 * 0.05
-    found = debiased_calibration_error(HAND)
-    assert found.detail == pytest.approx({"plain": plain, "bias": bias})
-    assert found.value == pytest.approx(plain - bias)
+    debiased = debiased_calibration_error(HAND)
+    assert debiased.detail == pytest.approx({"plain": plain, "bias": bias})
+    assert debiased.value == pytest.approx(plain - bias)
 
 
 @given(forecast_lists)
 def test_debiased_ece_lies_between_zero_and_ece(forecasts: list[Forecast]) -> None:
-    found, plain = debiased_calibration_error(forecasts), expected_calibration_error(forecasts).value
-    assert found.value is not None
+    debiased, plain = debiased_calibration_error(forecasts), expected_calibration_error(forecasts).value
+    assert debiased.value is not None
     assert plain is not None
-    assert 0 <= found.value <= plain + 1e-15
-    assert found == debiased_calibration_error(forecasts[::-1])
+    assert 0 <= debiased.value <= plain + 1e-15
+    assert debiased == debiased_calibration_error(forecasts[::-1])
 
 
 def sample(rng: np.random.Generator, shift: float, n: int = 120) -> list[Forecast]:
@@ -157,8 +157,8 @@ def sample(rng: np.random.Generator, shift: float, n: int = 120) -> list[Forecas
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.15, 0.3])
 def test_debiased_reliability_is_right_on_average(shift: float) -> None:
     rng = np.random.default_rng(0)
-    found = [debiased_reliability(sample(rng, shift)).value or 0.0 for _ in range(200)]
-    assert np.mean(found) == pytest.approx(shift**2, abs=4 * np.std(found) / math.sqrt(200))
+    figures = [debiased_reliability(sample(rng, shift)).value or 0.0 for _ in range(200)]
+    assert np.mean(figures) == pytest.approx(shift**2, abs=4 * np.std(figures) / math.sqrt(200))
 
 
 def test_debiasing_brings_ece_nearer_to_what_it_is() -> None:
@@ -168,8 +168,8 @@ def test_debiasing_brings_ece_nearer_to_what_it_is() -> None:
     assert 0 < np.mean([debiased_calibration_error(each).value for each in samples]) < 0.67 * plain
     for shift in (0.05, 0.15, 0.3):
         rng = np.random.default_rng(0)
-        found = [debiased_calibration_error(sample(rng, shift)).value for _ in range(200)]
-        assert np.mean(found) == pytest.approx(shift, abs=0.012), "and takes little too much from a miscalibrated model"
+        figures = [debiased_calibration_error(sample(rng, shift)).value for _ in range(200)]
+        assert np.mean(figures) == pytest.approx(shift, abs=0.012), "and takes little too much from a miscalibrated model"
 
 
 def test_debiased_reliability_by_hand_and_at_the_edges() -> None:
@@ -198,8 +198,8 @@ def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) 
 def test_without_orders_nothing_is_defined() -> None:
     assert brier_terms([]) is None
     assert debiased_calibration_error([]).reason == "no filled order with a next open"
-    found = calibration.ece_debiased.compute(nav_ledger([1000]), MARKET, "paper")
-    assert (found.value, found.reason, found.detail) == (
+    figure = calibration.ece_debiased.compute(nav_ledger([1000]), MARKET, "paper")
+    assert (figure.value, figure.reason, figure.detail) == (
         None,
         "no filled order with a next open",
         {"bins": [], "n": 0, "no_fill": 0, "no_next_open": 0},

@@ -78,9 +78,9 @@ def test_the_bar_is_about_the_mean_of_the_best_of_normal_draws() -> None:
 def test_one_trial_is_not_deflated_and_unfinished_ones_count_with_the_variance_of_the_known() -> None:
     returns = np.random.default_rng(0).normal(0.001, 0.01, 250)
     shape, sharpes = shape_of(returns), [0.02, 0.05, 0.11]
-    found = deflated_sharpe_ratio(returns, [shape.sharpe])
-    assert found.value == probabilistic_sharpe(shape)
-    assert found.detail == {"trials": 1, "sharpe_variance": 0.0, "expected_best": 0.0}
+    ratio = deflated_sharpe_ratio(returns, [shape.sharpe])
+    assert ratio.value == probabilistic_sharpe(shape)
+    assert ratio.detail == {"trials": 1, "sharpe_variance": 0.0, "expected_best": 0.0}
     bar = expected_best_sharpe(40, float(np.var(sharpes, ddof=1)))
     assert deflated_sharpe_ratio(returns, sharpes, trials=40).value == pytest.approx(probabilistic_sharpe(shape, bar), rel=1e-12)
     assert deflated_sharpe_ratio(returns, sharpes[:1], trials=40).reason == "the Sharpe ratios of the other trials are not known"
@@ -127,13 +127,13 @@ def specs(count: int, **changes: Any) -> list[EpisodeSpec]:
 def test_trials_are_distinct_episodes_finished_or_not(tmp_path: Path) -> None:
     run(tmp_path / "a", specs(3), finished=2)
     run(tmp_path / "nested" / "b", specs(5), finished=4)
-    found = count_trials([tmp_path])
-    assert (found.episodes, found.strategies, found.finished, found.runs) == (5, 1, 4, 2)
-    assert len(found.sharpes) == 4
+    trials = count_trials([tmp_path])
+    assert (trials.episodes, trials.strategies, trials.finished, trials.runs) == (5, 1, 4, 2)
+    assert len(trials.sharpes) == 4
     run(tmp_path / "c", specs(2, limit=3), finished=0)
     run(tmp_path / "d", specs(2, model="builtin/random"), finished=0)
-    found = count_trials([tmp_path / "a", tmp_path / "c", tmp_path / "d"])
-    assert (found.episodes, found.strategies) == (7, 3), "a limited episode and another model are trials of their own"
+    trials = count_trials([tmp_path / "a", tmp_path / "c", tmp_path / "d"])
+    assert (trials.episodes, trials.strategies) == (7, 3), "a limited episode and another model are trials of their own"
     (tmp_path / "none").mkdir()
     with pytest.raises(StoreError, match="no run here or in the folders below it"):
         count_trials([tmp_path / "none"])

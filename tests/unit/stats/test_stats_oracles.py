@@ -132,12 +132,12 @@ def test_luck_equals_scipy_forms(played: Ledger, snapshot: MarketSnapshot) -> No
     up = play(snapshot, rotation(snapshot, 5, names=10, swaps=1), range(10, 100))
     gains, _ = daily(up, snapshot)
     ratio = abs(gains.mean()) / gains.std()
-    found = panel_metric("min_track_record").compute(up, snapshot, "strict")
+    years = panel_metric("min_track_record").compute(up, snapshot, "strict")
     variance = 1 - stats.skew(gains) * ratio + (stats.kurtosis(gains, fisher=False) - 1) / 4 * ratio**2
     if gains.mean() > 0:
-        assert found.value == pytest.approx((1 + variance * (stats.norm.ppf(0.95) / ratio) ** 2) / 252, rel=1e-10)
+        assert years.value == pytest.approx((1 + variance * (stats.norm.ppf(0.95) / ratio) ** 2) / 252, rel=1e-10)
     else:
-        assert found.reason == "the Sharpe ratio is not positive"
+        assert years.reason == "the Sharpe ratio is not positive"
     CHECKED.add("min_track_record")
 
 
@@ -171,8 +171,8 @@ def test_documents_withheld_equals_a_count_by_the_calendar(played: Ledger, snaps
     assert 0 < known["is_named"].sum() < len(known)
     of = dataclasses.replace(played, spec={**played.spec, "mask": "blinded"})
     check("documents_withheld", of, market, known["is_named"].mean())
-    found = panel_metric("documents_withheld").compute(of, market, "strict")
-    assert found.detail == {"known": len(known), "withheld": int(known["is_named"].sum())}
+    share = panel_metric("documents_withheld").compute(of, market, "strict")
+    assert share.detail == {"known": len(known), "withheld": int(known["is_named"].sum())}
 
 
 def test_no_metric_of_the_panel_is_without_an_oracle(played: Ledger, snapshot: MarketSnapshot) -> None:
@@ -197,9 +197,9 @@ series = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=80)
 def test_mean_and_error_equal_statsmodels(lags: int) -> None:
     values = np.cumsum(np.random.default_rng(3).normal(size=300)) / 10
     fit = OLS(values, np.ones(300)).fit(cov_type="HAC", cov_kwds={"maxlags": lags, "use_correction": True})
-    found = newey_west_mean(values, lags)
-    assert found.mean == pytest.approx(fit.params[0], rel=1e-12)
-    assert found.se == pytest.approx(fit.bse[0], rel=1e-10)
+    hac = newey_west_mean(values, lags)
+    assert hac.mean == pytest.approx(fit.params[0], rel=1e-12)
+    assert hac.se == pytest.approx(fit.bse[0], rel=1e-10)
 
 
 def test_error_by_hand() -> None:

@@ -173,8 +173,8 @@ def breaches(account: Account, *action: Order, config: TradingConfig = TWO) -> l
 
 
 @on_each_row
-def test_an_order_breaks_a_rule_as_known_at_the_close(account: str, action: list[str], found: list[str]) -> None:
-    assert [f"{place} {rule}" for place, rule in breaches(ACCOUNTS[account], *map(order_of, action))] == found
+def test_an_order_breaks_a_rule_as_known_at_the_close(account: str, action: list[str], expected: list[str]) -> None:
+    assert [f"{index} {rule}" for index, rule in breaches(ACCOUNTS[account], *map(order_of, action))] == expected
 
 
 ORDERS = st.builds(
@@ -189,8 +189,8 @@ ORDERS = st.builds(
 @examples(60, search=150)
 @given(st.lists(ORDERS, max_size=6), st.sampled_from([HALF, FULL, Account(100_000_000, {})]))
 def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(orders: list[Order], account: Account) -> None:
-    found = breaches(account, *orders)
+    broken = breaches(account, *orders)
     _, outcomes = execute(account, under(day_at(10.0), TWO), tuple(orders))
-    assert all(outcomes[place].status != "filled" for place, _ in found)
-    if found and found[0][1] != "cash":  # the orders before the first are filled as they were judged
-        assert outcomes[found[0][0]].status == "rejected"
+    assert all(outcomes[index].status != "filled" for index, _ in broken)
+    if broken and broken[0][1] != "cash":  # the orders before the first are filled as they were judged
+        assert outcomes[broken[0][0]].status == "rejected"

@@ -162,7 +162,7 @@ def random_play(chance: random.Random, a_shares: bool) -> Play:
         config = TradingConfig(initial_cash=chance.choice([300, 10_000, 1_000_000]), **limits)
         venues = [random_venue(chance, "one"), random_venue(chance, "two")]
         of_asset = [chance.choice(venues) for _ in range(4)]
-        codes, houses = tuple(f"A{place}" for place in range(4)), [house_of(venue) for venue in of_asset]
+        codes, houses = tuple(f"A{number}" for number in range(4)), [house_of(venue) for venue in of_asset]
         instruments = tuple(Instrument("stock", "USD", venue.name) for venue in of_asset)
         more = {"instruments": instruments, "rules": {venue.name: venue for venue in venues}}
     series = [random_series(chance, house) for house in houses]
@@ -203,9 +203,9 @@ def random_orders(chance: random.Random, play: Play) -> Action:
 def random_holdings(chance: random.Random, play: Play) -> dict[int, int]:
     """Shares held at the start, odd lots among them; only of names that have had a price."""
     sizes = (0, 0, 0, 1, 30, 100, 130, 200, 2_450, 10_000)
-    priced = [place for place, one in enumerate(play.series) if one.closes[0] is not None]
-    held = {place: chance.choice(sizes) * chance.choice((1, play.steps[place])) for place in priced}
-    return {place: shares for place, shares in held.items() if shares}
+    priced = [asset for asset, one in enumerate(play.series) if one.closes[0] is not None]
+    held = {asset: chance.choice(sizes) * chance.choice((1, play.steps[asset])) for asset in priced}
+    return {asset: shares for asset, shares in held.items() if shares}
 
 
 def asked(play: Play, action: Action) -> list[tuple[int | None, str, Decimal | None, Decimal | None]]:

@@ -29,7 +29,7 @@ PLAIN = dataclasses.replace(
 
 def market_of(*venues: str, opens: Any, closes: Any = None, days: list[str] | None = None, **rows: Any) -> MarketSnapshot:
     """Assets A0, A1 … of the venues named, on days of 2024 from rows of prices."""
-    codes = [f"A{place}" for place in range(len(venues))]
+    codes = [f"A{number}" for number in range(len(venues))]
     instruments = tuple(Instrument("stock", "USD", venue) for venue in venues)
     made = make_market(codes, opens, closes, instruments=instruments, **rows)
     return dataclasses.replace(made, days=np.array(days or made.days, dtype="datetime64[D]"))

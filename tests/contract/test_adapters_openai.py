@@ -387,12 +387,12 @@ def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_
 ) -> None:
     with prepared(answer_of(answer)) as server:
         try:
-            found = server_at(server.address, provider).reply(ask(tools=(LOOK,))).finish_reason
+            outcome = server_at(server.address, provider).reply(ask(tools=(LOOK,))).finish_reason
         except ModelError as error:
-            found = error.kind
+            outcome = error.kind
         except ProviderError as error:
-            found = str(error)
-    assert found == means or (" " in found and means in found)
+            outcome = str(error)
+    assert outcome == means or (" " in outcome and means in outcome)
 
 
 def test_a_server_may_need_an_address_and_no_key(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:

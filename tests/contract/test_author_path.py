@@ -34,9 +34,9 @@ def ktdeval_models():
 
 def block_of(name: str) -> str:
     """The code block whose first line names this file."""
-    found = [text for text in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL) if text.splitlines()[0].endswith(f"# {name}")]
-    assert len(found) == 1, name
-    return found[0]
+    blocks = [text for text in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL) if text.splitlines()[0].endswith(f"# {name}")]
+    assert len(blocks) == 1, name
+    return blocks[0]
 
 
 def code_of(text: str) -> list[str]:
@@ -93,7 +93,7 @@ def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
     asked = [*plugins, "--tasks", "sums", "--model", "clerk/five", "--out", str(run), "--quiet"]
     assert main(asked) == 0
     path, manifest = run / "cards/sums.json", run / "manifest.json"
-    written, card, plan = path.read_text(), json.loads(path.read_text()), json.loads(manifest.read_text())
+    text, card, plan = path.read_text(), json.loads(path.read_text()), json.loads(manifest.read_text())
     card |= {"snapshot": None, "windows": []}
     card["task"] |= {"mask": None, "mode": None}
     card["episodes"][0]["window"] = None
@@ -103,7 +103,7 @@ def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
     assert main(asked) == 0, "the same command resumes it"
     assert main(["score", str(run), *plugins]) == 0
     again = json.loads(path.read_text())
-    assert {**again, "provenance": 0} == {**json.loads(written), "provenance": 0}
+    assert {**again, "provenance": 0} == {**json.loads(text), "provenance": 0}
     capsys.readouterr()
 
 

@@ -30,21 +30,21 @@ def dependencies() -> dict[str, str]:
     extras = {name: texts for name, texts in project["optional-dependencies"].items() if name != "dev"}
     by_extra = {"": project["dependencies"], **extras}
     names = {extra: [re.split(r"[\[<>=!~ ]", text)[0] for text in texts] for extra, texts in by_extra.items()}
-    return {name: extra for extra, found in names.items() for name in found if name != "ktdeval"}
+    return {name: extra for extra, packages in names.items() for name in packages if name != "ktdeval"}
 
 
 @functools.cache
 def importers() -> dict[str, set[str]]:
     """Imported module, at every length of its path -> packages of the product that import it."""
-    found: dict[str, set[str]] = defaultdict(set)
+    modules: dict[str, set[str]] = defaultdict(set)
     for path in SOURCES:
         parts = path.relative_to(REPOSITORY).with_suffix("").parts
         package = ".".join(parts[:2]) if parts[0] == "ktdeval" else parts[1]
         for module in imported(path):
             pieces = module.split(".")
             for length in range(1, len(pieces) + 1):
-                found[".".join(pieces[:length])].add(package)
-    return found
+                modules[".".join(pieces[:length])].add(package)
+    return modules
 
 
 def imported(path: Path) -> set[str]:

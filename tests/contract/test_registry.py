@@ -69,14 +69,14 @@ def test_entry_points_of_a_stranger_are_found_as_the_standard_library_finds_them
 ) -> None:
     entries = "one = foreign_one\ntwo = foreign_two : manifest [extra]\n# note = x"
     advertise(tmp_path, "Foreign.Plugin", entries, monkeypatch)
-    found = [entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"]
-    assert [(entry.value, entry.version) for entry in found] == [("foreign_one", "1.2"), ("foreign_two:manifest", "1.2")]
+    plugins = [entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"]
+    assert [(entry.value, entry.version) for entry in plugins] == [("foreign_one", "1.2"), ("foreign_two:manifest", "1.2")]
     assert sorted(discovery._scan()) == sorted(discovery._standard_library())
 
 
 def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("later", "first"):
-        advertise(tmp_path / place, "shadow", f"x = {place}", monkeypatch)
+    for folder in ("later", "first"):
+        advertise(tmp_path / folder, "shadow", f"x = {folder}", monkeypatch)
     assert [entry.value for entry in discovery.find_entry_points() if entry.distribution == "shadow"] == ["first"]
 
 

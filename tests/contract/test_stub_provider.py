@@ -150,18 +150,18 @@ def test_a_thinking_budget_wants_its_thoughts_back_within_a_round_of_tool_use(sh
 
 
 def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
-    def body(place: int) -> dict[str, Any]:
+    def body(variant: int) -> dict[str, Any]:
         changed = body_of("chat")
-        changed["messages"][1]["content"] = f"{STATE} {place}"
+        changed["messages"][1]["content"] = f"{STATE} {variant}"
         return changed
 
     with running_stub(FaultPlan(by_number={2: "server"})) as stub:
         assert [post(stub, "chat", body(0))[0] for _ in range(3)] == [200, 500, 200]
     with running_stub(FaultPlan(faults=("server", "overloaded"), every=3, attempts=2)) as stub:
-        hit = [place for place in range(30) if post(stub, "chat", body(place))[0] != 200]
+        hit = [variant for variant in range(30) if post(stub, "chat", body(variant))[0] != 200]
         assert 4 <= len(hit) <= 16
-        assert [post(stub, "chat", body(place))[0] for place in hit] == [500 if n % 2 == 0 else 529 for n in range(len(hit))]
-        assert all(post(stub, "chat", body(place))[0] == 200 for place in range(30))
+        assert [post(stub, "chat", body(variant))[0] for variant in hit] == [500 if n % 2 == 0 else 529 for n in range(len(hit))]
+        assert all(post(stub, "chat", body(variant))[0] == 200 for variant in range(30))
         assert abs(stub.counts["server"] - stub.counts["overloaded"]) <= 2
         assert {seen.attempt for seen in stub.requests if seen.outcome != "answered"} == {1, 2}
     with running_stub(FaultPlan(faults=("server",), phase="research")) as stub:

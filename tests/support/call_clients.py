@@ -87,7 +87,7 @@ def failing(error: BaseException, *good: str) -> ScriptedModel:
     return ScriptedModel(lambda text, attempt: reply_to(text) if text in good else error)
 
 
-class Place:
+class RunClients:
     """A run's folder, and clients opened in it one after another, as by one command after another."""
 
     def __init__(self, folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from call_clients import Place
+from call_clients import RunClients
 from ktdeval.calls.database import CallDatabase
 
 
@@ -23,7 +23,7 @@ def cache(path: Path) -> Iterator[CallDatabase]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    one = Place(tmp_path)
-    yield one
-    one.close()
+def run(tmp_path: Path) -> Iterator[RunClients]:
+    clients = RunClients(tmp_path)
+    yield clients
+    clients.close()

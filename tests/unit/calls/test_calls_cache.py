@@ -69,9 +69,9 @@ OTHER_REQUESTS = {
 }
 
 
-def with_message(place: int, **changes: Any) -> ModelRequest:
+def with_message(index: int, **changes: Any) -> ModelRequest:
     messages = list(ASKED.messages)
-    messages[place] = replace(messages[place], **changes)
+    messages[index] = replace(messages[index], **changes)
     return replace(ASKED, messages=tuple(messages))
 
 
@@ -117,8 +117,8 @@ replies = st.builds(
 @given(given_=st.lists(replies, min_size=15, max_size=15))
 def test_a_reply_comes_back_exactly(given_):
     with tempfile.TemporaryDirectory() as folder, CallDatabase(Path(folder) / "replies.sqlite") as cache:
-        cache.put([entry_of(place, reply) for place, reply in enumerate(given_)])
-        assert [cached(cache, key_of(place)) for place in range(len(given_))] == given_
+        cache.put([entry_of(number, reply) for number, reply in enumerate(given_)])
+        assert [cached(cache, key_of(number)) for number in range(len(given_))] == given_
 
 
 def test_replies_outlive_the_process_and_the_newest_is_the_one_that_counts(path):
@@ -185,9 +185,9 @@ def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
         process.stdin.flush()
     ends = [process.communicate(timeout=240) for process in processes]
     assert [err for _, err in ends] == [""] * 4
-    written = {key for out, _ in ends for key in out.split()}
-    assert len(written) == 100
-    assert keys_in(path) == written
+    keys = {key for out, _ in ends for key in out.split()}
+    assert len(keys) == 100
+    assert keys_in(path) == keys
     with CacheAdmin(path) as cache_admin:
         assert cache_admin.verify() == (100, ())
 

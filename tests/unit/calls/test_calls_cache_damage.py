@@ -102,8 +102,8 @@ def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
     whole, chance, unseen, lines = path.read_bytes(), random.Random(5), 0, []
     for _ in range(60):
         damaged = bytearray(whole)
-        place = chance.randrange(len(whole))
-        damaged[place] ^= 1 << chance.randrange(8)
+        offset = chance.randrange(len(whole))
+        damaged[offset] ^= 1 << chance.randrange(8)
         path.write_bytes(damaged)
         try:
             with CacheAdmin(path) as cache_admin:
@@ -115,7 +115,7 @@ def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
             continue
         assert all(reply is None or reply == answers[key] for key, reply in given_.items())
         lost = [key for key, reply in given_.items() if reply is None]
-        assert findings or not lost, f"byte {place}: {len(lost)} replies are lost and nothing is reported"
+        assert findings or not lost, f"byte {offset}: {len(lost)} replies are lost and nothing is reported"
         unseen += not lost
     assert unseen < 60  # some of the damage hit something
     assert lines

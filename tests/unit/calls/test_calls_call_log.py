@@ -145,11 +145,11 @@ def test_two_runs_share_one_cache_and_keep_records_of_their_own_and_a_run_withou
 
     def work(number: int) -> None:
         with CallDatabase(runs[number].cache_path) as cache, CallLog(runs[number].folder, cache) as log:
-            for place in range(20):
-                log.record(call_of(f"{number} {place}"), entry_of(f"{number} {place}"))
+            for index in range(20):
+                log.record(call_of(f"{number} {index}"), entry_of(f"{number} {index}"))
 
     assert in_threads(2, work) == [None, None]
-    assert [run.recorded() for run in runs] == [[f"{number} {place}" for place in range(20)] for number in range(2)]
+    assert [run.recorded() for run in runs] == [[f"{number} {index}" for index in range(20)] for number in range(2)]
     assert len(runs[0].shared()) == 40
     alone = Run(tmp_path / "alone")
     with CallLog(alone.folder) as log:

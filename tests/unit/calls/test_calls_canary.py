@@ -104,9 +104,9 @@ def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> Non
     one, two = model("one", chance, 0.9), model("two", chance, 0.9)
     same = excesses(one, one)
     shares = [excesses(one, mixed(one, two, share, chance)) for share in (0.5, 0.75, 1.0)]
-    means = [found.mean() for found in shares]
+    means = [excess.mean() for excess in shares]
     assert same.mean() + 0.1 < means[0] < means[1] < means[2]
-    assert [(found > np.quantile(same, 0.95)).mean() > least for found, least in zip(shares, (0.5, 0.85, 0.99))] == [True] * 3
+    assert [(excess > np.quantile(same, 0.95)).mean() > least for excess, least in zip(shares, (0.5, 0.85, 0.99))] == [True] * 3
 
 
 def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None:
@@ -114,11 +114,11 @@ def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None
         answers = habits("one", question_of(request))
         return Reply(answers[int(np.random.default_rng(request.params.seed).integers(len(answers)))])
 
-    found = [
+    drifts = [
         drift(finish_record(start_record(ask, 12, params), ask, params)) for params in (CallParams(seed=seed) for seed in range(40))
     ]
-    assert abs(np.mean([one["excess"] for one in found])) < 0.04
-    assert min(one["noise"] for one in found) > 0
+    assert abs(np.mean([one["excess"] for one in drifts])) < 0.04
+    assert min(one["noise"] for one in drifts) > 0
 
 
 def test_a_model_that_never_varies_has_no_noise_and_any_change_shows() -> None:

@@ -24,31 +24,31 @@ from threads import in_threads
 # --- cache and book
 
 
-def test_what_was_answered_is_on_disk_before_anyone_sees_it_and_never_asked_again(place):
+def test_what_was_answered_is_on_disk_before_anyone_sees_it_and_never_asked_again(run):
     model = ScriptedModel()
-    first = place.client(model).for_episode("e1").reply(ask("a"))
-    assert [record.outcome for record in read_calls(place.folder)] == ["answered"]
-    with CallDatabase(place.folder / "replies.sqlite") as other:
+    first = run.client(model).for_episode("e1").reply(ask("a"))
+    assert [record.outcome for record in read_calls(run.folder)] == ["answered"]
+    with CallDatabase(run.folder / "replies.sqlite") as other:
         assert getattr(other.entry(request_key(model, ask("a"))), "reply", None) == first
-    again = place.client(model, max_cost=0.0).for_episode("e2").reply(ask("a"))  # a cached reply needs no budget
+    again = run.client(model, max_cost=0.0).for_episode("e2").reply(ask("a"))  # a cached reply needs no budget
     assert first == again == reply_to("a")
     assert model.asked == {"a": 1}
-    paid, found = place.records()
+    paid, cached = run.records()
     assert (paid.episode, paid.outcome, paid.attempt, paid.usage, paid.served_by) == ("e1", "answered", 1, USAGE, "model-1-2026")
     assert (paid.cost_usd, paid.held_usd) == (pytest.approx(COST), 0.0)
-    assert (found.episode, found.outcome, found.cost_usd, found.key) == ("e2", "cached", 0.0, paid.key)
+    assert (cached.episode, cached.outcome, cached.cost_usd, cached.key) == ("e2", "cached", 0.0, paid.key)
 
 
-def test_nothing_is_asked_that_the_disk_may_have_no_room_for(place, monkeypatch):
+def test_nothing_is_asked_that_the_disk_may_have_no_room_for(run, monkeypatch):
     model = ScriptedModel()
-    place.client(model).for_episode("e1").reply(ask("a"))
+    run.client(model).for_episode("e1").reply(ask("a"))
     with monkeypatch.context() as patched:
         patched.setattr("ktdeval.calls.call_log._ROOM_MB", 1 << 40)  # more than any disk has
-        episode = place.client(model).for_episode("e1")
+        episode = run.client(model).for_episode("e1")
         assert episode.reply(ask("a")) == reply_to("a")  # what is known takes no room
         with pytest.raises(StoreError, match=r"calls\.sqlite: less than \d+ MB are free on its disk, .*; free space and run"):
             episode.reply(ask("b"))
-    place.client(model).for_episode("e1").reply(ask("b"))
+    run.client(model).for_episode("e1").reply(ask("b"))
     assert model.asked == {"a": 1, "b": 1}
 
 
@@ -56,35 +56,35 @@ ACCIDENTS = [{"finish_reason": "length"}, {"finish_reason": "refusal"}, {"finish
 
 
 @pytest.mark.parametrize("changes", ACCIDENTS, ids=["length", "refusal", "content_filter", "empty"])
-def test_an_accident_of_one_call_is_no_answer_to_others_but_a_resumed_run_does_not_pay_for_it_again(place, changes):
+def test_an_accident_of_one_call_is_no_answer_to_others_but_a_resumed_run_does_not_pay_for_it_again(run, changes):
     reply = reply_to("a", **changes)
     model = ScriptedModel(lambda text, attempt: reply)
-    episode = place.client(model).for_episode("e1")
+    episode = run.client(model).for_episode("e1")
     assert episode.reply(ask("a")) == episode.reply(ask("a")) == reply
     assert model.asked == {"a": 2}
-    assert [(record.outcome, record.cost_usd) for record in place.records()] == [("answered", pytest.approx(COST))] * 2
-    again = place.client(model)
+    assert [(record.outcome, record.cost_usd) for record in run.records()] == [("answered", pytest.approx(COST))] * 2
+    again = run.client(model)
     assert again.for_episode("e1").reply(ask("a")) == reply
     assert model.asked == {"a": 2}
     again.for_episode("e2").reply(ask("a"))  # another episode is no repetition
     assert model.asked == {"a": 3}
 
 
-def test_a_fresh_question_neither_reads_nor_writes_the_cache_but_is_booked_and_kept_for_a_resumed_run(place):
+def test_a_fresh_question_neither_reads_nor_writes_the_cache_but_is_booked_and_kept_for_a_resumed_run(run):
     model = ScriptedModel(lambda text, attempt: reply_to(f"{text}{attempt}"))
-    client = place.client(model)
+    client = run.client(model)
     assert client.for_episode("e1").reply(ask("a")) == reply_to("a1")
     assert client.ask_fresh(ask("a"), "canary") == reply_to("a2")
     assert client.for_episode("e1").reply(ask("a")) == reply_to("a1")
-    assert place.client(model).ask_fresh(ask("a"), "canary") == reply_to("a2")
-    booked = [(record.episode, record.outcome) for record in place.records()]
+    assert run.client(model).ask_fresh(ask("a"), "canary") == reply_to("a2")
+    booked = [(record.episode, record.outcome) for record in run.records()]
     assert booked == [("e1", "answered"), ("canary", "answered"), ("e1", "cached"), ("canary", "cached")]
 
 
-def test_without_a_price_or_counted_tokens_a_call_is_booked_without_cost_or_as_possibly_billed(place):
-    place.client(ScriptedModel(), price=None).for_episode("e1").reply(ask("a"))
-    place.client(ScriptedModel(lambda text, attempt: reply_to(text, usage=Usage()))).for_episode("e1").reply(ask("b"))
-    unpriced, uncounted = place.records()
+def test_without_a_price_or_counted_tokens_a_call_is_booked_without_cost_or_as_possibly_billed(run):
+    run.client(ScriptedModel(), price=None).for_episode("e1").reply(ask("a"))
+    run.client(ScriptedModel(lambda text, attempt: reply_to(text, usage=Usage()))).for_episode("e1").reply(ask("b"))
+    unpriced, uncounted = run.records()
     assert (unpriced.cost_usd, unpriced.held_usd, unpriced.usage) == (None, 0.0, USAGE)
     assert uncounted.cost_usd is None
     assert uncounted.held_usd > PRICE.cost(Usage(0, 100))
@@ -102,10 +102,10 @@ def test_without_a_price_or_counted_tokens_a_call_is_booked_without_cost_or_as_p
     ],
     ids=["an answer is for all", "a failure is the asker's own", "what is not kept is asked for by each"],
 )
-def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(place, answer, asked, good):
+def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(run, answer, asked, good):
     under_way = threading.Barrier(8)
     model = ScriptedModel(answer)
-    client = place.client(model, concurrency=8)
+    client = run.client(model, concurrency=8)
 
     def call(number: int) -> Reply:
         under_way.wait(240)
@@ -118,71 +118,71 @@ def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(place,
     if asked == 8:
         assert len({result.content for result in results if isinstance(result, Reply)}) == 8
     else:
-        assert Counter(record.outcome for record in place.records())["cached"] == 7 - (8 - good)
+        assert Counter(record.outcome for record in run.records())["cached"] == 7 - (8 - good)
 
 
 # --- limits
 
 
-def test_a_run_stops_before_the_call_that_could_exceed_its_budget_and_goes_on_when_it_is_raised(place):
+def test_a_run_stops_before_the_call_that_could_exceed_its_budget_and_goes_on_when_it_is_raised(run):
     model = ScriptedModel()
 
     def play(max_cost: float) -> int:
-        episode = place.client(model, max_cost=max_cost).for_episode("e1")
+        episode = run.client(model, max_cost=max_cost).for_episode("e1")
         questions = (ask(f"question {number}") for number in itertools.count())
         with pytest.raises(BudgetError, match="run the same command again") as caught:
             list(map(episode.reply, questions))
-        assert place.stop.reason is caught.value
+        assert run.stop.reason is caught.value
         return len(model.answered)
 
     made = play(0.02)
     assert 0.02 - 0.0011 <= made * COST <= 0.02
     assert play(0.04) > made
     assert set(model.asked.values()) == {1}
-    client = place.client(model, concurrency=8, max_cost=0.07)  # side by side, too
+    client = run.client(model, concurrency=8, max_cost=0.07)  # side by side, too
     results = in_threads(8, lambda number: [client.for_episode("e").reply(ask(f"{number} {turn}")) for turn in itertools.count()])
     assert {type(result) for result in results} == {BudgetError}
-    assert 0.07 - 0.0011 <= sum(record.cost_usd or 0.0 for record in place.records()) <= 0.07
+    assert 0.07 - 0.0011 <= sum(record.cost_usd or 0.0 for record in run.records()) <= 0.07
 
 
 # --- the end of a run
 
 
-def test_an_interrupt_or_the_end_of_its_hours_ends_every_wait_between_attempts(place):
+def test_an_interrupt_or_the_end_of_its_hours_ends_every_wait_between_attempts(run):
     model = failing(ModelError("server", "down"))
-    client = place.client(model, concurrency=4, backoff_s=600.0)
+    client = run.client(model, concurrency=4, backoff_s=600.0)
 
     def note(*words: object) -> None:
-        place.notes.append(words)
-        if len(place.notes) == 4:
-            place.stop.interrupt()
+        run.notes.append(words)
+        if len(run.notes) == 4:
+            run.stop.interrupt()
 
     results = in_threads(4, lambda number: client.for_episode("e", note).reply(ask(f"question {number}")))
     assert [type(result) for result in results] == [KeyboardInterrupt] * 4
     assert sum(model.asked.values()) == 4
-    client = place.client(model, backoff_s=600.0)
+    client = run.client(model, backoff_s=600.0)
     with pytest.raises(BudgetError, match="--max-hours"):
-        client.for_episode("e", lambda *_: place.stop.limit_hours(0.0)).reply(ask("a"))
+        client.for_episode("e", lambda *_: run.stop.limit_hours(0.0)).reply(ask("a"))
 
 
-def test_an_interrupt_ends_every_wait_for_a_slot_and_what_is_under_way_is_kept(place):
+def test_an_interrupt_ends_every_wait_for_a_slot_and_what_is_under_way_is_kept(run):
     questions = ["a", "a", "a", "b", "c"]
 
     def answer(text: str, attempt: int) -> Answer:
         while not client._limiter._queue._waiting:  # somebody who asks something else
             time.sleep(0.001)
-        place.stop.interrupt()
+        run.stop.interrupt()
         return reply_to(text)
 
     model = ScriptedModel(answer)
-    client = place.client(model, concurrency=1)
+    client = run.client(model, concurrency=1)
     results = in_threads(5, lambda number: client.for_episode("e").reply(ask(questions[number])))
     assert {type(result) for result in results} == {Reply, KeyboardInterrupt}
     assert sum(model.asked.values()) == 1
-    assert place.client(model).for_episode("e").reply(ask(next(iter(model.asked)))) in results
+    assert run.client(model).for_episode("e").reply(ask(next(iter(model.asked)))) in results
     assert sum(model.asked.values()) == 1
-    client = place.client(model)
-    place.stop.interrupt()
+    client = run.client(model)
+    run.stop.interrupt()
     for late in (lambda: client.for_episode("e1").reply(ask("d")), lambda: client.ask_fresh(ask("d"), "canary")):
         with pytest.raises(KeyboardInterrupt):
             late()
@@ -192,16 +192,16 @@ def test_an_interrupt_ends_every_wait_for_a_slot_and_what_is_under_way_is_kept(p
 # --- addresses that nobody answers, and replies of older runs
 
 
-def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_waited_for(place):
+def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_waited_for(run):
     model = failing(ModelError("connection", "connection refused"))
     with pytest.raises(ProviderError, match=r"can't reach .*v1: connection refused; check the address \(--base-url\)"):
-        place.client(model, max_retries=50).for_episode("e").reply(ask("a"))
+        run.client(model, max_retries=50).for_episode("e").reply(ask("a"))
     assert model.asked == {"a": 3}
     named = failing(ModelError("connection", f"p/m: {model.endpoint} can't be reached: refused"))
     with pytest.raises(ProviderError, match=rf"^p/m: {model.endpoint} can't be reached: refused; check the address"):
-        place.client(named).for_episode("f").reply(ask("a"))
+        run.client(named).for_episode("f").reply(ask("a"))
     model = ScriptedModel(lambda text, attempt: ModelError("connection", "x") if text == "b" and attempt < 9 else reply_to(text))
-    asker = place.client(model, max_retries=50).for_episode("e")
+    asker = run.client(model, max_retries=50).for_episode("e")
     asker.reply(ask("first"))
     assert asker.reply(ask("b")) == reply_to("b")
 
@@ -221,32 +221,32 @@ def test_a_run_that_kept_its_replies_in_a_file_of_their_own_goes_on_from_it(tmp_
     assert Counter(record.outcome for record in read_calls(tmp_path)) == {"cached": 3, "answered": 1}
 
 
-def test_a_key_that_a_server_echoes_in_a_reply_is_neither_passed_on_nor_kept(place, monkeypatch):
+def test_a_key_that_a_server_echoes_in_a_reply_is_neither_passed_on_nor_kept(run, monkeypatch):
     key = "sk-test-0123456789abcdef"
     spelt = json.dumps({"plain": key, "escaped": "(it)"}).replace("(it)", "".join(f"\\u{ord(letter):04X}" for letter in key))
     call = ToolCall(f"id {key}", key, spelt, Opaque("scripted", key))
     echo = Reply(f"You sent {key}.", (call,), "tool_calls", Usage(10, 5), f"their key {key}", served_by=key)
     model = ScriptedModel(lambda text, attempt: echo)
     monkeypatch.setattr(model, "secrets", lambda: (key,))
-    reply = place.client(model).for_episode("e1").reply(ask("a"))
+    reply = run.client(model).for_episode("e1").reply(ask("a"))
     assert reply.content == "You sent [key]."
     assert key not in repr(reply)
     assert json.loads(reply.tool_calls[0].arguments) == {"plain": "[key]", "escaped": "[key]"}
-    place.close()
-    assert not any(key.encode() in path.read_bytes() for path in place.folder.iterdir())
-    assert key not in repr(place.records())
+    run.close()
+    assert not any(key.encode() in path.read_bytes() for path in run.folder.iterdir())
+    assert key not in repr(run.records())
 
 
-def test_a_placeholder_for_a_key_changes_no_reply(place, monkeypatch):
+def test_a_placeholder_for_a_key_changes_no_reply(run, monkeypatch):
     model = ScriptedModel(lambda text, attempt: Reply("100 of asset_0001", usage=Usage(10, 5)))
     monkeypatch.setattr(model, "secrets", lambda: ("1", "a", "EMPTY"))
-    assert place.client(model).for_episode("e1").reply(ask("a")).content == "100 of asset_0001"
+    assert run.client(model).for_episode("e1").reply(ask("a")).content == "100 of asset_0001"
 
 
-def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(place):
+def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(run):
     model = ScriptedModel(lambda text, attempt: reply_to(text) if attempt > 1 else Reply(usage=Usage(10**40)))
-    assert place.client(model).for_episode("e1").reply(ask("a")) == reply_to("a")
-    assert [record.outcome for record in place.records()] == ["bad_response", "answered"]
+    assert run.client(model).for_episode("e1").reply(ask("a")) == reply_to("a")
+    assert [record.outcome for record in run.records()] == ["bad_response", "answered"]
 
 
 def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_server_is_fixed(tmp_path):

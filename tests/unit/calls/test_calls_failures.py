@@ -15,33 +15,33 @@ from threads import in_threads
 
 
 @pytest.mark.parametrize("kind", ["timeout", "rate_limited", "overloaded", "server", "connection", "bad_response"])
-def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_in_the_book(place, kind):
+def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_in_the_book(run, kind):
     model = ScriptedModel(lambda text, attempt: ModelError(kind, "not now") if text == "a" and attempt <= 3 else reply_to(text))
-    client = place.client(model)
+    client = run.client(model)
     client.for_episode("check").reply(ask("hello"))  # the address is right
-    assert client.for_episode("e1", place.note).reply(ask("a")) == reply_to("a")
-    records = place.records()[1:]
+    assert client.for_episode("e1", run.note).reply(ask("a")) == reply_to("a")
+    records = run.records()[1:]
     assert [(record.outcome, record.attempt) for record in records] == [(kind, 1), (kind, 2), (kind, 3), ("answered", 4)]
-    assert [(note[0], *note[2:]) for note in place.notes] == [(kind, 1, 13), (kind, 2, 13), (kind, 3, 13)]
+    assert [(note[0], *note[2:]) for note in run.notes] == [(kind, 1, 13), (kind, 2, 13), (kind, 3, 13)]
     may_be_billed = kind in ("timeout", "bad_response")
     assert [record.held_usd > 0 for record in records] == [may_be_billed] * 3 + [False]
     assert [record.cost_usd for record in records] == [None] * 3 + [pytest.approx(COST)]
 
 
 @pytest.mark.parametrize(("kind", "attempts"), [("server", 3), ("bad_request", 1)])
-def test_a_failure_for_good_is_raised_with_its_kind_and_does_not_stop_the_run(place, kind, attempts):
-    client = place.client(failing(ModelError(kind, "down")), max_retries=2)
+def test_a_failure_for_good_is_raised_with_its_kind_and_does_not_stop_the_run(run, kind, attempts):
+    client = run.client(failing(ModelError(kind, "down")), max_retries=2)
     with pytest.raises(ModelError, match="down") as caught:
         client.for_episode("e1").reply(ask("a"))
     assert caught.value.kind == kind
-    assert not place.stop.is_set()
-    assert [record.outcome for record in place.records()] == [kind] * attempts
+    assert not run.stop.is_set()
+    assert [record.outcome for record in run.records()] == [kind] * attempts
 
 
 @on_each_row
-def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_last_is_a_decision(place, limit, words):
+def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_last_is_a_decision(run, limit, words):
     model = failing(ModelError("timeout", "no answer"), "good")
-    client = place.client(model, max_retries=0, max_failures=limit)
+    client = run.client(model, max_retries=0, max_failures=limit)
     episode = client.for_episode("e1")
     for text in "abcd"[: limit - 1]:
         with pytest.raises(ModelError):
@@ -56,50 +56,50 @@ def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_la
         episode.reply(ask("z"))
     assert str(caught.value).startswith(words)
     assert "run the same command again to resume" in str(caught.value)
-    assert place.stop.reason is caught.value
+    assert run.stop.reason is caught.value
     with pytest.raises(ProviderError):  # nobody else asks any more
         client.for_episode("e2").reply(ask("y"))
     assert model.asked["y"] == 0
 
 
-def test_failures_of_calls_that_were_under_way_when_the_run_stopped_are_no_decisions_either(place):
+def test_failures_of_calls_that_were_under_way_when_the_run_stopped_are_no_decisions_either(run):
     under_way = threading.Barrier(8)
 
     def fail(text: str, attempt: int) -> Answer:
         under_way.wait(240)
         return ModelError("server", "down")
 
-    client = place.client(ScriptedModel(fail), max_retries=0, max_failures=3, concurrency=8)
+    client = run.client(ScriptedModel(fail), max_retries=0, max_failures=3, concurrency=8)
     results = in_threads(8, lambda number: client.for_episode(f"e{number}").reply(ask(f"question {number}")))
     assert sum(isinstance(result, ModelError) for result in results) == 2
     assert sum(isinstance(result, RunStop) for result in results) == 6
 
 
-def test_a_refusal_of_every_call_stops_the_run_and_is_booked(place):
+def test_a_refusal_of_every_call_stops_the_run_and_is_booked(run):
     error = ProviderError("scripted: the key is refused; set SCRIPTED_API_KEY")
     model = failing(error)
     with pytest.raises(ProviderError) as caught:
-        place.client(model).for_episode("e1").reply(ask("a"))
-    assert caught.value is place.stop.reason is error
+        run.client(model).for_episode("e1").reply(ask("a"))
+    assert caught.value is run.stop.reason is error
     assert model.asked == {"a": 1}
-    assert [(record.outcome, record.held_usd) for record in place.records()] == [("refused", 0.0)]
+    assert [(record.outcome, record.held_usd) for record in run.records()] == [("refused", 0.0)]
 
 
-def test_a_defect_of_an_adapter_blocks_nobody(place):
-    client = place.client(failing(ZeroDivisionError(), "b"), concurrency=1, max_tokens=5000)
+def test_a_defect_of_an_adapter_blocks_nobody(run):
+    client = run.client(failing(ZeroDivisionError(), "b"), concurrency=1, max_tokens=5000)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             client.for_episode("e1").reply(ask("a"))
     assert client.for_episode("e1").reply(ask("b")) == reply_to("b")
 
 
-def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(place):
+def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(run):
     """A limit on the size of files stands for a full disk."""
     model = ScriptedModel()
-    episode = place.client(model).for_episode("e1")
+    episode = run.client(model).for_episode("e1")
     episode.reply(ask("a"))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((place.folder / "calls.sqlite-wal").stat().st_size + 10, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((run.folder / "calls.sqlite-wal").stat().st_size + 10, hard))
     try:
         for text in "bc":
             with pytest.raises(StoreError, match="run the same command again"):
@@ -110,30 +110,30 @@ def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(place):
     assert episode.reply(ask("a")) == reply_to("a")  # what is known can still be had
 
 
-def test_a_provider_that_wants_to_be_left_alone_for_too_long_fails_the_call_and_holds_back_no_other(place):
-    episode = place.client(failing(ModelError("rate_limited", "tomorrow", 86_400), "b")).for_episode("e1", place.note)
+def test_a_provider_that_wants_to_be_left_alone_for_too_long_fails_the_call_and_holds_back_no_other(run):
+    episode = run.client(failing(ModelError("rate_limited", "tomorrow", 86_400), "b")).for_episode("e1", run.note)
     with pytest.raises(ModelError, match="tomorrow"):
         episode.reply(ask("a"))
     assert episode.reply(ask("b")) == reply_to("b")
-    assert place.notes == []
+    assert run.notes == []
 
 
-def test_others_are_told_of_a_pause_that_the_provider_wants(place):
+def test_others_are_told_of_a_pause_that_the_provider_wants(run):
     now = [0.0]
-    client = place.client(failing(ModelError("rate_limited", "slow down", 2.0), "b"), concurrency=2, max_retries=0)
+    client = run.client(failing(ModelError("rate_limited", "slow down", 2.0), "b"), concurrency=2, max_retries=0)
     client._limiter._clock = lambda: now[0]
     with pytest.raises(ModelError):
         client.for_episode("e1").reply(ask("a"))
 
     def note(*words: object) -> None:
-        place.notes.append(words)
+        run.notes.append(words)
         now[0] = 2.0
 
     assert client.for_episode("e2", note).reply(ask("b")) == reply_to("b")
-    assert place.notes == [("rate_limited", 2.0, 0, 1)]
+    assert run.notes == [("rate_limited", 2.0, 0, 1)]
 
 
-def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuses(place):
+def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuses(run):
     """Some questions are asked by several; half of the first attempts fail; no more than three calls are taken at once."""
     kinds = ("server", "connection", "overloaded", "rate_limited")
 
@@ -143,11 +143,11 @@ def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuse
         return ModelError(kinds[int(text) % 4], "not now") if attempt == 1 and int(text) % 2 else reply_to(text)
 
     model = ScriptedModel(answer)
-    client = place.client(model, concurrency=12, max_retries=1000)
+    client = run.client(model, concurrency=12, max_retries=1000)
     numbers = [range(number, number + 20) for number in range(16)]
     results = in_threads(16, lambda number: [client.for_episode(f"e{number}").reply(ask(str(n))) for n in numbers[number]])
     assert results == [[reply_to(str(n)) for n in part] for part in numbers]
     assert set(model.answered.values()) == {1}
     assert model.most_at_once <= 12
-    outcomes = Counter(record.outcome for record in place.records())
+    outcomes = Counter(record.outcome for record in run.records())
     assert (outcomes["answered"], outcomes["cached"]) == (35, 320 - 35)

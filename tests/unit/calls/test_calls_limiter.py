@@ -98,8 +98,8 @@ def test_retry_after_and_the_gap_hold_back_every_start_until_they_have_passed():
 
 def test_one_round_of_refusals_halves_the_limit_once_and_its_answers_do_not_raise_it():
     window = AimdWindow(ceiling=16)
-    for place in range(16):
-        window.throttled(1.0 + place / 100, None, started_at=0.0)
+    for number in range(16):
+        window.throttled(1.0 + number / 100, None, started_at=0.0)
     assert window.limit == 8
     window.throttled(3.0, None, started_at=2.0)
     assert window.limit == 4

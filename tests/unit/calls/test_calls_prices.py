@@ -81,8 +81,8 @@ def test_a_price_as_json_names_day_and_source():
 
 def test_the_pattern_that_fits_best_counts_with_the_day_and_source_of_its_table_unless_it_says_otherwise(table):
     prices = load_price_table(table)
-    found = {"acme/tiny": 1.0, "acme/big-new": 10.0, "acme/big-old": 5.0, "acme/small": 0.1, "other/small-2026": 0.1}
-    for name, price in found.items():
+    inputs = {"acme/tiny": 1.0, "acme/big-new": 10.0, "acme/big-old": 5.0, "acme/small": 0.1, "other/small-2026": 0.1}
+    for name, price in inputs.items():
         assert getattr(prices.find(name), "input", None) == price, name
     for name in ("other/small-20260101", "other/small", "ACME/small", "elsewhere/acme/small"):
         assert prices.find(name) is None, name
@@ -144,9 +144,9 @@ NOT_LISTED = ["openai/gpt-4.1-nano", "openai/gpt-6-sol-pro", "openai_compatible/
 def test_a_model_has_one_price_under_its_name_and_its_dated_names_and_none_from_another():
     table = load_price_table(BUILT_IN)
     for name, prices in beside(__file__)["listed"].items():
-        found = table.find(name)
-        assert found is not None, name
-        assert [found.input, found.output, found.cache_read] == prices, name
+        price = table.find(name)
+        assert price is not None, name
+        assert [price.input, price.output, price.cache_read] == prices, name
     for name in (*NOT_LISTED, "ollama/llama3", "builtin/momentum"):
         assert table.find(name) is None, name
 
@@ -164,9 +164,9 @@ def call(key: str, outcome: str = ANSWERED, latency_s: float = 1.0, episode: str
 
 
 def summary(*records: CallRecord) -> dict[str, Any]:
-    found = summarise_calls(records, {"e1", "e2"})
-    assert found is not None
-    return found
+    figures = summarise_calls(records, {"e1", "e2"})
+    assert figures is not None
+    return figures
 
 
 def test_each_failed_attempt_is_counted_under_its_own_kind_beside_the_answer_that_followed() -> None:
@@ -203,7 +203,7 @@ def test_latencies_are_those_of_answers_by_nearest_rank() -> None:
 
 @pytest.mark.parametrize(("seconds", "median"), [([3.0], 3.0), ([1.0, 2.0], 1.0), ([3.0, 1.0, 2.0], 2.0)])
 def test_the_median_latency_of_a_few_calls_is_that_of_one_of_them(seconds: list[float], median: float) -> None:
-    assert summary(*(call(str(place), latency_s=one) for place, one in enumerate(seconds)))["latency_s"]["median"] == median
+    assert summary(*(call(str(number), latency_s=one) for number, one in enumerate(seconds)))["latency_s"]["median"] == median
 
 
 def test_without_an_answer_there_is_no_latency() -> None:

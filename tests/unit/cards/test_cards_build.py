@@ -116,9 +116,9 @@ def test_a_card_without_a_cutoff_says_none_or_unknown() -> None:
 def decided(steps: int, of: int = 20) -> dict[str, Any]:
     """A card over episodes of five days, of whose steps the model decided the first few."""
     ledgers = []
-    for place in range(of // 5):
-        who = ["model" if 5 * place + number < steps else "error" for number in range(5)]
-        ledgers.append(ledger([step(number, 1000, provenance=one) for number, one in enumerate(who)], 1000, spec(place)))
+    for index in range(of // 5):
+        who = ["model" if 5 * index + number < steps else "error" for number in range(5)]
+        ledgers.append(ledger([step(number, 1000, provenance=one) for number, one in enumerate(who)], 1000, spec(index)))
     return card(range(of // 5), ledgers=ledgers)
 
 
@@ -198,9 +198,9 @@ def test_calls_stand_in_the_provenance_so_that_a_run_from_the_cache_gives_the_sa
 
 
 def test_drift_is_kept_as_it_was_found_or_null_with_a_reason() -> None:
-    found = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
-    assert card(drift=found)["drift"] == found
-    validate_card(card(drift=found))
+    drift = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
+    assert card(drift=drift)["drift"] == drift
+    validate_card(card(drift=drift))
     assert card()["drift"] == {"value": None, "reason": "no fixed questions were asked"}
 
 

@@ -43,9 +43,9 @@ def test_a_tampered_card_is_refused_with_file_line_and_field(made: str, path: li
 def test_no_derived_number_can_be_changed_unnoticed(made: dict[str, Any], whole: Any, facts: Any) -> None:
     derived = ({*whole.__struct_fields__} - {*facts.__struct_fields__}) & made.keys()
     values = leaves({name: made[name] for name in derived})
-    found = [path for path, value in values if type(value) in (int, float) and "range" not in path]
-    assert len(found) > 20
-    for path in found:
+    paths = [path for path, value in values if type(value) in (int, float) and "range" not in path]
+    assert len(paths) > 20
+    for path in paths:
         with pytest.raises(CardError):
             validate_card(with_value(made, path, 12345))
 

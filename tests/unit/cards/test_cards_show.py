@@ -67,8 +67,8 @@ def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
         card((0, 1, 2)),
         ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect"),
     )
-    for place, one in enumerate(made_of_three["episodes"]):
-        rest = [0.01 * place, -0.02, 0.03 * place, -0.01]
+    for index, one in enumerate(made_of_three["episodes"]):
+        rest = [0.01 * index, -0.02, 0.03 * index, -0.01]
         values = [one["metrics"]["total_return"]["value"] - sum(rest), *rest]
         one["metrics"] |= {name: {"value": value, "n": 3} for name, value in zip(parts_of, values, strict=True)}
     several = text_of(made_of_three).split("\n\n")[1].replace("\n", " ")
@@ -171,8 +171,8 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
         "paid": "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD",
         "served by": "gpt-4.1-2025-04-14 (2)",
     }.items()  # fmt: skip
-    found = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
-    text = " ".join(text_of(remote_card(drift=found)).split())
+    drift = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
+    text = " ".join(text_of(remote_card(drift=drift)).split())
     assert "0.250 between start and end over 6 questions, 0.125 within one round" in text
     assert "the provider named another model at the end" in text
 

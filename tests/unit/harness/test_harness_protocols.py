@@ -71,7 +71,7 @@ def is_malformed(arguments: str) -> bool:
 
 
 def numbered(calls: list[tuple[str, str]], first: int = 1) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(f"call_{first + place}", *call) for place, call in enumerate(calls))
+    return tuple(ToolCall(f"call_{first + index}", *call) for index, call in enumerate(calls))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -321,8 +321,8 @@ def test_an_envelope_that_goes_wrong_shows_where(content: str, calls: list[list[
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_reply_cut_off_in_a_call_is_truncated_and_malformed(protocol: ToolProtocol) -> None:
     whole = spoken(Reply(tool_calls=numbered([("look", '{"a": "some words"}')])), protocol).content
-    place = whole.index("ords")
-    reply = read(protocol, whole[:place], "length")
+    cut = whole.index("ords")
+    reply = read(protocol, whole[:cut], "length")
     assert (reply.finish_reason, reply.tool_calls) == ("length", (ToolCall("call_1", "look", '{"a": "some w'),))
 
 

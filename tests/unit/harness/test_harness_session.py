@@ -131,9 +131,9 @@ def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
 
 def test_the_models_own_words_are_sent_back_with_identities_withheld_also_in_ids_that_answers_repeat():
     session, model = desk_of(Reply("b"))
-    written = [("1", "look", '{"stock_id": "600519"}'), ("2", "SH600519", "{}"), ("call_600519", "look", '{"stock_id": 1}')]
+    fields = [("1", "look", '{"stock_id": "600519"}'), ("2", "SH600519", "{}"), ("call_600519", "look", '{"stock_id": 1}')]
     answers = [Message("tool", "one", (), "call_600519"), Message("tool", "two", (), "1")]
-    calls = tuple(ToolCall(*call) for call in written)
+    calls = tuple(ToolCall(*call) for call in fields)
     session.ask(ModelRequest((*HELLO, Message("assistant", "I know 600519.SH from 2024.", calls), *answers)))
     sent, first, second = model.requests[0].messages[2:]
     assert sent.content == "I know [withheld] from [withheld]."

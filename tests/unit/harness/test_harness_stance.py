@@ -115,8 +115,8 @@ DAY = f"Day.\n\n```json\n{json.dumps(STATE)}\n```\n"
 
 @on_each_row
 def test_a_signal_stands_in_the_last_object_of_an_answer(text: str, expected: list[str | None]) -> None:
-    found = read_signals(text, ["asset_1", "asset_2"])
-    assert [found.get(asset) for asset in ("asset_1", "asset_2")] == expected
+    signals = read_signals(text, ["asset_1", "asset_2"])
+    assert [signals.get(asset) for asset in ("asset_1", "asset_2")] == expected
 
 
 def exchange(role: str | None, system: str, reply: str | None, kept: int = 0) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def exchange(role: str | None, system: str, reply: str | None, kept: int = 0) ->
 
 def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
     asked = f"Judge. {SIGNAL_FORM}"
-    found = step_signals(
+    signals = step_signals(
         TranscriptEntry(
             step=0,
             exchanges=(
@@ -141,8 +141,8 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
             submission=None,
         )
     )
-    assert found.held == {"asset_1": 0.0, "asset_2": 2.5}
-    assert found.answers == {"news": {"asset_1": "Bearish", "asset_2": "Bearish"}, "macro": {}, "policy": {}}
+    assert signals.held == {"asset_1": 0.0, "asset_2": 2.5}
+    assert signals.answers == {"news": {"asset_1": "Bearish", "asset_2": "Bearish"}, "macro": {}, "policy": {}}
     table = '```json\n{"candidates": {"columns": ["stock_id"], "rows": [[1, 2]]}}\n```'
     damaged: Any = (
         {"sent": [{"role": "user", "content": table}]},

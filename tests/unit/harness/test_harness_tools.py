@@ -134,9 +134,9 @@ def test_what_is_no_json_object_comes_back_as_feedback(text, said):
 
 @on_each_row
 def test_a_bad_argument_comes_back_as_feedback(arguments, failure, argument, expected):
-    found = problem(json.dumps(arguments).replace("ONE", ONE))
-    assert found[:2] == (failure, argument)
-    assert found[2].startswith(expected)
+    feedback = problem(json.dumps(arguments).replace("ONE", ONE))
+    assert feedback[:2] == (failure, argument)
+    assert feedback[2].startswith(expected)
 
 
 def test_numbers_too_large_and_a_key_in_two_styles_are_feedback_and_known_names_are_suggested():
@@ -280,11 +280,11 @@ def test_a_function_that_makes_no_tool_is_refused_by_name(function, message):
 
 
 def test_a_json_tool_gets_the_object_as_the_model_wrote_it_and_may_refuse_in_words_of_its_own():
-    place = json_tool("place_order", "Place an order.", JSON_TOOL, lambda context, arguments: [context, arguments])
-    outcome = call(place, "here", '{"order": {"qty": 2}}', BRIGHT)
+    order_tool = json_tool("place_order", "Place an order.", JSON_TOOL, lambda context, arguments: [context, arguments])
+    outcome = call(order_tool, "here", '{"order": {"qty": 2}}', BRIGHT)
     assert (outcome.payload, outcome.failure) == (["here", {"order": {"qty": 2}}], None)
-    assert place.spec.parameters == JSON_TOOL
-    assert call(place, "here", "", BRIGHT).payload == ["here", {}]
+    assert order_tool.spec.parameters == JSON_TOOL
+    assert call(order_tool, "here", "", BRIGHT).payload == ["here", {}]
     refuse = json_tool("place_order", "Place an order.", JSON_TOOL, lambda *_: Refusal({"error": "no session"}, "bad_arguments"))
     outcome = call(refuse, None, "{}", BRIGHT)
     assert (outcome.payload, outcome.failure) == ({"error": "no session"}, "bad_arguments")

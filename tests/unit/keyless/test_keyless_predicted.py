@@ -118,7 +118,7 @@ def test_holdings_give_way_to_names_that_beat_them_by_the_threshold(held: list[s
 @examples(40)
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=12, unique=True), st.integers(1, 4), st.data())
 def test_a_higher_threshold_never_trades_more(values: list[float], positions: int, data: st.DataObject) -> None:
-    scores = {f"n{place}": value for place, value in enumerate(values)}
+    scores = {f"n{number}": value for number, value in enumerate(values)}
     held = data.draw(st.lists(st.sampled_from(sorted(scores)), unique=True, max_size=positions))
     best = [{"stock_id": name} for name in sorted(scores, key=lambda name: -scores[name])]
     gone = [replaced(scores, held, best, positions, threshold) for threshold in (0.0, 0.5, 1.0, 4.0)]

@@ -124,20 +124,20 @@ for number in range(80):
     inner = dataclasses.make_dataclass("Inner", [("z", int, 0), ("w", "str | None", None)])
     outer = dataclasses.make_dataclass("Outer", [("a", int, 0), ("b", tuple[inner, ...], ()), ("c", Literal["x", "y"], "x")])
     whole = msgspec.defstruct("Whole", [("outer", outer), ("more", tuple[outer, ...], ())])
-    start, found = threading.Barrier(6), []
+    start, read_values = threading.Barrier(6), []
 
-    def read(place, start=start, found=found, whole=whole):
+    def read(index, start=start, read_values=read_values, whole=whole):
         start.wait()
-        value = [{"outer": {"a": place, "b": [{"z": 1}]}}]
-        made = from_plain(value, list[whole], "x") if place % 2 else [decode_json(b'{"outer": {"a": %d}}' % place, whole, "x")]
-        found.append(made[0].outer.a)
+        value = [{"outer": {"a": index, "b": [{"z": 1}]}}]
+        made = from_plain(value, list[whole], "x") if index % 2 else [decode_json(b'{"outer": {"a": %d}}' % index, whole, "x")]
+        read_values.append(made[0].outer.a)
 
-    threads = [threading.Thread(target=read, args=(place,)) for place in range(6)]
+    threads = [threading.Thread(target=read, args=(index,)) for index in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found) == [0, 1, 2, 3, 4, 5], found
+    assert sorted(read_values) == [0, 1, 2, 3, 4, 5], read_values
 """
 
 
@@ -162,7 +162,7 @@ def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> 
     (spec,) = folder.manifest.specs
     steps, transcript = folder.load_ledger(spec).steps, folder.load_transcript(spec)
     journal = [JournalEntry(step=step, transcript=entry, memory=None) for step, entry in zip(steps, transcript, strict=True)]
-    written = {
+    records = {
         "run-manifest": [json.loads((folder.path / "manifest.json").read_text())],
         "episode-mark": [json.loads((folder.episode_path(spec) / "episode.json").read_text())],
         "step-record": to_plain(steps),
@@ -170,6 +170,6 @@ def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> 
         "journal-step": to_plain(journal),
     }
     schemas = {path.name.rpartition("-v")[0]: json.loads(text) for path, text in schema_files().items()}
-    for name, values in written.items():
+    for name, values in records.items():
         for value in values:
             Draft202012Validator(schemas[name]).validate(value)

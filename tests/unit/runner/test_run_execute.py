@@ -32,8 +32,8 @@ class Script:
         self.total_steps = len(steps)
         self.run: list[int] = []
 
-    def is_own(self, place: int, entry: Entry) -> bool:
-        return bool(entry.step.step == place)
+    def is_own(self, index: int, entry: Entry) -> bool:
+        return bool(entry.step.step == index)
 
     def resume(self, last: Entry) -> None:
         """Nothing to take up."""

@@ -120,9 +120,9 @@ def test_a_path_in_a_card_is_never_followed(run: Path) -> None:
     (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
     done = verify(run, "--plugin", PLUGIN)
     assert file_sha256(Path("/etc/passwd"))[:12] not in done.out + done.err
-    found = findings(done)
+    problems = findings(done)
     for path in paths:
-        assert f"{path}: is named by the card, but is no record of this run" in found
+        assert f"{path}: is named by the card, but is no record of this run" in problems
 
 
 def test_an_artefact_that_the_card_leaves_out_is_missed(run: Path) -> None:
@@ -145,9 +145,9 @@ def test_the_columns_tampered_with_are_all_that_there_are(original: Path) -> Non
 def test_a_changed_ledger_is_named_and_so_is_its_hash(run: Path) -> None:
     folder = first_episode(run)
     change_ledger(folder, lambda steps: change_column(steps, "steps", "nav_minor", 3, 3))
-    found, name = findings(verify(run, "--plugin", PLUGIN)), f"episodes/{folder.name}/ledger.parquet"
-    assert found[0].startswith(f"{name}: line 4 "), found
-    assert any(finding.startswith(f"{name}: SHA-256 is ") for finding in found), found
+    problems, name = findings(verify(run, "--plugin", PLUGIN)), f"episodes/{folder.name}/ledger.parquet"
+    assert problems[0].startswith(f"{name}: line 4 "), problems
+    assert any(finding.startswith(f"{name}: SHA-256 is ") for finding in problems), problems
 
 
 def test_a_card_that_is_not_valid_is_not_written(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,13 +169,13 @@ def forge(run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]
 
 
 def filled_order(steps: list[dict[str, Any]]) -> dict[str, Any]:
-    step, place = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
-    return steps[step]["orders"][place]  # type: ignore[no-any-return]
+    step, number = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
+    return steps[step]["orders"][number]  # type: ignore[no-any-return]
 
 
 def dropped(steps: list[dict[str, Any]]) -> None:
-    step, place = place_of(steps, lambda order: order["status"] == "filled")
-    del steps[step]["orders"][place]
+    step, number = place_of(steps, lambda order: order["status"] == "filled")
+    del steps[step]["orders"][number]
 
 
 def each(steps: list[dict[str, Any]], **changes: Any) -> None:
@@ -243,10 +243,10 @@ def test_a_changed_transcript_is_named_with_its_line(run: Path, name: str) -> No
     change, words = TRANSCRIPT_CHANGES[name]
     folder = first_episode(run)
     change_transcript(folder, change)
-    found = findings(verify(run, "--plugin", PLUGIN))
-    assert re.match(rf"episodes/{folder.name}/transcript\.jsonl\.zst: line \d+: ", found[0]), found
-    assert words in found[0]
-    assert any("transcript.jsonl.zst: SHA-256 is " in finding for finding in found), found
+    problems = findings(verify(run, "--plugin", PLUGIN))
+    assert re.match(rf"episodes/{folder.name}/transcript\.jsonl\.zst: line \d+: ", problems[0]), problems
+    assert words in problems[0]
+    assert any("transcript.jsonl.zst: SHA-256 is " in finding for finding in problems), problems
 
 
 def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -261,9 +261,9 @@ def test_the_ledger_of_another_episode_is_found(run: Path) -> None:
         return table.replace_schema_metadata({**head, key: dumps_canonical(json.loads(head[key]) | {"seed": 7}).encode()})
 
     rewritten(path, of_another_seed)
-    found = findings(verify(run, "--plugin", PLUGIN))
-    place = re.escape(f"episodes/{path.parent.name}/ledger.parquet: spec: line ")
-    assert any(re.match(rf"{place}\d+: seed: ", finding) for finding in found), found
+    problems = findings(verify(run, "--plugin", PLUGIN))
+    line = re.escape(f"episodes/{path.parent.name}/ledger.parquet: spec: line ")
+    assert any(re.match(rf"{line}\d+: seed: ", finding) for finding in problems), problems
 
 
 UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -317,8 +317,8 @@ def change_cell(folder: Path, table: str, column: str, row: int, new: Callable[[
     content = pq.read_table(path)
     values = content[column].to_pylist()
     values[row] = new(values[row])
-    place = content.column_names.index(column)
-    pq.write_table(content.set_column(place, content.schema.field(place), pa.array(values, content.schema.field(place).type)), path)
+    index = content.column_names.index(column)
+    pq.write_table(content.set_column(index, content.schema.field(index), pa.array(values, content.schema.field(index).type)), path)
 
 
 CELLS: list[tuple[str, str, int, Callable[[Any], Any], str]] = [

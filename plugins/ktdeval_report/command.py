@@ -73,9 +73,9 @@ def _names(text: object) -> tuple[str, ...]:
 
 def draw_report(*runs: object, out: str | Path = "report.html", **options: object) -> Path:
     """`ktdeval.report`: the command as a function. `runs`: folders, cards or what `ktdeval.evaluate` returns; `options`: those of
-    the command, such as `plots="figures"`. Returns the page's path. Raises KtdevalError, or click's UsageError for a bad option.
+    the command (`plots="figures"`), or None. Returns the page's path. Raises KtdevalError, or click's UsageError for a bad option.
     """
     words = [str(getattr(run, "folder", run)) for item in runs for run in (item if isinstance(item, (list, tuple)) else [item])]
-    named = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    named = [text for name, value in options.items() if value is not None for text in (f"--{name}", str(value))]
     report.main([*words, "--out", str(out), *named], prog_name="report", standalone_mode=False)
     return Path(out)

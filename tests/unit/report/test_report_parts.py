@@ -25,6 +25,7 @@ from ktdeval_compare.effects import Options as EffectOptions, effects as compare
 from ktdeval_compare.entrants import load_entrants
 from ktdeval_report.canvas import PALETTE, SERIES, Plot, colour, inline_svg, plot_file
 from ktdeval_report.card_tables import panel, panel_notes
+from ktdeval_report.command import draw_report
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
@@ -320,6 +321,13 @@ def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartile
     table = panel(CardStudy(Evaluation(tmp_path, typed(made))))
     (row,) = (row for row in table.rows if row[0] == "total_return")
     assert dict(zip(table.heads, row, strict=True))["quartiles"] == UNDEFINED
+
+
+@needs_matplotlib
+def test_an_option_that_is_none_is_the_default(tmp_path: Path) -> None:
+    path = save_card(tmp_path / "run", make_card({("A1", 0): 0.1}))
+    pages = [draw_report(path, out=tmp_path / f"{len(more)}.html", **more) for more in ({}, {"windows": None, "data": None})]
+    assert pages[0].read_text() == pages[1].read_text()
 
 
 def test_labels_of_cards_tell_them_apart(tmp_path: Path) -> None:

@@ -50,10 +50,10 @@ MIDNIGHT = datetime(2025, 8, 2, tzinfo=UTC)
 @on_each_row
 def test_a_day_ends_with_its_close_equality_included(known: str, venue: str, day: str) -> None:
     moment = datetime.fromisoformat(known)
-    (found,) = stream(article(known=moment), venue=venue).days
-    assert (found.day, found.begins < moment <= found.cutoff) == (day, True)
-    line = json.loads(document_line(found, extract(found)))
-    assert datetime.fromisoformat(line["known_at"]) == found.cutoff == datetime.fromisoformat(line["published_at"])
+    (news_day,) = stream(article(known=moment), venue=venue).days
+    assert (news_day.day, news_day.begins < moment <= news_day.cutoff) == (day, True)
+    line = json.loads(document_line(news_day, extract(news_day)))
+    assert datetime.fromisoformat(line["known_at"]) == news_day.cutoff == datetime.fromisoformat(line["published_at"])
 
 
 WORDS = ("fed", "rates", "lawsuit", "deliveries", "beat", "fall", "analysts", "record", "etf", "court", "sales", "miss")
@@ -87,10 +87,10 @@ def test_what_becomes_known_later_changes_no_summary(before: list[Document], aft
 def test_each_rule_leaves_out_one(rule: str, more: dict[str, Any]) -> None:
     more = more | {name: datetime.fromisoformat(more[name]) for name in ("published_at", "known") if name in more}
     other = {"title": "Another story of the day", **more}
-    found = stream(article(), article(**other), assets=("TSLA",))
-    assert {name: count for name, count in found.dropped.items() if count} == {rule: 1}
-    assert [len(day.stories) for day in found.days] == [1]
-    assert found.days[0].sources == (["Reuters", "Finnhub"] if rule == "duplicate" else ["Reuters"])
+    kept = stream(article(), article(**other), assets=("TSLA",))
+    assert {name: count for name, count in kept.dropped.items() if count} == {rule: 1}
+    assert [len(day.stories) for day in kept.days] == [1]
+    assert kept.days[0].sources == (["Reuters", "Finnhub"] if rule == "duplicate" else ["Reuters"])
 
 
 def test_the_same_words_after_the_days_of_comparison_are_news_again() -> None:
@@ -98,15 +98,15 @@ def test_the_same_words_after_the_days_of_comparison_are_news_again() -> None:
 
 
 def test_no_outlet_takes_the_day_and_its_ratings_are_counted() -> None:
-    many = [article(f"Story {place} of the wire", f"{place} {place + 1} {place + 2} words") for place in range(60)]
+    many = [article(f"Story {number} of the wire", f"{number} {number + 1} {number + 2} words") for number in range(60)]
     others = [
         article("The fed and a lawsuit", "analysts wait for rates and earnings", source="A"),
         article("Short note of a paper", "told by one alone here", source="B"),
         article("Seen on Thursday already", "and received a day later only", source="C", published_at=FRIDAY - timedelta(hours=23)),
     ]
-    found = stream(*many, *others)
-    (day,) = found.days
-    assert (len(day.stories), found.dropped["over_most"]) == (40, 23)
+    kept = stream(*many, *others)
+    (day,) = kept.days
+    assert (len(day.stories), kept.dropped["over_most"]) == (40, 23)
     assert {"A", "B", "C", "Reuters"} == set(day.sources)
     assert day.facts()["ratings"] == {"date_accuracy": 1, "coverage": 2, "source_diversity": 2}
     assert extract(day).startswith("Stories: 40, sources: 4. ")
@@ -198,9 +198,9 @@ def test_summaries_are_the_news_of_a_task_at_their_close(tmp_path: Path, capsys:
     assert "left out: filed under no asset" in capsys.readouterr().out
     report = json.loads((tmp_path / "out.report.json").read_text())
     assert (report["articles"], report["dropped"]["duplicate"], len(report["days"])) == (3, 0, 3)
-    days = [datetime(2025, 7, 1) + timedelta(days=place) for place in range(100)]
+    days = [datetime(2025, 7, 1) + timedelta(days=index) for index in range(100)]
     rows = [
-        f"{day:%Y-%m-%d},TSLA,{300 + place},1000" for place, day in enumerate(days) if day.weekday() < 5 and f"{day:%m%d}" != "0704"
+        f"{day:%Y-%m-%d},TSLA,{300 + index},1000" for index, day in enumerate(days) if day.weekday() < 5 and f"{day:%m%d}" != "0704"
     ]
     (tmp_path / "bars.csv").write_text("\n".join(["date,code,close,volume", *rows]) + "\n")
     words = ["data", "import", "long", "--bars", tmp_path / "bars.csv", "--venue", "us_equity", "--documents", out]
@@ -239,12 +239,12 @@ def by_coincidences(shared: list[list[int]]) -> float:
 
 def test_shares_as_the_papers_are_a_small_agreement_beyond_chance() -> None:
     # 40 items of two raters, 87.5 % the same; of the 7 items with a 1, 5 are those on which they differ, and 2 both scored 1.
-    date = {f"d{place}": ([1, 2] if place < 5 else [1, 1] if place < 7 else [2, 2]) for place in range(40)}
-    found = agreement("date_accuracy", date)
-    assert (found.same, found.levels, found.items, found.shared) == (0.875, (0, 9, 71), 40, 40)
-    assert found.alpha == pytest.approx(1 - (5 / 40) / (2 * 9 * 71 / (80 * 79)), rel=1e-12)  # 0.38
-    assert (found.low, found.high) == (pytest.approx(0.7389, abs=1e-4), pytest.approx(0.9454, abs=1e-4))
-    bias = agreement("bias_awareness", {str(place): [2, 2] for place in range(40)})
+    date = {f"d{number}": ([1, 2] if number < 5 else [1, 1] if number < 7 else [2, 2]) for number in range(40)}
+    dates = agreement("date_accuracy", date)
+    assert (dates.same, dates.levels, dates.items, dates.shared) == (0.875, (0, 9, 71), 40, 40)
+    assert dates.alpha == pytest.approx(1 - (5 / 40) / (2 * 9 * 71 / (80 * 79)), rel=1e-12)  # 0.38
+    assert (dates.low, dates.high) == (pytest.approx(0.7389, abs=1e-4), pytest.approx(0.9454, abs=1e-4))
+    bias = agreement("bias_awareness", {str(number): [2, 2] for number in range(40)})
     assert (bias.same, bias.alpha, bias.mean) == (1.0, None, 2.0)
     alone = agreement("coverage", {"a": [1], "b": [2]})
     assert (alone.mean, alone.shared, alone.same, alone.low, alone.alpha) == (1.5, 0, None, None, None)
@@ -253,12 +253,12 @@ def test_shares_as_the_papers_are_a_small_agreement_beyond_chance() -> None:
 @examples(40)
 @given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=4), min_size=2, max_size=12))
 def test_alpha_is_that_of_the_matrix_of_coincidences_and_1_only_for_equal_scores(shared: list[list[int]]) -> None:
-    found = alpha(shared)
-    if found is None:
+    figure = alpha(shared)
+    if figure is None:
         assert len({score for scores in shared for score in scores}) == 1
         return
-    assert found == pytest.approx(by_coincidences(shared), abs=1e-12)
-    assert (found == 1.0) == all(len(set(scores)) == 1 for scores in shared)
+    assert figure == pytest.approx(by_coincidences(shared), abs=1e-12)
+    assert (figure == 1.0) == all(len(set(scores)) == 1 for scores in shared)
 
 
 def ratings(path: Path, *rows: str) -> str:

@@ -68,7 +68,7 @@ STEPS = ((1, 100_000, 50, 109_950), (-1, 109_950, 110, 120_840), (0, 120_840, 60
 @pytest.mark.parametrize(("instrument", "year"), [(COIN, 365), (STOCK, 252)])
 def test_a_holding_then_a_short_then_nothing_worked_by_hand(instrument: Instrument, year: int) -> None:
     snapshot = market(*PRICES, instrument=instrument)
-    found = values(ledger(snapshot, *STEPS), snapshot)
+    figures = values(ledger(snapshot, *STEPS), snapshot)
     path = [99_950, 109_840, 120_780, 120_780]  # after the trades of each close
     growth, first, second = 120_780 / 99_950, 109_840 / 99_950 - 1, 120_780 / 109_840 - 1
     returns = [0, first, second, 0] if year == 365 else [first, second]  # a stock's day without a move is no day
@@ -86,10 +86,10 @@ def test_a_holding_then_a_short_then_nothing_worked_by_hand(instrument: Instrume
         "days_above_buy_and_hold": 2 / 3,  # on the second day, two fees of 5 bps below
         "gap_to_buy_and_hold": sum(gaps) / 3,
     }
-    assert {name: value.value for name, value in found.items()} == {
+    assert {name: value.value for name, value in figures.items()} == {
         name: pytest.approx(one, rel=1e-9) for name, one in told.items()
     }
-    assert found["sharpe"].n == len(returns)
+    assert figures["sharpe"].n == len(returns)
     strict = values(ledger(snapshot, *STEPS), snapshot, "strict")
     assert strict["cumulative_return"].value == pytest.approx(0.2078, rel=1e-12)  # of 100,000
     assert strict["annualised_return"].value == pytest.approx(1.2078 ** (year / 3) - 1, rel=1e-9)
@@ -103,10 +103,10 @@ def test_a_holding_then_a_short_then_nothing_worked_by_hand(instrument: Instrume
 def test_the_last_position_is_closed_at_the_runs_cost_and_its_gain_counts_after_costs_under_strict() -> None:
     snapshot = market(100.0, 100.08)
     held = ledger(snapshot, (1, 100_000, 50, 100_030))
-    found, strict = values(held, snapshot), values(held, snapshot, "strict")
-    assert found["cumulative_return"].value == pytest.approx(100_030 * 0.9995 / 99_950 - 1, rel=1e-9)
+    paper, strict = values(held, snapshot), values(held, snapshot, "strict")
+    assert paper["cumulative_return"].value == pytest.approx(100_030 * 0.9995 / 99_950 - 1, rel=1e-9)
     assert strict["cumulative_return"].value == pytest.approx(100_030 * 0.9995 / 100_000 - 1, rel=1e-9)
-    assert (found["win_rate"].value, strict["win_rate"].value) == (1.0, 0.0)  # 8 bps up, 10 bps of costs
+    assert (paper["win_rate"].value, strict["win_rate"].value) == (1.0, 0.0)  # 8 bps up, 10 bps of costs
     fallen = market(100.0, 110.0, 90.0)
     kept = values(ledger(fallen, (1, 100_000, 50, 109_945), (1, 109_945, 0, 89_955)), fallen)
     assert kept["win_rate"] == MetricValue(0.0, 1)  # what it was worth at the last close counts, not at the best
@@ -117,9 +117,9 @@ def test_days_on_which_the_exchange_is_closed_count_under_neither_rule_for_stock
     gap = ((1, 100_000, 50, 100_000 - 50), (1, 99_950, 0, 109_950), STEPS[1])
     whole, weekend = market(*PRICES[:3], instrument=STOCK), market(100.0, None, *PRICES[1:3], instrument=STOCK)
     for rules in ("paper", "strict"):
-        found, told = values(ledger(weekend, *gap), weekend, rules), values(ledger(whole, *steps), whole, rules)
-        assert {name: (one.value, one.n) for name, one in found.items() if name != "max_drawdown"} == {
-            name: (pytest.approx(one.value, rel=1e-12), one.n) for name, one in told.items() if name != "max_drawdown"
+        gapped, closed = values(ledger(weekend, *gap), weekend, rules), values(ledger(whole, *steps), whole, rules)
+        assert {name: (figure.value, figure.n) for name, figure in gapped.items() if name != "max_drawdown"} == {
+            name: (pytest.approx(figure.value, rel=1e-12), figure.n) for name, figure in closed.items() if name != "max_drawdown"
         }
 
 
@@ -134,9 +134,9 @@ def test_a_window_that_ends_on_a_closed_day_still_pays_for_closing() -> None:
 
 def test_an_asset_without_a_price_after_the_first_pays_for_opening_and_closing() -> None:
     alone = market(100.0, None, instrument=STOCK)
-    found = values(ledger(alone, (1, 100_000, 50, 99_950)), alone, "strict")
-    assert found["cumulative_return"].value == pytest.approx(99_950 * 0.9995 / 100_000 - 1, rel=1e-9)
-    assert (found["win_rate"], found["days_above_buy_and_hold"].n) == (MetricValue(0.0, 1), 1)
+    figures = values(ledger(alone, (1, 100_000, 50, 99_950)), alone, "strict")
+    assert figures["cumulative_return"].value == pytest.approx(99_950 * 0.9995 / 100_000 - 1, rel=1e-9)
+    assert (figures["win_rate"], figures["days_above_buy_and_hold"].n) == (MetricValue(0.0, 1), 1)
 
 
 def test_the_cost_of_closing_is_that_of_orders_whatever_a_margin_call_traded() -> None:
@@ -219,12 +219,12 @@ def test_figures_of_any_decisions_are_those_of_the_public_code(
         assert np.sign(shares) == SIDES[decision]
         fee = sum(one.fee_minor for one in day.outcomes) / 100
         made.append((SIDES[decision], day.open_nav_minor / 100, fee, nav, abs(shares) * prices[row + 1] / 1e8))
-    found = values(ledger(snapshot, *made), snapshot)
+    figures = values(ledger(snapshot, *made), snapshot)
     for name, value in public(prices, [SIDES[one] for one in said], 365 if instrument is COIN else 252).items():
         # Theirs takes 5 bps of the account, ours of the notional, which differ for a short by what it gained or lost in a day.
         a_day = 5e-4 * 0.08
         loose = {"sharpe": 0.05, "volatility": 2 * math.sqrt(365) * a_day}.get(name, max(1e-4, a_day * len(moves)))
         if math.isnan(value):  # of one return there is no standard deviation
-            assert found[name].value is None, name
+            assert figures[name].value is None, name
         else:
-            assert found[name].value == pytest.approx(value, rel=2e-3, abs=loose), name
+            assert figures[name].value == pytest.approx(value, rel=2e-3, abs=loose), name

@@ -70,15 +70,15 @@ def test_shares_leave_out_what_is_not_judged() -> None:
 
 def test_the_public_database_has_the_figures_told_of_it(shared_data: Path, terminal: Terminal) -> None:
     path = shared_data / "deepfund" / "deepfund.db"
-    found = read_database(path)
-    whole, *models = summary_rows(found)
+    record = read_database(path)
+    whole, *models = summary_rows(record)
     told = ("signals", "signal_errors", "decisions", "decision_errors", "judged", "consistent", "consistent_held")
     assert [whole[name] for name in told] == [105, 20, 24, 0, 24, 5, 17]
     assert f"{100 * whole['signal_validity']:.1f}" == "81.0"
     assert [whole[name] for name in (*SIGNALS, *ACTIONS)] == [12, 57, 36, 8, 0, 16]
     assert len(models) == 6
     assert {name: sum(row[name] for row in models) for name in told} == {name: whole[name] for name in told}
-    analysts = analyst_rows(found)
+    analysts = analyst_rows(record)
     assert {row["analyst"]: row["signals"] for row in analysts} == {
         "company_news": 38,
         "insider": 29,
@@ -97,7 +97,7 @@ def test_the_public_database_has_the_figures_told_of_it(shared_data: Path, termi
         {"Buy": bull > max(bear, flat), "Sell": bear > max(bull, flat)}.get(action, max(bull, bear) <= flat or bull == bear)
         for action, bull, bear, flat in rows
     ]
-    assert follows == [row["consistent"] for row in decision_rows(found)]
+    assert follows == [row["consistent"] for row in decision_rows(record)]
     text = terminal.out("deepfund", "replay", path, "--decisions")
     assert all(
         told in text for told in ("105", "81.0 %", "5 of 24", "17 of 24", "100.0 %", "No justification provided due to error")

@@ -68,9 +68,9 @@ def test_sharpe_beta_and_alpha_by_hand() -> None:
     assert value("df_alpha", made, snapshot).value == pytest.approx(252 * (0.01 - daily) * (1 - beta), rel=1e-9)
     strict = 1.0429 ** (1 / 365) - 1
     coins = dataclasses.replace(made, days_a_year=365)
-    found = [value(name, coins, snapshot, "strict").value for name in ("df_sharpe", "df_alpha", "df_beta")]
+    figures = [value(name, coins, snapshot, "strict").value for name in ("df_sharpe", "df_alpha", "df_beta")]
     expected = [(0.01 - strict) / math.sqrt(3e-4) * math.sqrt(365), 365 * (0.01 - strict) * (1 - beta), beta]
-    assert found == pytest.approx(expected, rel=1e-9)
+    assert figures == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_first_days_portfolio_is_held_through_splits_and_missing_days_whatever_was_traded_later() -> None:

@@ -104,8 +104,8 @@ def test_a_submission_of_nobody_is_no_decision_and_stances_are() -> None:
     voted = read_record([group([talk(0, 0, says(OTHERS="Bullish"), "", None)], [step_record(MARKET, 0, 1)])])
     assert (len(voted.opinions), len(voted.decisions)) == (6, 0)
     stances = {"decisions": [{"stock_id": "asset_1", "decision": "BUY"}, {"stock_id": "asset_2", "decision": "HOLD"}]}
-    found = read_record([group([talk(0, 0, says(OTHERS="Bullish"), says(), stances)], [step_record(MARKET, 0, 1)])])
-    assert [one.action for one in found.decisions] == ["Buy", "Hold", "Hold"]
+    record = read_record([group([talk(0, 0, says(OTHERS="Bullish"), says(), stances)], [step_record(MARKET, 0, 1)])])
+    assert [decision.action for decision in record.decisions] == ["Buy", "Hold", "Hold"]
     odd = read_record([group([talk(0, 0, "", "", {"orders": 5})], [step_record(MARKET, 0, 1)])])
     assert [one.action for one in odd.decisions] == ["Hold"] * 3
     with pytest.raises(StoreError, match="4 steps in the ledger, 1 in the transcript"):
@@ -134,8 +134,8 @@ def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
     days = np.array(["2025-04-04", "2025-04-07", "2025-04-09", "2025-04-13", "2025-04-14"], "datetime64[D]")
     navs = [[100.0, 120, 98, 100, 141, 121], [100.0, 100, 100, 100, 101, 121]]
     ledgers = [SimpleNamespace(nav=np.array(nav), days=days) for nav in navs]
-    specs = [SimpleNamespace(window_name="live", place=place) for place in range(2)]
-    folder: Any = SimpleNamespace(path=Path("run"), load_ledger=lambda spec: ledgers[spec.place])
+    specs = [SimpleNamespace(window_name="live", number=number) for number in range(2)]
+    folder: Any = SimpleNamespace(path=Path("run"), load_ledger=lambda spec: ledgers[spec.number])
     rows = weekly_rows([Group(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
     assert [(row["week"], row["seeds"], row["nav"]) for row in rows] == [
         ("2025-04-06", 2, 110),
@@ -156,12 +156,12 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
     told = ["--plugin", "run_plugin", "--model", "test/member", "--agent", "deepfund", "--limit", "3", "--price", "input=3"]
     told += ["--tasks", "deepfund_berkshire", "--data", "synthetic_deepfund", "--price", "output=15", "--out", str(run)]
     assert main([*told, "--quiet"]) == 0
-    found = json.loads(terminal.out("deepfund", "report", run, "--format", "json"))
-    whole, card = found["models"][0], json.loads((run / "cards/deepfund_berkshire.json").read_text())
+    report = json.loads(terminal.out("deepfund", "report", run, "--format", "json"))
+    whole, card = report["models"][0], json.loads((run / "cards/deepfund_berkshire.json").read_text())
     assert (whole["decisions"], whole["decision_errors"], whole["Buy"] + whole["Sell"] + whole["Hold"]) == (15, 0, 15)
-    assert whole["signals"] == sum(row["signals"] for row in found["analysts"]) > 0
+    assert whole["signals"] == sum(row["signals"] for row in report["analysts"]) > 0
     assert whole["Buy"] + whole["Sell"] == card["orders"]["submitted"]
-    (result,) = found["results"]
+    (result,) = report["results"]
     judged = card["episodes"][0]["metrics"]["df_effectiveness"]
     assert result["buys"] + result["sells"] == judged["n"]
     assert sum(result[f"effective_{name}"] or 0 for name in ("buys", "sells")) / judged["n"] == pytest.approx(judged["value"])

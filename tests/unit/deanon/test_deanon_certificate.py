@@ -142,7 +142,7 @@ def attacker(certificate: Mapping[str, Any], name: str) -> Any:
     return next(entry for entry in certificate["attackers"] if entry["name"] == name)
 
 
-def written(folder: Path, certificate: Mapping[str, Any]) -> Path:
+def saved(folder: Path, certificate: Mapping[str, Any]) -> Path:
     file = folder / "certificate.json"
     file.write_text(dumps_pretty(certificate))
     return file
@@ -160,18 +160,18 @@ def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_w
     assert {exact[name]["value"] for name in ("ticker_top1", "ticker_top5", "date_within_5", "joint", "sector")} == {1.0}
     assert set(dates) == {"date_within_5", "date_within_20", "date_within_60"}
     assert dates["date_within_5"]["value"] == 1.0
-    found = {entry["name"]: entry for entry in bare["identifiability"]["ablation"]}
-    assert "labels" not in found  # nothing is labelled behind this mask
-    assert found["all"]["scores"]["joint"] == exact["joint"]
-    assert found["all"]["k"] == {"mean": 1.0, "median": 1.0, "least": 1, "most": 1, "alone": 1.0}
-    assert found["returns"]["scores"]["ticker_top1"]["value"] == found["index"]["scores"]["date_within_5"]["value"] == 1.0
-    assert found["board"]["scores"]["ticker_top1"]["value"] < 1.0
-    assert found["board"]["k"]["least"] > 100
-    assert found["all but index"]["fields"] == [name for name in found["all"]["fields"] if name != "index"]
+    ablation = {entry["name"]: entry for entry in bare["identifiability"]["ablation"]}
+    assert "labels" not in ablation  # nothing is labelled behind this mask
+    assert ablation["all"]["scores"]["joint"] == exact["joint"]
+    assert ablation["all"]["k"] == {"mean": 1.0, "median": 1.0, "least": 1, "most": 1, "alone": 1.0}
+    assert ablation["returns"]["scores"]["ticker_top1"]["value"] == ablation["index"]["scores"]["date_within_5"]["value"] == 1.0
+    assert ablation["board"]["scores"]["ticker_top1"]["value"] < 1.0
+    assert ablation["board"]["k"]["least"] > 100
+    assert ablation["all but index"]["fields"] == [name for name in ablation["all"]["fields"] if name != "index"]
     # Factors are compared in the units in which they are shown.
     assert bare["identifiability"]["factors_not_compared"] == []
     assert {"MOM_12_1", "ILLIQ", "CV_VOL"} < set(bare["identifiability"]["factors"])
-    assert found["factors"]["scores"]["ticker_top1"]["value"] == 1.0
+    assert ablation["factors"]["scores"]["ticker_top1"]["value"] == 1.0
 
 
 def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_on_these_probes(attacked: Card) -> None:
@@ -364,7 +364,7 @@ def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare
 def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field(
     attacked: Card, tmp_path: Path, path: str, value: Any, message: str
 ) -> None:
-    file = written(tmp_path, with_value(attacked, tuple(int(part) if part.isdigit() else part for part in path.split(".")), value))
+    file = saved(tmp_path, with_value(attacked, tuple(int(part) if part.isdigit() else part for part in path.split(".")), value))
     with pytest.raises(CardError, match=f"^{re.escape(str(file))}: line .*{re.escape(message)}"):
         load_card(file)
 
@@ -394,7 +394,7 @@ def test_the_command_writes_shows_and_verifies(
 def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
     environment: Environment, attacked: Card, tmp_path: Path
 ) -> None:
-    file = written(tmp_path, attacked)
+    file = saved(tmp_path, attacked)
     given = {"tasks": (TASK,), "windows": (MARCH,), "limit": 1, "data": str(environment.data), "quiet": True}
     config = RunConfig(model="builtin/hold", out=str(tmp_path / "run"), **given)
     card = evaluate(config, environment.plugins).cards[0]
@@ -418,7 +418,7 @@ def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_att
     init_board(board, NewBoard("b", "B", (TASK,), "2026-01-01", str(environment.data), windows=(MARCH,)), environment.plugins)
 
     def certify_on_board(certificate: Mapping[str, Any], run: Path) -> Any:
-        words = [written(tmp_path, certificate), "--board", board, "--attackers", run, "--plugin", SUPPORT / "deanon_plugin.py"]
+        words = [saved(tmp_path, certificate), "--board", board, "--attackers", run, "--plugin", SUPPORT / "deanon_plugin.py"]
         return CliRunner().invoke(on_board, [str(word) for word in words])
 
     # An invented model, and records whose answers its replies do not give: consistent, and refused.
@@ -447,17 +447,17 @@ def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certif
     for scores in (attacker(forged, EXACT_MATCHER)["scores"], forged["identifiability"]["ablation"][-1]["scores"]):
         for score in scores.values():
             score["successes"] = 0
-    file = written(tmp_path, rebuilt(forged).plain)
+    file = saved(tmp_path, rebuilt(forged).plain)
     load_card(file)  # it agrees with itself
     with pytest.raises(VerificationError, match=r"does not verify: line \d+: attackers\[0\]\.scores\..*recomputed"):
         run_command("--verify", file)
     save_snapshot(replace(small_market(seed=12), id=""), tmp_path / "other")
     with pytest.raises(CardError, match="name the right one with --data"):
-        run_command("--verify", written(tmp_path, bare), "--data", tmp_path / "other")
+        run_command("--verify", saved(tmp_path, bare), "--data", tmp_path / "other")
     changed = copy.deepcopy(bare)
     changed["exam"]["hash"] = "0" * 64
     with pytest.raises(KtdevalError, match="install the version that asked"):
-        run_command("--verify", written(tmp_path, changed))
+        run_command("--verify", saved(tmp_path, changed))
 
 
 def test_the_command_says_what_is_missing() -> None:

@@ -121,10 +121,10 @@ def test_who_agrees_is_who_would_be_shown_the_same(mask: MaskConfig) -> None:
     evidence = weigh(masked(mask, start).payload(row, asset, 1), HISTORY, ["volume"], mask)
     rows, wanted = range(row - 3, row + 4), volumes(row, asset)
     same = np.array([[volumes(day, column) == wanted for column in range(len(MARKET.codes))] for day in rows])
-    found = evidence.agrees["volume"][rows.start : rows.stop]
+    agreeing = evidence.agrees["volume"][rows.start : rows.stop]
     assert same[3, asset]
-    assert (found | ~same).all()  # nobody who looks the same is shut out
-    assert same.sum() <= found.sum() <= 1.25 * same.sum() + 2  # rounding twice leaves a little to doubt
+    assert (agreeing | ~same).all()  # nobody who looks the same is shut out
+    assert same.sum() <= agreeing.sum() <= 1.25 * same.sum() + 2  # rounding twice leaves a little to doubt
     assert mask.round_digits == 2 or same.sum() > 1  # one digit leaves others who look the same
 
 

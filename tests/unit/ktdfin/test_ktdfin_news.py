@@ -25,7 +25,7 @@ PLAIN = small_market()
 BASE = int(np.searchsorted(PLAIN.days, np.datetime64("2024-03-01"))) - 1
 LAST_JOIN = len(PLAIN.days) - 22  # two names join the index here
 MARKET = with_news(
-    replace(PLAIN, names=tuple(f"{'BCDFGHKLMN'[place % 10]}elmora {chr(65 + place // 10)}uast{place}" for place in range(48))),
+    replace(PLAIN, names=tuple(f"{'BCDFGHKLMN'[number % 10]}elmora {chr(65 + number // 10)}uast{number}" for number in range(48))),
     BASE - 30,
     BASE + 24,
 )
@@ -42,8 +42,8 @@ def outcome(name: str, arguments: dict[str, Any], mask: str, market: Any = MARKE
 def search(mask: str, market: Any = MARKET, step: int = 4, **arguments: Any) -> dict[str, Any]:
     failure, _, text = outcome("search_news", arguments, mask, market, step).split(" ", 2)
     assert failure == "None"
-    found: dict[str, Any] = json.loads(text)
-    return found
+    payload: dict[str, Any] = json.loads(text)
+    return payload
 
 
 def handles(mask: str, market: Any = MARKET) -> list[str]:
@@ -53,10 +53,10 @@ def handles(mask: str, market: Any = MARKET) -> list[str]:
 
 def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_text() -> None:
     view = MARKET.as_of(BASE + 4).documents
-    found = search("bright", lookback=10, limit=50)
-    shown = rows(found["documents"])
-    assert found["day"] == str(MARKET.days[BASE + 4])
-    assert (found["searched"], found["withheld"], len(shown)) == (len(view.rows(10)), 0, len(view.rows(10)))
+    answer = search("bright", lookback=10, limit=50)
+    shown = rows(answer["documents"])
+    assert answer["day"] == str(MARKET.days[BASE + 4])
+    assert (answer["searched"], answer["withheld"], len(shown)) == (len(view.rows(10)), 0, len(view.rows(10)))
     lens = context_of("bright")[1]
     places = [int(str(lens.parse_document(one["document_id"]))) for one in shown]
     assert sorted(places, reverse=True) == view.rows(10).tolist()
@@ -97,11 +97,11 @@ def test_a_document_that_cannot_be_masked_is_left_out_and_counted_whatever_is_as
     items = [*MARKET.documents]
     market = replace(MARKET, documents=Documents.of(items, None, (*MARKET.documents.entities, *twins)))
     clear = search("blinded", lookback=60, limit=50)
-    found = search("blinded", market, lookback=60, limit=50)
-    assert clear["withheld"] == 0 < found["withheld"] < found["searched"] == clear["searched"]
-    assert search("blinded", market, query="margin", lookback=60)["withheld"] == found["withheld"]
+    blinded = search("blinded", market, lookback=60, limit=50)
+    assert clear["withheld"] == 0 < blinded["withheld"] < blinded["searched"] == clear["searched"]
+    assert search("blinded", market, query="margin", lookback=60)["withheld"] == blinded["withheld"]
     assert search("bright", market, lookback=60)["withheld"] == 0
-    dropped = {one["document_id"] for one in rows(clear["documents"])} - {one["document_id"] for one in rows(found["documents"])}
+    dropped = {row["document_id"] for row in rows(clear["documents"])} - {row["document_id"] for row in rows(blinded["documents"])}
     assert dropped
     assert all(outcome("get_document", {"document_id": one}, "blinded", market).startswith("bad_arguments") for one in dropped)
 

@@ -308,7 +308,7 @@ def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:
     assert sum(record.unmask_attempts for record in records) > 0
 
 
-def written(*orders: dict[str, Any]) -> Reply:
+def submission(*orders: dict[str, Any]) -> Reply:
     filled = [{"side": "BUY", "confidence": 0.6, "reason": "because it fits", **order} for order in orders]
     arguments = json.dumps({"orders": filled, "overall_reason": "as it is"})
     return Reply(tool_calls=(ToolCall("1", "submit_action", arguments),), finish_reason="tool_calls")
@@ -319,8 +319,8 @@ def test_an_action_known_to_break_a_rule_costs_a_retry_and_is_counted_apart_from
     task = PLUGINS.make_task(f"{mask}_memory_only")
     lens = scene_of(task.name).lens
     first, second = (lens.asset_handle(asset) for asset in (1, 2))
-    bad = written({"stock_id": first, "target_weight": 0.05}, {"stock_id": second, "target_weight": 0.11})
-    model = Scripted(bad, written({"stock_id": second, "side": "SELL", "target_weight": 0.0}), written(), *[bad] * 4)
+    bad = submission({"stock_id": first, "target_weight": 0.05}, {"stock_id": second, "target_weight": 0.11})
+    model = Scripted(bad, submission({"stock_id": second, "side": "SELL", "target_weight": 0.0}), submission(), *[bad] * 4)
     play = Play(task, model, MARKET)
     retried, refused = play.run(2)
     assert (retried.provenance, retried.failures, retried.submissions) == ("model_after_retry", {"constraint": 2}, 3)
@@ -335,7 +335,7 @@ def test_an_action_known_to_break_a_rule_costs_a_retry_and_is_counted_apart_from
 def test_a_task_without_constraint_feedback_leaves_such_orders_to_the_executor() -> None:
     task = PLUGINS.make_task("bright_memory_only")
     quiet = KtdfinTask(task.name, replace(task._config, trading=replace(task.trading, constraint_feedback=False)))
-    model = Scripted(written({"stock_id": MARKET.codes[2], "side": "SELL", "target_weight": 0.0}))
+    model = Scripted(submission({"stock_id": MARKET.codes[2], "side": "SELL", "target_weight": 0.0}))
     (record,) = Play(quiet, model, MARKET).run(1)
     assert (record.provenance, record.failures, record.orders[0].rule) == ("model", {}, "holding")
     assert "as things stand" not in model.requests[0].messages[0].content

@@ -62,13 +62,13 @@ def splitting(days: int = 64) -> MarketSnapshot:
 
 def test_bars_are_the_last_ones_with_trade_in_shares_of_the_decisions_day() -> None:
     snapshot = splitting()
-    found, table = shown(scene_of(snapshot, "bright", history=5), snapshot)
+    bars, table = shown(scene_of(snapshot, "bright", history=5), snapshot)
     days = [str(day) for day in snapshot.days]
     # Rows 56, 57 and 59 stood at 156, 157 and 159 before each share became two; 58 saw no trade, and 61 was a holiday.
     expected = [(56, 78.0), (57, 78.5), (59, 79.5), (60, 80.0), (62, 81.0)]
-    assert found["600001.SH"] == [[days[row], *[price] * 4, 1000] for row, price in expected]
-    assert found["600001.SH"][-1][1:] == [table["600001.SH"][name] for name in COLUMNS[2:]]
-    assert found["600002.SH"] == [[day, None, None, None, 7.25, None] for day in days[58:63]]
+    assert bars["600001.SH"] == [[days[row], *[price] * 4, 1000] for row, price in expected]
+    assert bars["600001.SH"][-1][1:] == [table["600001.SH"][name] for name in COLUMNS[2:]]
+    assert bars["600002.SH"] == [[day, None, None, None, 7.25, None] for day in days[58:63]]
     # On a day of rest, and before the split, the bars are those known so far.
     assert shown(scene_of(snapshot, "bright", history=1), snapshot, 61)[0]["600001.SH"] == [[days[60], 80, 80, 80, 80, 1000]]
     assert shown(scene_of(snapshot, "bright", history=1), snapshot, 59)[0]["600001.SH"] == [[days[59], 159, 159, 159, 159, 500]]

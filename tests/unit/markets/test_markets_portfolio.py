@@ -32,9 +32,9 @@ MEANS, COVARIANCE = np.array([0.03, 0.01]), np.array([[0.02, 0.01], [0.01, 0.03]
 
 @on_each_row
 def test_optima_of_two_assets_worked_by_hand(sides: Any, times: float, optimum: Any, weighed: Any) -> None:
-    found = box_optimum(times * MEANS, COVARIANCE, np.array(sides))
-    assert found == pytest.approx(list(map(number, optimum)), abs=1e-12)
-    assert scaled(found).tolist() == weighed
+    solution = box_optimum(times * MEANS, COVARIANCE, np.array(sides))
+    assert solution == pytest.approx(list(map(number, optimum)), abs=1e-12)
+    assert scaled(solution).tolist() == weighed
 
 
 def test_moments_are_shrunk_towards_the_mean_of_all_and_their_average_variance() -> None:
@@ -56,25 +56,25 @@ def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: 
     n = 1 + seed % 5
     closes, sides = prices(chance, 8 + seed, n), chance.choice([-1, 0, 1, 1, -1], n)
     means, covariance = moments(closes)
-    found = box_optimum(means, covariance, sides)
+    solution = box_optimum(means, covariance, sides)
 
     def worth(some: Any) -> Any:
         return some @ means - ((some @ covariance) * some).sum(axis=-1)
 
     boxes = [(min(side, 0), max(side, 0)) for side in sides.tolist()]
     other = minimize(
-        lambda w: -1e3 * worth(w), found * 0.0, jac=lambda w: -1e3 * (means - 2 * covariance @ w), bounds=boxes, method="SLSQP",
+        lambda w: -1e3 * worth(w), solution * 0.0, jac=lambda w: -1e3 * (means - 2 * covariance @ w), bounds=boxes, method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )  # fmt: skip
-    assert other.x == pytest.approx(found, abs=2e-4)
+    assert other.x == pytest.approx(solution, abs=2e-4)
     grid = np.array(list(itertools.product(*(np.linspace(low, high, 11 if low != high else 1) for low, high in boxes))))
-    assert max(worth(other.x), worth(grid).max()) <= worth(found) + 1e-12
-    slope = sides * (means - 2 * covariance @ found)  # in the direction of the side
-    for size, side, gain in zip(np.abs(found), sides, slope / np.abs(means).max(), strict=True):
+    assert max(worth(other.x), worth(grid).max()) <= worth(solution) + 1e-12
+    slope = sides * (means - 2 * covariance @ solution)  # in the direction of the side
+    for size, side, gain in zip(np.abs(solution), sides, slope / np.abs(means).max(), strict=True):
         assert 0 <= size <= abs(side)
         assert not side or (gain <= 1e-12 if size < 1e-9 else gain >= -1e-12 if size > 1 - 1e-9 else abs(gain) <= 1e-12)
     whole = weights(closes, sides, "optimised")
-    assert np.rint(np.abs(whole) * 1e6).sum() == (1_000_000 if (np.abs(found) > 1e-7).any() else 0)
+    assert np.rint(np.abs(whole) * 1e6).sum() == (1_000_000 if (np.abs(solution) > 1e-7).any() else 0)
     assert (whole * sides >= 0).all()
     order = chance.permutation(n)  # neither rounding nor the order of assets shows
     again = weights((closes * (1 + 1e-13 * chance.standard_normal(closes.shape)))[:, order], sides[order], "optimised")

@@ -18,7 +18,7 @@ from ktdeval.testing import tiny_snapshot
 from ktdeval.trading import TradingConfig
 from ktdeval.typed import to_plain
 from ktdeval_board.series import make_decisions
-from ktdeval_compare.invariance import apart, course_of
+from ktdeval_compare.invariance import course_of, distances
 from ktdeval_report.plots import weights_plot
 from ktdeval_report.study import WindowStudy
 from ledger_cases import short_ledger
@@ -42,8 +42,8 @@ def test_decisions_of_a_board_are_in_shares_and_dollars() -> None:
     ledger, entry = short_ledger(), SimpleNamespace(id="a" * 20, window="W1", seed=0)
     run: Any = SimpleNamespace(manifest=SimpleNamespace(specs=[entry]), load_ledger=lambda spec: ledger)
     card: Any = SimpleNamespace(episodes=[entry], metrics={})
-    found: Any = to_plain(make_decisions(run, "c" * 64, card))
-    steps = found["episodes"][0]["steps"]
+    decisions: Any = to_plain(make_decisions(run, "c" * 64, card))
+    steps = decisions["episodes"][0]["steps"]
     told = [[order[name] for name in ("side", "asked", "filled", "price")] for step in steps for order in step["orders"]]
     assert told == [["SELL", "-45 %", 1.5, 300.0], ["BUY", "0.5 shares", 0.5, 300.0]]
     assert [step["holdings"] for step in steps] == [[["TSLA", pytest.approx(-0.45045)]], [["TSLA", -0.28125]]]
@@ -61,7 +61,7 @@ def test_an_account_without_a_nav_at_the_open_has_no_share_of_it() -> None:
     ledger = short_ledger()
     course = course_of(ledger)
     assert [dict(trades) for trades in course.trades] == [{("TSLA", "SELL"): 0.45}, {("TSLA", "BUY"): 15_000 / 96_500}]
-    assert apart(course, course)["turnover"] == 0.0
+    assert distances(course, course)["turnover"] == 0.0
 
 
 def test_progress_names_the_currency() -> None:

@@ -61,9 +61,9 @@ def scene_of(snapshot: MarketSnapshot, name: str = "market_blinded", seed: int =
 
 
 def state_of(user: str) -> dict[str, Any]:
-    found = re.search(r"```json\n(.*?)\n```", user, re.DOTALL)
-    assert found is not None
-    shown: dict[str, Any] = json.loads(found[1])
+    match = re.search(r"```json\n(.*?)\n```", user, re.DOTALL)
+    assert match is not None
+    shown: dict[str, Any] = json.loads(match[1])
     return shown
 
 
@@ -134,9 +134,9 @@ def with_minutes(snapshot: MarketSnapshot, poison_after: int | None = None, ends
         for code, close in zip(CODES, snapshot.close[row], strict=True):
             at = Close.parse("24:00 UTC" if code == "BTC" else "16:00 America/New_York").instant(day) // 60_000_000
             late = poison_after is not None and row > poison_after
-            for place in range(ends if close == close else 0):
-                price = close * (9.0 if late else 1.0 + (place - ends + 1) / 1000)
-                rows.append((code, at - 15 * (ends - 1 - place), price, price * 1.01, price * 0.99, price, 10.0 + place))
+            for index in range(ends if close == close else 0):
+                price = close * (9.0 if late else 1.0 + (index - ends + 1) / 1000)
+                rows.append((code, at - 15 * (ends - 1 - index), price, price * 1.01, price * 0.99, price, 10.0 + index))
             if code != "BTC" and close == close:
                 after = 777.0 if poison_after is not None and row >= poison_after else 666.0
                 rows.append((code, at + 30, 1.0, after, 1.0, after, 5.0))

@@ -48,18 +48,18 @@ def lessons(snapshot: MarketSnapshot, window: Window = WINDOW, seed: int = 0, **
     scene = market_scene(made, snapshot, window, seed)
     assert isinstance(scene, HasLessons)
     assert not scene.lens.shown  # an agent that does not ask for them is shown nothing
-    found = list(scene.lessons(snapshot.as_of(6)))
+    days = list(scene.lessons(snapshot.as_of(6)))
     handles = {scene.lens.asset_handle(column): code for column, code in enumerate(snapshot.codes)}
     return [
-        (one.day, {handles[row["stock_id"]]: (row["next_day"], row["change_pct"], row["label"])
-                   for row in table_rows(shown_state(one.text)["outcomes"])}, one.text)
-        for one in found
+        (lesson.day, {handles[row["stock_id"]]: (row["next_day"], row["change_pct"], row["label"])
+                   for row in table_rows(shown_state(lesson.text)["outcomes"])}, lesson.text)
+        for lesson in days
     ]  # fmt: skip
 
 
 def test_each_day_has_the_next_price_of_each_asset_and_days_without_one_are_skipped() -> None:
-    found = [(day, outcomes) for day, outcomes, _ in lessons(market(), assets=["BTC"])]
-    assert found == [
+    by_day = [(day, outcomes) for day, outcomes, _ in lessons(market(), assets=["BTC"])]
+    assert by_day == [
         ("day_-6", {"BTC": ("day_-5", 10.0, "BUY")}),
         ("day_-5", {"BTC": ("day_-4", -10.0, "SELL")}),
         ("day_-4", {"BTC": ("day_-2", 10.0, "BUY")}),  # 108.9 of 99, over a day without a price

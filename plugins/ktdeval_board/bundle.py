@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,7 +59,7 @@ class Bundle:
     folder: Path
     card_path: Path  #: the card, in its folder `cards`; that of the run, or made again where something was redacted
     redacted: tuple[Leak, ...] = ()  #: what was replaced, by the file it stood in
-    problems: tuple[str, ...] = field(default=())  #: why it must not be published, a line each; empty when it may
+    problems: tuple[str, ...] = ()  #: why it must not be published, a line each; empty when it may
 
     def files(self) -> list[RecordFile]:
         """Return the records in the order of their paths; the card is none."""

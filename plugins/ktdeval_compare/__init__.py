@@ -1,14 +1,9 @@
-"""Manifest of the commands that compare cards: `compare`, `power`, `effects`, `luck`, `invariance`, `cohort`, `cutoff`."""
+"""Manifest of the commands on cards: `compare`, `power`, `effects`, `luck`, `invariance`, `cohort`, `cutoff`, `demo`, `table`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _COMMANDS = {
     "compare": "Test whether agents differ, paired by window and seed, and name those that are tied.",
@@ -21,14 +16,11 @@ _COMMANDS = {
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
-_ELSEWHERE = {
-    "table": "paper_tables:table_command",
-    "demo": "demo:demo",
-}
+_ELSEWHERE = {"table": "paper_tables:table_command", "demo": "demo:demo"}
 
 
 @hookimpl
-def ktdeval_commands() -> Sequence[Spec]:
+def ktdeval_commands() -> list[Spec]:
     """Commands on several cards."""
     functions = {
         name: {"function": later(f"ktdeval_compare.functions:{name}")}

@@ -65,9 +65,9 @@ def test_the_address_holds_filters_order_fees_and_the_lit_agent(session: Reader,
     tab = session.open("ama.html#agent=trade,vote&strategy=flip&fees=before&sort=-ama_gap_to_buy_and_hold&focus=vote")
     wait_until(tab, DRAWN)
     table = read_data(forged_site, "division/division-0/all")
-    place = table["columns"].index("ama_gap_to_buy_and_hold")
+    column = table["columns"].index("ama_gap_to_buy_and_hold")
     wanted = [row for row in table["rows"] if row["agent"] in ("trade", "vote") and row["strategy"] == "flip"]
-    assert names_of(tab) == [row["label"] for row in sorted(wanted, key=lambda row: -row["values"][place])]
+    assert names_of(tab) == [row["label"] for row in sorted(wanted, key=lambda row: -row["values"][column])]
     assert len(opacities(tab)) == len(wanted) == 16
     assert sorted(set(opacities(tab))) == [0.15, 0.95]
     assert tab.get_attribute(".agents button[aria-pressed=true]", "data-agent") == "vote"
@@ -110,9 +110,9 @@ def seen(tab: Any, title: str) -> list[list[str]]:
         tab, f"[...document.querySelectorAll('figure.chart')].find(one => one.innerText.startsWith('{title}')).querySelector('svg')"
     )
     figure.locator("button", has_text="Table").click()
-    found = [row.split("\t") for row in figure.locator("tbody").inner_text().split("\n")]
+    rows = [row.split("\t") for row in figure.locator("tbody").inner_text().split("\n")]
     figure.locator("button", has_text="Table").click()
-    return found
+    return rows
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])

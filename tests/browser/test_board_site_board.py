@@ -42,8 +42,8 @@ def names_of(tab: Any) -> list[str]:
 
 def values_of(tab: Any, key: str) -> list[float]:
     """Figures of a column, top to bottom, as shown; those that are not defined are left out."""
-    place = tab.evaluate(f"[...document.querySelectorAll('thead th')].findIndex(head => head.querySelector('[data-key={key}]'))")
-    shown = [row["cells"][place].split("\n")[0].replace("−", "-").replace(",", "") for row in rows_of(tab)]
+    column = tab.evaluate(f"[...document.querySelectorAll('thead th')].findIndex(head => head.querySelector('[data-key={key}]'))")
+    shown = [row["cells"][column].split("\n")[0].replace("−", "-").replace(",", "") for row in rows_of(tab)]
     return [float(text) for text in shown if re.fullmatch(r"[+-]?[0-9.]+", text)]
 
 
@@ -166,8 +166,8 @@ def test_readers_choose_columns_fees_and_intervals(session: Reader, forged_site:
     tab.goto(tab.url.split("#")[0] + "#fees=before&intervals=numbers")
     tab.wait_for_selector("[data-key=gross_return]")
     data = read_data(forged_site, ALL)
-    place = data["columns"].index("gross_return")
-    expected = [round(row["values"][place] * 100, 2) for row in data["rows"] if row["values"][place] is not None]
+    column = data["columns"].index("gross_return")
+    expected = [round(row["values"][column] * 100, 2) for row in data["rows"] if row["values"][column] is not None]
     assert values_of(tab, "gross_return") == expected
     assert tab.locator("[data-key=total_return]").count() == 0
     assert tab.locator(".between").count() > 0
@@ -207,8 +207,8 @@ def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(session: R
     tab.wait_for_selector("text=Equity in W3")
     boxes.nth(2).check()
     assert tab.locator(".pairs li").count() == 3
-    for place in range(3, 6):
-        boxes.nth(place).check()
+    for number in range(3, 6):
+        boxes.nth(number).check()
     assert tab.inner_text(".pairs summary") == "Head-to-head: 10 pairs of the first 5"
     tab.click(".tray >> text=Clear")
     assert not tab.is_visible(".tray")
@@ -228,10 +228,10 @@ def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: 
     assert download.value.suggested_filename == "forged-blinded-open-research-all.csv"
     table = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
     data = read_data(folder, ALL)
-    place = data["columns"].index("sharpe")
+    column = data["columns"].index("sharpe")
     by_card = {row["card"] or "": row for row in data["rows"]}
     assert [row["card"] for row in table] == [row["card"] or "" for row in rows_of(tab)]
-    assert all(float(row["sharpe"]) == by_card[row["card"]]["values"][place] for row in table if row["card"] and row["sharpe"])
+    assert all(float(row["sharpe"]) == by_card[row["card"]]["values"][column] for row in table if row["card"] and row["sharpe"])
     first = next(row for row in table if row["card"] == data["rows"][0]["card"])
     assert (first["model"], first["submitter"]) == (f"'{formula}", 'a "b", c'), "a spreadsheet does not run a name"
 
@@ -239,7 +239,7 @@ def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: 
 def test_a_long_table_shows_its_beginning_and_all_baselines(session: Reader, forged_site: Path) -> None:
     def lengthen(data: Any) -> Any:
         entrant = next(row for row in data["rows"] if row["rank"])
-        more = [entrant | {"card": f"{place:064x}", "label": f"more/{place}", "model": f"more/{place}"} for place in range(250)]
+        more = [entrant | {"card": f"{number:064x}", "label": f"more/{number}", "model": f"more/{number}"} for number in range(250)]
         data["rows"] = more + data["rows"]
         return data
 
@@ -273,12 +273,12 @@ def test_everything_is_reached_by_keyboard(session: Reader) -> None:
     assert tab.evaluate("document.activeElement.id") == "main"
     assert "#main" not in tab.url
 
-    def walk_to(found: str) -> None:
+    def walk_to(wanted: str) -> None:
         for _ in range(80):
             tab.keyboard.press("Tab")
-            if tab.evaluate(f"(() => {{ const at = document.activeElement; return Boolean({found}); }})()"):
+            if tab.evaluate(f"(() => {{ const at = document.activeElement; return Boolean({wanted}); }})()"):
                 return
-        raise AssertionError(f"not reached: {found}")
+        raise AssertionError(f"not reached: {wanted}")
 
     walk_to("at.textContent.startsWith('Columns')")
     tab.keyboard.press("Enter")

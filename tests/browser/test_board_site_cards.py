@@ -267,8 +267,8 @@ def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(session: Rea
 
 def test_a_name_that_is_wider_than_the_screen_is_cut_in_its_choice(session: Reader, forged_site: Path, tmp_path: Path) -> None:
     def with_long_labels(index: Any) -> Any:
-        place = index["columns"].index("label")
-        return {**index, "rows": [[*row[:place], "W" * 100, *row[place + 1 :]] for row in index["rows"]]}
+        column = index["columns"].index("label")
+        return {**index, "rows": [[*row[:column], "W" * 100, *row[column + 1 :]] for row in index["rows"]]}
 
     site = changed_site(forged_site, tmp_path / "site", {"cards-index": with_long_labels})
     assert not scrolls_sideways(session.open("compare.html", folder=site, width=1280))
@@ -283,12 +283,12 @@ def pages_of(site: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("place", range(3), ids=["model", "compare", "card"])
+@pytest.mark.parametrize("index", range(3), ids=["model", "compare", "card"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["laptop", "telephone"])
 def test_pages_fit_the_screen_are_in_order_and_axe_finds_nothing_serious(
-    session: Reader, forged_site: Path, place: int, width: int, scheme: str
+    session: Reader, forged_site: Path, index: int, width: int, scheme: str
 ) -> None:
-    tab = session.open(pages_of(forged_site)[place], width=width, color_scheme=scheme)
+    tab = session.open(pages_of(forged_site)[index], width=width, color_scheme=scheme)
     draw_all(tab)
     assert not scrolls_sideways(tab)
     too_wide = """[...document.querySelectorAll('main *')].filter(part => part.checkVisibility() &&

@@ -144,8 +144,8 @@ def test_exposures_calibration_and_random_traders_are_those_of_the_records(sessi
 def test_wilson_intervals_are_those_of_the_library_and_labels_that_occur_twice_are_told_apart(session: Reader) -> None:
     tab = session.open("compare.html")
     for successes, n in ((0, 5), (3, 7), (40, 41), (11, 11)):
-        expected, found = wilson(successes, n), tab.evaluate("([share, n]) => kt.charts.wilson(share, n)", [successes / n, n])
-        assert found == pytest.approx([expected.low, expected.high], abs=1e-12)
+        expected, drawn = wilson(successes, n), tab.evaluate("([share, n]) => kt.charts.wilson(share, n)", [successes / n, n])
+        assert drawn == pytest.approx([expected.low, expected.high], abs=1e-12)
     names = tab.evaluate("kt.charts.distinct([{label: 'a.b'}, {label: 'a.b'}, {label: 'c'}]).map(line => line.label)")
     assert names == ["a.b", "a.b (2)", "c"]
 
@@ -187,8 +187,8 @@ def test_the_report_says_what_the_card_says(session: Reader, forged_site: Path) 
     entry = entry_of(forged_site, row["card"])
     tab = session.open(link("model.html", model=row["model"], card=row["card"]))
     report = tab.inner_text(".report")
-    place, of = (entry["ranks"]["all"][name] for name in ("rank", "of"))
-    assert f"It is ranked {place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(place, 'th') } of {of}" in report
+    rank, of = (entry["ranks"]["all"][name] for name in ("rank", "of"))
+    assert f"It is ranked {rank}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(rank, 'th') } of {of}" in report
     total = entry["card"]["metrics"]["total_return"]
     (said,) = re.findall(r"median total return of an episode is ([^ ]+)", report)
     assert numbers(said) == [pytest.approx(100 * total["value"], abs=0.0051)]

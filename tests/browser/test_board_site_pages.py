@@ -89,16 +89,16 @@ def test_a_task_page_says_what_is_asked_who_is_on_it_and_how_to_run_it(session: 
 def test_a_market_page_shows_regimes_and_entrants_beside_the_benchmark(session: Reader, forged_site: Path) -> None:
     tab = session.open("market.html")
     market = read_data(forged_site, "market/main")
-    for place, window in enumerate(market["windows"]):
-        row = tab.locator("section:has-text('Regimes') tbody tr").nth(place)
+    for index, window in enumerate(market["windows"]):
+        row = tab.locator("section:has-text('Regimes') tbody tr").nth(index)
         assert window["regime"] in row.inner_text()
         assert f"{abs(window['total_return']) * 100:.2f}" in row.inner_text()
     tab.wait_for_selector("text=Return by window")
     for number, window in enumerate(("W1", "W2", "W3")):
         table = read_data(forged_site, f"division/blinded-open-research/{window}")
-        place = table["columns"].index("total_return")
-        benchmark = next(row["values"][place] for row in table["rows"] if row["baseline"] == "benchmark")
-        ranked = [row["values"][place] for row in table["rows"] if row["ranked"] and row["baseline"] is None]
+        index = table["columns"].index("total_return")
+        benchmark = next(row["values"][index] for row in table["rows"] if row["baseline"] == "benchmark")
+        ranked = [row["values"][index] for row in table["rows"] if row["ranked"] and row["baseline"] is None]
         ahead = sum(value > benchmark for value in ranked) / len(ranked)
         row = tab.locator("section:has-text('Entrants beside the market') tbody tr").nth(number)
         assert f"{ahead * 100:.0f}\u202f% of {len(ranked)}" in row.inner_text()
@@ -188,8 +188,8 @@ FIGURES = [
 @needs_browser
 def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_no_link(session: Reader) -> None:
     tab = session.open("about.html")
-    found = [tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit]) for value, unit, _ in FIGURES]
-    assert found == [shown for _, _, shown in FIGURES]
+    texts = [tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit]) for value, unit, _ in FIGURES]
+    assert texts == [shown for _, _, shown in FIGURES]
     assert tab.evaluate("kt.format.percent(0.015, 1, true)") == "+1.5\u202f%"
     for value in ("javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "vbscript:x"):
         assert tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None
@@ -219,5 +219,5 @@ def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(chromi
             shown = session.open(page).locator(parts or "main").all_inner_texts()
             assert shown, page
             for words in shown:
-                found = re.findall("window|mask|market|snapshot|undefined|null", words.replace("own market", ""), re.IGNORECASE)
-                assert not found, (page, words)
+                matches = re.findall("window|mask|market|snapshot|undefined|null", words.replace("own market", ""), re.IGNORECASE)
+                assert not matches, (page, words)

@@ -41,9 +41,9 @@ def test_a_window_is_one_pair_whatever_its_seeds(page: Any) -> None:
         episode("W1", 0, 0.5), episode("W1", 1, 0.5), episode("W1", 7, 9.0), episode("W2", 2, 1.0), episode("W2", 0, 3.0),
         episode("W2", 1, 1.0), episode("W3", 0, 1.0),
     ]}  # fmt: skip
-    found = page.evaluate("([first, second]) => kt.stats.windowDifferences(first, second, 'sharpe')", [first, second])
-    assert [(row["window"], row["value"], len(row["pairs"])) for row in found["rows"]] == [("W1", 1.5, 2), ("W2", 1.0, 3)]
-    assert found["leftOut"] == {"no trade": 1}
+    differences = page.evaluate("([first, second]) => kt.stats.windowDifferences(first, second, 'sharpe')", [first, second])
+    assert [(row["window"], row["value"], len(row["pairs"])) for row in differences["rows"]] == [("W1", 1.5, 2), ("W2", 1.0, 3)]
+    assert differences["leftOut"] == {"no trade": 1}
 
 
 # -- what of others the site carries

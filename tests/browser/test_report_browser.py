@@ -48,14 +48,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("width", [1280, 390], ids=["laptop", "telephone"])
 def test_the_page_fits_the_screen_and_follows_its_scheme(session: Reader, page: Path, width: int, dark: bool) -> None:
     scheme = "dark" if dark else "light"
-    found = session.open(page.as_uri(), ready="document.readyState === 'complete'", width=width, color_scheme=scheme).evaluate(LOOK)
-    assert found["requests"] == 0
-    assert width < 1280 or found["height"] <= (len(TASKS) + 2) * 800, "a screen a card, after what is said of all"
-    assert set(found["order"]) == {"FIGURE"}, "plots come before tables"
-    assert width - 20 <= found["width"] <= width
-    assert found["content"] == found["width"], found["wide"]
-    assert found["wide"] == []
-    assert found["paper"] == ("rgb(21, 25, 31)" if dark else "rgb(255, 255, 255)")
-    assert found["ink"] == ("rgb(230, 233, 237)" if dark else "rgb(28, 33, 40)")
-    assert found["plots"] > 50
-    assert found["smallest"] >= 8, "letters in plots are too small to read"
+    look = session.open(page.as_uri(), ready="document.readyState === 'complete'", width=width, color_scheme=scheme).evaluate(LOOK)
+    assert look["requests"] == 0
+    assert width < 1280 or look["height"] <= (len(TASKS) + 2) * 800, "a screen a card, after what is said of all"
+    assert set(look["order"]) == {"FIGURE"}, "plots come before tables"
+    assert width - 20 <= look["width"] <= width
+    assert look["content"] == look["width"], look["wide"]
+    assert look["wide"] == []
+    assert look["paper"] == ("rgb(21, 25, 31)" if dark else "rgb(255, 255, 255)")
+    assert look["ink"] == ("rgb(230, 233, 237)" if dark else "rgb(28, 33, 40)")
+    assert look["plots"] > 50
+    assert look["smallest"] >= 8, "letters in plots are too small to read"

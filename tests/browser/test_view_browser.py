@@ -54,9 +54,9 @@ def long(desk: Path) -> Path:
     return path
 
 
-def open_day(session: Reader, page: Path, place: str = "", **screen: Any) -> Any:
+def open_day(session: Reader, page: Path, address: str = "", **screen: Any) -> Any:
     """A page at a place in it, once its day is shown."""
-    return session.open(f"{page.as_uri()}#{place}", ready="document.querySelector('#day-body')?.children.length > 0", **screen)
+    return session.open(f"{page.as_uri()}#{address}", ready="document.querySelector('#day-body')?.children.length > 0", **screen)
 
 
 def open_index(session: Reader, run: Path, episodes: int) -> Any:
@@ -113,8 +113,8 @@ def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> 
 def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path) -> None:
     # The address names the day.
     dates = [row["decided_on"] for row in head_of(talk)["rows"]]
-    for place, day in (("day=17", 17), (f"day={dates[5]}", 5), ("day=day_+3", 3), ("", 0)):
-        tab = open_day(session, talk, place)
+    for address, day in (("day=17", 17), (f"day={dates[5]}", 5), ("day=day_+3", 3), ("", 0)):
+        tab = open_day(session, talk, address)
         wait_for_day(tab, day)
         assert chosen(tab)[:2] == (str(day), str(day))
         assert dates[day] in tab.inner_text("#day-when")
@@ -129,8 +129,8 @@ def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path)
     press(tab, "j")
     wait_for_day(tab, 1)
     # An address may name a call or a part.
-    for place, selector in (("call=3", "#call-3"), ("part=portfolio", "#part-portfolio")):
-        tab = open_day(session, talk, f"day=8&{place}")
+    for address, selector in (("call=3", "#call-3"), ("part=portfolio", "#part-portfolio")):
+        tab = open_day(session, talk, f"day=8&{address}")
         wait_for_day(tab, 8)
         top = tab.evaluate(f"document.querySelector('{selector}').getBoundingClientRect().top")
         assert 0 <= top < 600
@@ -238,9 +238,9 @@ def test_every_word_of_a_day_is_there_in_order(session: Reader, talk: Path) -> N
             new += [reply.get("content", ""), reply.get("reasoning", ""), exchange.get("error", "")]
             new += [call["arguments"] for call in reply.get("tool_calls", ()) if call["arguments"] != "{}"]
             for text in new:
-                found = shown.find(text, at)
-                assert found >= 0, (day, text[:80])
-                at = found
+                start = shown.find(text, at)
+                assert start >= 0, (day, text[:80])
+                at = start
 
 
 def test_what_a_model_wrote_is_shown_as_words_and_what_was_withheld_beside_it(session: Reader, talk: Path) -> None:
@@ -352,7 +352,7 @@ def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
     days = days_of(talk)
     number = next(number for number, day in enumerate(days) if day["step"]["orders"])
     code = days[number]["step"]["orders"][0]["code"]
-    expected = [place for place, day in enumerate(days) for order in day["step"]["orders"] if order["code"] == code]
+    expected = [index for index, day in enumerate(days) for order in day["step"]["orders"] if order["code"] == code]
     tab = open_day(session, talk, f"day={number}")
     tab.click(".order .link")
     wait_until(tab, "document.querySelector('#stock').open")

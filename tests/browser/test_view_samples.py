@@ -28,8 +28,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
-def open_sample(session: Reader, page: Path, place: str = "", **screen: int) -> Any:
-    return session.open(f"{page.as_uri()}#{place}", ready="document.querySelector('#day-body')?.children.length > 0", **screen)
+def open_sample(session: Reader, page: Path, address: str = "", **screen: int) -> Any:
+    return session.open(f"{page.as_uri()}#{address}", ready="document.querySelector('#day-body')?.children.length > 0", **screen)
 
 
 def choose(tab: Any, selector: str, value: str) -> int:

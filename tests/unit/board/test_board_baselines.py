@@ -42,8 +42,8 @@ def snapshot() -> MarketSnapshot:
 
 def test_a_regression_by_hand() -> None:
     # One factor, one day, exposures -1, 0, 1 and returns 0, 3, 3 (mean 2): x'y = 2 + 1 = 3, x'x = 2, penalty 0.1 * 3 = 0.3.
-    found = ridge_coefficients(np.array([[[-1.0, 0.0, 1.0]]]), np.array([[0.0, 3.0, 3.0]]))
-    np.testing.assert_allclose(found, [3 / 2.3], rtol=1e-15)
+    coefficients = ridge_coefficients(np.array([[[-1.0, 0.0, 1.0]]]), np.array([[0.0, 3.0, 3.0]]))
+    np.testing.assert_allclose(coefficients, [3 / 2.3], rtol=1e-15)
 
 
 def test_the_regression_is_ridge_and_leaves_out_what_is_undefined() -> None:
@@ -63,12 +63,12 @@ def test_the_regression_is_ridge_and_leaves_out_what_is_undefined() -> None:
 def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_markets_give_equal_ones(
     snapshot: MarketSnapshot,
 ) -> None:
-    found = train_coefficients(snapshot, "2024-04-01")
-    names = [part.partition(":")[0] for part in found.split()]
+    coefficients = train_coefficients(snapshot, "2024-04-01")
+    names = [part.partition(":")[0] for part in coefficients.split()]
     assert names == [factor.name for factor in FACTORS if factor.name in names]
     assert len(names) == MOST_FACTORS
-    assert load_plugins().make_model("builtin/linear_factor", {"coefficients": found})
-    assert found == train_coefficients(snapshot, "2024-04-01")
+    assert load_plugins().make_model("builtin/linear_factor", {"coefficients": coefficients})
+    assert coefficients == train_coefficients(snapshot, "2024-04-01")
 
 
 def test_nothing_from_the_first_day_on_is_looked_at(snapshot: MarketSnapshot) -> None:

@@ -97,8 +97,8 @@ def empty_board(path: Path, windows: int = 1) -> Path:
 
 def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) -> None:
     beside = {kind: f"cards/*/*/*/*.{kind}.json" for kind in ("submission", "records")}
-    written = {"verdict": "verdicts", "series": "series", "decisions": "decisions", "market": "markets"}
-    for kind, pattern in {**beside, **{kind: f"{folder}/*.json" for kind, folder in written.items()}}.items():
+    folders = {"verdict": "verdicts", "series": "series", "decisions": "decisions", "market": "markets"}
+    for kind, pattern in {**beside, **{kind: f"{folder}/*.json" for kind, folder in folders.items()}}.items():
         paths = sorted(board.glob(pattern))[:6]
         assert paths
         for path in paths:
@@ -170,8 +170,8 @@ def test_pages_of_cards_say_the_ranks_of_the_tables_and_one_label_is_everywhere(
         for row in ranked:
             page = read_data(site, f"card/{row['card']}")
             assert page["labels"] == row["labels"] != []
-            place = page["ranks"][name.split("/")[2]]
-            assert place == {"rank": row["rank"], "alpha_rank": row["alpha_rank"], "tie": row["tie"], "of": len(ranked)}
+            rank = page["ranks"][name.split("/")[2]]
+            assert rank == {"rank": row["rank"], "alpha_rank": row["alpha_rank"], "tie": row["tie"], "of": len(ranked)}
 
 
 def test_a_withdrawn_card_leaves_tables_and_lists_but_keeps_its_page(board: Path, site: Path) -> None:
@@ -196,8 +196,8 @@ def test_cards_that_may_not_be_ranked_stay_with_their_reason(board: Path, site: 
 
 
 def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alone(site: Path) -> None:
-    written = [json.dumps(read_data(site, name)) for name in names_of_data(site) if name.startswith("decisions/")]
-    assert any(json.dumps(HOSTILE[1])[1:-1] in text for text in written)
+    texts = [json.dumps(read_data(site, name)) for name in names_of_data(site) if name.startswith("decisions/")]
+    assert any(json.dumps(HOSTILE[1])[1:-1] in text for text in texts)
     assert not any("owned" in page.read_text() for page in site.glob("*.html"))
     assert f"Content-Security-Policy: {CONTENT_SECURITY_POLICY}; frame-ancestors 'none'" in (site / "_headers").read_text()
     assert ("unsafe" in CONTENT_SECURITY_POLICY, "script-src 'self'" in CONTENT_SECURITY_POLICY) == (False, True)

@@ -54,7 +54,7 @@ def board(good: Good, tmp_path: Path) -> BadBoard:
     return board
 
 
-def found(board: BadBoard) -> list[tuple[str, str]]:
+def findings_on(board: BadBoard) -> list[tuple[str, str]]:
     """Path and rule of each finding, after a commit and, equally, before one."""
     before = {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
     commit(board.folder)
@@ -69,11 +69,11 @@ def submit_another(board: BadBoard) -> None:
 
 
 def test_a_proposal_that_changes_nothing_or_only_adds_a_submission_is_in_order(board: BadBoard) -> None:
-    assert found(board) == []
+    assert findings_on(board) == []
     submit_another(board)
     (board.folder / "imported").mkdir()
     (board.folder / "imported" / "x.json").write_text("{}")
-    assert found(board) == []
+    assert findings_on(board) == []
 
 
 def test_what_main_gained_since_is_not_the_proposals(board: BadBoard) -> None:
@@ -82,7 +82,7 @@ def test_what_main_gained_since_is_not_the_proposals(board: BadBoard) -> None:
     commit(board.folder)
     git(board.folder, "checkout", "--quiet", "proposal")
     submit_another(board)
-    assert found(board) == []
+    assert findings_on(board) == []
 
 
 def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
@@ -95,20 +95,20 @@ def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
         target = board.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("theirs now\n")
-    assert found(board) == sorted((Finding(path, "", "").path, "foreign-file") for path in paths)
+    assert findings_on(board) == sorted((Finding(path, "", "").path, "foreign-file") for path in paths)
     shutil.rmtree(board.folder / "cards")
     (board.folder / "cards").write_text("theirs now\n")
-    assert ("cards", "foreign-file") in found(board)
+    assert ("cards", "foreign-file") in findings_on(board)
 
 
 def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_before_a_commit_is_not_the_proposals(board: BadBoard) -> None:
     board.edit(board.folder / "verdicts" / f"{board.card_id}.json", lambda value: value.update(tier="re-run"))
     changed = (f"verdicts/{board.card_id}.json", "foreign-file")
-    assert found(board) == [changed]
+    assert findings_on(board) == [changed]
     submit_another(board)
     verdict = board.add_verdict(tier="re-run")
     assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [changed]
-    assert found(board) == sorted([changed, (board.where(verdict), "verdict")])
+    assert findings_on(board) == sorted([changed, (board.where(verdict), "verdict")])
 
 
 Change = Callable[[BadBoard, CardFiles], object]
@@ -128,12 +128,12 @@ Change = Callable[[BadBoard, CardFiles], object]
 )
 def test_an_old_submission_is_neither_changed_nor_deleted(board: BadBoard, change: Change) -> None:
     change(board, CardFiles(board.card_id, board.card_path))
-    assert {rule for place, rule in found(board) if board.card_id in place} >= {"foreign-file"}
+    assert {rule for path, rule in findings_on(board) if board.card_id in path} >= {"foreign-file"}
 
 
 def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_out(board: BadBoard) -> None:
     (board.folder / "cards" / "x").symlink_to("/etc/passwd")
-    assert found(board) == [("cards/x", "link")]
+    assert findings_on(board) == [("cards/x", "link")]
     head = git(board.folder, "rev-parse", "HEAD").strip()
     git(board.folder, "update-index", "--add", "--cacheinfo", f"160000,{head},records/sub")
     git(board.folder, "commit", "--quiet", "--message", "submodule")
@@ -144,10 +144,10 @@ def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_tw
     path = board.folder / "records" / "x.sh"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
-    assert found(board) == [("records/x.sh", "executable")]
+    assert findings_on(board) == [("records/x.sh", "executable")]
     board.card_path.unlink()
     board.card_path.symlink_to("/etc/passwd")
-    assert {rule for place, rule in found(board) if place == board.where(board.card_path)} == {"foreign-file", "link"}
+    assert {rule for where, rule in findings_on(board) if where == board.where(board.card_path)} == {"foreign-file", "link"}
 
 
 def test_a_board_in_a_folder_of_a_repository_is_looked_at_alone(good: Good, tmp_path: Path) -> None:

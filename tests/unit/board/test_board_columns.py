@@ -36,10 +36,10 @@ from scoring_cases import DEFINITIONS, scoring_card
 def scoring_board(better: str = "lower"):
     """Two cards of a scoring task, which share their window and seeds."""
     entries = []
-    for place, model in enumerate(("house/leaky", "house/blind")):
+    for number, model in enumerate(("house/leaky", "house/blind")):
         card = scoring_card(seeds=(0, 1)) | {"model": {"name": model, "args": {}}}
         card["scores"]["right_name"] |= {"better": better} | {
-            "value": 0.2 - 0.1 * place,
+            "value": 0.2 - 0.1 * number,
             "interval": {"kind": "wilson", "low": 0.05, "high": 0.4},
         }
         submitted = entry(model, 0.0, 0.0).submission
@@ -78,16 +78,16 @@ def test_a_score_without_a_value_says_why() -> None:
     none = {"value": None, "interval": None, "n": 0, "reason": "no probe has a valid answer"}
     first = changed(board.entries[0], lambda card: card["scores"]["right_name"].update(none))
     board = replace(board, entries=(first, *board.entries[1:]))
-    found = score_figures(board.entries[:1], ["right_name", "unknown"])
-    assert found.reasons == [{"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}]
+    figures = score_figures(board.entries[:1], ["right_name", "unknown"])
+    assert figures.reasons == [{"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}]
     row = by_label(ranked_tables(board)["all"])["house/leaky"]
     assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
 
 
 def test_scores_pair_no_windows() -> None:
     board = scoring_board()
-    found = pairs_index(windows_of(board, board.rules.divisions[0]), ["a" * 64])
-    assert (found["windows"], found["cards"]) == ([], [])
+    index = pairs_index(windows_of(board, board.rules.divisions[0]), ["a" * 64])
+    assert (index["windows"], index["cards"]) == ([], [])
 
 
 # -- labels and columns

@@ -60,9 +60,9 @@ def test_series_of_an_asset_have_its_adjusted_price(frame: Frame) -> None:
 def test_curves_are_medians_and_ranges_over_seeds_and_count_what_is_held_and_ordered(frame: Frame, board: Path) -> None:
     series, decisions = from_plain(frame[1], Series, "series"), from_plain(frame[2], Decisions, "decisions")
     (division,) = load_rules(board).divisions
-    found: Any = curves(division, [(series, decisions)])
+    drawn: Any = curves(division, [(series, decisions)])
     first, second = (np.array(episode.nav) - 1 for episode in series.episodes)
-    card = found["cards"][series.card]["live"]
+    card = drawn["cards"][series.card]["live"]
     middle, low, high = (np.array(line) for line in card["after"])
     np.testing.assert_allclose(middle, (first + second) / 2, rtol=1e-5, atol=1e-12)
     np.testing.assert_allclose([low, high], [np.minimum(first, second), np.maximum(first, second)], rtol=1e-5, atol=1e-12)
@@ -77,8 +77,8 @@ def test_curves_are_medians_and_ranges_over_seeds_and_count_what_is_held_and_ord
         for episode in decisions.episodes
         for step in episode.steps
     )
-    assert found["windows"]["live"]["days"][0] == "2025-08-01"
-    assert found["windows"]["live"]["benchmark"] is None
+    assert drawn["windows"]["live"]["days"][0] == "2025-08-01"
+    assert drawn["windows"]["live"]["benchmark"] is None
     assert curves(division, [])["cards"] == {}
 
 
@@ -99,8 +99,8 @@ def test_signals_are_counted_by_analyst_where_a_transcript_has_any() -> None:
         ),
         submission=None,
     )
-    found = {"macro": {"Bearish": 2, "no_signal": 2}, "news": {"Bullish": 2, "Neutral": 2}}
-    assert signal_counts([talk, talk]) == found, "the manager is no analyst, and nothing turns the text round"
+    counts = {"macro": {"Bearish": 2, "no_signal": 2}, "news": {"Bullish": 2, "Neutral": 2}}
+    assert signal_counts([talk, talk]) == counts, "the manager is no analyst, and nothing turns the text round"
     assert signal_counts([]) == {}
     many = TranscriptEntry(step=0, exchanges=tuple(exchange(f"r{n:03}", asked, "") for n in range(50)), submission=None)
     assert list(signal_counts([many])) == [f"r{n:03}" for n in range(40)]

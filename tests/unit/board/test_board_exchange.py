@@ -323,11 +323,11 @@ def test_datasets_loads_every_configuration_offline(
     done = subprocess.run(
         [sys.executable, "-c", script, str(export("hf-dataset"))], capture_output=True, text=True, env=environment, check=True
     )
-    found, first = json.loads(done.stdout)
-    assert list(found) == ["cards", "episodes", "daily", "metrics", "imported"]
-    assert found["cards"] == {"train": [len(cards), list(cards.columns)]}
-    assert found["imported"]["train"][0] == 1
-    assert found["daily"] == {"train": [len(daily), list(daily.columns)]}
+    names, first = json.loads(done.stdout)
+    assert list(names) == ["cards", "episodes", "daily", "metrics", "imported"]
+    assert names["cards"] == {"train": [len(cards), list(cards.columns)]}
+    assert names["imported"]["train"][0] == 1
+    assert names["daily"] == {"train": [len(daily), list(daily.columns)]}
     row = cards.iloc[0]
     assert first["card"] == row["card"]
     assert first["total_return"] == row["total_return"]
@@ -355,16 +355,16 @@ def test_eval_results_are_read_by_the_hubs_own_parser(export: Callable[[str], Pa
     files = sorted(export("eval-results").glob("*/*/.eval_results/*.yaml"))
     assert len(files) == len(ranked)
     expected = {(row.division, row.model, row.total_return) for row in ranked.itertuples()}
-    found = set()
+    values = set()
     for file in files:
         (entry,) = hub.parse_eval_result_entries(yaml.safe_load(file.read_text()))
-        found.add((entry.task_id, "/".join(file.parts[-4:-2]), entry.value))
+        values.add((entry.task_id, "/".join(file.parts[-4:-2]), entry.value))
         assert entry.dataset_id == "acme/board"
         assert dt.date.fromisoformat(entry.date)
         assert "by the board" in entry.notes
         assert "synthetic market" in entry.notes
         assert entry.source_url is None  # this board says no address
-    assert found == expected
+    assert values == expected
 
 
 def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_submission_names(
@@ -437,9 +437,9 @@ def test_records_follow_the_shared_schema_and_say_how_far_the_board_trusts_the_c
     assert len(records) == cards["baseline"].isna().sum() == len({record["evaluation_id"] for record in records.values()})
     validator = jsonschema.Draft202012Validator(RECORD_SCHEMA)
     uuid = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-    for place, record in records.items():
+    for path, record in records.items():
         validator.validate(record)
-        assert re.fullmatch(rf"data/ktdeval-forged/[a-z]+/model-[0-9]+/{uuid}\.json", place)
+        assert re.fullmatch(rf"data/ktdeval-forged/[a-z]+/model-[0-9]+/{uuid}\.json", path)
         assert record["retrieved_timestamp"] == "1782777600"
         for result in record["evaluation_results"]:
             config, score = result["metric_config"], result["score_details"]["score"]

@@ -193,8 +193,8 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
             assert not any(word in run for run in runs for word in ("ktdeval ", "pip ")), name
             assert "proposed" not in str(job), name
     steps = jobs["check"]["steps"]
-    installed = next(place for place, step in enumerate(steps) if "pip install" in step.get("run", ""))
-    checked_out = next(place for place, step in enumerate(steps) if step.get("uses", "").startswith("actions/checkout@"))
+    installed = next(index for index, step in enumerate(steps) if "pip install" in step.get("run", ""))
+    checked_out = next(index for index, step in enumerate(steps) if step.get("uses", "").startswith("actions/checkout@"))
     assert installed < checked_out, "no file of the pull request is there while packages are installed"
     assert {"path": "proposed", "persist-credentials": False}.items() <= steps[checked_out]["with"].items()
     assert "rev-parse HEAD^2" in steps[-2]["run"], "what is checked is what the status is set on"

@@ -57,8 +57,10 @@ def rules_of(spans):
 def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
     """The board's test of two cards, and what `ktdeval compare` says of them."""
     cards = [make_card({(name, seed): value for name, values in figures.items() for seed, value in enumerate(values)},
-                       f"house/{place}", windows) for place, figures in enumerate((first, second))]  # fmt: skip
-    test = compare([Entrant(Path(f"{place}"), typed(card), f"{place}") for place, card in enumerate(cards)], Options())["tests"][0]
+                       f"house/{number}", windows) for number, figures in enumerate((first, second))]  # fmt: skip
+    test = compare([Entrant(Path(f"{number}"), typed(card), f"{number}") for number, card in enumerate(cards)], Options())["tests"][
+        0
+    ]
     entries = [full_entry(card) for card in cards]
     board = make_board(entries, windows=rules_of(windows))
     tests = pair_tests(entries, windows_of(board, board.rules.divisions[0]))
@@ -82,11 +84,11 @@ def test_tests_of_pairs_are_those_of_compare(windows, kind) -> None:
     rng = np.random.default_rng(len(kind))
     draws = {name: rng.normal(0.02, 0.05, 3 if kind == "seeds" else 1) for name in windows}
     if kind == "ties":
-        draws = {name: np.array([0.01 if place < 2 else 0.02 * place]) for place, name in enumerate(windows)}
+        draws = {name: np.array([0.01 if number < 2 else 0.02 * number]) for number, name in enumerate(windows)}
     held = dict.fromkeys(windows, 0.0)
     if kind == "shares":  # 2/43 and 1/43 in turn, which differ in their last bits
-        held = {name: 7 * place / 43 for place, name in enumerate(windows)}
-        draws = {name: np.array([(7 * place + 2 - place % 2) / 43]) for place, name in enumerate(windows)}
+        held = {name: 7 * number / 43 for number, name in enumerate(windows)}
+        draws = {name: np.array([(7 * number + 2 - number % 2) / 43]) for number, name in enumerate(windows)}
     ours, theirs = pair(
         {name: values.tolist() for name, values in draws.items()},
         {name: [held[name]] * len(values) for name, values in draws.items()},
@@ -106,7 +108,7 @@ def test_tests_of_pairs_are_those_of_compare(windows, kind) -> None:
 
 
 def test_a_pair_without_a_distribution_for_its_windows_says_so() -> None:
-    values = {name: [0.01 * place] for place, name in enumerate(OVERLAPPING)}  # the first does not differ
+    values = {name: [0.01 * number] for number, name in enumerate(OVERLAPPING)}  # the first does not differ
     ours, _ = pair(values, {name: [0.0] for name in OVERLAPPING})
     assert (ours["p"], ours["smallest"]) == (None, None)
     assert "share days" in ours["reason"]
@@ -124,7 +126,7 @@ def test_cards_without_a_common_seed_are_no_pair() -> None:
 
 
 def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
-    rows = [{"card": f"{place}", "baseline": "rule" if place > 44 else None} for place in range(50)] + [
+    rows = [{"card": f"{number}", "baseline": "rule" if number > 44 else None} for number in range(50)] + [
         {"card": None, "baseline": "x"}
     ]
     chosen = paired_cards(rows)
@@ -134,9 +136,9 @@ def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
 
 def test_windows_that_stand_apart_are_worth_as_many() -> None:
     board = make_board([entry("house/one", 0.0, 0.0)])
-    found = pairs_index(windows_of(board, board.rules.divisions[0]), ["a"])
-    assert (found["overlap"], found["effective_windows"], found["cards"]) == (False, 2.0, ["a"])
-    assert found["windows"][1] == {"name": "W2", "first": "2024-03-01", "last": "2024-04-25"}
+    index = pairs_index(windows_of(board, board.rules.divisions[0]), ["a"])
+    assert (index["overlap"], index["effective_windows"], index["cards"]) == (False, 2.0, ["a"])
+    assert index["windows"][1] == {"name": "W2", "first": "2024-03-01", "last": "2024-04-25"}
     empty = make_board([], windows=rules_of(OVERLAPPING))
     windows = windows_of(empty, empty.rules.divisions[0])
     assert windows.correlation[0, 1] == pytest.approx(8 / math.sqrt(48 * 44), abs=1e-6)  # weekdays from May 27 to June 5
@@ -156,9 +158,9 @@ def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **chang
     rng = np.random.default_rng(4)
     return [
         masked(
-            mask, {(window, seed): float(rng.normal(0.02 * place, 0.03)) for window in OVERLAPPING for seed in (0, 1)}, **changes
+            mask, {(window, seed): float(rng.normal(0.02 * number, 0.03)) for window in OVERLAPPING for seed in (0, 1)}, **changes
         )
-        for place, mask in enumerate(masks)
+        for number, mask in enumerate(masks)
     ]
 
 

@@ -53,19 +53,19 @@ from ktdeval_board.rules import Erratum
 def test_medians_and_quartiles_are_those_of_the_statistics_module_to_the_last_bit(rows) -> None:
     values = np.array([[math.nan if value is None else value for value in row] for row in rows])[:, :, None]
     middle, low, high, n = medians(values)
-    for place, row in enumerate(rows):
+    for number, row in enumerate(rows):
         known = [value for value in row if value is not None]
-        assert n[place, 0] == len(known)
+        assert n[number, 0] == len(known)
         if not known:
-            assert math.isnan(middle[place, 0])
+            assert math.isnan(middle[number, 0])
             continue
-        assert middle[place, 0] == statistics.median(known)
+        assert middle[number, 0] == statistics.median(known)
         if len(known) == 1:
-            assert math.isnan(low[place, 0])
-            assert math.isnan(high[place, 0])
+            assert math.isnan(low[number, 0])
+            assert math.isnan(high[number, 0])
         else:
             quarters = statistics.quantiles(known, n=4, method="inclusive")
-            assert (low[place, 0], high[place, 0]) == (quarters[0], quarters[2])
+            assert (low[number, 0], high[number, 0]) == (quarters[0], quarters[2])
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18), min_size=1))
@@ -83,23 +83,23 @@ def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
     entries = forged.of_division(division)
     columns = division_columns(forged, division)
     for group in collect(entries, columns, benchmark_of(entries), lambda _: None):
-        found = group.over(division.window_names())
+        figures = group.over(division.window_names())
         for row, each in enumerate(group.entries):
-            for place, name in enumerate(columns):
+            for column, name in enumerate(columns):
                 said = each.card.plain["metrics"].get(name)
                 if name == "cost_usd":
                     said = each.card.plain["cost"].get("per_episode")
                 if said is None:
                     continue
-                value = None if math.isnan(found.value[row, place]) else found.value[row, place]
+                value = None if math.isnan(figures.value[row, column]) else figures.value[row, column]
                 assert value == said["value"], name
-                assert found.n[row, place] == said["n"]
+                assert figures.n[row, column] == said["n"]
                 if value is None:
-                    assert found.reasons[row][name] == said["reason"]
+                    assert figures.reasons[row][name] == said["reason"]
                 interval = said.get("interval")
                 if interval is not None:
-                    assert (found.low[row, place], found.high[row, place]) == (interval["low"], interval["high"])
-                    assert found.kind[row][place] == interval["kind"]
+                    assert (figures.low[row, column], figures.high[row, column]) == (interval["low"], interval["high"])
+                    assert figures.kind[row][column] == interval["kind"]
 
 
 def test_in_one_window_a_single_episode_has_its_own_interval(forged, forged_tables) -> None:
@@ -316,8 +316,8 @@ def test_a_board_that_can_t_rank_says_so(rank_by, better, message) -> None:
 def test_the_order_of_files_changes_nothing(forged, forged_tables) -> None:
     shuffled = list(forged.entries)
     random.Random(5).shuffle(shuffled)
-    found = tables_of(replace(forged, entries=tuple(shuffled)))
-    assert json.dumps(found, sort_keys=True) == json.dumps(forged_tables, sort_keys=True)
+    tables = tables_of(replace(forged, entries=tuple(shuffled)))
+    assert json.dumps(tables, sort_keys=True) == json.dumps(forged_tables, sort_keys=True)
 
 
 def test_tables_of_a_forged_board_are_whole(forged, forged_tables) -> None:

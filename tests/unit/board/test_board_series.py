@@ -78,10 +78,10 @@ def test_levels_and_lines_are_those_of_the_ledger_and_of_the_card(series: Any, r
         assert episode["names"] == [len(step.positions) for step in ledger.steps]
         assert episode["invested"] == pytest.approx([s.holdings_minor / s.nav_minor for s in ledger.steps], rel=1e-5)
         gross, before = 1.0, ledger.initial_cash_minor
-        for place, step in enumerate(ledger.steps, start=1):  # earns each day what was earned before fees
+        for number, step in enumerate(ledger.steps, start=1):  # earns each day what was earned before fees
             fees = sum(order.fee_minor for order in step.orders)
             paid, gross, before = paid + fees, gross * (step.nav_minor + fees) / before, step.nav_minor
-            assert episode["gross_nav"][place] == pytest.approx(gross, rel=1e-5)
+            assert episode["gross_nav"][number] == pytest.approx(gross, rel=1e-5)
         assert episode["gross_nav"][-1] > episode["nav"][-1]
         reference = card["reference"]["benchmark_buy_and_hold"][episode["window"]]["metrics"]["total_return"]["value"]
         assert (episode["benchmark"][0], episode["benchmark_reason"]) == (1.0, None)
@@ -96,12 +96,12 @@ def test_levels_and_lines_are_those_of_the_ledger_and_of_the_card(series: Any, r
 
 def test_lines_are_those_of_the_attribution(series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot) -> None:
     for episode in series["episodes"]:
-        found = attribute(ledgers[episode["id"]], snapshot)
-        place = found.line_names.index("selection")
-        assert episode["selection"] == pytest.approx(np.cumsum(found.linked_lines[:, place]).tolist(), rel=1e-5)
-        assert episode["selection_daily"] == pytest.approx(found.selection.tolist(), rel=1e-5)
-        assert list(episode["exposures"]) == list(found.factor_names)
-        assert list(episode["exposures"].values()) == pytest.approx(found.mean_exposures().tolist(), rel=1e-5)
+        split = attribute(ledgers[episode["id"]], snapshot)
+        column = split.line_names.index("selection")
+        assert episode["selection"] == pytest.approx(np.cumsum(split.linked_lines[:, column]).tolist(), rel=1e-5)
+        assert episode["selection_daily"] == pytest.approx(split.selection.tolist(), rel=1e-5)
+        assert list(episode["exposures"]) == list(split.factor_names)
+        assert list(episode["exposures"].values()) == pytest.approx(split.mean_exposures().tolist(), rel=1e-5)
 
 
 def test_envelope_is_the_one_that_anyone_gets(series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot) -> None:
@@ -112,16 +112,16 @@ def test_envelope_is_the_one_that_anyone_gets(series: Any, ledgers: dict[str, Le
     assert episode["envelope"]["p_value"] == pytest.approx(wanted.p_value, rel=1e-5)
     assert episode["envelope"]["paths"] == 200
     assert len(episode["envelope"]["bands"]) == len(episode["envelope"]["levels"]) == 5
-    for found, band in zip(episode["envelope"]["bands"], wanted.bands, strict=True):
-        assert found == pytest.approx((band / ledger.nav[0]).tolist(), rel=1e-5)
+    for shown, band in zip(episode["envelope"]["bands"], wanted.bands, strict=True):
+        assert shown == pytest.approx((band / ledger.nav[0]).tolist(), rel=1e-5)
 
 
 def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
     market: Path, snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
     run = RunFolder.load(make_run(tmp_path / "run", market, "builtin/hold"))
-    found = to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot))
-    (episode,) = found["episodes"]
+    series = to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot))
+    (episode,) = series["episodes"]
     assert episode["envelope"] is None
     assert episode["envelope_reason"] == "no order was filled"
     assert set(episode["exposures"].values()) == {None}
@@ -133,8 +133,8 @@ def test_a_market_without_a_benchmark_level_has_no_benchmark_and_no_figures(run:
     levels = snapshot.benchmark.copy()
     levels[snapshot.day_index("2024-03-04")] = np.nan
     holed = dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels})
-    found = to_plain(make_series(run, CARD, typed(card_of(run.path)), holed))
-    by_window = {episode["window"]: episode for episode in found["episodes"]}
+    series = to_plain(make_series(run, CARD, typed(card_of(run.path)), holed))
+    by_window = {episode["window"]: episode for episode in series["episodes"]}
     first, other = (by_window[window] for window in WINDOWS)
     assert (first["benchmark"], first["benchmark_reason"]) == (None, "the market lacks a level of the benchmark")
     assert other["benchmark_reason"] is None
@@ -229,18 +229,18 @@ def windows_on(run: RunFolder) -> list[WindowRule]:
 
 def test_figures_of_a_market_are_those_of_the_cards_reference(run: RunFolder, snapshot: MarketSnapshot) -> None:
     rules = rules_of(windows_on(run), snapshot)
-    found = to_plain(make_market(rules, rules.snapshots[0], snapshot))
+    market = to_plain(make_market(rules, rules.snapshots[0], snapshot))
     reference = card_of(run.path)["reference"]["benchmark_buy_and_hold"]
-    for window in found["windows"]:
+    for window in market["windows"]:
         for name in ("total_return", "sharpe", "max_drawdown"):
             assert window[name] == pytest.approx(reference[window["name"]]["metrics"][name]["value"], rel=1e-5), name
-    assert (found["days"][0], found["days"][-1]) == (reference[WINDOWS[0]]["base_day"], "2024-03-15")
-    whole = slice(snapshot.day_index(found["days"][0]), snapshot.day_index("2024-03-15") + 1)
-    assert found["benchmark"] == pytest.approx(snapshot.benchmark[whole].tolist(), rel=1e-5)
-    assert found["snapshot"]["synthetic"] is True
-    levels, stop = np.array(found["benchmark"]), found["days"].index("2024-03-08") + 1
+    assert (market["days"][0], market["days"][-1]) == (reference[WINDOWS[0]]["base_day"], "2024-03-15")
+    whole = slice(snapshot.day_index(market["days"][0]), snapshot.day_index("2024-03-15") + 1)
+    assert market["benchmark"] == pytest.approx(snapshot.benchmark[whole].tolist(), rel=1e-5)
+    assert market["snapshot"]["synthetic"] is True
+    levels, stop = np.array(market["benchmark"]), market["days"].index("2024-03-08") + 1
     returns = np.diff(levels[:stop]) / levels[: stop - 1]
-    assert found["windows"][0]["volatility"] == pytest.approx(np.std(returns, ddof=1) * np.sqrt(252), rel=1e-3), "annualised"
+    assert market["windows"][0]["volatility"] == pytest.approx(np.std(returns, ddof=1) * np.sqrt(252), rel=1e-3), "annualised"
 
 
 def test_a_window_of_two_divisions_stands_once_and_all_are_in_order(snapshot: MarketSnapshot) -> None:
@@ -248,8 +248,8 @@ def test_a_window_of_two_divisions_stands_once_and_all_are_in_order(snapshot: Ma
     other = WindowRule("W1", "2024-01-02", "2024-02-15")
     rules = rules_of([late, early], snapshot, (early, other))
     assert windows_of(rules, rules.snapshots[0]) == [early, other, late]
-    found = make_market(rules, SnapshotRule("of no division", snapshot.id), snapshot)
-    assert (list(found.days), list(found.windows)) == ([], [])
+    market = make_market(rules, SnapshotRule("of no division", snapshot.id), snapshot)
+    assert (list(market.days), list(market.windows)) == ([], [])
     rules = rules_of([WindowRule("W9", "2031-01-02", "2031-02-01")], snapshot)
     with pytest.raises(DataError, match="lies outside the data"):
         make_market(rules, rules.snapshots[0], snapshot)

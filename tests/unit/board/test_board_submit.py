@@ -290,8 +290,8 @@ def test_a_secret_that_a_model_said_is_replaced_everywhere_and_the_records_still
     assert not any(text in published for text in (KEY.encode(), b"alice", b"horse-battery"))
     assert published.count(f"{REDACTED} from {HOME}/notes and {REDACTED}".encode()) > 2 * DAYS
     redacted = json.loads(done.stdout)["submitted"][0]["redacted"]
-    assert {found["place"].rpartition("/")[2] for found in redacted} == {"transcript.jsonl.zst", "ledger.parquet"}
-    assert {found["kind"] for found in redacted} == {"an API key (sk-…)", "a home folder", "the value of $SOME_PASSWORD"}
+    assert {leak["place"].rpartition("/")[2] for leak in redacted} == {"transcript.jsonl.zst", "ledger.parquet"}
+    assert {leak["kind"] for leak in redacted} == {"an API key (sk-…)", "a home folder", "the value of $SOME_PASSWORD"}
     assert KEY not in done.output
     mine, theirs = load_card(run / "cards" / f"{TASK}.json").plain, load_board(board).entries[0].card.plain
     assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}, "a redacted card differs in hashes alone"

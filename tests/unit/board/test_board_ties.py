@@ -76,9 +76,9 @@ def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
 def test_on_long_series_p_values_are_those_of_arch(seed: int) -> None:
     rng = np.random.default_rng(seed)
     returns = noise(seed, 3000, 5) + rng.normal(0, 0.0002, 5)
-    found = tie_groups(returns, LEVEL, draws=4000)
-    assert found.p is not None
-    assert np.allclose(found.p, arch_p(returns), atol=0.04)
+    ties = tie_groups(returns, LEVEL, draws=4000)
+    assert ties.p is not None
+    assert np.allclose(ties.p, arch_p(returns), atol=0.04)
 
 
 def test_on_long_series_groups_are_those_of_arch_applied_again_to_the_rest() -> None:
@@ -97,15 +97,15 @@ def test_on_long_series_groups_are_those_of_arch_applied_again_to_the_rest() -> 
 
 def p_by_definition(contest: _Contest, agents: list[int]) -> dict[int, float]:
     """Eliminate the worst, and look at every pair of every set."""
-    live, found, p = list(agents), {}, 0.0
+    live, p_of, p = list(agents), {}, 0.0
     while len(live) > 1:
         pairs = [(one, other) for one in live for other in live if one != other]
         largest, worst = max((contest.observed[one, other], one) for one, other in pairs)
         reach = np.max([contest.resampled[contest.pair[one, other]] for one, other in pairs], axis=0)
         p = max(p, float((largest < reach).mean()))
-        found[worst] = p
+        p_of[worst] = p
         live.remove(worst)
-    return found | {live[0]: 1.0}
+    return p_of | {live[0]: 1.0}
 
 
 @pytest.mark.parametrize("agents", [2, 3, 7, 12])
@@ -132,12 +132,12 @@ def test_resampled_differences_have_their_own_standard_errors() -> None:
 @settings(max_examples=40, deadline=None)
 def test_groups_are_numbered_without_gaps_and_hold_the_best_first(seed: int, agents: int, days: int) -> None:
     returns = noise(seed, days, agents) + np.random.default_rng(seed).normal(0, 0.004, agents)
-    found = tie_groups(returns, LEVEL, draws=200)
-    assert found.group is not None
-    assert found.p is not None
-    assert sorted(set(found.group)) == list(range(1, max(found.group) + 1))
-    assert found.group[int(returns.mean(axis=0).argmax())] == 1
-    assert all((group == 1) == (p > LEVEL) for group, p in zip(found.group, found.p, strict=True))
+    ties = tie_groups(returns, LEVEL, draws=200)
+    assert ties.group is not None
+    assert ties.p is not None
+    assert sorted(set(ties.group)) == list(range(1, max(ties.group) + 1))
+    assert ties.group[int(returns.mean(axis=0).argmax())] == 1
+    assert all((group == 1) == (p > LEVEL) for group, p in zip(ties.group, ties.p, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_groups_are_numbered_without_gaps_and_hold_the_best_first(seed: int, age
     ],
 )
 def test_where_there_are_no_groups_it_says_why(returns: np.ndarray, reason: str) -> None:
-    found = tie_groups(returns, LEVEL)
-    assert (found.group, found.p, found.reason) == (None, None, reason)
+    ties = tie_groups(returns, LEVEL)
+    assert (ties.group, ties.p, ties.reason) == (None, None, reason)
 
 
 # -- days
@@ -196,10 +196,10 @@ def skilled(names: int, rank_by: str = "total_return", **more):
     rng = np.random.default_rng(11)
     board, series = make_board([], rank_by=rank_by), {}
     entries = []
-    for place in range(names):
-        returns = {(window, 0): rng.normal(0.006 - 0.012 * place / max(names - 1, 1), 0.006, 40) for window in ("W1", "W2")}
+    for number in range(names):
+        returns = {(window, 0): rng.normal(0.006 - 0.012 * number / max(names - 1, 1), 0.006, 40) for window in ("W1", "W2")}
         entry = make_entry(
-            board, f"house/{place:02d}", {cell: float(np.prod(1 + days) - 1) for cell, days in returns.items()}, **more
+            board, f"house/{number:02d}", {cell: float(np.prod(1 + days) - 1) for cell, days in returns.items()}, **more
         )
         entries.append(entry)
         series[entry.card_id] = make_series(entry, returns, selection=returns)
@@ -230,7 +230,7 @@ def test_ties_stand_beside_ranks_in_every_scope() -> None:
 
 def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> None:
     board, series = skilled(5, alphas=True)
-    missing, odd, bare = (board.entries[place].card_id for place in (1, 2, 3))
+    missing, odd, bare = (board.entries[index].card_id for index in (1, 2, 3))
     del series[missing]
     series[odd].episodes[0].days[3] = "2024-01-06"
     series[bare].episodes[1] = msgspec.structs.replace(series[bare].episodes[1], selection_daily=None)

@@ -57,7 +57,7 @@ def derived(card: dict[str, Any], change: Callable[[dict[str, Any]], None], metr
 
 
 def saved(folder: Path, *cards: dict[str, Any]) -> list[Path]:
-    return [save_card(folder / str(place), card) for place, card in enumerate(cards)]
+    return [save_card(folder / str(number), card) for number, card in enumerate(cards)]
 
 
 # ---- exposures
@@ -68,8 +68,8 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
     tables = {"ml/a": (1, -1), "ml/b": (3, -1), "llm/c": (-2, -2), "llm/d": (-4, 1)}
     paths = saved(tmp_path, *(tilted(name, {"MOM_12_1": one, "SKEW": other}) for name, (one, other) in tables.items()))
     words = (*paths, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/c,llm/d")
-    found = terminal.report("cohort", *words)
-    momentum, skew = found["exposures"]
+    report = terminal.report("cohort", *words)
+    momentum, skew = report["exposures"]
     assert momentum["cohorts"]["ML"] == {"mean": 2, "members": 2, "same_sign": 2, "low": pytest.approx(2 - 12.7062),
                                          "high": pytest.approx(2 + 12.7062)}  # fmt: skip
     assert (momentum["cohorts"]["LLM"]["mean"], skew["cohorts"]["LLM"]["mean"], skew["cohorts"]["LLM"]["same_sign"]) == (
@@ -78,13 +78,13 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
         1,
     )
     assert momentum["models"] == {"ml/a": 1, "ml/b": 3, "llm/c": -2, "llm/d": -4}
-    first, second = found["differences"]
+    first, second = report["differences"]
     assert (first["value"], first["low"], first["high"]) == pytest.approx((5, 5 - 6.0848698, 5 + 6.0848698))
     p = 1 - 5 / math.sqrt(2) / math.sqrt(2 + 12.5)  # of t with two degrees: F(t) = 1/2 + t / (2 sqrt(2 + t²))
     assert (first["p"], first["p_holm"], first["verdict"]) == (pytest.approx(p), pytest.approx(2 * p), "not shown")
     assert second["value"] == -0.5
-    assert found["agreement"] == {"factors": 2, "agree": ["SKEW"], "agreement_shown": []}
-    assert [(row["cohort"], row["members"], row["same_sign"]) for row in found["cohorts"]] == [("ML", 2, 2), ("LLM", 2, 1)]
+    assert report["agreement"] == {"factors": 2, "agree": ["SKEW"], "agreement_shown": []}
+    assert [(row["cohort"], row["members"], row["same_sign"]) for row in report["cohorts"]] == [("ML", 2, 2), ("LLM", 2, 1)]
     text = terminal.text("cohort", *words)
     assert "ML: 2 of 2 models have the signs of its mean in all factors" in text
     assert "agree in sign on 1 of 2 factors: SKEW" in text
@@ -95,12 +95,12 @@ def test_welchs_interval_is_that_of_statsmodels_and_keeps_its_level() -> None:
     rng, misses = np.random.default_rng(3), 0
     for _ in range(400):
         one, other = rng.normal(0, 1, 8), rng.normal(0, 3, 4)
-        found = difference(one, other)
-        misses += not found["low"] <= 0 <= found["high"]
+        row = difference(one, other)
+        misses += not row["low"] <= 0 <= row["high"]
     assert misses <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05 * 0.95)
     means = CompareMeans(DescrStatsW(one), DescrStatsW(other))
-    assert (found["low"], found["high"]) == pytest.approx(means.tconfint_diff(usevar="unequal"))
-    assert found["p"] == pytest.approx(means.ttest_ind(usevar="unequal")[1])
+    assert (row["low"], row["high"]) == pytest.approx(means.tconfint_diff(usevar="unequal"))
+    assert row["p"] == pytest.approx(means.ttest_ind(usevar="unequal")[1])
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_welchs_interval_is_that_of_statsmodels_and_keeps_its_level() -> None:
     ],
 )
 def test_a_difference_without_a_spread_has_no_interval_and_says_why(one: list[float], other: list[float], reason: str) -> None:
-    found = difference(np.array(one), np.array(other))
-    assert (found["low"], found["p"], found["reason"]) == (None, None, reason)
-    assert found["value"] == np.mean(one) - np.mean(other)
+    row = difference(np.array(one), np.array(other))
+    assert (row["low"], row["p"], row["reason"]) == (None, None, reason)
+    assert row["value"] == np.mean(one) - np.mean(other)
 
 
 def with_holdings(card: dict[str, Any], folder: Path, held: Sequence[int]) -> Path:
@@ -157,10 +157,10 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTer
     other = tilted("ml/b", {"SKEW": 1}, {("A1", 0): -0.05})
     seeds = tilted("llm/c", {"SKEW": 1}, {("A1", 0): 0.01, ("A1", 1): 0.01})
     paths = saved(tmp_path, *repeats, other, seeds)
-    found = terminal.report("cohort", *paths)
+    report = terminal.report("cohort", *paths)
     index = other["reference"]["benchmark_buy_and_hold"]["A1"]["metrics"]
-    rows = {row["model"]: row for row in found["baseline"]}
-    returns = [row["figures"]["total_return"]["value"] for row in found["baseline"]]
+    rows = {row["model"]: row for row in report["baseline"]}
+    returns = [row["figures"]["total_return"]["value"] for row in report["baseline"]]
     assert returns == sorted(returns, reverse=True)
     one = rows["ml/a"]["figures"]["total_return"]
     reach = 4.302653 * math.sqrt(7 / 3) / 100
@@ -172,18 +172,18 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTer
     alike = rows["llm/c"]["figures"]["total_return"]
     assert (alike["low"], alike["high"]) == (0.01, 0.01)  # two seeds that do not differ
     assert [
-        row["figures"]["max_drawdown"]["low"] is None or row["figures"]["max_drawdown"]["low"] >= 0 for row in found["baseline"]
+        row["figures"]["max_drawdown"]["low"] is None or row["figures"]["max_drawdown"]["low"] >= 0 for row in report["baseline"]
     ]
     held = next(row for model, row in rows.items() if model.endswith("buy-and-hold"))
     assert (held["seeds"], held["figures"]["total_return"]["value"]) == (None, index["total_return"]["value"])
     text = terminal.text("cohort", *paths).splitlines()
-    at = next(place for place, line in enumerate(text) if line.startswith("  ml/a"))
+    at = next(number for number, line in enumerate(text) if line.startswith("  ml/a"))
     assert "95 % interval" in text[at + 1]
-    assert "95 % interval" not in text[next(place for place, line in enumerate(text) if line.startswith("  ml/b")) + 1]
+    assert "95 % interval" not in text[next(number for number, line in enumerate(text) if line.startswith("  ml/b")) + 1]
 
 
 def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(tmp_path: Path, terminal: CardTerminal) -> None:
-    whole = tilted("ml/a", {"SKEW": 1}, {(window, seed): 0.01 * place for place, (window, seed) in
+    whole = tilted("ml/a", {"SKEW": 1}, {(window, seed): 0.01 * number for number, (window, seed) in
                                          enumerate(itertools.product(("A1", "A2", "A3"), (0, 1)))})  # fmt: skip
     lacking = tilted("ml/b", {"SKEW": 1}, {("A1", 0): 0.1, ("A2", 0): 0.2})
     one, other = saved(tmp_path, whole, lacking)
@@ -216,7 +216,7 @@ def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str,
         episode["decisions"] = dict.fromkeys(("model", "model_after_retry", "fallback", "error"), 0) | {"model": 4 if lost else 5}
         episode["decisions"] |= {lost: 1} if lost else {}
 
-    figures = {(f"A{place}", 0): 0.0 for place in range(1, len(outcomes) + 1)}
+    figures = {(f"A{number}", 0): 0.0 for number in range(1, len(outcomes) + 1)}
     return derived(make_card(figures, "llm/c", mask=mask, mode="memory_only", **changes), change)
 
 
@@ -249,13 +249,13 @@ def test_what_is_not_matched_or_differs_in_more_than_the_mask(tmp_path: Path, te
     ]
     assert (row["n"], row["p"], row["bright"]["share"]) == (0, None, None)
     assert row["reason"] == "no window and seed whose outcome is known under both masks"
-    for place, (card, expected) in enumerate((
+    for number, (card, expected) in enumerate((
         (memory_only("blinded", "ddd", rules="paper"), "different metric rules"),
         (memory_only("blinded", "ddd", snapshot={"id": "0" * 64}), "different snapshots"),
         (memory_only("blinded", "ddd", call={"temperature": 1.5}), "different call parameters"),
         (memory_only("blinded", "ddd", config={"version": "7"}), "different task versions"),
     )):  # fmt: skip
-        assert expected in terminal.refusal("cohort", *saved(tmp_path / str(place), bright, card))
+        assert expected in terminal.refusal("cohort", *saved(tmp_path / str(number), bright, card))
     alone = terminal.report("cohort", *saved(tmp_path / "alone", bright))
     assert alone["declines"] == []
 
@@ -286,8 +286,8 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, ter
         ({"figures": {("A2", 0): 0.1}}, "has not finished window"),
         ({"mask": "bright"}, "no task has cards of every cohort (ML: blinded_open_research; LLM: bright_open_research)"),
     ]
-    for place, (change, expected) in enumerate(changes):
-        (changed,) = saved(tmp_path / f"changed{place}", tilted("llm/c", {"SKEW": 2}, **change))
+    for number, (change, expected) in enumerate(changes):
+        (changed,) = saved(tmp_path / f"changed{number}", tilted("llm/c", {"SKEW": 2}, **change))
         cases.append(((one, changed, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/*"), expected))
     again = saved(tmp_path / "again", base, tilted("ml/a", {"SKEW": 1}, call={"temperature": 0.1}, args={"seed": 3}))
     cases += [((one, again[0]), "both have window A1 seed 0 of ml/a"), ((one, again[1]), "different call parameters")]
@@ -298,12 +298,12 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, ter
 def test_models_without_a_cohort_or_exposures_are_named(tmp_path: Path, terminal: CardTerminal) -> None:
     cash = tilted("ml/cash", {"SKEW": None})
     paths = saved(tmp_path, tilted("ml/a", {"SKEW": 1.0}), cash, tilted("house/x", {"SKEW": 9.0}))
-    found = terminal.report("cohort", *paths, "--cohort", "ML=ml/*")
-    assert found["exposures"][0]["cohorts"]["ML"]["mean"] == 1.0
-    assert found["cohorts"] == [{"cohort": "ML", "models": ["ml/a"], "members": 1, "same_sign": 1}]
-    assert {row["model"] for row in found["baseline"]} > {"ml/a", "ml/cash", "house/x"}
-    assert any(note.startswith("ml/cash: no exposures: it never held anything") for note in found["notes"])
-    assert "house/x: is in no cohort" in found["notes"]
+    report = terminal.report("cohort", *paths, "--cohort", "ML=ml/*")
+    assert report["exposures"][0]["cohorts"]["ML"]["mean"] == 1.0
+    assert report["cohorts"] == [{"cohort": "ML", "models": ["ml/a"], "members": 1, "same_sign": 1}]
+    assert {row["model"] for row in report["baseline"]} > {"ml/a", "ml/cash", "house/x"}
+    assert any(note.startswith("ml/cash: no exposures: it never held anything") for note in report["notes"])
+    assert "house/x: is in no cohort" in report["notes"]
     bare = saved(tmp_path / "bare", make_card({("A1", 0): 0.1}, "house/y"))
     assert terminal.report("cohort", *bare)["exposures"] == []
     assert "same sign" not in terminal.text("cohort", *bare)
@@ -338,13 +338,13 @@ def of(folder: Path, names: Sequence[str]) -> str:
 
 def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(runs: Path, terminal: CardTerminal) -> None:
     names = list(RULES)
-    found = terminal.report("cohort", "--cohort", f"wild={of(runs, names[:3])}", "--cohort", f"quiet={of(runs, names[3:])}")
-    rows = {row["factor"]: row for row in found["differences"]}
+    report = terminal.report("cohort", "--cohort", f"wild={of(runs, names[:3])}", "--cohort", f"quiet={of(runs, names[3:])}")
+    rows = {row["factor"]: row for row in report["differences"]}
     assert set(rows) == set(FACTOR_NAMES)
     assert rows["RV_60"]["low"] > 1
     assert rows["RV_60"]["verdict"] == "wild"
-    assert "RV_60" not in found["agreement"]["agree"]
-    assert {row["cohort"]: row["exposures"] if "exposures" in row else row["members"] for row in found["cohorts"]} == {
+    assert "RV_60" not in report["agreement"]["agree"]
+    assert {row["cohort"]: row["exposures"] if "exposures" in row else row["members"] for row in report["cohorts"]} == {
         "wild": 3,
         "quiet": 3,
     }
@@ -387,14 +387,14 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(runs: Path, te
                     today = scores.loc[np.datetime64(before.filled_on)].reindex(held.index).fillna(0.0)
                     days.append(today.mul(held, axis=0).sum())
         expected[name] = pd.DataFrame(days).mean()
-    found = terminal.report("cohort", "--cohort", f"a={runs / 'ml-15'}", "--cohort", f"b={runs / 'random-4'}")
-    table = pd.DataFrame({row["factor"]: row["models"] for row in found["exposures"]})
+    report = terminal.report("cohort", "--cohort", f"a={runs / 'ml-15'}", "--cohort", f"b={runs / 'random-4'}")
+    table = pd.DataFrame({row["factor"]: row["models"] for row in report["exposures"]})
     for label, name in (("linear_factor", "ml-15"), ("random", "random-4")):
         (row,) = (table.loc[model] for model in table.index if label in model)
         pd.testing.assert_series_equal(row, expected[name], check_names=False, rtol=1e-9)
     cards = [json.loads(path.read_text()) for path in sorted((runs / "random-4" / "cards").glob("*.json"))]
     frame = pd.DataFrame([{**one, "sharpe": one["metrics"]["sharpe"]["value"]} for one in cards[0]["episodes"]])
-    (row,) = (row for row in found["baseline"] if "random" in row["model"])
+    (row,) = (row for row in report["baseline"] if "random" in row["model"])
     assert row["figures"]["sharpe"]["value"] == pytest.approx(frame.groupby("seed")["sharpe"].median().median())
 
 
@@ -404,10 +404,10 @@ def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(runs: P
     words = [word for text in cohorts for word in ("--cohort", text)]
     outputs = {terminal.text("cohort", *given, *words, "--json") for given in (names, names[::-1], names[2:] + names[:2])}
     assert len(outputs) == 1
-    found = cohort(*names, cohorts=cohorts)
-    assert found.report == json.loads(next(iter(outputs)))
-    assert list(found["differences"]["factor"]) == list(FACTOR_NAMES)
-    assert str(found) == terminal.text("cohort", *names, *words).rstrip("\n")
-    (row,) = found.report["declines"]
+    tables = cohort(*names, cohorts=cohorts)
+    assert tables.report == json.loads(next(iter(outputs)))
+    assert list(tables["differences"]["factor"]) == list(FACTOR_NAMES)
+    assert str(tables) == terminal.text("cohort", *names, *words).rstrip("\n")
+    (row,) = tables.report["declines"]
     assert (row["n"], row["bright"]["declined"], row["blinded"]["declined"]) == (1, 0, 1)
-    assert any("figures are of blinded_open_research; also given" in note for note in found["notes"])
+    assert any("figures are of blinded_open_research; also given" in note for note in tables["notes"])

@@ -40,7 +40,7 @@ def figures(windows: int, seeds: int = 1, seed: int = 0) -> dict[tuple[str, int]
 
 
 def raised(base: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float]:
-    return {cell: value + 0.05 + 0.001 * place for place, (cell, value) in enumerate(base.items())}
+    return {cell: value + 0.05 + 0.001 * number for number, (cell, value) in enumerate(base.items())}
 
 
 # ---- compare
@@ -75,21 +75,21 @@ def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTermina
 
 def test_five_windows_are_told_that_they_can_not_reach_it(terminal: CardTerminal) -> None:
     base = figures(5)
-    found = terminal.report("compare", *terminal.pair(base, {cell: 1 + 2 * value for cell, value in base.items()}))
-    assert found["tests"][0]["verdict"] == "tied"
-    assert found["tests"][0]["shift"]["reason"] == "5 pairs give an interval of at most 93.75 %"
-    assert any("can't reach p 0.05 whatever the figures: the smallest p is 0.0625" in note for note in found["notes"])
+    report = terminal.report("compare", *terminal.pair(base, {cell: 1 + 2 * value for cell, value in base.items()}))
+    assert report["tests"][0]["verdict"] == "tied"
+    assert report["tests"][0]["shift"]["reason"] == "5 pairs give an interval of at most 93.75 %"
+    assert any("can't reach p 0.05 whatever the figures: the smallest p is 0.0625" in note for note in report["notes"])
 
 
 def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(8), raised(figures(8)), SHARED)
-    found = terminal.report("compare", *paths)
-    row = found["tests"][0]
+    report = terminal.report("compare", *paths)
+    row = report["tests"][0]
     assert row["wilcoxon"]["p_if_windows_were_apart"] == pytest.approx(2 / 2**8)
     assert row["p"] > 2 * row["wilcoxon"]["p_if_windows_were_apart"]
     assert row["sign_flip"]["blocks"] == 1
-    assert any("share days" in note for note in found["notes"])
-    assert terminal.report("compare", *paths) == found  # its simulation comes from the seed
+    assert any("share days" in note for note in report["notes"])
+    assert terminal.report("compare", *paths) == report  # its simulation comes from the seed
 
 
 def test_cards_that_can_not_be_compared_are_refused(terminal: CardTerminal) -> None:
@@ -154,9 +154,9 @@ def test_daily_tests_read_the_ledgers_beside_the_card_or_say_that_there_are_none
     cells = {(f"A{k}", seed): 0.01 for k in range(1, 13) for seed in (0, 1)}
     for run, model, drift in zip(runs, ("house/one", "house/two"), (0.0, 0.02), strict=True):
         save_run(run, make_card(cells, model), {cell: chance.normal(drift, 0.01, 5) for cell in cells})
-    found = terminal.report("compare", *runs)
-    assert (found["daily"][0]["n"], found["daily"][0]["verdict"]) == (60, "house/two better")
-    assert found["best"][0]["tied_with_best"] == ["house/two"]
+    report = terminal.report("compare", *runs)
+    assert (report["daily"][0]["n"], report["daily"][0]["verdict"]) == (60, "house/two better")
+    assert report["best"][0]["tied_with_best"] == ["house/two"]
     ledger = next((runs[0] / "episodes").rglob("ledger.parquet"))
     ledger.write_bytes(ledger.read_bytes() + b" ")
     assert "is not the ledger that the card was made from" in terminal.report("compare", *runs)["daily"][0]["reason"]
@@ -164,11 +164,11 @@ def test_daily_tests_read_the_ledgers_beside_the_card_or_say_that_there_are_none
 
 def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTerminal) -> None:
     runs = [terminal.folder / "one", terminal.folder / "two"]
-    for place, run in enumerate(runs):
+    for number, run in enumerate(runs):
         for mask in ("bright", "blinded"):
-            save_card(run, make_card(figures(6, 1, place), f"house/{place}", mask=mask))
-    found = terminal.report("compare", *runs)
-    assert [row["task"] for row in found["tests"]] == ["blinded_open_research", "bright_open_research"]
+            save_card(run, make_card(figures(6, 1, number), f"house/{number}", mask=mask))
+    report = terminal.report("compare", *runs)
+    assert [row["task"] for row in report["tests"]] == ["blinded_open_research", "bright_open_research"]
     assert "ktdeval effects" in terminal.refusal("compare", runs[0])
 
 
@@ -191,18 +191,18 @@ def pieces(report: Any, over: str) -> dict[str, float]:
 
 
 def test_planted_effects_come_back(terminal: CardTerminal) -> None:
-    found = terminal.report("effects", *design(terminal))
+    report = terminal.report("effects", *design(terminal))
     planted = {"memory_premium": 0.07, "stock_effect": 0.05, "date_effect": 0.02, "interaction": 0.02}
-    values = {(row["mode"], row["effect"]): row["value"] for row in found["effects"]}
+    values = {(row["mode"], row["effect"]): row["value"] for row in report["effects"]}
     assert values == pytest.approx({(mode, name): value for mode in MODES for name, value in planted.items()})
-    assert pieces(found, "4 masks") == pytest.approx({"data": 0.03, "date": 0.02, "stock": 0.05, "tools": 0.06, "total": 0.16})
-    assert pieces(found, "blinded") == pytest.approx({"data": 0.03, "tools": 0.06, "total": 0.09})
+    assert pieces(report, "4 masks") == pytest.approx({"data": 0.03, "date": 0.02, "stock": 0.05, "tools": 0.06, "total": 0.16})
+    assert pieces(report, "blinded") == pytest.approx({"data": 0.03, "tools": 0.06, "total": 0.09})
 
 
 def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> None:
-    found = terminal.report("effects", *design(terminal, ("bright", "blinded"), ("memory_only", "open_research")))
-    assert {row["effect"] for row in found["effects"]} == {"memory_premium"}
-    assert pieces(found, "2 masks") == pytest.approx({"date and stock": 0.07, "data and tools": 0.09, "total": 0.16})
+    report = terminal.report("effects", *design(terminal, ("bright", "blinded"), ("memory_only", "open_research")))
+    assert {row["effect"] for row in report["effects"]} == {"memory_premium"}
+    assert pieces(report, "2 masks") == pytest.approx({"date and stock": 0.07, "data and tools": 0.09, "total": 0.16})
     text = terminal.call("effects", *design(terminal, ("bright", "blinded"), ("open_research",)))[1]
     assert "memory premium (bright - blinded)" in text
     assert "above zero" in text
@@ -254,10 +254,10 @@ def test_effects_need_something_to_set_against_each_other_and_more_than_a_window
 
 def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(terminal: CardTerminal) -> None:
     undefined = make_card({**figures(8), ("A1", 0): None}, windows=SHARED)
-    found = terminal.report("effects", *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined))
-    assert found["effects"][0]["n"] == 7
-    assert any("1 (window, seed) left out: blinded open_research: no steps" in note for note in found["notes"])
-    assert any("windows share days: 7 overlapping windows = " in note for note in found["notes"])
+    report = terminal.report("effects", *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined))
+    assert report["effects"][0]["n"] == 7
+    assert any("1 (window, seed) left out: blinded open_research: no steps" in note for note in report["notes"])
+    assert any("windows share days: 7 overlapping windows = " in note for note in report["notes"])
 
 
 def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: CardTerminal) -> None:
@@ -328,10 +328,10 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(terminal: Ca
 @pytest.mark.slow
 def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(12, 5), figures(12, 5, 1))
-    found = terminal.report("power", *paths, "--effect", "0.02")[0]
-    assert (found["windows"], found["seeds"]) == (12, 5)
-    assert found["seed_sd"] == pytest.approx(0.03, rel=0.2)  # all of it is seed noise
-    assert found["window_sd"] < 0.02
+    plan = terminal.report("power", *paths, "--effect", "0.02")[0]
+    assert (plan["windows"], plan["seeds"]) == (12, 5)
+    assert plan["seed_sd"] == pytest.approx(0.03, rel=0.2)  # all of it is seed noise
+    assert plan["window_sd"] < 0.02
     assert terminal.call("power", *paths)[0] == 0
     single = terminal.report("power", *terminal.pair({("A1", 0): 0.1}, {("A1", 0): 0.04}))[0]
     assert single["reason"] == "one window does not show how much windows differ"
@@ -346,8 +346,8 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
 def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(terminal: CardTerminal) -> None:
     """The cards' windows have five days, and share none; a market that never closes has 365 days a year."""
     paths = terminal.pair(figures(8), figures(8, 1, 1))
-    (found,) = terminal.report("power", *paths, "--effect", "0.02")
-    row = found["by_seeds"][0]
+    (plan,) = terminal.report("power", *paths, "--effect", "0.02")
+    row = plan["by_seeds"][0]
     assert row["effect_per_year"] == pytest.approx(row["effect"] * 252 / 5)
     (named,) = terminal.report("power", *paths, "--window-days", "63", "--days-per-year", "126")
     assert named["by_seeds"][0]["effect_per_year"] == pytest.approx(row["effect"] * 2)
@@ -405,8 +405,8 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
 def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and_rises() -> None:
     assert wilcoxon_power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
     chance = np.random.default_rng(1)
-    found = np.mean([stats.wilcoxon(chance.normal(0.9, 1.0, 10), method="exact").pvalue <= 0.05 for _ in range(800)])
-    assert wilcoxon_power(0.9, 10) == pytest.approx(found, abs=0.04)
+    simulated = np.mean([stats.wilcoxon(chance.normal(0.9, 1.0, 10), method="exact").pvalue <= 0.05 for _ in range(800)])
+    assert wilcoxon_power(0.9, 10) == pytest.approx(simulated, abs=0.04)
     by_effect = [wilcoxon_power(effect, 12, draws=4000) for effect in (0.0, 0.3, 0.6, 1.0, 2.0)]
     by_windows = [wilcoxon_power(0.6, windows, draws=4000) for windows in (6, 10, 20, 40)]
     assert (by_effect, by_windows) == (sorted(by_effect), sorted(by_windows))

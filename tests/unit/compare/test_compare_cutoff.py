@@ -82,11 +82,11 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     daily = np.r_[np.full(61, 0.01), np.full(59, -0.01)] + np.random.default_rng(2).normal(0, 0.001, 120)
     known, unknown = saved(tmp_path / "a", "openai/gpt-4o", daily), saved(tmp_path / "b", "house/one", daily)
     words = (known, unknown, "--cutoff", "openai/gpt-4o=2024-07-31")
-    found, other = terminal.report("cutoff", *words)["cards"]
-    assert [found[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
-    assert found["low"] < 252 * 0.02 < found["high"]
-    assert (found["figure"], found["confidence"], found["reason"]) == ("return", "given", None)
-    assert found["value"] == pytest.approx(found["mean_before"] - found["mean_after"])
+    row, other = terminal.report("cutoff", *words)["cards"]
+    assert [row[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
+    assert row["low"] < 252 * 0.02 < row["high"]
+    assert (row["figure"], row["confidence"], row["reason"]) == ("return", "given", None)
+    assert row["value"] == pytest.approx(row["mean_before"] - row["mean_after"])
     assert (other["cutoff"], other["figure"]) == ("unknown", None)
     text = terminal.text("cutoff", *words)
     assert "house/one: cutoff: unknown" in text

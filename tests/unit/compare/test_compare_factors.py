@@ -66,11 +66,11 @@ def test_sums_of_squares_are_those_of_anova_lm(replicates: int) -> None:
 
 def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
     values = planted(np.random.default_rng(2), (3, 4, 2), (2, 1, 1, 1))
-    rng, found = np.random.default_rng(3), shares(sums_of_squares(values))
+    rng, before = np.random.default_rng(3), shares(sums_of_squares(values))
     for other in (values[rng.permutation(3)], values[:, rng.permutation(4)], values[..., ::-1], 7 - 3 * values):
-        assert shares(sums_of_squares(other)) == pytest.approx(found)
+        assert shares(sums_of_squares(other)) == pytest.approx(before)
     turned = shares(sums_of_squares(values.swapaxes(0, 1)))
-    assert [turned[key] for key in ((1,), (0,), (0, 1), RESIDUAL)] == pytest.approx(list(found.values()))
+    assert [turned[key] for key in ((1,), (0,), (0, 1), RESIDUAL)] == pytest.approx(list(before.values()))
 
 
 def test_planted_components_are_recovered_with_their_interval() -> None:
@@ -88,9 +88,9 @@ def test_planted_components_are_recovered_with_their_interval() -> None:
 def test_the_mixed_model_agrees_with_mean_squares_and_says_when_it_is_not_there() -> None:
     values = planted(np.random.default_rng(5), (5, 4, 3), (2, 1, 1, 1))
     expected = [value for value, _, _ in component_shares(sums_of_squares(values), 0.95, 0).values()]
-    found = mixed_model(values, ["agent", "model"])
-    assert isinstance(found, dict)
-    assert list(found.values()) == pytest.approx(expected, abs=2e-3)
+    fitted = mixed_model(values, ["agent", "model"])
+    assert isinstance(fitted, dict)
+    assert list(fitted.values()) == pytest.approx(expected, abs=2e-3)
     assert "no replicates" in str(mixed_model(values[..., :1], ["agent", "model"]))
     assert mixed_model(np.zeros((2, 2, 2)), ["a", "b"]) == "all values are equal"
 
@@ -105,8 +105,8 @@ def test_a_fit_that_does_not_converge_is_said(monkeypatch: pytest.MonkeyPatch) -
 
 def test_permutation_p_is_uniform_without_an_effect_and_exact_on_a_small_table() -> None:
     rng = np.random.default_rng(6)
-    found = [permutation_p(rng.normal([[[0], [9], [0], [5]]], 1, (3, 4, 1)), 0, seed, 99) for seed in range(400)]
-    counts = np.histogram(found, np.linspace(0.005, 1.005, 11))[0]
+    p_values = [permutation_p(rng.normal([[[0], [9], [0], [5]]], 1, (3, 4, 1)), 0, seed, 99) for seed in range(400)]
+    counts = np.histogram(p_values, np.linspace(0.005, 1.005, 11))[0]
     assert ((counts - 40) ** 2 / 40).sum() < 27.9  # chi2, 9 degrees of freedom, 0.1 %
     # 2 × 2: each column is as it is or turned; two of the four patterns have the largest difference.
     assert permutation_p(np.array([[[1.0], [2]], [[3], [5]]]), 0, 0) == pytest.approx(0.5, abs=0.02)
@@ -157,7 +157,7 @@ def saved(folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2,
             cells = [(window, seed) for window in windows for seed in range(seeds)]
             daily = {cell: rng.normal(0.002 * number, 0.01, 5) for cell in cells}
             if agent == "echo":
-                daily = {cell: np.full(5, 0.001 * place) for place, cell in enumerate(cells)}
+                daily = {cell: np.full(5, 0.001 * position) for position, cell in enumerate(cells)}
             figures = {cell: float(np.prod(1 + daily[cell]) - 1) for cell in cells}
             card = make_card(figures, model, agent={"name": agent, "args": {}}, **changes)
             paths.append(save_run(folder / f"{agent}-{model[6:]}", card, daily))
@@ -183,17 +183,17 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_p
     runs = [run for asset in ("tsla", "btc") for run in saved(tmp_path / asset, ("A1",), config={"name": asset})]
     words = ("agent,model,asset,seed", "total_return")
     report = terminal.report("compare", "--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1")
-    found = compare(runs, factors=words[0].split(","), metrics=words[1], alpha=0.1)
-    assert found.report == report
-    assert (found["levels"], found["replicates"]) == ([3, 2, 2, 2], 1)
-    assert {"asset", "seed", "agent x seed", "residual"} <= set(found["shares"]["source"])
-    assert found["shares"]["share"].sum() == pytest.approx(1)
+    tables = compare(runs, factors=words[0].split(","), metrics=words[1], alpha=0.1)
+    assert tables.report == report
+    assert (tables["levels"], tables["replicates"]) == ([3, 2, 2, 2], 1)
+    assert {"asset", "seed", "agent x seed", "residual"} <= set(tables["shares"]["source"])
+    assert tables["shares"]["share"].sum() == pytest.approx(1)
     # By hand: the share of the asset, from the means of its two levels.
     cards = [json.loads(path.read_text())["episodes"] for run in runs for path in run.glob("cards/*.json")]
     values = np.array([np.mean([one["metrics"]["total_return"]["value"] for one in episodes if one["seed"] == seed])
                        for episodes in cards for seed in (0, 1)]).reshape(2, -1)  # fmt: skip
     by_hand = 12 * ((values.mean(axis=1) - values.mean()) ** 2).sum() / ((values - values.mean()) ** 2).sum()
-    assert found["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
+    assert tables["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
     assert str(compare(table="ama-1", factors="agent,asset")) == terminal.text(
         "compare", "--factor", "agent,asset", "--table", "ama-1"
     ).rstrip("\n")

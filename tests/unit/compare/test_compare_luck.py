@@ -33,7 +33,7 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: 
     assert [row["trials"] for row in terminal.report("luck", cards[0])["cards"]] == [[1, 1]]
     among = terminal.report("luck", *cards, "--runs", str(runs))
     assert {tuple(row["trials"]) for row in among["cards"]} == {(3, 4)}  # the cut run of W5 was a chance too
-    found = terminal.report("luck", *cards)
+    report = terminal.report("luck", *cards)
     apart = terminal.report("luck", cards[0], str(runs / "cut"))
     assert apart["ranks"]["reason"] == "the cards' figures are of different windows"
     assert {row["mean"] for row in apart["exposures"]} == {None}
@@ -48,16 +48,16 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: 
     # The deflated Sharpe ratio is that of the library on the ledgers.
     folders = [RunFolder.load(runs / model) for model in MODELS]
     expected = []
-    for place in range(len(WINDOWS)):
-        ledgers = [folder.load_ledger(folder.manifest.specs[place]) for folder in folders]
+    for number in range(len(WINDOWS)):
+        ledgers = [folder.load_ledger(folder.manifest.specs[number]) for folder in folders]
         shapes = [shape.sharpe for ledger in ledgers if (shape := sharpe_shape(ledger)) is not None]
         expected.append(deflated_sharpe_ratio(ledgers[0].returns, shapes, len(ledgers)).value)
-    assert found["cards"][0]["dsr"] == pytest.approx(sum(expected) / 2, rel=1e-12)
-    assert found["cards"][0]["dsr"] < found["cards"][0]["psr"]
-    rows = {row["card"]: row for row in found["cards"]}
+    assert report["cards"][0]["dsr"] == pytest.approx(sum(expected) / 2, rel=1e-12)
+    assert report["cards"][0]["dsr"] < report["cards"][0]["psr"]
+    rows = {row["card"]: row for row in report["cards"]}
     for key in ("return", "selection"):
         assert sorted(rows, key=lambda name: -rows[name][key]) == sorted(rows, key=lambda name: rows[name][f"{key}_rank"])
-    momentum = next(row for row in found["exposures"] if row["factor"] == "MOM_12_1")["cards"]
+    momentum = next(row for row in report["exposures"] if row["factor"] == "MOM_12_1")["cards"]
     assert momentum["builtin/momentum"] > 1.0 > momentum["builtin/random"]
     assert "fewer than two models have both" in terminal.text("luck", cards[1])
     assert "no run here" in terminal.refusal("luck", cards[1], "--runs", tmp_path)
@@ -74,13 +74,13 @@ def test_cohort_exposures_average_members_and_count_signs() -> None:
 def test_ranks_by_return_and_by_selection() -> None:
     figures = {"a": (0.10, 0.05), "b": (0.30, -0.02), "c": (0.20, 0.01), "d": (0.20, 0.00), "e": (None, 0.1)}
     rows = [{"card": name, "return": total, "selection": alpha} for name, (total, alpha) in figures.items()]
-    found = rank(rows)
+    correlations = rank(rows)
     assert [row["return_rank"] for row in rows[:4]] == [4.0, 1.0, 2.5, 2.5]
     assert [row["selection_rank"] for row in rows[:4]] == [1.0, 4.0, 2.0, 3.0]
     assert "return_rank" not in rows[4]
     pairs = list(zip(*list(figures.values())[:4], strict=True))
-    assert found["spearman"] == pytest.approx(stats.spearmanr(*pairs).statistic)
-    assert found["kendall"] == pytest.approx(stats.kendalltau(*pairs).statistic)
+    assert correlations["spearman"] == pytest.approx(stats.spearmanr(*pairs).statistic)
+    assert correlations["kendall"] == pytest.approx(stats.kendalltau(*pairs).statistic)
 
 
 def test_ranks_without_an_order_have_no_correlation_and_say_why() -> None:

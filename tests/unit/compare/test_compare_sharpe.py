@@ -88,9 +88,9 @@ def test_the_gradient_is_the_derivative() -> None:
 def test_the_standard_error_is_lo_s_for_independent_normal_returns() -> None:
     """Independent series: var(SR1 - SR2) = (2 + SR1²/2 + SR2²/2) / n for normal returns (Lo 2002; Jobson and Korkie 1981)."""
     pair = np.random.default_rng(8).normal([0.1, 0.05], 1.0, (200_000, 2))
-    found = sharpe_difference(pair[:, 0], pair[:, 1])
+    test = sharpe_difference(pair[:, 0], pair[:, 1])
     expected = math.sqrt((2 + 0.1**2 / 2 + 0.05**2 / 2) / 200_000 * 252)
-    assert found.se == pytest.approx(expected, rel=0.02)
+    assert test.se == pytest.approx(expected, rel=0.02)
 
 
 def test_series_that_have_no_test_have_a_reason() -> None:
@@ -103,17 +103,17 @@ def test_series_that_have_no_test_have_a_reason() -> None:
         (one, np.full(250, np.nan), "a return is missing"),
         (one, 2.0 * one, "the difference has no variance"),
     ):
-        found = sharpe_difference(first, second)
-        assert (found.value, found.reason) == (None, reason)
+        test = sharpe_difference(first, second)
+        assert (test.value, test.reason) == (None, reason)
 
 
 def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(recwarn: pytest.WarningsRecorder) -> None:
     one = 0.05 * (np.arange(250) == 7)  # resamples without that day have no ratio; they count against a difference
-    found = sharpe_difference(one, returns(5)[:, 0], draws=200)
-    assert (found.low, found.high, found.reason) == (None, None, "no interval: too many resamples have no variance")
-    assert found.value is not None
-    assert found.p is not None
-    assert found.p > 0.3
+    test = sharpe_difference(one, returns(5)[:, 0], draws=200)
+    assert (test.low, test.high, test.reason) == (None, None, "no interval: too many resamples have no variance")
+    assert test.value is not None
+    assert test.p is not None
+    assert test.p > 0.3
     assert not recwarn.list
 
 

@@ -41,11 +41,11 @@ W1_TO_W10 = [
 
 def test_a_hand_worked_case() -> None:
     # |d| ranks: 1 -> 1, 2 -> 2, 3 -> 3, 4 -> 4, 5 -> 5; negative: 2 -> W- = 2, W+ = 13. P(W <= 2) = 3/32, doubled.
-    found = signed_rank(np.array([1.0, -2.0, 3.0, 4.0, 5.0]))
-    assert (found.positive_ranks, found.negative_ranks, found.method) == (13.0, 2.0, "exact")
-    assert found.p == pytest.approx(2 * 3 / 32)
-    assert found.rank_biserial == pytest.approx((13 - 2) / 15)
-    assert found.smallest_p == pytest.approx(2 / 32)
+    ranks = signed_rank(np.array([1.0, -2.0, 3.0, 4.0, 5.0]))
+    assert (ranks.positive_ranks, ranks.negative_ranks, ranks.method) == (13.0, 2.0, "exact")
+    assert ranks.p == pytest.approx(2 * 3 / 32)
+    assert ranks.rank_biserial == pytest.approx((13 - 2) / 15)
+    assert ranks.smallest_p == pytest.approx(2 / 32)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 25, 50, 80, 200, 300])
@@ -53,22 +53,22 @@ def test_without_ties_it_equals_the_exact_test_of_scipy(n: int) -> None:
     for seed in range(5):
         sample = np.random.default_rng(seed).normal(0.1 * seed, 1.0, n)
         expected = stats.wilcoxon(sample, method="exact")
-        found = signed_rank(sample)
-        assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9, abs=1e-15)
-        assert min(found.positive_ranks, found.negative_ranks) == expected.statistic
+        ranks = signed_rank(sample)
+        assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9, abs=1e-15)
+        assert min(ranks.positive_ranks, ranks.negative_ranks) == expected.statistic
 
 
 @settings(max_examples=60)
 @given(DIFFERENCES.filter(lambda sample: len(sample) > 1), st.sampled_from(["wilcoxon", "pratt"]))
 @pytest.mark.slow
 def test_with_zeros_and_ties_it_equals_the_permutation_of_scipy(sample: np.ndarray, zeros: str) -> None:
-    found = signed_rank(sample, zeros)  # type: ignore[arg-type]
-    if found.n_nonzero == 0:
-        assert (found.p, found.rank_biserial) == (1.0, None)
+    ranks = signed_rank(sample, zeros)  # type: ignore[arg-type]
+    if ranks.n_nonzero == 0:
+        assert (ranks.p, ranks.rank_biserial) == (1.0, None)
         return
     method = stats.PermutationMethod(n_resamples=np.inf)
     expected = stats.wilcoxon(sample, zero_method={"wilcoxon": "wilcox"}.get(zeros, zeros), method=method)
-    assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9)
+    assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9)
 
 
 @pytest.mark.parametrize("zeros", ["wilcoxon", "pratt"])
@@ -76,9 +76,9 @@ def test_beyond_the_exact_range_it_equals_the_normal_test_of_scipy(zeros: str) -
     for decimals in (1, 8):
         sample = np.round(np.random.default_rng(decimals).normal(0.05, 1.0, 500), decimals)
         expected = stats.wilcoxon(sample, zero_method={"wilcoxon": "wilcox"}.get(zeros, zeros), method="asymptotic")
-        found = signed_rank(sample, zeros)  # type: ignore[arg-type]
-        assert found.method == "normal"
-        assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9)
+        ranks = signed_rank(sample, zeros)  # type: ignore[arg-type]
+        assert ranks.method == "normal"
+        assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9)
 
 
 def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied() -> None:
@@ -92,10 +92,10 @@ def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied()
 
 @given(DIFFERENCES, st.floats(0.1, 1000.0))
 def test_scale_changes_no_p_and_sign_changes_only_the_direction(sample: np.ndarray, scale: float) -> None:
-    found, turned = signed_rank(sample), signed_rank(-sample)
-    assert signed_rank(sample * 2.0 ** round(np.log2(scale))).p == found.p
-    assert turned.p == pytest.approx(found.p)
-    assert turned.positive_ranks == found.negative_ranks
+    ranks, turned = signed_rank(sample), signed_rank(-sample)
+    assert signed_rank(sample * 2.0 ** round(np.log2(scale))).p == ranks.p
+    assert turned.p == pytest.approx(ranks.p)
+    assert turned.positive_ranks == ranks.negative_ranks
     assert hodges_lehmann(-sample).value == pytest.approx(-hodges_lehmann(sample).value, abs=1e-12)  # type: ignore[operator]
 
 
@@ -137,9 +137,9 @@ def test_the_shift_is_the_median_of_walsh_averages_and_the_interval_that_of_tabl
     assert hodges_lehmann(np.array([1.0, 2.0, 6.0])).value == pytest.approx(2.75)  # of 1, 1.5, 2, 3.5, 4, 6
     sample, (rows, columns) = np.random.default_rng(0).normal(size=10), np.triu_indices(10)
     walsh = np.sort((sample[rows] + sample[columns]) / 2)
-    found = hodges_lehmann(sample)
-    assert (found.value, found.low, found.high) == pytest.approx((np.median(walsh), walsh[8], walsh[-9]))
-    assert found.confidence == pytest.approx(1 - 2 * 25 / 1024, abs=2e-3)
+    shift = hodges_lehmann(sample)
+    assert (shift.value, shift.low, shift.high) == pytest.approx((np.median(walsh), walsh[8], walsh[-9]))
+    assert shift.confidence == pytest.approx(1 - 2 * 25 / 1024, abs=2e-3)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
@@ -150,8 +150,8 @@ def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(values
     rows, columns = np.triu_indices(len(sample))
     if (sample[rows] + sample[columns] == 0).any():
         return
-    found, p = hodges_lehmann(sample), signed_rank(sample).p
-    assert (found.low < 0 < found.high) == (p > 0.05)  # type: ignore[operator]
+    shift, p = hodges_lehmann(sample), signed_rank(sample).p
+    assert (shift.low < 0 < shift.high) == (p > 0.05)  # type: ignore[operator]
 
 
 def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
@@ -168,8 +168,8 @@ def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
 def test_shared_days_and_their_correlation() -> None:
     assert shared_days(("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-31")) == 5
     assert shared_days(("2024-01-01", "2024-01-05"), ("2024-01-08", "2024-01-12")) == 0
-    found = overlap_correlation([("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-19")])
-    assert (found[0, 1], effective_count(found)) == pytest.approx((0.5, 4 / 3))
+    correlation = overlap_correlation([("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-19")])
+    assert (correlation[0, 1], effective_count(correlation)) == pytest.approx((0.5, 4 / 3))
     papers = overlap_correlation(W1_TO_W10)
     assert papers[3, 4] == pytest.approx(0.447, abs=0.001)
     assert effective_count(papers) == pytest.approx(8.26, abs=0.01)
@@ -179,10 +179,10 @@ def test_shared_days_and_their_correlation() -> None:
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), min_size=1, max_size=8))
 def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
     days = [str(day) for day in np.datetime64("2024-01-01") + np.arange(491).astype("m8[D]")]
-    found = overlap_correlation([(days[first], days[first + length]) for first, length in spans])
-    assert np.linalg.eigvalsh(found).min() > -1e-9
-    assert np.allclose(np.diag(found), 1.0)
-    assert (found == found.T).all()
+    correlation = overlap_correlation([(days[first], days[first + length]) for first, length in spans])
+    assert np.linalg.eigvalsh(correlation).min() > -1e-9
+    assert np.allclose(np.diag(correlation), 1.0)
+    assert (correlation == correlation.T).all()
 
 
 def test_the_correlated_null_of_separate_windows_is_the_exact_one() -> None:
@@ -309,9 +309,9 @@ GRID = {
 
 def test_a_hand_worked_design() -> None:
     cells = {"bright": 10.0, "stock_blind": 4.0, "date_blind": 7.0, "blinded": 3.0}
-    found = mask_contrasts({mask: np.array([value]) for mask, value in cells.items()})
+    contrasts = mask_contrasts({mask: np.array([value]) for mask, value in cells.items()})
     # Stock in sight: 10 - 4 = 6 with the date, 7 - 3 = 4 without. Date in sight: 10 - 7 = 3 with the stock, 4 - 3 = 1 without.
-    assert found == {"memory_premium": 7.0, "stock_effect": 5.0, "date_effect": 2.0, "interaction": 2.0}
+    assert contrasts == {"memory_premium": 7.0, "stock_effect": 5.0, "date_effect": 2.0, "interaction": 2.0}
     # Fewer masks tell fewer effects.
     assert list(mask_contrasts({"bright": np.ones(2), "blinded": np.ones(2)})) == ["memory_premium"]
     assert mask_contrasts({"bright": np.ones(2), "stock_blind": np.ones(2)}) == {}
@@ -319,28 +319,28 @@ def test_a_hand_worked_design() -> None:
 
 @given(WINDOWS, WINDOWS, WINDOWS, WINDOWS)
 def test_stock_and_date_effect_add_up_to_the_memory_premium(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> None:
-    found = mask_contrasts({"bright": a, "stock_blind": b, "date_blind": c, "blinded": d})
-    assert found["stock_effect"] + found["date_effect"] == pytest.approx(found["memory_premium"], abs=1e-12)
+    contrasts = mask_contrasts({"bright": a, "stock_blind": b, "date_blind": c, "blinded": d})
+    assert contrasts["stock_effect"] + contrasts["date_effect"] == pytest.approx(contrasts["memory_premium"], abs=1e-12)
 
 
 def test_a_chain_of_modes_has_one_order() -> None:
     """Tools work on data, so the marginal steps are the contributions."""
     results = {"memory_only": 1.0, "fixed_candidate": 4.0, "open_research": 9.0}
     values = {MODE_PIECES[mode]: np.array([value]) for mode, value in results.items()}
-    found = order_averaged(values)
-    assert {piece: float(part[0]) for piece, part in found.items()} == {"data": 3.0, "tools": 5.0}
+    contributions = order_averaged(values)
+    assert {piece: float(part[0]) for piece, part in contributions.items()} == {"data": 3.0, "tools": 5.0}
 
 
 def test_without_precedence_it_is_the_shapley_value() -> None:
     """Glove game of Shapley: one left glove (a), two right gloves (b, c); a pair is worth 1. Values 2/3, 1/6, 1/6."""
     coalitions = [coalition for size in range(4) for coalition in itertools.combinations("abc", size)]
-    found = order_averaged({frozenset(each): np.array([float("a" in each and len(each) > 1)]) for each in coalitions}, {})
-    assert [float(found[player][0]) for player in "abc"] == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+    contributions = order_averaged({frozenset(each): np.array([float("a" in each and len(each) > 1)]) for each in coalitions}, {})
+    assert [float(contributions[player][0]) for player in "abc"] == pytest.approx([2 / 3, 1 / 6, 1 / 6])
 
 
 @given(arrays(float, (12, 4), elements=st.floats(-1, 1)))
 def test_contributions_add_up_exactly(table: np.ndarray) -> None:
-    values = {given: table[place] for given, place in GRID.items()}
+    values = {given: table[cell] for given, cell in GRID.items()}
     parts = order_averaged(values)
     whole = values[frozenset({"stock", "date", "data", "tools"})] - values[frozenset()]
     assert list(parts) == ["data", "date", "stock", "tools"]
@@ -373,8 +373,8 @@ def test_effect_intervals_cover_the_planted_effect() -> None:
         noise = {mask: 0.02 * chance.normal(size=(10, 3)) for mask in MASK_FACTORS}
         cells = {mask: market + noise[mask] + worth + slope * has_stock for mask, (worth, has_stock) in worths.items()}
         for name, values in mask_contrasts(cells).items():
-            found = mean_with_interval(values.mean(axis=1)).detail
-            covered[name] += found["low"] <= planted[name] <= found["high"]
+            interval = mean_with_interval(values.mean(axis=1)).detail
+            covered[name] += interval["low"] <= planted[name] <= interval["high"]
     assert all(0.93 <= count / 2000 <= 0.97 for count in covered.values()), covered
 
 

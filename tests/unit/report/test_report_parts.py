@@ -73,7 +73,7 @@ def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
 
 @needs_matplotlib
 def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
-    cells = {(name, 0): 0.01 * place for place, name in enumerate(APART)}
+    cells = {(name, 0): 0.01 * number for number, name in enumerate(APART)}
     card = make_card(cells, model=EVIL)
     card["snapshot"]["benchmark_name"] = EVIL
     page = check_page(make_report(evaluations(save_card(tmp_path, card)), Options()).html)
@@ -221,7 +221,7 @@ def test_the_seed_of_lower_median_return_stands_for_its_window() -> None:
 def test_the_benchmark_and_not_the_agent_chooses_the_windows(tmp_path: Path) -> None:
     chosen = []
     for sign in (1, -1):
-        cells = {(name, 0): sign * 0.01 * place for place, name in enumerate(list(APART)[:6])}
+        cells = {(name, 0): sign * 0.01 * number for number, name in enumerate(list(APART)[:6])}
         card = make_card(cells)
         held = card["reference"]["benchmark_buy_and_hold"]
         for name, value in zip(held, (0.0, 0.3, -0.2, 0.1, 0.05, 0.01), strict=True):
@@ -245,21 +245,22 @@ def test_effects_are_those_of_the_effects_command(tmp_path: Path) -> None:
     variants = [(mask, "open_research") for mask in ("bright", "stock_blind", "date_blind", "blinded")]
     variants += [("blinded", "fixed_candidate"), ("blinded", "memory_only")]
     paths = [
-        save_card(tmp_path / str(place), make_card(grid(rng), mask=mask, mode=mode)) for place, (mask, mode) in enumerate(variants)
+        save_card(tmp_path / str(number), make_card(grid(rng), mask=mask, mode=mode))
+        for number, (mask, mode) in enumerate(variants)
     ]
     expected = compared(load_entrants(paths), EffectOptions())
-    found = find_effects(evaluations(*paths), "total_return")
-    assert not found.notes
+    effects = find_effects(evaluations(*paths), "total_return")
+    assert not effects.notes
     wanted = [(EFFECT_NAMES[row["effect"]], row["value"], row["low"], row["high"], row["n"]) for row in expected["effects"]]
-    assert len(wanted) == len(found.masks) == 4
-    for one, (name, *figures) in zip(found.masks, wanted, strict=True):
+    assert len(wanted) == len(effects.masks) == 4
+    for one, (name, *figures) in zip(effects.masks, wanted, strict=True):
         assert one.name == name
         assert [one.value, one.low, one.high, one.n] == pytest.approx(figures)
     ladder = [row for row in expected["ladder"] if row["over"] == "blinded"]
-    assert [one.name.partition(" (")[0] for one in found.modes] == [row["piece"] for row in ladder] == ["data", "tools", "total"]
-    for one, row in zip(found.modes, ladder, strict=True):
+    assert [one.name.partition(" (")[0] for one in effects.modes] == [row["piece"] for row in ladder] == ["data", "tools", "total"]
+    for one, row in zip(effects.modes, ladder, strict=True):
         assert (one.value, one.low, one.high) == pytest.approx((row["value"], row["low"], row["high"]))
-    assert found.modes[0].value + found.modes[1].value == pytest.approx(found.modes[2].value)  # type: ignore[operator]
+    assert effects.modes[0].value + effects.modes[1].value == pytest.approx(effects.modes[2].value)  # type: ignore[operator]
 
 
 def test_cards_that_do_not_go_together_are_left_out_with_a_reason(tmp_path: Path) -> None:
@@ -268,10 +269,10 @@ def test_cards_that_do_not_go_together_are_left_out_with_a_reason(tmp_path: Path
     blinded = save_card(tmp_path / "b", make_card(grid(rng, 1), mask="blinded"))
     again = save_card(tmp_path / "c", make_card(grid(rng), mask="blinded"))
     other = save_card(tmp_path / "d", make_card(grid(rng), mask="blinded", model="house/two"))
-    found = find_effects(evaluations(bright, blinded, again, other), "total_return")
-    assert {one.agent for one in found.masks} == {"house/one"}
-    assert any("is there already" in note for note in found.notes)
-    assert any("7 of 14 (window, seed) have a figure on every card" in note for note in found.notes)
+    effects = find_effects(evaluations(bright, blinded, again, other), "total_return")
+    assert {one.agent for one in effects.masks} == {"house/one"}
+    assert any("is there already" in note for note in effects.notes)
+    assert any("7 of 14 (window, seed) have a figure on every card" in note for note in effects.notes)
     assert find_effects(evaluations(bright, other), "total_return").masks == []
     rebased = save_card(tmp_path / "e", make_card(grid(rng, 1), mask="blinded", config={"rebase_prices": True}))
     assert find_effects(evaluations(bright, rebased), "total_return").masks == []
@@ -333,7 +334,7 @@ def test_an_option_that_is_none_is_the_default(tmp_path: Path) -> None:
 def test_labels_of_cards_tell_them_apart(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     cards = [make_card(grid(rng)), make_card(grid(rng), args={"top": 3})]
-    named = evaluations(*(save_card(tmp_path / str(place), card) for place, card in enumerate(cards)))
+    named = evaluations(*(save_card(tmp_path / str(number), card) for number, card in enumerate(cards)))
     assert len({one.label for one in named}) == len({one.anchor for one in named}) == 2
     assert "top=3" in named[1].label
 
@@ -351,13 +352,13 @@ def facts(shown: dict[str, Any]) -> dict[str, str]:
 
 
 def test_cost_calls_and_drift_stand_in_words() -> None:
-    found = facts(remote_card())
-    assert (found["cost"], found["return per USD"][:1]) == ("0.00018 USD", "+")
-    assert found["price"] == "input 2, output 8, cache read 0.5 USD a million tokens (as of 2026-01-02, a price list)"
-    assert found["requests"] == "3: 1 answered by the provider, 1 from the cache"
-    assert found["failed attempts"] == "rate_limited 1, timeout 1"
-    assert found["paid"] == "1.50 USD, possibly 0.25 USD more"
-    assert found["served by"] == "gpt-4.1-2025-04-14 2"
+    shown = facts(remote_card())
+    assert (shown["cost"], shown["return per USD"][:1]) == ("0.00018 USD", "+")
+    assert shown["price"] == "input 2, output 8, cache read 0.5 USD a million tokens (as of 2026-01-02, a price list)"
+    assert shown["requests"] == "3: 1 answered by the provider, 1 from the cache"
+    assert shown["failed attempts"] == "rate_limited 1, timeout 1"
+    assert shown["paid"] == "1.50 USD, possibly 0.25 USD more"
+    assert shown["served by"] == "gpt-4.1-2025-04-14 2"
     drift = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
     words = facts(remote_card(drift=drift))["drift"]
     assert words.startswith("0.250 between the answers to 6 questions at the start and at the end, within one round 0.125")
@@ -365,11 +366,11 @@ def test_cost_calls_and_drift_stand_in_words() -> None:
 
 
 def test_what_is_not_known_or_not_there_is_not_nothing() -> None:
-    found = facts(remote_card(price=None))
-    assert found["cost"].startswith("not known: no price of the model is known")
-    assert "price" not in found
-    found = facts(card())  # a model of this machine
-    assert found["cost"] == "0.00 USD"
-    assert not {"drift", "requests", "paid", "price"} & set(found)
-    assert found["ranking"] == "rankable"
+    words = facts(remote_card(price=None))
+    assert words["cost"].startswith("not known: no price of the model is known")
+    assert "price" not in words
+    words = facts(card())  # a model of this machine
+    assert words["cost"] == "0.00 USD"
+    assert not {"drift", "requests", "paid", "price"} & set(words)
+    assert words["ranking"] == "rankable"
     assert facts(card(limit=3))["ranking"] == "not rankable: every episode was cut after 3 steps"

@@ -165,8 +165,8 @@ def test_positions_and_signals_stand_by_code_and_step() -> None:
         talk(2),
     ]
     records: Any = SimpleNamespace(steps=steps, talks=talks)
-    found = stock_paths(records, Names(assets={"asset_1": ("AAA", "A company")}))
-    assert found == {
+    paths = stock_paths(records, Names(assets={"asset_1": ("AAA", "A company")}))
+    assert paths == {
         "weights": {"AAA": [0.25, 0.0, -0.25], "BBB": [0.0, 0.0, 0.005]},
         "analysts": ["news", "macro"],
         "signals": {"AAA": ["+x.", ".0."], "asset_2": ["-x.", ".x."]},

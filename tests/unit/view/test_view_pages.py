@@ -60,16 +60,16 @@ def test_everything_that_was_said_and_booked_is_in_the_pages(desk: Path, run: st
 
 def test_every_page_is_one_file_that_asks_for_nothing_and_takes_no_text_for_markup(desk: Path) -> None:
     # Every page is one file that asks for nothing.
-    found = sorted(desk.glob("*/view/*.html"))
-    assert len(found) == 4 + 1 + 3 + 1 + 1
-    for path in found:
+    files = sorted(desk.glob("*/view/*.html"))
+    assert len(files) == 4 + 1 + 3 + 1 + 1
+    for path in files:
         check_page(path)
     # Scripts never turn text into markup.
     for path in ASSETS.glob("*.js"):
-        found = re.findall(
+        files = re.findall(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|\bFunction\(|fetch\(|XMLHttp", path.read_text()
         )
-        assert not found, path.name
+        assert not files, path.name
     # Markup of a model stays packed.
     (page,) = pages(desk / "talk" / "view")
     assert "onerror" not in page.read_text()
@@ -141,8 +141,8 @@ def test_prices_and_outcomes_of_orders_are_those_of_the_market(desk: Path) -> No
     first = market.day_index(closes["days"][0])
     for code, changes in closes["closes"].items():
         column, now = market.asset_index[code], 0
-        for place, change in enumerate(changes):
-            expected = market.adjusted_close[first + place, column] / market.factor[first + len(changes) - 1, column]
+        for number, change in enumerate(changes):
+            expected = market.adjusted_close[first + number, column] / market.factor[first + len(changes) - 1, column]
             if change is None:
                 assert expected != expected
             else:

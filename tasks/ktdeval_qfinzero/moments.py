@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 
@@ -14,8 +15,11 @@ MINUTE = 60 * SECOND
 DAY = 86_400 * SECOND
 
 _EPOCH = date(1970, 1, 1)
+_EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}(?::\d{2})?)(\.\d{1,9})?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?", re.ASCII)
+_MOMENT = re.compile(
+    r"(\d{4}-\d{2}-\d{2})T((?:[01]\d|2[0-3]):\d{2}(?::\d{2})?)(\.\d{1,9})?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?", re.ASCII
+)
 _YEARS = (1970, 2200)
 
 
@@ -34,15 +38,11 @@ def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
     if _DAY.fullmatch(text) and (day := _day(text)) is not None:
         return day_start(day) + (DAY - 1 if end_of_day else 0)
     match = _MOMENT.fullmatch(text)
-    if match is not None and (day := _day(match[1])) is not None:
-        try:
-            clock = time.fromisoformat(match[2])
-        except ValueError:
-            clock = None
-        if clock is not None:
+    if match is not None and _day(match[1]) is not None:
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{match[4] or 'Z'}")
             nanoseconds = int((match[3] or ".0")[1:].ljust(9, "0"))
-            seconds = clock.hour * 3600 + clock.minute * 60 + clock.second - _offset(match[4])
-            return day_start(day) + seconds * SECOND + nanoseconds
+            return (moment - _EPOCH_UTC) // timedelta(seconds=1) * SECOND + nanoseconds
     raise invalid(
         field, "expected a moment such as 2025-01-06T14:30:00Z (UTC when no offset is given), or a day such as 2025-01-06"
     )
@@ -51,7 +51,7 @@ def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
 def moment_text(ns: int) -> str:
     """`2025-01-06T14:30:00Z`; with a fraction only where there is one."""
     seconds, rest = divmod(ns, SECOND)
-    text = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    text = (_EPOCH_UTC + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}Z" if rest else f"{text}Z"
 
 
@@ -76,14 +76,6 @@ def _day(text: str) -> date | None:
     except ValueError:
         return None
     return day if _YEARS[0] <= day.year <= _YEARS[1] else None
-
-
-def _offset(text: str | None) -> int:
-    if text in (None, "Z"):
-        return 0
-    assert text is not None
-    hours, minutes = int(text[1:3]), int(text[4:6])
-    return (hours * 3600 + minutes * 60) * (1 if text[0] == "+" else -1)
 
 
 class Clock:

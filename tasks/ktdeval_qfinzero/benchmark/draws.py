@@ -202,7 +202,6 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         # options
         "expiry": lambda chance, facts, underlying: pick(chance, facts.expiries(underlying)),
         "monthly_expiry": lambda chance, facts, underlying: pick(chance, facts.monthly_expiries(underlying)),
-        "next_expiry": next_expiry,
         "next_monthly": partial(next_expiry, monthly=True),
         "near_strikes": near_strikes,
         "near_contract": near_contract,

@@ -190,16 +190,16 @@ def payload_of(row: EventRow) -> dict[str, JsonValue]:
 def event_shown(row: EventRow | NewsRow, view: types.EventView = "full") -> types.EventShown:
     """An event; `full` adds the payload, and to calendar events their releases one by one."""
     payload = payload_of(row) if isinstance(row, EventRow) else article_payload(row)
-    full, scheduled = view == "full", isinstance(row, EventRow)
+    full, scheduled, (time_ns, row_id) = view == "full", isinstance(row, EventRow), row_key(row)
     releases = [
         types.ReleaseShown(available_utc=moment_text(release.available_ns), values=dict(release.values))
         for release in (row.releases if isinstance(row, EventRow) else ())
     ]
     return types.EventShown(
-        event_id=row.event_id if isinstance(row, EventRow) else row.id,
+        event_id=row_id,
         event_type=row.event_type,
         title=row.title,
-        time_utc=moment_text(row.time_ns if isinstance(row, EventRow) else row.published_ns),
+        time_utc=moment_text(time_ns),
         importance=row.importance,
         status=status_of(row),
         tickers=list(row.tickers),

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import asdict
 
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, EventType, NewsRow, as_known, known_moments
+from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, EventType, NewsRow, as_known, known_moments, row_key
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.esp.reading import (
@@ -47,7 +47,7 @@ class Update:
     @property
     def key(self) -> Key:
         """Key that updates are sorted by; no two have the same."""
-        return self.known_ns, self.row.event_id if isinstance(self.row, EventRow) else self.row.id
+        return self.known_ns, row_key(self.row)[1]
 
     @property
     def change(self) -> types.Change:

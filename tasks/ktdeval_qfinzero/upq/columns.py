@@ -124,11 +124,6 @@ def indicator_columns(names: tuple[str, ...], closes: FloatArray) -> dict[str, F
     return columns
 
 
-def column_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Columns that indicators give."""
-    return tuple(column for name in names for column in (("macd", "macd_signal", "macd_histogram") if name == "macd" else (name,)))
-
-
 def macd(closes: FloatArray) -> dict[str, FloatArray]:
     """Convergence of a fast and a slow exponential average, its signal line, and the difference of the two."""
     line = _recursion(closes, FAST) - _recursion(closes, SLOW)

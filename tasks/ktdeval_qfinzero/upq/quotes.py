@@ -137,11 +137,8 @@ def day_moment(view: View, day: date, field: PriceField) -> int:
 def spots_of_days(view: View, underlying: str, start_ns: IntArray, field: PriceField) -> FloatArray:
     """[n] open or close of the underlying's daily bars that start then; NaN where there is none."""
     bars = view.bars("stock", underlying, "day", Span(int(start_ns.min()), int(start_ns.max()) + 1))
-    rows = np.searchsorted(bars.start_ns, start_ns)
-    spots = np.full(len(start_ns), np.nan)
-    for i, row in enumerate(rows):
-        if row < len(bars) and bars.start_ns[row] == start_ns[i]:
-            spots[i] = getattr(bars, f"{field}_e4")[row] / E4
+    spots, traded = np.full(len(start_ns), np.nan), np.isin(start_ns, bars.start_ns)
+    spots[traded] = getattr(bars, f"{field}_e4")[np.searchsorted(bars.start_ns, start_ns[traded])] / E4
     return spots
 
 

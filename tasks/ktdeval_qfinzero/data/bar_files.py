@@ -171,6 +171,8 @@ def _decoded(table: pa.Table) -> Block:
 
 
 def _column(column: pa.ChunkedArray, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
-    values: npt.NDArray[np.generic] = column.to_numpy().astype(dtype, copy=False)
+    if column.null_count or column.type != pa.from_numpy_dtype(dtype):
+        raise pa.ArrowInvalid("a cell that is empty or not a number")
+    values: npt.NDArray[np.generic] = column.to_numpy()
     values.flags.writeable = False
     return values

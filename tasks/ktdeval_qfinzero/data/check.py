@@ -100,7 +100,7 @@ def _part_problems(folder: Path, part: Part, read: _Read) -> list[str]:
         lines = [] if file_sha256(path) == part.sha256 else ["its SHA-256 is not that of the manifest"]
         bar_file = bar_file_of(part.key)
         return lines + (_rows_problems(path, part, read) if bar_file is None else _bars_problems(path, part, bar_file, read))
-    except (OSError, pa.ArrowException, DataError, ServiceError) as error:
+    except (OSError, pa.ArrowException, DataError, ServiceError, TypeError, AttributeError) as error:  # records may hold anything
         return [f"can't be read: {str(error)[:200]}"]
 
 

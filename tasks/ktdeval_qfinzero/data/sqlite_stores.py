@@ -149,7 +149,7 @@ def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
     try:
         with closing(_open(path)) as connection:
             yield connection
-    except (sqlite3.Error, ValueError, KeyError) as error:
+    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
         raise ServiceError("unavailable", f"the {layout.kind} can't be read ({type(error).__name__})") from error
 
 

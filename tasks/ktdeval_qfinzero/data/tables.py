@@ -257,8 +257,9 @@ def _write_parquet(table: Table, path: Path, ordered: Sequence[Any]) -> None:
 def _read_parquet(table: Table, path: Path) -> list[Any]:
     stored = pq.read_table(path, use_threads=False)
     curves = [f"{_YIELD}{tenor}" for tenor in TENOR_YEARS if table.name == "rates"]
-    if stored.column_names != [*table.own, *curves]:
-        raise pa.ArrowInvalid(f"other columns than those of {table.name}")
+    schema = pa.schema({**table.own, **dict.fromkeys(curves, pa.float64())})
+    if not stored.schema.equals(schema) or any(stored[column].null_count for column in table.own):
+        raise pa.ArrowInvalid(f"other columns than those of {table.name}, or an empty cell")
     values = {column: stored[column].to_pylist() for column in table.own}
     if curves:
         rows = zip(*(stored[column].to_pylist() for column in curves))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import Block
@@ -54,6 +59,30 @@ def flipped(folder: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"parquet-cpp", b"parquet-CPP"))
 
 
+def column(file: str, name: str, change: Callable[[pa.ChunkedArray], pa.Array]) -> Callable[[Path], None]:
+    """Other cells in a column of a file, whose size the manifest has."""
+
+    def damage(folder: Path) -> None:
+        table, path = pq.read_table(folder / file), folder / file
+        pq.write_table(table.set_column(table.column_names.index(name), name, change(table[name])), path)
+        manifest = load_manifest(folder)
+        parts = [
+            structs.replace(part, bytes=path.stat().st_size) if part.file == file else part for part in manifest.parts.values()
+        ]
+        (folder / "manifest.json").write_text(manifest_text(described(manifest.info, 1, parts)))
+
+    return damage
+
+
+def emptied(cells: pa.ChunkedArray) -> pa.Array:
+    return pa.array([None, *cells.to_pylist()[1:]], cells.type)
+
+
+def record_of_another_kind(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "events.sqlite")) as connection, connection:
+        connection.execute("UPDATE events SET record = '{\"title\": 5}'")
+
+
 CONTRACT = tiny_prices().contract_rows[0]
 LISTED = replace(CONTRACT, listed_ns=at("2025-01-08T00:00:00Z"))
 OTHER = ContractRow("O:BRKT250117C00050000", "BRKT", date(2025, 1, 17), 500_000, "C", 0)
@@ -81,6 +110,10 @@ FINDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "dividend": (rows("dividends", DIVIDEND), "declared: expected a moment before the end of ex_day"),
     "same key": (rows("splits", *[SplitRow("AVLN", date(2025, 1, 13), 2, 1, 0)] * 2), "stands more than once"),
+    "empty cell": (column("tables/symbols.parquet", "symbol", emptied), "other columns than those of symbols, or an empty cell"),
+    "text": (column("tables/symbols.parquet", "listed_ns", lambda cells: cells.cast(pa.string())), "other columns than those of"),
+    "empty bar": (column("prices/stock/day/AVLN/2025.parquet", "open_e4", emptied), "a cell that is empty or not a number"),
+    "record": (record_of_another_kind, "events.sqlite: can't be read: the calendar store can't be read (TypeError)"),
     "holiday": (
         day_bars(lambda bars: bars_of(np.array([day_start(date(2025, 1, 9))]), bars.close_e4[:1], 1.0)),
         "1 bars start outside the exchange's sessions",

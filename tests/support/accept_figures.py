@@ -202,10 +202,10 @@ def counts(steps: Steps) -> dict[str, Counter[str]]:
 
 def bill(usage: Mapping[str, int], price: Mapping[str, Any]) -> float:
     """US dollars of tokens by their price a million; those of a provider's cache cost what others do where it says nothing."""
-    read, written = usage["cache_read_tokens"], usage["cache_write_tokens"]
-    fresh = usage["input_tokens"] - read - written
+    read, stored = usage["cache_read_tokens"], usage["cache_write_tokens"]
+    fresh = usage["input_tokens"] - read - stored
     rates = [price["input"] if price[name] is None else price[name] for name in ("cache_read", "cache_write")]
-    return (fresh * price["input"] + read * rates[0] + written * rates[1] + usage["output_tokens"] * price["output"]) / 1e6
+    return (fresh * price["input"] + read * rates[0] + stored * rates[1] + usage["output_tokens"] * price["output"]) / 1e6
 
 
 # ---- what models are shown

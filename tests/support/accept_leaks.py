@@ -64,13 +64,13 @@ class Scanner:
 
     def leaks(self, texts: Iterable[str], assets: bool, dates: bool) -> set[str]:
         """Every identity in any of the texts, of the kinds that are to be hidden."""
-        found: set[str] = set()
+        identities: set[str] = set()
         for form in {form for text in texts for form in _forms(text)}:
             if assets:
-                found.update(self.codes_in(form), self.names_in(_plain(form)))
+                identities.update(self.codes_in(form), self.names_in(_plain(form)))
             if dates:
-                found.update(self.dates_in(form))
-        return found
+                identities.update(self.dates_in(form))
+        return identities
 
 
 TRADES = frozenset({

@@ -48,10 +48,10 @@ def run_frame(task: str, data: str, seeds: int, model: str = "builtin/random") -
 def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -> Path:
     """Write a board with a division for each frame, in which each agent has a card of each of so many models."""
     rules = []
-    for place, ((card, series, decisions), play) in enumerate(frames):
-        division = f"division-{place}"
+    for index, ((card, series, decisions), play) in enumerate(frames):
+        division = f"division-{index}"
         rules.append(division_of(card, division, card["snapshot"]["id"], rules=card["rules"]))
-        rng = np.random.default_rng(place)
+        rng = np.random.default_rng(index)
         for agent_place, agent in enumerate(AGENTS):
             for number in range(models):
                 own = copy.deepcopy((card, series, decisions))
@@ -60,8 +60,8 @@ def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -
                     for name, value in play(days, day, rng, agent_place).items():
                         entry["metrics"][name] = {"value": value, "n": len(days["days"])}
                 _write_entry(path, own, division)
-    snapshots = {card["snapshot"]["id"]: {"name": f"market-{place}", "id": card["snapshot"]["id"], "data": ""}
-                 for place, ((card, *_), _) in enumerate(frames)}  # fmt: skip
+    snapshots = {card["snapshot"]["id"]: {"name": f"market-{index}", "id": card["snapshot"]["id"], "data": ""}
+                 for index, ((card, *_), _) in enumerate(frames)}  # fmt: skip
     for rule in rules:
         rule["snapshot"] = snapshots[rule["snapshot"]]["name"]
     value = {"name": "arena", "title": "An arena", "market": "synthetic", "snapshots": list(snapshots.values()), "divisions": rules}
@@ -86,10 +86,10 @@ def play_ama(days: dict[str, Any], steps: dict[str, Any], rng: np.random.Generat
     nav = np.concatenate([[1.0], np.cumprod((1.0 + held * moved) * (1.0 - 5e-4 * changed))])
     days |= {"nav": nav.tolist(), "gross_nav": gross.tolist()}
     template = {"code": "TSLA", "asked": "100 %", "filled": 1, "price": 1.0, "status": "filled", "rule": None, "reason": HOSTILE}
-    for place, step in enumerate(steps["steps"]):
-        before = sides[place - 1] if place else 0
-        step["holdings"] = [["TSLA", float(sides[place])]] if sides[place] else []
-        step["orders"] = [{**template, "side": "BUY" if sides[place] > before else "SELL"}] if sides[place] != before else []
+    for index, step in enumerate(steps["steps"]):
+        before = sides[index - 1] if index else 0
+        step["holdings"] = [["TSLA", float(sides[index])]] if sides[index] else []
+        step["orders"] = [{**template, "side": "BUY" if sides[index] > before else "SELL"}] if sides[index] != before else []
     gap = (nav - levels)[1:]
     return {
         "total_return": float(nav[-1] - 1),

@@ -152,10 +152,10 @@ class BadBoard:
     def look(self, today: str = TODAY, every: bool = False) -> tuple[list[Finding], list[Candidate]]:
         """What the check finds of files and documents, and which cards nothing was found of."""
         rules = load_rules(self.folder)
-        found, sound = check_content(self.folder, rules, load_errata(self.folder), today, every)
-        refused = {finding.path for finding in found if not finding.path.startswith("verdicts/")}
+        content_findings, sound = check_content(self.folder, rules, load_errata(self.folder), today, every)
+        refused = {finding.path for finding in content_findings if not finding.path.startswith("verdicts/")}
         assert not [one for one in sound if any(one.card_id in path for path in refused)]
-        findings = sorted([*check_files(self.folder, rules), *found])
+        findings = sorted([*check_files(self.folder, rules), *content_findings])
         return findings, [one for one in sound if not any(one.card_id in finding.path for finding in findings)]
 
     def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:

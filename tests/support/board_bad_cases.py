@@ -43,9 +43,9 @@ def edited(name: str, rule: str, named: str, change: Change) -> None:
     full(name, rule, named, lambda board: board.edit(board.submission_path if named == "submission" else board.list_path, change))
 
 
-def setting(*place: str | int, to: Any) -> Change:
+def setting(*path: str | int, to: Any) -> Change:
     """A change of one value."""
-    return lambda value: put(value, place, to)
+    return lambda value: put(value, path, to)
 
 
 # -- steps -----------------------------------------------------------------------------------------------------------------
@@ -63,15 +63,15 @@ def division(**fields: Any) -> Build:
     return lambda board: board.change_rules(lambda value: value["divisions"][0].update(fields))
 
 
-def place(board: BadBoard, path: str) -> Path:
+def path_in(board: BadBoard, path: str) -> Path:
     """A path of the board; below `records/` it is one of the card's records."""
     made = board.folder / path.replace("records/", f"records/{board.card_id}/", 1)
     made.parent.mkdir(parents=True, exist_ok=True)
     return made
 
 
-def written(path: str, text: str) -> Build:
-    return lambda board: place(board, path).write_text(text)
+def file_with(path: str, text: str) -> Build:
+    return lambda board: path_in(board, path).write_text(text)
 
 
 def folder(path: str) -> Build:
@@ -80,7 +80,7 @@ def folder(path: str) -> Build:
 
 def linked(path: str, to: str = "/etc/passwd") -> Build:
     """A link, in the place of the file that is there."""
-    return lambda board: [place(board, path).unlink(missing_ok=True), place(board, path).symlink_to(to)]
+    return lambda board: [path_in(board, path).unlink(missing_ok=True), path_in(board, path).symlink_to(to)]
 
 
 def moved_out(path: str) -> Build:
@@ -88,8 +88,8 @@ def moved_out(path: str) -> Build:
 
     def build(board: BadBoard) -> None:
         outside = board.folder.parent / "outside"
-        place(board, path).rename(outside)
-        place(board, path).symlink_to(outside)
+        path_in(board, path).rename(outside)
+        path_in(board, path).symlink_to(outside)
 
     return build
 
@@ -120,7 +120,7 @@ def verdict(**fields: Any) -> Build:
 for document, rows in beside(__file__).items():
     for name, (rule, where, what) in rows.items():
         if document == "file":
-            full(name, rule, where, written(where, what))
+            full(name, rule, where, file_with(where, what))
         elif document in ("submission", "list"):
             edited(name, rule, document, setting(*where, to=what))
         else:
@@ -357,9 +357,9 @@ full("records_behind_a_link", "link", "records/episodes", moved_out("records/epi
 full("cards_behind_a_link", "link", "cards", moved_out("cards"))
 full("link_at_the_root", "link", "site", linked("site", "/"))
 full("link_among_what_the_board_wrote", "link", "series/x.json", linked("series/x.json"))
-full("record_that_is_a_pipe", "special", MANIFEST, lambda b: [place(b, MANIFEST).unlink(), os.mkfifo(place(b, MANIFEST))])
+full("record_that_is_a_pipe", "special", MANIFEST, lambda b: [path_in(b, MANIFEST).unlink(), os.mkfifo(path_in(b, MANIFEST))])
 full("submission_that_is_a_socket", "special", "submission", socket_in_its_place)
-full("executable_record", "executable", MANIFEST, lambda board: place(board, MANIFEST).chmod(0o755))
+full("executable_record", "executable", MANIFEST, lambda board: path_in(board, MANIFEST).chmod(0o755))
 full("executable_card", "executable", "card", lambda board: board.card_path.chmod(0o755))
 for name, rule, path, said in (
     ("folders_too_deep", "foreign-file", "cards/deep/er/and/deeper/still", "cards/deep/er/and/deeper"),

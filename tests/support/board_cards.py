@@ -107,8 +107,8 @@ def put_records(
 
 def record_files(run: Path) -> list[str]:
     """The files of a run that are records, by their paths in it."""
-    found = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
-    return sorted(path for path in found if path == "manifest.json" or path.startswith("episodes/"))
+    paths = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
+    return sorted(path for path in paths if path == "manifest.json" or path.startswith("episodes/"))
 
 
 def card_of(run: Path) -> dict[str, Any]:

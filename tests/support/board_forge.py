@@ -114,11 +114,11 @@ def forge_board(path: Path, entrants: int, divisions: int = 1, windows: int = 2,
     path.mkdir(parents=True)
     rules = _rules(forge)
     for number, division in enumerate(rules["divisions"]):
-        for place, entrant in enumerate(_entrants(forge)):
+        for index, entrant in enumerate(_entrants(forge)):
             if division["id"] != SCORING:
-                _forge_entry(forge, division, entrant, np.random.default_rng([forge.seed, number, place]))
-    for place, entrant in enumerate(list(_entrants(forge))[: forge.scoring]):
-        _forge_scoring(forge, entrant, np.random.default_rng([forge.seed, 99, place]))
+                _forge_entry(forge, division, entrant, np.random.default_rng([forge.seed, number, index]))
+    for index, entrant in enumerate(list(_entrants(forge))[: forge.scoring]):
+        _forge_scoring(forge, entrant, np.random.default_rng([forge.seed, 99, index]))
     (path / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False, allow_unicode=True), encoding="utf-8")
     (path / "errata.yaml").write_text(yaml.safe_dump({"errata": forge.errata}, sort_keys=False))
     read = load_rules(path)
@@ -153,18 +153,18 @@ def _entrants(forge: Forge) -> Iterator[Entrant]:
     """Entrants, the odd ones last, then the baselines."""
     rng = np.random.default_rng([forge.seed, 77])
     first_odd = forge.entrants - len(SPECIALS) if forge.specials else forge.entrants
-    for place in range(forge.entrants):
-        is_second = place % 6 == 5  # the same model as the one before, in another agent
-        named = place - is_second
+    for index in range(forge.entrants):
+        is_second = index % 6 == 5  # the same model as the one before, in another agent
+        named = index - is_second
         yield Entrant(
             model=f"{_PROVIDERS[named % 4]}/model-{named // 4 + 1}",
-            agent="debate" if is_second else _AGENTS[place % 3],
-            strategy=_STRATEGIES[place % 5 % 4],
-            effort=_EFFORTS[place % 3],
+            agent="debate" if is_second else _AGENTS[index % 3],
+            strategy=_STRATEGIES[index % 5 % 4],
+            effort=_EFFORTS[index % 3],
             skill=float(rng.normal(0.0002, 0.0006)),
             beta=float(rng.uniform(0.6, 0.98)),
             seeds=forge.seeds,
-            special=SPECIALS[place - first_odd] if 0 <= first_odd <= place else "",
+            special=SPECIALS[index - first_odd] if 0 <= first_odd <= index else "",
         )
     for model, kind in BASELINES.items() if forge.baselines else ():
         seeds = tuple(range(RANDOM_SEEDS)) if kind == "random" else forge.seeds

@@ -127,10 +127,10 @@ def forge_decisions(
     """A decisions document of a card; `hostile` texts are mixed into the reasons."""
     episodes = []
     for entry, episode in played:
-        book = _Book([codes[place] for place in rng.choice(len(codes), 12, replace=False)], hostile, rng)
+        book = _Book([codes[index] for index in rng.choice(len(codes), 12, replace=False)], hostile, rng)
         days = episode.days
         before = [days.base_day, *days.days]
-        steps = [book.step(before[place], day, float(episode.invested[place])) for place, day in enumerate(days.days)]
+        steps = [book.step(before[index], day, float(episode.invested[index])) for index, day in enumerate(days.days)]
         episodes.append({"id": entry["id"], "window": entry["window"], "seed": entry["seed"], "steps": steps})
     return {"schema_version": 1, "card": card_id, "episodes": episodes}
 

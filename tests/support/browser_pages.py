@@ -178,10 +178,10 @@ def keep_drawing(tab: Any, ready: str = _READY) -> None:
 def axe_violations(tab: Any) -> list[str]:
     """Serious and critical violations that axe-core finds in a page as it is shown: rule, what is wrong, and the first element."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(tab).response["violations"]
+    violations = axe.run(tab).response["violations"]
     return [
         f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])} places)"
-        for one in found
+        for one in violations
         if one["impact"] in _SERIOUS
     ]
 

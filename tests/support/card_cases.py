@@ -101,13 +101,13 @@ def section(text: str, title: str) -> list[str]:
 
 def open_objects(schema: Any, name: str = "card") -> set[str]:
     """Names of the objects of a schema whose fields are open."""
-    found: set[str] = set()
+    open_names: set[str] = set()
     for key, entry in schema.items() if isinstance(schema, dict) else ():
-        found |= open_objects(entry, name if key in ("anyOf", "items") else key)
+        open_names |= open_objects(entry, name if key in ("anyOf", "items") else key)
     for entry in schema if isinstance(schema, list) else ():
-        found |= open_objects(entry, name)
+        open_names |= open_objects(entry, name)
     is_object = isinstance(schema, dict) and "object" in schema.get("type", ())
-    return found | {name} if is_object and schema.get("additionalProperties", True) is True else found
+    return open_names | {name} if is_object and schema.get("additionalProperties", True) is True else open_names
 
 
 def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:

@@ -103,7 +103,7 @@ class CardTerminal(Terminal):
 
     def cards(self, *made: dict[str, Any]) -> list[Path]:
         count = len(list(self.folder.iterdir()))
-        return [save_card(self.folder / str(count + place), card) for place, card in enumerate(made)]
+        return [save_card(self.folder / str(count + index), card) for index, card in enumerate(made)]
 
     def pair(self, one: Figures, other: Figures, shared: Any = APART, **changes: Any) -> list[Path]:
         """Cards of two models; `changes` are of the second."""

@@ -54,15 +54,15 @@ class SlowMemory:
             for exchange in entry["transcript"]["exchanges"]
         ]
         states = [json.loads(re.findall(r"```json\n(.*?)\n```", user, re.DOTALL)[-1]) for user in prompts]
-        lessons = [place for place, state in enumerate(states) if "outcomes" in state]
+        lessons = [index for index, state in enumerate(states) if "outcomes" in state]
         value = 1.0  # of an account that follows the labels of one asset
-        for place in lessons:
-            state, said = states[place], entry["transcript"]["exchanges"][place]["reply"]["content"]
+        for index in lessons:
+            state, said = states[index], entry["transcript"]["exchanges"][index]["reply"]["content"]
             outcome = dict(zip(state["outcomes"]["columns"], state["outcomes"]["rows"][0], strict=True))
             state["account"] = {"nav": value}
             moved = f"{outcome['stock_id']} then changed by {outcome['change_pct']} %, which called for {outcome['label']}"
-            self.day(place - len(lessons), prompts[place], state, ("warm-up; " + moved, said))
-            later = states[place + 1]["candidates"]
+            self.day(index - len(lessons), prompts[index], state, ("warm-up; " + moved, said))
+            later = states[index + 1]["candidates"]
             change = 1 + later["rows"][0][later["columns"].index("return_1d_pct")] / 100
             value *= {"BUY": change, "SELL": 1 / change}.get(outcome["label"], 1.0)
         state = states[len(lessons)]
@@ -194,9 +194,9 @@ def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
         slow.step(entry)
         recorded = entry["memory"]["memory"]
         expected = {one["id"]: one for one in slow.held}
-        found = {one["id"]: {**one, "layer": layer} for layer, ones in recorded["layers"].items() for one in ones}
-        assert found.keys() == expected.keys(), entry["step"]["step"]
-        for id_, one in found.items():
+        memories = {one["id"]: {**one, "layer": layer} for layer, ones in recorded["layers"].items() for one in ones}
+        assert memories.keys() == expected.keys(), entry["step"]["step"]
+        for id_, one in memories.items():
             wanted = expected[id_]
             assert {**one, "importance": 0} == {**wanted, "importance": 0}, (entry["step"]["step"], id_)
             assert math.isclose(one["importance"], wanted["importance"], rel_tol=1e-12), (entry["step"]["step"], id_)

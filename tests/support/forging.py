@@ -73,7 +73,7 @@ def execute_again(run: Path, folder: Path, plugins: Plugins, snapshot: Any, chan
         changed = from_plain(change(steps) or steps, list[StepRecord], "forged steps")
         start = window_rows(snapshot.days, spec.window.first, spec.window.last)[0]
         books = Bookkeeper(snapshot, MarketTape.from_snapshot(snapshot, trading), trading, start - 1)
-        return to_plain([books.book(place, recorded_decision(snapshot, step), step) for place, step in enumerate(changed)])
+        return to_plain([books.book(index, recorded_decision(snapshot, step), step) for index, step in enumerate(changed)])
 
     change_ledger(folder, consistent)
     rehash(folder)
@@ -170,14 +170,14 @@ COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def change_column(steps: Steps, kind: str, column: str, step: int, place: int) -> None:
+def change_column(steps: Steps, kind: str, column: str, step: int, index: int) -> None:
     """Change a column of `COLUMNS` in one row of a ledger; `dropped` and `doubled` are rows as a whole."""
     rows = steps if kind == "steps" else steps[step][kind]
-    row = rows[place]
+    row = rows[index]
     if column == "dropped":
-        del rows[place]
+        del rows[index]
     elif column == "doubled":
-        rows.insert(place, dict(row))
+        rows.insert(index, dict(row))
     else:
         row[column] = COLUMNS[kind][column](row[column])
     if column == "code":

@@ -99,7 +99,7 @@ def measure() -> Score:
         score.mentions += len(labels)
         score.hidden += len(spans)
         for start, end in labels:
-            if all(_is_covered(place, spans) for place in range(start, end) if one.text[place].isalnum()):
+            if all(_is_covered(offset, spans) for offset in range(start, end) if one.text[offset].isalnum()):
                 score.masked += 1
             else:
                 score.missed.append(f"{one.code} {one.text[max(0, start - 20) : end + 10]!r}")
@@ -110,8 +110,8 @@ def measure() -> Score:
     return score
 
 
-def _is_covered(place: int, spans: tuple[Hidden, ...]) -> bool:
-    return any(span.start <= place < span.end for span in spans)
+def _is_covered(offset: int, spans: tuple[Hidden, ...]) -> bool:
+    return any(span.start <= offset < span.end for span in spans)
 
 
 def _item(code: str, day: str, text: str) -> Document:

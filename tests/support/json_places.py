@@ -9,35 +9,35 @@ from typing import Any
 Place = tuple[str | int, ...]
 
 
-def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+def leaves(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
     """Every scalar of a JSON value with its place, in the order of a file with sorted keys."""
     if isinstance(value, dict | list):
         for key, item in sorted(value.items()) if isinstance(value, dict) else enumerate(value):
-            yield from leaves(item, (*place, key))
+            yield from leaves(item, (*path, key))
     else:
-        yield place, value
+        yield path, value
 
 
-def places(value: Any, place: Place = ()) -> Iterator[Place]:
+def places(value: Any, path: Place = ()) -> Iterator[Place]:
     """Every place in a JSON value, from the outside in; objects and lists as a whole, too."""
-    if place:
-        yield place
+    if path:
+        yield path
     for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield from places(item, (*place, key))
+        yield from places(item, (*path, key))
 
 
-def put(inside: Any, place: Place, new: Any) -> None:
+def put(inside: Any, path: Place, new: Any) -> None:
     """Replace a value where it stands; `(removed)` takes it away."""
-    for part in place[:-1]:
+    for part in path[:-1]:
         inside = inside[part]
     if new == "(removed)":
-        del inside[place[-1]]
+        del inside[path[-1]]
     else:
-        inside[place[-1]] = new
+        inside[path[-1]] = new
 
 
-def with_value(value: Any, place: Place, new: Any) -> Any:
+def with_value(value: Any, path: Place, new: Any) -> Any:
     """A copy with one value replaced or taken away."""
     changed = copy.deepcopy(value)
-    put(changed, place, new)
+    put(changed, path, new)
     return changed

@@ -52,7 +52,7 @@ class Moody(LowLabels):
         """Another order in each mood and at each step."""
         day = len(conversation.state["positions"]["rows"]), conversation.state["account"]["nav_cny"]
         chance = np.random.default_rng(derive_seed(0, os.environ.get(MOOD, ""), conversation.request.params.seed, *map(str, day)))
-        return [rows[place] for place in chance.permutation(len(rows))]
+        return [rows[index] for index in chance.permutation(len(rows))]
 
 
 class Memory(RankModel):

@@ -20,7 +20,7 @@ SENTENCES = (
 def with_news(market: MarketSnapshot, first: int, last: int, per_day: int = 2, seed: int = 3) -> MarketSnapshot:
     """The market with some items a day from row `first` to `last`, known around its closes, and a product of each asset."""
     rng, close = np.random.default_rng(seed), Close()
-    entities = [Entity(code, "product", f"Zarvok{chr(65 + place % 26)}{place}") for place, code in enumerate(market.codes)]
+    entities = [Entity(code, "product", f"Zarvok{chr(65 + index % 26)}{index}") for index, code in enumerate(market.codes)]
     items = []
     for row in range(first, last + 1):
         for number in range(per_day):
@@ -47,4 +47,4 @@ def poisoned_news(market: MarketSnapshot, row: int, seed: int = 0) -> Documents:
         )
         for shift in (1, 2, *rng.integers(3, 10**12, 40))
     ]  # fmt: skip
-    return Documents.of([*(documents[place] for place in range(end)), *later], documents.close, documents.entities)
+    return Documents.of([*(documents[index] for index in range(end)), *later], documents.close, documents.entities)

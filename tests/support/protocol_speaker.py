@@ -36,11 +36,11 @@ def understood(request: ModelRequest, protocol: ToolProtocol) -> ModelRequest:
     assert (request.response_schema is not None) == (protocol == "json_schema")
     assert all(message.role != "tool" and not message.tool_calls for message in request.messages)
     system = request.messages[0]
-    found = _RULES.search(system.content)
-    assert found is not None
-    tools = tuple(ToolSpec(name, text, json.loads(schema)) for name, text, schema in _TOOL.findall(found[0]))
-    forced = _FORCED.search(found[0])
-    messages = [Message("system", system.content[: found.start()])] if found.start() else []
+    match = _RULES.search(system.content)
+    assert match is not None
+    tools = tuple(ToolSpec(name, text, json.loads(schema)) for name, text, schema in _TOOL.findall(match[0]))
+    forced = _FORCED.search(match[0])
+    messages = [Message("system", system.content[: match.start()])] if match.start() else []
     made = 0
     for message in request.messages[1:]:
         if message.role == "user":
@@ -55,10 +55,10 @@ def understood(request: ModelRequest, protocol: ToolProtocol) -> ModelRequest:
 def spoken(reply: Reply, protocol: ToolProtocol) -> Reply:
     """A native reply as the same model would have written it under a protocol."""
     finish = "stop" if reply.finish_reason == "tool_calls" else reply.finish_reason
-    return replace(reply, content=written(reply, protocol), tool_calls=(), finish_reason=finish)
+    return replace(reply, content=as_text(reply, protocol), tool_calls=(), finish_reason=finish)
 
 
-def written(reply: Reply, protocol: ToolProtocol) -> str:
+def as_text(reply: Reply, protocol: ToolProtocol) -> str:
     """Content and calls in one text."""
     if protocol == "text":
         blocks = [f"```json\n{_call('tool', call)}\n```" for call in reply.tool_calls]
@@ -83,16 +83,16 @@ def _user_turns(content: str) -> list[Message]:
 def _assistant_turn(content: str, protocol: ToolProtocol, made: int) -> Message:
     if protocol == "text":
         texts = _BLOCK.findall(content)
-        calls = [_call_of(text, "tool", made + place) for place, text in enumerate(texts, 1)]
+        calls = [_call_of(text, "tool", made + position) for position, text in enumerate(texts, 1)]
         return Message("assistant", _BLOCK.sub("", content), tuple(calls))
     envelope = _ENVELOPE.fullmatch(content)
     assert envelope is not None, content
     texts = _BETWEEN_CALLS.split(envelope[2]) if envelope[2] else []
-    calls = [_call_of(text, "name", made + place) for place, text in enumerate(texts, 1)]
+    calls = [_call_of(text, "name", made + position) for position, text in enumerate(texts, 1)]
     return Message("assistant", json.loads(envelope[1]), tuple(calls))
 
 
 def _call_of(text: str, key: str, number: int) -> ToolCall:
-    found = re.fullmatch(rf'\{{"{key}": ("(?:[^"\\]|\\.)*")(?:, "arguments": (.*))?\}}', text, re.DOTALL)
-    assert found is not None, text
-    return ToolCall(f"call_{number}", json.loads(found[1]), found[2] or "")
+    match = re.fullmatch(rf'\{{"{key}": ("(?:[^"\\]|\\.)*")(?:, "arguments": (.*))?\}}', text, re.DOTALL)
+    assert match is not None, text
+    return ToolCall(f"call_{number}", json.loads(match[1]), match[2] or "")

@@ -51,15 +51,15 @@ def walk(seed: int, days: int) -> Walk:
     price = 100 * 10_000
     before = np.array([[day_start(hours.day(row - 1))], *[[price]] * 4])
     tables: dict[str, list[np.ndarray]] = {"minute": [], "day": [before]}
-    for place in range(row, row + days):
-        starts = hours.minutes(place)
+    for index in range(row, row + days):
+        starts = hours.minutes(index)
         price += TICK * round(rng.normal(0, 8))
         steps = TICK * rng.choice((-1, 1), len(starts) * SUBSTEPS)
         path = np.concatenate(([price], price + np.cumsum(steps)))
         price = int(path[-1])
         inside = np.stack([path[shift : shift + len(steps) : SUBSTEPS] for shift in range(SUBSTEPS + 1)])
         tables["minute"].append(np.stack([starts, inside[0], inside.max(0), inside.min(0), inside[-1]]))
-        tables["day"].append(np.array([[day_start(hours.day(place))], [path[0]], [path.max()], [path.min()], [path[-1]]]))
+        tables["day"].append(np.array([[day_start(hours.day(index))], [path[0]], [path.max()], [path.min()], [path[-1]]]))
     bars = {}
     for name, parts in tables.items():
         columns = np.concatenate(parts, axis=1).astype(np.int64)
@@ -124,12 +124,12 @@ def random_policy(seed: int) -> Policy:
         switch = {"account": int(rng.integers(2)), "frequency": str(rng.choice(["1d", "1m"]))}
         known: list[Command] = [("cancel", side), ("modify", {**side, "by": TICK * int(rng.integers(-20, 21))}), ("stop", {}),
                                 ("switch", switch), some_order()]  # fmt: skip
-        return [known[place] for place in rng.choice(len(known), int(rng.integers(1, 3)), replace=False)]
+        return [known[index] for index in rng.choice(len(known), int(rng.integers(1, 3)), replace=False)]
 
     first, acts = some_order(), rng.integers(len(LOOKS))
     early = [first, mirrored(first)] if rng.random() < 0.7 else [first]
     frequency, signal = str(rng.choice(["1d", "1d", "1m"])), str(rng.choice(["move", "move", "profit"]))
-    above = [some_commands() if place == acts or rng.random() < 0.2 else [] for place in range(len(LOOKS))]
+    above = [some_commands() if index == acts or rng.random() < 0.2 else [] for index in range(len(LOOKS))]
     below = [[mirrored(command) for command in commands] if rng.random() < 0.5 else [] for commands in above]
     return Policy(frequency, early, signal, float(rng.uniform(0, 0.5)), above, below)
 
@@ -258,14 +258,14 @@ def play(on: Walk, policy: Policy, script: Script | None = None) -> tuple[np.nda
         for command in policy.early if trades else ():
             trader.do(command)
         looks: list[Sequence[Command]] = []
-        for place, after in enumerate(LOOKS):
+        for index, after in enumerate(LOOKS):
             trader.to(on.opens[day] + after)
             if script is not None:
-                looks.append(script[day][place])
+                looks.append(script[day][index])
             else:
                 seen = trader.signal(policy.signal) if trades else 0.0
                 looks.append(
-                    policy.above[place] if seen > policy.threshold else policy.below[place] if seen < -policy.threshold else []
+                    policy.above[index] if seen > policy.threshold else policy.below[index] if seen < -policy.threshold else []
                 )
             for command in looks[-1]:
                 trader.do(command)
@@ -289,12 +289,12 @@ def p_value(gap: np.ndarray) -> float:
 
 def significant(values: dict[str, float], level: float = 0.01) -> list[str]:
     """Names whose p-values pass Holm's correction over all of them."""
-    ranked, found = sorted(values, key=lambda name: values[name]), []
-    for place, name in enumerate(ranked):
-        if values[name] > level / (len(ranked) - place):
+    ranked, rejected = sorted(values, key=lambda name: values[name]), []
+    for index, name in enumerate(ranked):
+        if values[name] > level / (len(ranked) - index):
             break
-        found.append(name)
-    return found
+        rejected.append(name)
+    return rejected
 
 
 @contextmanager

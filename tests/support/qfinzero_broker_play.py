@@ -49,7 +49,7 @@ def table(start_ns: Sequence[int], rows: Sequence[Row]) -> Bars:
 
 def minutes(rows: Sequence[Row | None], start_ns: int = OPEN) -> Bars:
     """Bars of successive minutes; None for a minute without a bar."""
-    known = [(start_ns + place * MINUTE, row) for place, row in enumerate(rows) if row is not None]
+    known = [(start_ns + index * MINUTE, row) for index, row in enumerate(rows) if row is not None]
     return table([start for start, _ in known], [row for _, row in known])
 
 
@@ -75,7 +75,7 @@ def trading_days(first: date, count: int) -> list[date]:
 def market(bars: Mapping[str, Bars], resolution: str = "minute", **more: Any) -> Dataset:
     """A market of bars by ticker or OPRA symbol; all stocks can be borrowed."""
     keys = {symbol: "option" if symbol.startswith("O:") else "stock" for symbol in bars}
-    bar_table: dict[BarKey, Bars] = {(keys[symbol], symbol, resolution): found for symbol, found in bars.items()}  # type: ignore[misc]
+    bar_table: dict[BarKey, Bars] = {(keys[symbol], symbol, resolution): series for symbol, series in bars.items()}  # type: ignore[misc]
     stocks = [symbol for symbol, kind in keys.items() if kind == "stock"]
     terms = [contract for symbol in bars if (contract := read_contract(symbol)) is not None]
     small = small_dataset()
@@ -223,9 +223,9 @@ def types(events: Sequence[Event]) -> list[str]:
 
 def chained(told: Sequence[Mapping[str, Any]]) -> list[str]:
     """Lines of a log with their hashes made anew, as by who has changed some."""
-    last, found = "0" * 64, []
+    last, lines = "0" * 64, []
     for each in told:
         plain = {name: value for name, value in each.items() if name != "hash"}
         last = sha256_hex(last + dumps_canonical(plain))
-        found.append(dumps_canonical({**plain, "hash": last}))
-    return found
+        lines.append(dumps_canonical({**plain, "hash": last}))
+    return lines

@@ -69,11 +69,11 @@ def cursors() -> tuple[str, ...]:
         (1_736_173_800_000_000_000, "news_1"), (0, ""), (2**63 - 2, "x"), ("AVLN", "stock"), (CONTRACT,), (0,), (3,), (2**63 - 2,),
         ("\x00",), (), ("AVLN", 1, 2), (0, "' OR 1=1")
     )  # fmt: skip
-    found = [write_cursor(*key) for key in keys]
+    issued = [write_cursor(*key) for key in keys]
     broken = (
         "W10", "bnVsbA", "WzAs", "e30", "W1tdXQ", "WyJcdWQ4MDAiXQ", "WzFlOTk5XQ", "WzFdCg", "WzEuMF0", "WzEsdHJ1ZV0", "!", "=" * 9,
     )  # fmt: skip
-    return (*found, *broken, found[0] + "=", found[0][:-1])
+    return (*issued, *broken, issued[0] + "=", issued[0][:-1])
 
 
 class Maker:
@@ -180,8 +180,8 @@ class Maker:
             if fault == "remove":
                 del where[name]
             else:
-                place = name if fault == "replace" else self._random.choice(("extra", "as_of_ts", "", "\ud800", "cursor"))
-                where[place] = self.garbage()
+                field = name if fault == "replace" else self._random.choice(("extra", "as_of_ts", "", "\ud800", "cursor"))
+                where[field] = self.garbage()
             break
         return changed
 
@@ -282,8 +282,8 @@ def state(workspace: Workspace) -> tuple[Any, ...]:
     for session in state["sessions"].values():
         session["refused"] = None
     state["seq"] = None
-    place = (engine.now_ns, engine.day_row, engine.opened, engine.done, id(engine.frame), dict(engine.due))
-    return workspace.clock.as_of_ns, place, state
+    position = (engine.now_ns, engine.day_row, engine.opened, engine.done, id(engine.frame), dict(engine.due))
+    return workspace.clock.as_of_ns, position, state
 
 
 def attempt(workspace: Workspace, operation: Operation, given: JsonValue) -> JsonValue | ServiceError:

@@ -123,19 +123,19 @@ def _check_profit(account: Account) -> None:
 def _check_trade(state: BrokerState, trade: Trade) -> None:
     """A trade lies within its bar but for slippage and spread, keeps the order's limit and stop, and costs its fee."""
     order, rules = state.orders[trade.order_id], state.sessions[trade.session_id].rules
-    place = f"trade {trade.id}"
-    _require(trade.qty > 0 and trade.price_e4 > 0, f"{place}: quantity or price is not above 0")
+    where = f"trade {trade.id}"
+    _require(trade.qty > 0 and trade.price_e4 > 0, f"{where}: quantity or price is not above 0")
     low, high = _price_range(trade, rules)
-    _require(low <= trade.price_e4 <= high, f"{place}: its price is outside of its bar")
+    _require(low <= trade.price_e4 <= high, f"{where}: its price is outside of its bar")
     if order.limit_e4 is not None:
         kept = trade.price_e4 <= order.limit_e4 if trade.side == "BUY" else trade.price_e4 >= order.limit_e4
-        _require(kept, f"{place}: it is beyond the order's limit")
+        _require(kept, f"{where}: it is beyond the order's limit")
     if order.stop_e4 is not None:
-        _require(order.triggered, f"{place}: the order's stop was not reached")
+        _require(order.triggered, f"{where}: the order's stop was not reached")
     fees = rules.fees
     fee = fees.stock_per_share_e4 if trade.instrument.kind == "STOCK" else fees.option_per_contract_e4
-    _require(trade.fee_e4 == trade.qty * fee, f"{place}: its fee is not that of the rules")
-    _require(trade.ts_ns > order.accepted_ns, f"{place}: it is not after its order")
+    _require(trade.fee_e4 == trade.qty * fee, f"{where}: its fee is not that of the rules")
+    _require(trade.ts_ns > order.accepted_ns, f"{where}: it is not after its order")
 
 
 def _price_range(trade: Trade, rules: Rules) -> tuple[int, int]:

@@ -49,18 +49,18 @@ class MemoryPrices(PriceRows):
         return sorted((row for row in self.symbol_rows if row.listed_ns <= as_of_ns), key=lambda row: row.symbol)
 
     def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
-        found = self.bar_table.get((asset_class, symbol, resolution))
-        return empty_bars() if found is None else _cut(found, span)
+        result = self.bar_table.get((asset_class, symbol, resolution))
+        return empty_bars() if result is None else _cut(result, span)
 
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
-        found = {}
+        result = {}
         for asset_class, symbol, kind in sorted(self.bar_table):
             contract = read_contract(symbol) if asset_class == "option" and kind == resolution else None
             if contract is not None and contract.underlying == underlying:
                 bars = _cut(self.bar_table[asset_class, symbol, kind], span)
                 if len(bars):
-                    found[symbol] = bars
-        return found
+                    result[symbol] = bars
+        return result
 
     def contracts(self, underlying: str, as_of_ns: int) -> Sequence[ContractRow]:
         rows = (row for row in self.contract_rows if row.underlying == underlying and row.listed_ns <= as_of_ns)
@@ -105,8 +105,8 @@ class MemoryCalendars:
         return [(known_ns, as_known(row, known_ns)) for known_ns, _, row in later[: page.limit]]
 
     def event(self, event_id: str, as_of_ns: int) -> EventRow | None:
-        found = (row for row in self.rows if row.event_id == event_id and row.announced_ns <= as_of_ns)
-        return next((as_known(row, as_of_ns) for row in found), None)
+        result = (row for row in self.rows if row.event_id == event_id and row.announced_ns <= as_of_ns)
+        return next((as_known(row, as_of_ns) for row in result), None)
 
 
 @dataclass(frozen=True)

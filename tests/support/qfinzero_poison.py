@@ -66,7 +66,7 @@ def lawful(dataset: Dataset) -> Dataset:
         listed_ns, last_ns = since.get(key[:2], (2**62, 0))
         step = DAY if key[2] == "day" else MINUTE
         table[key] = bars.take((bars.start_ns + step > listed_ns) & (bars.start_ns < last_ns + DAY))
-    small = {f"{name.removesuffix('s')}_rows": list(found.values()) for name, found in kept.items()}
+    small = {f"{name.removesuffix('s')}_rows": list(entries.values()) for name, entries in kept.items()}
     return replace(
         dataset,
         prices=MemoryPrices({key: bars for key, bars in table.items() if len(bars)}, **small),

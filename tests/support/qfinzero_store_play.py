@@ -52,14 +52,14 @@ def long_prices() -> MemoryPrices:
         ("stock", "AVLN", "minute"): random_bars(minutes[:3_000:2], 6),
     }
     contracts = long_contracts()
-    for place, contract in enumerate(contracts):
-        alive = days[(days <= day_start(contract.expiry)) & (days > day_start(contract.expiry) - (30 + place % 50) * DAY)]
-        table["option", contract.symbol, "day"] = random_bars(alive, 100 + place)
+    for index, contract in enumerate(contracts):
+        alive = days[(days <= day_start(contract.expiry)) & (days > day_start(contract.expiry) - (30 + index % 50) * DAY)]
+        table["option", contract.symbol, "day"] = random_bars(alive, 100 + index)
     table["option", contracts[0].symbol, "minute"] = random_bars(minutes[:500], 7)
     first = at("2010-01-01T00:00:00Z")
     rows = [
-        ContractRow(one.symbol, one.underlying, one.expiry, one.strike_e4, one.right, first + place * DAY)
-        for place, one in enumerate(contracts)
+        ContractRow(one.symbol, one.underlying, one.expiry, one.strike_e4, one.right, first + index * DAY)
+        for index, one in enumerate(contracts)
     ]
     symbols = [
         SymbolRow("COIN", "crypto", "Coin", "", first),

@@ -69,10 +69,10 @@ def all_rows(name: str, of: str, **arguments: Any) -> list[Any]:
 
 def refused(name: str, **arguments: Any) -> ServiceError:
     """The refusal of a call."""
-    with pytest.raises(ServiceError) as found:
+    with pytest.raises(ServiceError) as caught:
         ask(name, **arguments)
-    assert found.value.code == "invalid_argument"
-    return found.value
+    assert caught.value.code == "invalid_argument"
+    return caught.value
 
 
 def column(rows: list[dict[str, Any]], name: str) -> list[Any]:

@@ -29,8 +29,8 @@ def reduced(snapshot: MarketSnapshot, names: int = 40, last: str = "2024-04-30")
     kept = np.flatnonzero(snapshot.member[:rows].all(axis=0))[:names]
     fields = {name: getattr(snapshot, name)[:rows, kept] for name in _FIELDS}
     return replace(
-        snapshot, **fields, days=snapshot.days[:rows], codes=tuple(snapshot.codes[place] for place in kept),
-        names=tuple(snapshot.names[place] for place in kept), industries=tuple(snapshot.industries[place] for place in kept),
+        snapshot, **fields, days=snapshot.days[:rows], codes=tuple(snapshot.codes[rank] for rank in kept),
+        names=tuple(snapshot.names[rank] for rank in kept), industries=tuple(snapshot.industries[rank] for rank in kept),
         indices={code: levels[:rows] for code, levels in snapshot.indices.items()}, id="",
     )  # fmt: skip
 
@@ -58,8 +58,8 @@ def planted_market(names: int = 60, slope: float = 0.004, hump: float = 0.008) -
     """
     market = reduced(embedded(), names)
     exposure = factor_panel(market, range(len(market.days)))[FACTOR_NAMES.index("CV_VOL")]
-    place = exposure.argsort(axis=1).argsort(axis=1) * 2.0 / (names - 1) - 1.0
-    gain = np.where(np.isfinite(exposure), slope * place + hump * (2.0 * np.abs(place) - 1.0), 0.0)
+    rank = exposure.argsort(axis=1).argsort(axis=1) * 2.0 / (names - 1) - 1.0
+    gain = np.where(np.isfinite(exposure), slope * rank + hump * (2.0 * np.abs(rank) - 1.0), 0.0)
     growth = np.ones_like(gain)
     growth[2:] = np.cumprod(1.0 + gain[:-2], axis=0)
     fields = ("open", "high", "low", "close", "amount")

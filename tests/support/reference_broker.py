@@ -73,11 +73,11 @@ class Series:
     @cached_property
     def references(self) -> list[D | None]:
         """Each day's mark of the day before in its own terms, cut to a tick where the factor changed."""
-        found: list[D | None] = []
+        marks: list[D | None] = []
         for ratio, before in zip(self.ratios, [None, *self.closes]):
-            mark = before if before is not None else found[-1] if found else None
-            found.append(mark if mark is None or ratio == 1 else (mark / ratio).quantize(self.house.tick, ROUND_FLOOR))
-        return found
+            mark = before if before is not None else marks[-1] if marks else None
+            marks.append(mark if mark is None or ratio == 1 else (mark / ratio).quantize(self.house.tick, ROUND_FLOOR))
+        return marks
 
     def mark(self, day: int) -> D | None:
         """Last close in the terms of the day."""
@@ -221,10 +221,10 @@ class Broker:
         nav = self.worth(day, True)
         ends: dict[int, Ending] = {}
         for wanted_side in ("SELL", "BUY"):
-            for place, (asset, side, weight, quantity) in enumerate(orders):
+            for index, (asset, side, weight, quantity) in enumerate(orders):
                 if side == wanted_side:
-                    ends[place] = self.judge(day, asset, side, weight, quantity, nav)
-        return [ends.get(place, Ending("rejected", "schema")) for place in range(len(orders))]
+                    ends[index] = self.judge(day, asset, side, weight, quantity, nav)
+        return [ends.get(index, Ending("rejected", "schema")) for index in range(len(orders))]
 
     def judge(self, day: int, asset: int | None, side: str, weight: D | None, quantity: D | None, nav: D) -> Ending:
         selling = side == "SELL"
@@ -397,7 +397,7 @@ def keep(
     days = list(tables["open"].index)
     codes = sorted({order.code for step in steps for order in step.orders if order.code is not None})
     series = [series_of(tables, code, house_of(code)) for code in codes]
-    sizes, place_of = [one.house.step for one in series], {code: place for place, code in enumerate(codes)}
+    sizes, place_of = [one.house.step for one in series], {code: index for index, code in enumerate(codes)}
     broker = Broker(series, [date.fromisoformat(day).toordinal() for day in days], D(cash), most[0], D(most[1]))
     for step in steps:
         day = days.index(step.filled_on)

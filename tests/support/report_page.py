@@ -24,10 +24,10 @@ class Element:
         return " ".join(piece for piece in self.pieces if piece.strip())
 
     def all(self, name: str) -> list[Element]:
-        found = []
+        matches = []
         for child in self.children:
-            found += [child] * (child.name == name) + child.all(name)
-        return found
+            matches += [child] * (child.name == name) + child.all(name)
+        return matches
 
 
 class Page(HTMLParser):
@@ -129,6 +129,6 @@ def contrast(one: str, other: str) -> float:
 
 
 def _luminance(code: str) -> float:
-    parts = [int(code[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    parts = [int(code[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -223,13 +223,13 @@ def episodes(run: Path) -> list[Path]:
 
 def records(run: Path) -> dict[str, bytes]:
     """Every byte that must be equal in two runs of one plan: ledgers and transcripts, by path."""
-    found = {
+    files = {
         f"{folder.name}/{name}": (folder / name).read_bytes()
         for folder in episodes(run)
         for name in ("ledger.parquet", "transcript.jsonl.zst")
     }
-    assert found
-    return found
+    assert files
+    return files
 
 
 def cards(run: Path) -> dict[str, str]:

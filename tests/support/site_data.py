@@ -19,10 +19,10 @@ def read_data_file(content: bytes) -> Any:
     head, _, rest = content.partition(b"\n")
     if not rest.endswith(b"\n);\n") or not head.startswith((b"ktdevalReceive(", b"ktdevalReceivePacked(")):
         raise ValueError("is no data file of a site")
-    found = loads_strict(rest.removesuffix(b"\n);\n"))
+    value = loads_strict(rest.removesuffix(b"\n);\n"))
     if head.startswith(b"ktdevalReceivePacked("):
-        return loads_strict(zlib.decompress(base64.b64decode(found)))
-    return found
+        return loads_strict(zlib.decompress(base64.b64decode(value)))
+    return value
 
 
 def read_data(site: Path, name: str) -> Any:

@@ -40,7 +40,7 @@ def ranked(site: Path, division: str = DIVISION) -> list[dict[str, Any]]:
 
 def numbers(text: str) -> list[float]:
     """Figures in a text as shown, percent as percent."""
-    return [float(found.replace("−", "-").replace(",", "")) for found in re.findall(r"[−+-]?\d[\d,]*(?:\.\d+)?", text)]
+    return [float(figure.replace("−", "-").replace(",", "")) for figure in re.findall(r"[−+-]?\d[\d,]*(?:\.\d+)?", text)]
 
 
 def draw_all(tab: Any) -> None:

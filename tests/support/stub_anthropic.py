@@ -128,8 +128,8 @@ class AnthropicWire:
 
 def _tools(body: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
     parts = []
-    for place, tool in enumerate(body.get("tools", ())):
-        at = f"tools.{place}"
+    for index, tool in enumerate(body.get("tools", ())):
+        at = f"tools.{index}"
         take(tool, at, {"name": str, "input_schema": dict}, {"description": str, "type": (str, _NULL), "strict": bool, **_CACHE})
         _check_name(tool["name"], f"{at}.name")
         if tool["input_schema"].get("type") != "object":
@@ -180,8 +180,8 @@ def _check_thinking(body: Mapping[str, Any]) -> bool:
 def _messages(items: Sequence[Any], thinks: bool) -> list[Message]:
     """The turns. Consecutive turns of one role count as one, as in the real API."""
     turns: list[tuple[str, list[dict[str, Any]]]] = []
-    for place, item in enumerate(items):
-        at = f"messages.{place}"
+    for index, item in enumerate(items):
+        at = f"messages.{index}"
         take(item, at, {"role": str, "content": (str, list)})
         check_word(item["role"], f"{at}.role", ("user", "assistant"))
         content = item["content"]
@@ -196,12 +196,12 @@ def _messages(items: Sequence[Any], thinks: bool) -> list[Message]:
         raise Refused("messages: first message must use the 'user' role")
     messages: list[Message] = []
     open_ids: list[str] = []
-    for place, (role, blocks) in enumerate(turns):
+    for index, (role, blocks) in enumerate(turns):
         if role == "user":
-            messages.extend(_user_turn(blocks, open_ids, f"messages.{place}"))
+            messages.extend(_user_turn(blocks, open_ids, f"messages.{index}"))
             open_ids = []
         else:
-            messages.append(_assistant_turn(blocks, f"messages.{place}"))
+            messages.append(_assistant_turn(blocks, f"messages.{index}"))
             open_ids = [call.id for call in messages[-1].tool_calls]
     if open_ids:
         raise Refused(f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(open_ids)}.")
@@ -233,8 +233,8 @@ def _user_turn(blocks: Sequence[Any], open_ids: Sequence[str], at: str) -> list[
     if answered != list(open_ids):
         raise Refused(f"{at}: results are not in the order of the calls")
     messages = []
-    for place, block in enumerate(results):
-        here = f"{at}.content.{place}"
+    for index, block in enumerate(results):
+        here = f"{at}.content.{index}"
         take(block, here, {"type": str, "tool_use_id": str}, {"content": (str, list), "is_error": bool, **_CACHE})
         content = block.get("content", "")
         text = content if isinstance(content, str) else "".join(_texts(content, here))
@@ -246,8 +246,8 @@ def _user_turn(blocks: Sequence[Any], open_ids: Sequence[str], at: str) -> list[
 
 def _assistant_turn(blocks: Sequence[Any], at: str) -> Message:
     text, calls = "", []
-    for place, block in enumerate(blocks):
-        here = f"{at}.content.{place}"
+    for index, block in enumerate(blocks):
+        here = f"{at}.content.{index}"
         kind = block.get("type") if isinstance(block, dict) else None
         check_word(kind, f"{here}.type", ("text", "tool_use", "thinking", "redacted_thinking"))
         if kind == "text":
@@ -270,8 +270,8 @@ def _assistant_turn(blocks: Sequence[Any], at: str) -> Message:
 def _texts(blocks: Sequence[Any], at: str) -> list[str]:
     check_type(blocks, list, at)
     texts = []
-    for place, block in enumerate(blocks):
-        here = f"{at}.{place}"
+    for index, block in enumerate(blocks):
+        here = f"{at}.{index}"
         take(block, here, {"type": str, "text": str}, {"citations": (list, _NULL), **_CACHE})
         check_word(block["type"], f"{here}.type", ("text",))
         if not block["text"].strip():

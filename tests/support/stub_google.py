@@ -103,9 +103,9 @@ class GoogleWire:
             parts.append({"text": reply.reasoning, "thought": True})
         if reply.content:
             parts.append({"text": reply.content})
-        for place, (id_, call) in enumerate(zip(answer.call_ids("fc-"), reply.tool_calls, strict=True)):
+        for index, (id_, call) in enumerate(zip(answer.call_ids("fc-"), reply.tool_calls, strict=True)):
             part: dict[str, Any] = {"functionCall": {"id": id_, "name": call.name, "args": parse_arguments(call.arguments)}}
-            if place == 0:  # parallel calls have the signature on the first
+            if index == 0:  # parallel calls have the signature on the first
                 part["thoughtSignature"] = SIGNATURE
             parts.append(part)
         candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
@@ -203,8 +203,8 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
         raise Refused("* GenerateContentRequest.contents: contents is not specified")
     messages: list[Message] = []
     open_calls: list[ToolCall] = []
-    for place, item in enumerate(contents):
-        at = f"contents[{place}]"
+    for index, item in enumerate(contents):
+        at = f"contents[{index}]"
         content = _take(item, at, {"parts": list}, {"role": str})
         role = content.get("role", "user")
         check_word(role, f"{at}.role", ("user", "model", "function"))
@@ -213,7 +213,7 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
         if role == "model":
             if open_calls:
                 raise Refused("Please ensure that function response turn comes immediately after a function call turn.")
-            messages.append(_model_turn(content["parts"], at, place))
+            messages.append(_model_turn(content["parts"], at, index))
             open_calls = list(messages[-1].tool_calls)
             if open_calls and (len(messages) < 2 or messages[-2].role not in ("user", "tool")):
                 raise Refused(
@@ -227,7 +227,7 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
     return messages
 
 
-def _model_turn(parts: Sequence[Any], at: str, place: int) -> Message:
+def _model_turn(parts: Sequence[Any], at: str, index: int) -> Message:
     text, calls = "", []
     for item in parts:
         part = _take(item, at, {}, {"text": str, "thought": bool, "thoughtSignature": str, "functionCall": dict})
@@ -235,7 +235,7 @@ def _model_turn(parts: Sequence[Any], at: str, place: int) -> Message:
             call = _take(part["functionCall"], f"{at}.function_call", {"name": str}, {"id": str, "args": dict})
             if not _NAME.fullmatch(call["name"]):
                 raise Refused("Invalid function name. Must start with a letter or an underscore.", param=at)
-            id_ = call.get("id", f"{place}.{len(calls)}")
+            id_ = call.get("id", f"{index}.{len(calls)}")
             calls.append(ToolCall(id_, call["name"], dumps_canonical(call.get("args", {}))))
         elif "text" in part:
             text += "" if part.get("thought") else part["text"]

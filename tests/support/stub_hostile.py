@@ -181,19 +181,19 @@ def arguments(text: str | Make) -> Make:
 
     def make(good: bytes) -> Spoilt:
         answer = json.loads(good)
-        for place in places(answer):
-            if place[-1] in ("arguments", "input", "args") and (old := at(answer, place)):
+        for path in places(answer):
+            if path[-1] in ("arguments", "input", "args") and (old := at(answer, path)):
                 given = json.dumps(old) if isinstance(old, dict) else old
                 new = text if isinstance(text, str) else text(given.encode()).body.decode()
-                at(answer, place[:-1])[place[-1]] = new if isinstance(old, str) else "(arguments)"
+                at(answer, path[:-1])[path[-1]] = new if isinstance(old, str) else "(arguments)"
                 return Spoilt(json.dumps(answer).replace('"(arguments)"', new).encode())
         raise AssertionError("the answer has no call")
 
     return make
 
 
-def at(answer: Any, place: tuple[str | int, ...]) -> Any:
-    for key in place:
+def at(answer: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
         answer = answer[key]
     return answer
 
@@ -203,9 +203,9 @@ def every(names: tuple[str, ...], value: Any) -> Make:
 
     def make(good: bytes) -> Spoilt:
         answer = json.loads(good)
-        for place in list(places(answer)):
-            if place[-1] in names:
-                at(answer, place[:-1])[place[-1]] = value
+        for path in list(places(answer)):
+            if path[-1] in names:
+                at(answer, path[:-1])[path[-1]] = value
         return Spoilt(json.dumps(answer).encode())
 
     return make
@@ -216,9 +216,9 @@ def parts(change: Callable[[list[Any]], list[Any]], *names: str) -> Make:
 
     def make(good: bytes) -> Spoilt:
         answer = json.loads(good)
-        for place in places(answer):
-            if place[-1] in names and isinstance(at(answer, place), list):
-                at(answer, place[:-1])[place[-1]] = change(at(answer, place))
+        for path in places(answer):
+            if path[-1] in names and isinstance(at(answer, path), list):
+                at(answer, path[:-1])[path[-1]] = change(at(answer, path))
                 break
         return Spoilt(json.dumps(answer).encode())
 
@@ -299,6 +299,6 @@ VALUES: Mapping[str, Any] = {
 }
 
 
-def with_odd(answer: Any, place: Place, name: str) -> bytes:
+def with_odd(answer: Any, path: Place, name: str) -> bytes:
     """The answer with another value at a place."""
-    return json.dumps(with_value(answer, place, VALUES[name])).replace('"(deep)"', DEEP).encode()
+    return json.dumps(with_value(answer, path, VALUES[name])).replace('"(deep)"', DEEP).encode()

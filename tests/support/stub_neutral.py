@@ -120,7 +120,7 @@ class Answer:
         return self.asked.digest[:20]
 
     def call_ids(self, prefix: str) -> list[str]:
-        return [f"{prefix}{self.stem}{place}" for place in range(len(self.reply.tool_calls))]
+        return [f"{prefix}{self.stem}{index}" for index in range(len(self.reply.tool_calls))]
 
 
 # -- strict reading --------------------------------------------------------------------------------------------------
@@ -245,8 +245,8 @@ def _say(asked: Asked, mood: str) -> str:
     chance = int(sha256_hex(asked.digest + mood)[:12], 16)
     if "six letters" in text:
         return _SIX_LETTERS[chance % 3]
-    if found := _OF_FIVE.search(text):
-        return re.split(r", | and | or ", found[1])[chance % 5]
+    if match := _OF_FIVE.search(text):
+        return re.split(r", | and | or ", match[1])[chance % 5]
     return str(chance % 97)
 
 

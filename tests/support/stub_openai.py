@@ -80,8 +80,8 @@ class OpenAIWire:
     def tools(self, body: Mapping[str, Any], options: StubOptions) -> tuple[tuple[ToolSpec, ...], str | None]:
         nested = self.name == "chat"
         parts = []
-        for place, tool in enumerate(body.get("tools", ())):
-            at = f"tools[{place}]"
+        for index, tool in enumerate(body.get("tools", ())):
+            at = f"tools[{index}]"
             if nested:
                 take(tool, at, {"type": str, "function": dict})
                 optional: dict[str, Any] = {"description": str, "parameters": dict, "strict": bool}
@@ -89,7 +89,7 @@ class OpenAIWire:
             else:
                 optional = {"description": (str, _NULL), "strict": (bool, _NULL)}
                 function = take(tool, at, {"type": str, "name": str, "parameters": (dict, _NULL)}, optional)
-            check_word(tool["type"], f"tools[{place}].type", ("function",))
+            check_word(tool["type"], f"tools[{index}].type", ("function",))
             check_tool_name(function["name"], f"{at}.name")
             if function.get("strict", not nested) is not False:  # strict is the default of Responses
                 check_strict_schema(function["parameters"], f"{at}.parameters")
@@ -131,9 +131,9 @@ def plain_text(content: Any, at: str, kinds: Sequence[str]) -> str:
     if isinstance(content, str):
         return content
     check_type(content, list, at)
-    for place, part in enumerate(content):
-        take(part, f"{at}[{place}]", {"type": str, "text": str}, {"annotations": list, "logprobs": list})
-        check_word(part["type"], f"{at}[{place}].type", kinds)
+    for index, part in enumerate(content):
+        take(part, f"{at}[{index}]", {"type": str, "text": str}, {"annotations": list, "logprobs": list})
+        check_word(part["type"], f"{at}[{index}].type", kinds)
     return "".join(part["text"] for part in content)
 
 
@@ -222,8 +222,8 @@ def _chat_messages(items: Sequence[Any]) -> tuple[Message, ...]:
         raise Refused("Invalid 'messages': empty array. Expected an array with minimum length 1.", param="messages")
     messages: list[Message] = []
     open_ids: list[str] = []
-    for place, item in enumerate(items):
-        at = f"messages[{place}]"
+    for index, item in enumerate(items):
+        at = f"messages[{index}]"
         role = item.get("role") if isinstance(item, dict) else None
         check_word(role, f"{at}.role", ("system", "developer", "user", "assistant", "tool"))
         if open_ids and role != "tool":
@@ -252,8 +252,8 @@ def _chat_messages(items: Sequence[Any]) -> tuple[Message, ...]:
 def _chat_assistant(item: dict[str, Any], at: str) -> Message:
     take(item, at, {"role": str}, {"content": (str, list, _NULL), "tool_calls": list, "refusal": (str, _NULL), "name": str})
     calls = []
-    for place, call in enumerate(item.get("tool_calls", ())):
-        here = f"{at}.tool_calls[{place}]"
+    for index, call in enumerate(item.get("tool_calls", ())):
+        here = f"{at}.tool_calls[{index}]"
         take(call, here, {"id": str, "type": str, "function": dict})
         take(call["function"], f"{here}.function", {"name": str, "arguments": str})
         check_tool_name(call["function"]["name"], f"{here}.function.name")
@@ -336,8 +336,8 @@ class ResponsesWire(OpenAIWire):
             if reply.finish_reason == "refusal":
                 part = {"type": "refusal", "refusal": reply.content}
             items.append({"type": "message", "id": f"msg_{answer.stem}", "role": "assistant", "status": status, "content": [part]})
-        for place, (id_, call) in enumerate(zip(answer.call_ids("call_"), reply.tool_calls, strict=True)):
-            item = {"type": "function_call", "id": f"fc_{answer.stem}{place}", "call_id": id_, "name": call.name}
+        for index, (id_, call) in enumerate(zip(answer.call_ids("call_"), reply.tool_calls, strict=True)):
+            item = {"type": "function_call", "id": f"fc_{answer.stem}{index}", "call_id": id_, "name": call.name}
             items.append({**item, "arguments": call.arguments, "status": status})
         return items
 
@@ -348,8 +348,8 @@ def _items(value: Any) -> list[Message]:
         return [Message("user", value)]
     messages: list[Message] = []
     open_ids: list[str] = []
-    for place, item in enumerate(value):
-        at = f"input[{place}]"
+    for index, item in enumerate(value):
+        at = f"input[{index}]"
         kind = item.get("type", "message") if isinstance(item, dict) else None
         check_word(kind, f"{at}.type", ("message", "function_call", "function_call_output", "reasoning"))
         if kind == "reasoning":

@@ -277,8 +277,8 @@ async def _spoil(request: web.Request, answer: Spoilt) -> web.StreamResponse:
 async def _drip(request: web.Request, response: web.StreamResponse, payload: bytes) -> None:
     """Byte by byte, so that no single wait is long and the whole takes for ever."""
     until = time.monotonic() + _LONGEST_S
-    for place in range(len(payload) - 1):
-        await response.write(payload[place : place + 1])
+    for index in range(len(payload) - 1):
+        await response.write(payload[index : index + 1])
         await asyncio.sleep(_DRIP_S)
         if time.monotonic() > until or request.transport is None or request.transport.is_closing():
             break

@@ -155,10 +155,10 @@ def _rows(path: Path) -> Iterator[bytes]:
 
 def _unpacked(data: bytes) -> Iterator[bytes]:
     """What zstd frames anywhere in some bytes hold, and zlib streams in base64, as pages embed them."""
-    magic, place = b"\x28\xb5\x2f\xfd", -1
-    while (place := data.find(magic, place + 1)) >= 0:
+    magic, offset = b"\x28\xb5\x2f\xfd", -1
+    while (offset := data.find(magic, offset + 1)) >= 0:
         with suppress(zstandard.ZstdError):
-            yield zstandard.ZstdDecompressor().decompressobj().decompress(data[place:])
+            yield zstandard.ZstdDecompressor().decompressobj().decompress(data[offset:])
     for match in re.finditer(rb"[A-Za-z0-9+/]{40,}={0,2}", data):
         with suppress(binascii.Error, zlib.error):
             yield zlib.decompress(base64.b64decode(match[0]))

@@ -59,8 +59,8 @@ def _spoken(messages: Sequence[Message], form: Form) -> Iterator[Message]:
     count = 0
     for message in messages:
         if message.role == "assistant":
-            content, written = _calls(message.content, form)
-            calls = tuple(ToolCall(f"call_{count + place}", *call) for place, call in enumerate(written, start=1))
+            content, calls_in_text = _calls(message.content, form)
+            calls = tuple(ToolCall(f"call_{count + index}", *call) for index, call in enumerate(calls_in_text, start=1))
             count += len(calls)
             answers = iter([call.id for call in calls])
             yield Message("assistant", content, calls)

@@ -25,10 +25,10 @@ def on_each_row(test: Callable[..., None]) -> Callable[..., None]:
     return pytest.mark.parametrize(names, cases, ids=list(map(_id, cases)))(test)
 
 
-def _id(case: Sequence[Any]) -> str:
+def _id(row: Sequence[Any]) -> str:
     """Words of a case that stand for it: the last text, mostly what must be said."""
-    texts = [part for part in case if isinstance(part, str) and part]
-    return texts[-1][:60] if texts else str(case[0])[:60]
+    texts = [part for part in row if isinstance(part, str) and part]
+    return texts[-1][:60] if texts else str(row[0])[:60]
 
 
 def changed(text: str, change: Any) -> Any:
@@ -41,6 +41,6 @@ def changed(text: str, change: Any) -> Any:
     return text + "".join(f"{line}\n" for line in change) if isinstance(change, list) else change
 
 
-def number(written: float | str) -> float:
+def number(figure: float | str) -> float:
     """A number of a table; a fraction stands there as it was worked out: 1/6."""
-    return float(Fraction(written)) if isinstance(written, str) else float(written)
+    return float(Fraction(figure)) if isinstance(figure, str) else float(figure)

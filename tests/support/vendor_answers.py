@@ -124,16 +124,16 @@ Edit = Callable[[str, dict[str, str], dict[str, Any]], dict[str, Any] | None]
 def binance(params: dict[str, str]) -> list[list[Any]]:
     """Rows of klines: twelve cells, prices as texts, times in milliseconds of UTC; ETHUSDT has none on 2024-01-29."""
     rows = []
-    for place, day in enumerate(COIN_DAYS):
+    for index, day in enumerate(COIN_DAYS):
         opened = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() * 1000)
         if int(params["startTime"]) <= opened <= int(params["endTime"]) and (params["symbol"], day) != ("ETHUSDT", "2024-01-29"):
-            price = f"{42000.5 + place:.8f}"
-            high, low, volume = f"{42100 + place:.8f}", f"{41900 + place:.8f}", "0.00000150"
+            price = f"{42000.5 + index:.8f}"
+            high, low, volume = f"{42100 + index:.8f}", f"{41900 + index:.8f}", "0.00000150"
             rows.append([opened, price, high, low, price, volume, opened + 86_399_999, "0.06300075", 3, "0.1", "0.2", "0"])
     return rows[: int(params["limit"])]
 
 
-COIN_DAYS = tuple(str(date(2024, 1, 25) + timedelta(days=place)) for place in range(13))
+COIN_DAYS = tuple(str(date(2024, 1, 25) + timedelta(days=index)) for index in range(13))
 ALPACA_KEYS = ("PKTESTKEY0123456789", "alpaca-secret-0123456789abcdef")
 
 
@@ -145,8 +145,8 @@ def alpaca(path: str, params: dict[str, str]) -> dict[str, Any]:
         paid = {"id": "d", "symbol": "AAPL", "rate": 0.5, "ex_date": "2024-02-02", "payable_date": "2024-02-15", "special": False}
         return {"corporate_actions": {"forward_splits": [split], "cash_dividends": [paid]} if symbol == "AAPL" else {}}
     bars = []
-    for place, day in enumerate(DAYS):
-        price = (400.0 if day < "2024-01-30" else 100.0) + place if symbol == "AAPL" else 50.0 + place
+    for index, day in enumerate(DAYS):
+        price = (400.0 if day < "2024-01-30" else 100.0) + index if symbol == "AAPL" else 50.0 + index
         bar = {
             "c": price,
             "h": price + 1,
@@ -154,7 +154,7 @@ def alpaca(path: str, params: dict[str, str]) -> dict[str, Any]:
             "n": 9,
             "o": price,
             "t": f"{day}T05:00:00Z",
-            "v": 1000 + place,
+            "v": 1000 + index,
             "vw": price,
         }
         bars += [bar] if params["start"] <= bar["t"] <= params["end"] else []
@@ -180,7 +180,7 @@ class VendorHandler(Answering):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        place = len(self.server.asked)
+        index = len(self.server.asked)
         self.server.asked.append((body["api_name"], body["params"]))
         reply: dict[str, Any] = {"request_id": "0f1e", "code": 0, "msg": "", "data": None}
         if body["token"] != TOKEN:
@@ -188,22 +188,22 @@ class VendorHandler(Answering):
         else:
             fields, items = tushare(body["api_name"], body["params"])
             reply["data"] = {"fields": fields, "items": items, "has_more": False}
-        self._send(self.server.edit(body["api_name"], body["params"], reply), place)
+        self._send(self.server.edit(body["api_name"], body["params"], reply), index)
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)
-        params, place = dict(parse_qsl(address.query)), len(self.server.asked)
+        params, index = dict(parse_qsl(address.query)), len(self.server.asked)
         self.server.asked.append((address.path, params))
         if address.path == "/api/v3/klines":
-            self._send(self.server.edit(address.path, params, {"rows": binance(params)}), place)
+            self._send(self.server.edit(address.path, params, {"rows": binance(params)}), index)
         elif (self.headers["APCA-API-KEY-ID"], self.headers["APCA-API-SECRET-KEY"]) != ALPACA_KEYS:
-            self.server.faults[place] = (403, {})
-            self._send({"message": f"forbidden {self.headers['APCA-API-SECRET-KEY']}"}, place)
+            self.server.faults[index] = (403, {})
+            self._send({"message": f"forbidden {self.headers['APCA-API-SECRET-KEY']}"}, index)
         else:
-            self._send(self.server.edit(address.path, params, alpaca(address.path, params)), place)
+            self._send(self.server.edit(address.path, params, alpaca(address.path, params)), index)
 
-    def _send(self, reply: dict[str, Any] | None, place: int) -> None:
-        status, headers = self.server.faults.get(place, (200, {}))
+    def _send(self, reply: dict[str, Any] | None, index: int) -> None:
+        status, headers = self.server.faults.get(index, (200, {}))
         if reply is None:
             self.server.hanging.set()
             threading.Event().wait(20)

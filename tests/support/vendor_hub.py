@@ -32,7 +32,7 @@ CARD: dict[str, Any] = {
 def bars(symbol: str) -> pd.DataFrame:
     """Bars with columns of the dataset's own."""
     level = 400.0 if symbol == "AAPL" else 50.0
-    prices = [level + place for place in range(len(DAYS))]
+    prices = [level + index for index in range(len(DAYS))]
     columns = {"Day": DAYS, "Open": prices, "High": [price + 1 for price in prices], "Low": prices, "Close": prices}
     return pd.DataFrame({**columns, "Volume": 1000})
 
@@ -69,16 +69,16 @@ class _Handler(VendorHandler):
             whole = server.files[name]
             self.answer(whole[: -5 if name in server.edit("", {}, {}) else None], headers={"Content-Length": str(len(whole))})
             return
-        place = len(server.asked)
+        index = len(server.asked)
         server.asked.append((path, {}))
         name, _, rest = (
             path.removeprefix("/api").removeprefix("/datasets/").partition("/revision/" if "/revision/" in path else "/resolve/")
         )
-        if place in server.faults:
-            self._send({}, place)
+        if index in server.faults:
+            self._send({}, index)
         elif name != "org/bars" or (server.is_private and key != f"Bearer {TOKEN}"):
-            server.faults[place] = (401, {})
-            self._send({}, place)
+            server.faults[index] = (401, {})
+            self._send({}, index)
         elif path.startswith("/api/"):
             siblings = [{"rfilename": each} for each in server.files]
             sha = COMMITS.get(rest, rest)

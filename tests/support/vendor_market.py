@@ -19,9 +19,9 @@ EX_DAY, PAID = "2024-02-02", 0.5
 
 def traded(symbol: str, day: str) -> tuple[float, int]:
     """Price and volume of a day as they traded."""
-    place = (*DAYS, *LATER).index(day)
+    index = (*DAYS, *LATER).index(day)
     level = 50.0 if symbol != "AAPL" else 400.0 if day < "2024-01-30" else 100.0 if day < LATER[0] else 50.0
-    return level + place, 1000 + place
+    return level + index, 1000 + index
 
 
 def seconds(day: str, clock: str) -> int:
@@ -71,7 +71,7 @@ def chart(symbol: str, params: dict[str, str]) -> dict[str, Any]:
         "validRanges": ["1d", "5d", "1mo", "max"],
     }
     indicators = {"quote": [quote], "adjclose": [{"adjclose": quote["close"]}]}
-    result = {"meta": meta, "timestamp": stamps, "events": {name: found for name, found in events.items() if found}}
+    result = {"meta": meta, "timestamp": stamps, "events": {name: entries for name, entries in events.items() if entries}}
     return {"chart": {"result": [{**result, "indicators": indicators}], "error": None}}
 
 
@@ -102,9 +102,9 @@ def markets() -> list[dict[str, Any]]:
 def ohlc(pair: str, params: dict[str, str]) -> dict[str, Any]:
     """Bitstamp's bars from a time on, whatever the end asked for; ETH has none on 2024-01-29."""
     rows = []
-    for place, day in enumerate(COIN_DAYS):
+    for index, day in enumerate(COIN_DAYS):
         if seconds(day, "00:00") >= int(params["start"]) and (pair, day) != ("ethusd", "2024-01-29"):
-            price = f"{42000.5 + place}"
+            price = f"{42000.5 + index}"
             row = {"timestamp": str(seconds(day, "00:00")), "open": price, "high": "42100", "low": "41900", "close": price}
             rows.append({**row, "volume": "0.00000150"})
     return {"data": {"pair": pair.upper(), "ohlc": rows[: int(params["limit"])]}}
@@ -121,10 +121,10 @@ class _Handler(VendorHandler):
         elif "range" in params:
             self._send(chart(parts[-1], params), -1)
         else:
-            place = len(self.server.asked)
+            index = len(self.server.asked)
             self.server.asked.append((parts[-1], params))
             reply = chart(parts[-1], params) if parts[0] == "v8" else ohlc(parts[-1], params)
-            self._send(self.server.edit(parts[-1], params, reply), place)
+            self._send(self.server.edit(parts[-1], params, reply), index)
 
 
 @contextmanager

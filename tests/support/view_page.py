@@ -62,8 +62,8 @@ def days_of(path: Path) -> list[dict[str, Any]]:
     data = data_of(path)
     texts = loads_strict(data["texts"])
     days = []
-    for place, expected in enumerate(loads_strict(data["head"])["pieces"]):
-        lines = data[f"days-{place}"].split("\n")
+    for index, expected in enumerate(loads_strict(data["head"])["pieces"]):
+        lines = data[f"days-{index}"].split("\n")
         assert len(lines) == expected
         days += [loads_strict(line) for line in lines]
     for day in days:

@@ -13,10 +13,10 @@ FAULTS: dict[int, Exception] = {}  #: number of a request -> what it raises
 
 
 def _ask(api: str, key: str) -> None:
-    place = len(ASKED)
+    number = len(ASKED)
     ASKED.append((api, key))
-    if place in FAULTS:
-        raise FAULTS.pop(place)
+    if number in FAULTS:
+        raise FAULTS.pop(number)
 
 
 def stock_zh_a_hist(

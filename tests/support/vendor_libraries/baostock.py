@@ -28,10 +28,10 @@ class ResultData:
 
 
 def _result(api: str, key: str, fields: str, rows: list[list[str]]) -> ResultData:
-    place = len(ASKED)
+    number = len(ASKED)
     ASKED.append((api, key))
-    if place in FAULTS:
-        return ResultData(error_code=FAULTS.pop(place), error_msg="网络接收错误。")
+    if number in FAULTS:
+        return ResultData(error_code=FAULTS.pop(number), error_msg="网络接收错误。")
     return ResultData(fields, rows)
 
 

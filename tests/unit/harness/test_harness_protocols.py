@@ -27,7 +27,7 @@ from ktdeval.jsonio import dumps_canonical, loads_strict
 from ktdeval.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
-from protocol_speaker import Speaker, spoken, understood, written
+from protocol_speaker import Speaker, as_text, spoken, understood
 from searching import examples
 from tables import beside, on_each_row
 
@@ -116,7 +116,7 @@ def test_nothing_of_a_conversation_is_lost(protocol: ToolProtocol, course: list[
     encoded = encode(request)
     assert [message.role for message in encoded.messages[1:]] == ["user", "assistant"] * (len(encoded.messages) // 2 - 1) + ["user"]
     assert understood(encoded, protocol) == request
-    answer = decode(Reply(written(Reply(tool_calls=numbered([("weigh", "{}")])), protocol)), request)
+    answer = decode(Reply(as_text(Reply(tool_calls=numbered([("weigh", "{}")])), protocol)), request)
     assert answer.tool_calls == (ToolCall(f"call_{made + 1}", "weigh", "{}"),)
 
 
@@ -328,8 +328,8 @@ def test_a_reply_cut_off_in_a_call_is_truncated_and_malformed(protocol: ToolProt
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_draft_in_the_thoughts_is_no_call(protocol: ToolProtocol) -> None:
-    draft = written(Reply("", numbered([("weigh", "{}")])), protocol)
-    final = written(Reply("", numbered([("look", "{}")])), protocol)
+    draft = as_text(Reply("", numbered([("weigh", "{}")])), protocol)
+    final = as_text(Reply("", numbered([("look", "{}")])), protocol)
     for content in (f"<think>\n{draft}\n</think>\n\n{final}", f"Hm. {draft}\n</think>\n{final}"):
         reply = read(protocol, content)
         assert [call.name for call in reply.tool_calls] == ["look"]

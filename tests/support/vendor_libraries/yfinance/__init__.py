@@ -33,15 +33,15 @@ class Ticker:
         reply = json.loads(_get(f"{os.environ['VENDOR_SERVER']}/v8/finance/chart/{self.ticker}?{urlencode(params)}"))["chart"]
         if reply["error"]:
             raise exceptions.YFTzMissingError(f"${self.ticker}: possibly delisted; no timezone found")
-        found = reply["result"][0]
-        quote, events = found["indicators"]["quote"][0], found.get("events", {})
+        result = reply["result"][0]
+        quote, events = result["indicators"]["quote"][0], result.get("events", {})
         frame = pd.DataFrame({name.title(): quote[name] for name in ("open", "high", "low", "close")}, dtype=float)
-        frame["Adj Close"], frame["Volume"] = found["indicators"]["adjclose"][0]["adjclose"], quote["volume"]
+        frame["Adj Close"], frame["Volume"] = result["indicators"]["adjclose"][0]["adjclose"], quote["volume"]
         dividends = {int(stamp): event["amount"] for stamp, event in events.get("dividends", {}).items()}
         splits = {int(stamp): event["numerator"] / event["denominator"] for stamp, event in events.get("splits", {}).items()}
-        frame["Dividends"] = [dividends.get(stamp, 0.0) for stamp in found["timestamp"]]
-        frame["Stock Splits"] = [splits.get(stamp, 0.0) for stamp in found["timestamp"]]
-        days = pd.to_datetime(found["timestamp"], unit="s", utc=True).tz_convert("America/New_York").normalize()
+        frame["Dividends"] = [dividends.get(stamp, 0.0) for stamp in result["timestamp"]]
+        frame["Stock Splits"] = [splits.get(stamp, 0.0) for stamp in result["timestamp"]]
+        days = pd.to_datetime(result["timestamp"], unit="s", utc=True).tz_convert("America/New_York").normalize()
         frame.index = pd.DatetimeIndex(days, name="Date")
         return frame.dropna(subset=["Close"]).astype({"Volume": "int64"})
 

@@ -135,7 +135,7 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
 def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) -> Row:
     """One metric of one pair of cards."""
     first, second = (group.entrants[index] for index in pair)
-    differences, left_out = _differences(first, second, metric, group.cells)
+    differences, left_out = paired_differences(first, second, metric, group.cells)
     by_unit: dict[tuple[str, int | None], list[float]] = {}
     for (window, seed), value in differences.items():
         by_unit.setdefault((window, None if options.unit == "window" else seed), []).append(value)
@@ -169,7 +169,9 @@ def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) ->
     }
 
 
-def _differences(first: Entrant, second: Entrant, metric: str, cells: Sequence[Cell]) -> tuple[dict[Cell, float], Counter[str]]:
+def paired_differences(
+    first: Entrant, second: Entrant, metric: str, cells: Sequence[Cell]
+) -> tuple[dict[Cell, float], Counter[str]]:
     """First less second by cell; cells where either is undefined are counted by reason."""
     left, right = first.episodes(), second.episodes()
     differences: dict[Cell, float] = {}

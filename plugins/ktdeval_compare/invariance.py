@@ -29,6 +29,7 @@ from ktdeval_compare.entrants import (
     facets,
     flag_notes,
     label,
+    left_out_notes,
     paired_cells,
     recorded_ledger,
     spans,
@@ -315,6 +316,7 @@ def _pair_row(task: str, pair: Pair) -> Row:
 def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pair], options: Options) -> Iterator[str]:
     """Yield what a reader must know before trusting the table."""
     kinds = {pair.between for pair in pairs}
+    yield from left_out_notes(members)
     yield from _label_notes(members[0], cells, pairs, options.alpha)
     if members[0].card.request_settings is not None and AGAIN not in kinds:
         twice = "run one again with its --mask-key, --cache run and another --out, and give both"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.stats import TRADING_DAYS, effective_count
 from ktdeval_compare import power
-from ktdeval_compare.compare import Options, make_groups
-from ktdeval_compare.entrants import Entrant, Row, load_entrants
+from ktdeval_compare.compare import Options, make_groups, paired_differences
+from ktdeval_compare.entrants import Cell, Row, left_out_notes, load_entrants
 from ktdeval_compare.power import Spread, pairs_needed, smallest_p
 
 _REACH = (5, 6, 8, 10, 11, 15, 20, 40, 60)
@@ -149,22 +150,19 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, 
         windows, card = group.windows(), group.entrants[0].card
         days = {window.name: min(window.days, card.limit or window.days) for window in card.windows}
         length = round(float(np.mean([days[window] for window in windows]))) if metric == "total_return" else None
+        for note in left_out_notes(group.entrants):
+            warn(note)
         worth = effective_count(group.correlation(windows))
         shared: Row = {"windows": len(windows), "overlap": worth if worth < len(windows) - 1e-9 else None, "window_days": length,
                        "days_per_year": card.snapshot.days_a_year or TRADING_DAYS, "unit": card.metrics[metric].unit}  # fmt: skip
         for first, second in itertools.combinations(group.entrants, 2):
-            fields = _estimate(first, second, metric, windows)
+            fields = _estimate(paired_differences(first, second, metric, group.cells)[0], windows, metric)
             yield f"{first.label}, {second.label}", {**shared, **fields}
 
 
-def _estimate(first: Entrant, second: Entrant, metric: str, windows: Sequence[str]) -> Row:
+def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric: str) -> Row:
     """Spread of the paired differences, or the problem why there is none, and how many seeds each window has."""
-    right = second.episodes()
-    by_window: dict[str, list[float]] = {window: [] for window in windows}
-    for cell, episode in first.episodes().items():
-        one, other = episode.metrics[metric].value, right[cell].metrics[metric].value
-        if one is not None and other is not None:
-            by_window[cell[0]].append(one - other)
+    by_window = {window: [value for (name, _), value in differences.items() if name == window] for window in windows}
     counts = {len(values) for values in by_window.values()}
     if min(counts) == 0:
         return {"seeds": 1, "problem": f"{metric} is not defined on both cards in some window"}

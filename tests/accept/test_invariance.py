@@ -264,6 +264,13 @@ def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Sessio
     assert rows["decisions"]["value"] == 0.0
 
 
+def test_a_window_that_does_not_mix_with_the_others_is_named(session: Session) -> None:
+    runs = session.draws("builtin/momentum", 2, "--windows", "2024-02-01:2024-04-10,2024-03-01:2024-03-12", "--limit", 40)
+    report = session.report(*runs)
+    assert {row["windows"] for row in report["figures"] if row["between"] == "labels"} == {1}
+    assert any("window 2024-03-01:2024-03-12 is left out: has 8 weekdays" in note for note in report["notes"])
+
+
 # ---- what is refused, and how it prints
 
 

@@ -34,7 +34,7 @@ def decay(before: Values, after: Values, level: float = 0.95) -> Row:
     first, second = (float(values.mean()) if len(values) else None for values in (before, after))
     row: Row = {"mean_before": first, "mean_after": second, "value": None, "low": None, "high": None, "reason": None}
     if first is None or second is None:
-        return row | {"reason": f"no days {BEFORE if first is None else AFTER} the cutoff"}
+        return row | {"reason": f"no days with this figure {BEFORE if first is None else AFTER} the cutoff"}
     row["value"] = first - second
     if ends := ends_of_difference((first, one), (second, other)):
         return row | {"low": ends[0], "high": ends[1]}

@@ -94,7 +94,7 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     assert "mean before" not in terminal.text("cutoff", unknown).partition("\n")[2]
     shipped = terminal.report("cutoff", known)["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
-    assert shipped["reason"] == "no days before the cutoff"
+    assert shipped["reason"] == "no days with this figure before the cutoff"
 
 
 def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:

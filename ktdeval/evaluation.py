@@ -18,7 +18,7 @@ from ktdeval.cli.run import check_finished, run_shown
 from ktdeval.config import load_config
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.fields import near_matches
+from ktdeval.fields import near_matches, split_list
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.market.snapshot import MarketSnapshot
@@ -201,7 +201,7 @@ def _dated(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 def _texts(values: Any) -> list[Any]:
     """Return a list from one value, several, or names separated by commas."""
     if isinstance(values, str):
-        return [name for name in values.split(",") if name]
+        return list(split_list(values))
     return list(map(_as_text, values)) if isinstance(values, (list, tuple)) else [values]
 
 

@@ -26,7 +26,7 @@ TASK = "blinded_open_research"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> ktdeval.Evaluation:
     out = tmp_path_factory.mktemp("python") / "run"
-    return ktdeval.evaluate("builtin/momentum", TASK, windows="W1,W4", seeds=2, limit=4, out=str(out), quiet=True)
+    return ktdeval.evaluate("builtin/momentum", TASK, windows="W1, W4", seeds=2, limit=4, out=str(out), quiet=True)
 
 
 def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None:

@@ -229,10 +229,6 @@ def _report(raw: RawMarket, as_json: bool) -> int:
     return 1 if errors else 0
 
 
-def _nothing(as_json: bool) -> None:
-    """Do nothing: the group's `--json` is read by the command that it calls."""
-
-
 @click.command("check")
 @click.argument("folder", type=FilePath())
 @json_option
@@ -287,7 +283,7 @@ data.add_command(
         body=_check_source,
         own=[_JSON],
         params=[_JSON],
-        callback=_nothing,
+        callback=lambda **_: None,  # the command that it calls reads the group's `--json`
         help="Judge a stored snapshot (a folder), or a source before it is imported. Exits with 1 when there are errors.",
         short_help="Judge a stored snapshot, or a source before it is imported.",
         subcommand_metavar=f"FOLDER | {_PROVIDER}",

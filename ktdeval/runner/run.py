@@ -97,7 +97,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
             request_settings=None if remote is None else remote.settings(),
             knowledge_cutoff=None if cutoff is None else cutoff.to_json(),
         )
-        folder = RunFolder.create(claim.path, manifest, claim)
+        folder = RunFolder.create(claim, manifest)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:

@@ -176,20 +176,16 @@ class RunFolder:
         self._claim: FolderClaim | None = None
 
     @classmethod
-    def create(cls, path: Path, manifest: RunManifest, claim: FolderClaim | None = None) -> RunFolder:
-        """Make the folder of a new run, or open that of the same run to resume it, with a hold (`claim`) that no other process has;
-        it is released with the folder, or when this fails. Raises StoreError where it can't be made or held, or has another run.
+    def create(cls, claim: FolderClaim, manifest: RunManifest) -> RunFolder:
+        """Begin a new run in a claimed folder, or open that of the same run to resume it; the claim is released with the folder.
+        Raises StoreError where it can't be written, or has another run.
         """
-        folder = cls(path, manifest)
-        folder._claim = claim or FolderClaim(path)
+        folder = cls(claim.path, manifest)
+        folder._claim = claim
         try:
             folder._begin()
         except OSError as error:
-            folder.release()
-            raise StoreError(f"{path}: can't write: {error.strerror or error}; free space or choose another --out") from error
-        except StoreError:
-            folder.release()
-            raise
+            raise StoreError(f"{claim.path}: can't write: {error.strerror or error}; free space or choose another --out") from error
         return folder
 
     def _begin(self) -> None:

@@ -33,7 +33,7 @@ from ktdeval.runner import evaluate, rescore, verify_card
 from ktdeval.runner.execute import EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.runner.store import ANSWERS, TRANSCRIPT, RunFolder, RunManifest
+from ktdeval.runner.store import ANSWERS, TRANSCRIPT, FolderClaim, RunFolder, RunManifest
 from ktdeval.typed import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.certify import certify as on_board
@@ -90,7 +90,7 @@ class Environment:
         )
         plan = make_plan(config, self.plugins, choose_tasks(config, self.plugins), self.snapshot, None)
         manifest = RunManifest({"data": str(self.data), "data_args": {}}, self.snapshot.id, (), "strict", plan.specs)
-        folder = RunFolder.create(self.folder / f"run-{len(list(self.folder.iterdir()))}", manifest)
+        folder = RunFolder.create(FolderClaim(self.folder / f"run-{len(list(self.folder.iterdir()))}"), manifest)
         opener = EpisodeFactory(plan.tasks, self.plugins, self.snapshot)
         played = self.plugins.make_model(config.model)
         for spec in plan.specs[:until]:

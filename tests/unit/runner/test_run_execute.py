@@ -16,7 +16,7 @@ from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.runner.execute import EpisodeContext, run_episode
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines, read_journal
-from ktdeval.runner.store import ANSWERS, RunFolder, RunManifest
+from ktdeval.runner.store import ANSWERS, FolderClaim, RunFolder, RunManifest
 from metric_cases import spec as make_spec
 
 SPEC = make_spec()
@@ -60,7 +60,9 @@ def said(step: int) -> TranscriptEntry:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder.create(tmp_path / "run", RunManifest({"data": "x", "data_args": {}}, "f" * 64, (), "strict", (SPEC,)))
+    return RunFolder.create(
+        FolderClaim(tmp_path / "run"), RunManifest({"data": "x", "data_args": {}}, "f" * 64, (), "strict", (SPEC,))
+    )
 
 
 EVENTS: list[Event] = []  #: of the last play

@@ -17,7 +17,7 @@ from ktdeval.errors import StoreError
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.runner.journal import Journal, JournalEntry, compacted, pack_lines, read_journal
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
-from ktdeval.runner.store import LEDGER, TRANSCRIPT, RunFolder, RunManifest
+from ktdeval.runner.store import LEDGER, TRANSCRIPT, FolderClaim, RunFolder, RunManifest
 from ktdeval.testing import step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
@@ -56,7 +56,7 @@ def said(number: int) -> TranscriptEntry:
 
 
 def run_folder(path, records):
-    folder = RunFolder.create(path, MANIFEST)
+    folder = RunFolder.create(FolderClaim(path), MANIFEST)
     with folder.open_journal(SPEC, ENTRY) as journal:
         for number, record in enumerate(records):
             journal.append(JournalEntry(step=record, transcript=said(number), memory=None, wall_s=0.5))
@@ -100,7 +100,7 @@ values = st.recursive(scalars | st.text(), lambda inner: st.lists(inner) | st.di
 @examples(20)
 @given(st.lists(st.dictionaries(st.text(), values)), values)
 def test_a_transcript_has_the_bytes_of_its_entries_whatever_stands_around_them(tmp_path_factory, exchanges, memory):
-    folder = RunFolder.create(tmp_path_factory.mktemp("run"), MANIFEST)
+    folder = RunFolder.create(FolderClaim(tmp_path_factory.mktemp("run")), MANIFEST)
     entry = TranscriptEntry(step=0, exchanges=tuple(exchanges), submission=None)
     with folder.open_journal(SPEC, ENTRY) as journal:
         journal.append(JournalEntry(step=step(0), transcript=entry, memory=memory, shown=("asset_0001",)))

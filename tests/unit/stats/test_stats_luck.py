@@ -14,7 +14,7 @@ from scipy import stats
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import StoreError
 from ktdeval.runner.ledger_file import encode_ledger
-from ktdeval.runner.store import RunFolder, RunManifest
+from ktdeval.runner.store import FolderClaim, RunFolder, RunManifest
 from ktdeval.runner.trials import count_trials
 from ktdeval.stats.luck import (
     Shape,
@@ -111,7 +111,9 @@ def test_a_losing_episode_has_a_probability_and_no_track_record() -> None:
 
 def run(path: Path, specs: list[EpisodeSpec], finished: int) -> None:
     """A run folder whose first episodes are complete."""
-    folder = RunFolder.create(path, RunManifest({"data": "synthetic", "data_args": {}}, MARKET.id, (), "strict", tuple(specs)))
+    folder = RunFolder.create(
+        FolderClaim(path), RunManifest({"data": "synthetic", "data_args": {}}, MARKET.id, (), "strict", tuple(specs))
+    )
     folder.release()
     for number, one in enumerate(specs[:finished]):
         steps = [step(k, cash) for k, cash in enumerate([1000, 1010 + number, 1005, 1020, 1015])]

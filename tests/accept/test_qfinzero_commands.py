@@ -103,7 +103,7 @@ def test_files_of_ones_own_become_a_dataset_and_grow(capsys: pytest.CaptureFixtu
     spec, folder = tmp_path / "spec.yaml", tmp_path / "mine"
     assert main(["qfinzero", "data", "import", str(spec), str(folder)]) == 2
     out, errors = capsys.readouterr()
-    assert "bars.csv" in out  # each problem with its place
+    assert "bars.csv" in out  # each problem with its file
     assert errors.startswith("ktdeval: error: nothing was written")
     assert not folder.exists()
     (tmp_path / "bars.csv").write_text(bars)

@@ -90,7 +90,7 @@ def test_two_clients_in_any_order_get_what_each_gets_alone(one: int, other: int,
 
 
 def spoil(value: Any) -> None:
-    """Change an answer in every place."""
+    """Change an answer in all its parts."""
     if isinstance(value, dict):
         for item in value.values():
             spoil(item)

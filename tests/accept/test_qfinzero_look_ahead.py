@@ -412,8 +412,8 @@ def test_later_stocks_events_and_articles_are_told_of_in_the_words_for_none() ->
         ]
         calls += [(f"ESP.{name}", {"tickers": [stock]}) for name in (
             "events.query", "events.stream", "triggers.next", "timeline", "calendar.earnings", "news.search")]  # fmt: skip
-        found = [answer for _, answer in answers(workspace, iter(calls))]
-        said.append([answer.replace(stock, "?").replace(coin, "!") for answer in found])
+        texts = [answer for _, answer in answers(workspace, iter(calls))]
+        said.append([answer.replace(stock, "?").replace(coin, "!") for answer in texts])
     assert said[0] == said[1]
 
 

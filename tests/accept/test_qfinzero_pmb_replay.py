@@ -86,14 +86,14 @@ def test_the_log_has_every_command_and_every_refusal_each_line_chained_to_the_on
 
 
 def test_changed_missing_moved_and_repeated_lines_and_what_is_no_log_are_found() -> None:
-    for place in (0, 1, 7, len(lines()) - 1):
+    for index in (0, 1, 7, len(lines()) - 1):
         changed = told()
-        changed[place]["ts_ns"] += 1
-        with pytest.raises(DataError, match=f"line {place + 1}: its hash"):
+        changed[index]["ts_ns"] += 1
+        with pytest.raises(DataError, match=f"line {index + 1}: its hash"):
             state_of_log([dumps_canonical(each) for each in changed])
     for order in ([1, 2, 3, 4], [0, 1, 2, 4], [0, 2, 1], [0, 0, 1]):
         with pytest.raises(DataError, match="line"):
-            state_of_log([lines()[place] for place in order])
+            state_of_log([lines()[index] for index in order])
     for text in ("", "nonsense", "[]", "{}", '{"seq": 0}'):
         with pytest.raises(DataError, match="line 1"):
             state_of_log([text])
@@ -180,9 +180,9 @@ def check_long_session(symbols: int, days: int, orders: int) -> None:
     assert len(broker.state.orders) == orders
     assert len(broker.state.trades) > orders // 4
     check_invariants(broker)
-    written = broker.log.to_lines()
-    assert state_of_log(written) == broker.state
-    assert rerun(written, dataset) == written
+    recorded = broker.log.to_lines()
+    assert state_of_log(recorded) == broker.state
+    assert rerun(recorded, dataset) == recorded
 
 
 def test_a_session_of_a_month_is_replayed_bit_for_bit() -> None:

@@ -20,8 +20,8 @@ def earning(tried: int = POLICIES, fresh_days: int = 60) -> tuple[list[str], flo
     policies = {f"policy {seed}": random_policy(seed) for seed in range(tried)}
     for days, left, seeds in ROUNDS:
         walks = [walk(seed, days) for seed in seeds]
-        found = {name: gaps(walks[place % len(walks)], policy) for place, (name, policy) in enumerate(policies.items())}
-        best = sorted(found, key=lambda name: found[name].mean() / (found[name].std() + 50))[-left:]
+        gaps_of = {name: gaps(walks[index % len(walks)], policy) for index, (name, policy) in enumerate(policies.items())}
+        best = sorted(gaps_of, key=lambda name: gaps_of[name].mean() / (gaps_of[name].std() + 50))[-left:]
         policies = {name: policies[name] for name in best}
     fresh = walk(1_000, fresh_days)
     last = {name: gaps(fresh, policy) for name, policy in policies.items()}

@@ -78,7 +78,7 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
     """(bars that filled something, bars whose fills depend on what was sent inside) of a random story."""
     random, dataset = Random(seed), small_dataset()
     workspace = Workspace(dataset, at("2025-01-05T00:00:00Z"))
-    broker, hours, filled, found = workspace.broker, dataset.info.hours, 0, 0
+    broker, hours, filled, different = workspace.broker, dataset.info.hours, 0, 0
     for _ in range(2):
         kind = {"initial_cash": random.choice((5_000, 50_000, 5_000_000)), "account_type": random.choice(("MARGIN", "CASH"))}
         send(broker, "account.create", kind)
@@ -107,15 +107,15 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
             each.clock.advance(end_ns)
             trades = each.broker.state.trades[before:]
             fills.append(sorted((trade.account_id, trade.instrument.id, trade.qty, trade.price_e4) for trade in trades))
-        filled, found = filled + bool(fills[1]), found + (fills[0] != fills[1])
-    return filled, found
+        filled, different = filled + bool(fills[1]), different + (fills[0] != fills[1])
+    return filled, different
 
 
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_nothing_that_is_sent_inside_a_bar_changes_what_it_fills(first: int) -> None:
     played = [differing(seed) for seed in range(first, first + 10)]
     assert sum(filled for filled, _ in played) > 20
-    assert [seed for seed, (_, found) in enumerate(played, first) if found] == []
+    assert [seed for seed, (_, different) in enumerate(played, first) if different] == []
 
 
 def test_a_broker_that_lets_orders_be_taken_back_is_found_at_once() -> None:

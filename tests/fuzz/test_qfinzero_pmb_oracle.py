@@ -225,9 +225,9 @@ class Duel:
         error = None
         try:
             self.broker.execute(command, given)
-        except ServiceError as found:
-            error = found
-            if self.cash < RICH and any(code in found.message for code in MARGIN_CODES):
+        except ServiceError as refusal:
+            error = refusal
+            if self.cash < RICH and any(code in refusal.message for code in MARGIN_CODES):
                 reject()
         try:
             plain()
@@ -245,7 +245,7 @@ class Duel:
             assert self.cash < RICH or margin == {"NO_MARK"}, margin
             reject()
         assert self.broker.clock.as_of_ns == plain.now
-        number = {order_id: place for place, order_id in enumerate(self.ids)}
+        number = {order_id: index for index, order_id in enumerate(self.ids)}
         same("fills", [(number[each.order_id], each.ts_ns, each.qty, each.price_e4) for each in book.trades], plain.trades)
         same("orders", [shown(each) for each in book.orders.values()], [plainly(each) for each in plain.orders])
         account = book.accounts[self.account_id]
@@ -282,8 +282,8 @@ class Duel:
         if len(symbols) < 2:
             return
         legs, asked, ratios = [], [], []
-        for place, symbol in enumerate(symbols):
-            ratio, sign = (100 if symbol == "AVLN" else 1 + place), 1 if (place + (wish["sign"] > 0)) % 2 else -1
+        for index, symbol in enumerate(symbols):
+            ratio, sign = (100 if symbol == "AVLN" else 1 + index), 1 if (index + (wish["sign"] > 0)) % 2 else -1
             legs.append(Ticket(symbol, sign, "MARKET", ratio * wish["units"], "DAY", self.plain.now))
             asked.append({"instrument": thing(symbol), "side": "BUY" if sign > 0 else "SELL", "ratio": ratio})
             ratios.append(ratio)

@@ -56,7 +56,7 @@ def test_the_quick_look_at_margin_never_misses_a_call(holdings: list[tuple[int, 
     marks = np.array([[price for _, price in holdings], *rows], np.int64)
     ticks = OPEN + np.arange(1, len(marks), dtype=np.int64) * MINUTE
     none = np.zeros((len(ticks), len(stocks)), np.int64)
-    columns = {stock.id: place for place, stock in enumerate(stocks)}
+    columns = {stock.id: index for index, stock in enumerate(stocks)}
     frame = Frame(date(2025, 1, 6), ticks - MINUTE, ticks, tuple(stocks), columns, none, none, none, none, none, marks)
     missed = [tick for tick in range(len(moves)) if margin_state(account, frame.marks_at(tick + 1), Rules()).deficit_e4]
     assert not missed or next_look(account, Rules(), frame, 0) <= missed[0]

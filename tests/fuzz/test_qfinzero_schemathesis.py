@@ -63,10 +63,10 @@ async def no_lifespan(_: Any) -> AsyncIterator[None]:
 
 @pytest.fixture(scope="module")
 def schema(workspaces: Workspaces) -> Any:
-    found = schemathesis.openapi.from_dict(openapi_document(catalogue(), is_guarded=True))
-    found.app = server_app(catalogue(), workspaces, Security(None, TOKEN))
-    found.app.router.lifespan_context = no_lifespan
-    return found
+    document = schemathesis.openapi.from_dict(openapi_document(catalogue(), is_guarded=True))
+    document.app = server_app(catalogue(), workspaces, Security(None, TOKEN))
+    document.app.router.lifespan_context = no_lifespan
+    return document
 
 
 def busy_workspace(workspaces: Workspaces) -> str:

@@ -402,8 +402,8 @@ class ReferenceBroker:
     # -- the close
 
     def _close(self, day: date) -> None:
-        place = [each[0] for each in self.sessions].index(day)
-        next_day = self.sessions[place + 1][0]
+        row = [each[0] for each in self.sessions].index(day)
+        next_day = self.sessions[row + 1][0]
         held = any(each.qty for each in self.holdings.values())
         self.known |= closes_of({symbol: rows[day] for symbol, rows in self.world.days.items() if day in rows})
         for ticket in self.orders:

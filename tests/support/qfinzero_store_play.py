@@ -20,7 +20,7 @@ from qfinzero_memory import MemoryPrices
 from qfinzero_world import at, bars_of, events, news, small_prices
 
 INFO = DatasetInfo("play", True, "", *[date(1970, 1, 1)] * 4, at("2025-01-06T21:00:00Z"))
-"""What the tests' datasets say of themselves; days and identity are found out."""
+"""Description of the tests' datasets; days and identity are worked out."""
 
 
 def random_bars(start_ns: np.ndarray, seed: int, volume: float = 100.0) -> Bars:

@@ -175,7 +175,7 @@ class Scripted:
     def __init__(
         self, calls: Sequence[tuple[str, str]] = (), status: str = "done", written: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        self._calls = tuple(ToolCall(f"c{place}", *call) for place, call in enumerate(calls))
+        self._calls = tuple(ToolCall(f"c{index}", *call) for index, call in enumerate(calls))
         self._status, self._written = status, written
         self.told: list[Message] = []
 

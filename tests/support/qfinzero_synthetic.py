@@ -81,10 +81,10 @@ def grid_of(params: SyntheticParams) -> Grid:
     return session_grid(date.fromisoformat(params.first_day), date.fromisoformat(params.last_day))
 
 
-def day_on(found: Bars, day: date) -> int | None:
-    """Place of a day's bar; None without one."""
-    places = np.flatnonzero(found.start_ns == day_start(day))
-    return int(places[0]) if len(places) else None
+def day_on(series: Bars, day: date) -> int | None:
+    """Row of a day's bar; None without one."""
+    rows = np.flatnonzero(series.start_ns == day_start(day))
+    return int(rows[0]) if len(rows) else None
 
 
 def outcomes(row: EventRow) -> list[tuple[int, str]]:

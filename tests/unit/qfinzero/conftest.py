@@ -12,9 +12,9 @@ from qfinzero_store_play import save_tiny
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("tiny") / "dataset"
-    save_tiny(place)
-    return place
+    folder = tmp_path_factory.mktemp("tiny") / "dataset"
+    save_tiny(folder)
+    return folder
 
 
 @pytest.fixture

@@ -76,34 +76,34 @@ def test_schemas_are_valid_and_everything_is_described_and_bounded(operation: Op
         assert schema.get("description"), name
         if "default" in schema:
             Draft202012Validator(dict(schema)).validate(schema["default"])
-        for place, part in parts_of(name, dict(schema)):
-            check_bounded(place, part)
-            assert operation.method == "POST" or part.get("type") not in ("array", "object"), f"{place}: no list fits a query"
+        for where, part in parts_of(name, dict(schema)):
+            check_bounded(where, part)
+            assert operation.method == "POST" or part.get("type") not in ("array", "object"), f"{where}: no list fits a query"
 
 
-def parts_of(place: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def parts_of(where: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """A schema and those inside it."""
-    yield place, schema
+    yield where, schema
     for name, inner in schema.get("properties", {}).items():
-        yield from parts_of(f"{place}.{name}", inner)
+        yield from parts_of(f"{where}.{name}", inner)
     if isinstance(schema.get("items"), dict):
-        yield from parts_of(f"{place}[]", schema["items"])
+        yield from parts_of(f"{where}[]", schema["items"])
     for word in ("anyOf", "oneOf", "allOf"):
         for inner in schema.get(word, ()):
-            yield from parts_of(place, inner)
+            yield from parts_of(where, inner)
 
 
-def check_bounded(place: str, schema: dict[str, Any]) -> None:
+def check_bounded(where: str, schema: dict[str, Any]) -> None:
     """Nobody can send a text, list or number without end."""
     kinds = schema.get("type", ())
     kinds = kinds if isinstance(kinds, list | tuple) else [kinds]
     closed = "enum" in schema or "const" in schema or re.search(r"^\^[^*+]*\$$", schema.get("pattern", ""))
-    assert "string" not in kinds or closed or "maxLength" in schema, f"{place}: a text without maxLength"
-    assert "array" not in kinds or ("maxItems" in schema and "items" in schema), f"{place}: a list without maxItems"
+    assert "string" not in kinds or closed or "maxLength" in schema, f"{where}: a text without maxLength"
+    assert "array" not in kinds or ("maxItems" in schema and "items" in schema), f"{where}: a list without maxItems"
     assert not {"integer", "number"} & set(kinds) or closed or {"minimum", "maximum"} <= set(schema) or (
         {"exclusiveMinimum", "maximum"} <= set(schema)
-    ), f"{place}: a number without bounds"  # fmt: skip
-    assert "object" not in kinds or schema.get("additionalProperties") is False, f"{place}: an object of anything"
+    ), f"{where}: a number without bounds"  # fmt: skip
+    assert "object" not in kinds or schema.get("additionalProperties") is False, f"{where}: an object of anything"
 
 
 def test_the_openapi_document_refers_to_nothing_that_it_lacks() -> None:
@@ -112,9 +112,9 @@ def test_the_openapi_document_refers_to_nothing_that_it_lacks() -> None:
     described = [(path, item) for path, methods in document["paths"].items() for item in methods.values()]
     assert len({item["operationId"] for _, item in described}) == len(described) == len(OPERATIONS) + 2
     for reference in re.findall(r'"\$ref": ?"([^"]+)"', json.dumps(document)):
-        found: Any = document
+        target: Any = document
         for part in reference.removeprefix("#/").split("/"):
-            found = found[part]
+            target = target[part]
     for _, item in described:
         assert {"400", "401", "404", "409", "413", "500", "503"} < set(item["responses"])
     tags = {tag["name"] for tag in document["tags"]}

@@ -29,7 +29,7 @@ from qfinzero_world import at, bars_of, events
 
 
 def forged(folder: Path, key: str, write: Callable[[PartWriter], Any]) -> None:
-    """Put a part in place of another, with a manifest that agrees: what only a reading of all content can find."""
+    """Replace a part by another, with a manifest that agrees: what only a reading of all content can find."""
     manifest = load_manifest(folder)
     (folder / manifest.parts[key].file).unlink()
     part = write(PartWriter(folder, 1))
@@ -45,8 +45,8 @@ def day_bars(change: Callable[[Bars], Bars]) -> Callable[[Path], None]:
     return lambda folder: forged(folder, bar_file.key, lambda writer: writer.bars(bar_file, block))
 
 
-def rows(name: Any, *found: Any, key: str = "") -> Callable[[Path], None]:
-    return lambda folder: forged(folder, key or f"tables/{name}", lambda writer: writer.rows(key or f"tables/{name}", found))
+def rows(name: Any, *values: Any, key: str = "") -> Callable[[Path], None]:
+    return lambda folder: forged(folder, key or f"tables/{name}", lambda writer: writer.rows(key or f"tables/{name}", values))
 
 
 def clipped(folder: Path) -> None:

@@ -46,8 +46,8 @@ def _disk_that_need_not_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def ram() -> Iterator[Path]:
     """A folder in memory where there is one: these tests write thousands of files, and SQLite waits for the disk at each."""
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as place:
-        yield Path(place)
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -158,10 +158,10 @@ def test_every_change_of_content_changes_the_identity(saved: Path, tmp_path: Pat
         (prices, replace(INFO, default_as_of_ns=INFO.default_as_of_ns + 1)),
         (prices, replace(INFO, synthetic=False)),
     ]
-    found = {open_dataset(saved).info.content_id}
+    ids = {open_dataset(saved).info.content_id}
     for number, (variant, info) in enumerate(variants):
-        found.add(save_dataset(tmp_path / str(number), variant, events()[:2], news()[:2], info).content_id)
-    assert len(found) == 1 + len(variants)
+        ids.add(save_dataset(tmp_path / str(number), variant, events()[:2], news()[:2], info).content_id)
+    assert len(ids) == 1 + len(variants)
 
 
 def test_identity_does_not_depend_on_how_parquet_was_written(tiny: Path) -> None:
@@ -234,18 +234,18 @@ def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp
 
 
 def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp_path: Path) -> None:
-    found = []
+    states = []
     for step in range(1, 100, 5):
         folder = shutil.copytree(saved, tmp_path / str(step))
         died = killed_at(step, partial(update_dataset, folder, later()))
-        found.append(open_dataset(folder).info.content_id)
+        states.append(open_dataset(folder).info.content_id)
         assert [finding for finding in check_dataset(folder) if finding.severity == "error"] == []
         if not died:
             break
-    old, new = open_dataset(saved).info.content_id, found[-1]
+    old, new = open_dataset(saved).info.content_id, states[-1]
     assert old != new
-    assert found == sorted(found, key=[old, new].index), "old until the swap, new from then on"
-    assert found.count(old) > 2
+    assert states == sorted(states, key=[old, new].index), "old until the swap, new from then on"
+    assert states.count(old) > 2
 
 
 def test_what_a_killed_update_left_is_told_and_removed_by_the_next(tiny: Path) -> None:
@@ -267,7 +267,7 @@ def test_an_update_gives_what_all_rows_at_once_give(tiny: Path, tmp_path: Path) 
     info = save_dataset(tmp_path / "whole", whole, events(), news(), INFO)
     assert report.info == info == open_dataset(tiny).info
     assert report.before != info.content_id
-    contents = [{key: part.content for key, part in load_manifest(place).parts.items()} for place in (tiny, tmp_path / "whole")]
+    contents = [{key: part.content for key, part in load_manifest(index).parts.items()} for index in (tiny, tmp_path / "whole")]
     assert (contents[0], check_dataset(tiny)) == (contents[1], ())
     assert {kind: (tally.new, tally.same) for kind, tally in report.tallies.items()} == {
         "symbols": (1, 0), "contracts": (1, 0), "rates": (1, 0), "stock day": (7, 0), "option day": (3, 0), "events": (2, 0),

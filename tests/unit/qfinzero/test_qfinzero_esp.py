@@ -33,12 +33,12 @@ def dataset(rows: list[EventRow] | None = None, articles: list[Any] | None = Non
 
 def test_upcoming_is_after_the_clock_and_just_happened_is_up_to_it() -> None:
     """Bracket reports on the 8th at 12:00: a minute before it is to come, at 12:00 it has happened."""
-    for clock, mode, minutes, found in (
+    for clock, mode, minutes, expected in (
         ("11:59", "upcoming", 1, True), ("11:59", "just_happened", 60, False),
         ("12:00", "upcoming", 60, False), ("12:00", "just_happened", 1, True)
     ):  # fmt: skip
         answer = ask(workspace(f"2025-01-08T{clock}:00Z"), "ESP.events.query", mode=mode, horizon_minutes=minutes)
-        assert ids(answer) == ["earn_BRKT_2024Q4"] * found, (clock, mode)
+        assert ids(answer) == ["earn_BRKT_2024Q4"] * expected, (clock, mode)
 
 
 def test_a_window_has_events_to_come_and_news_published() -> None:
@@ -60,13 +60,13 @@ def test_a_window_includes_its_start_and_not_its_end_and_all_of_a_last_day() -> 
 
 def test_filters_hold_together() -> None:
     where = workspace("2025-02-28T00:00:00Z")
-    for filters, found in (
+    for filters, expected in (
         ({"tickers": ["CSTL"]}, ["news_2", "news_3"]),
         ({"tickers": ["CSTL"], "min_importance": "high"}, ["news_3"]),
         ({"tickers": ["BRKT"], "event_types": ["breaking_news", "earnings"]}, ["news_1", "earn_BRKT_2024Q4"]),
         ({"markets": ["crypto"]}, []),
     ):
-        assert ids(ask(where, "ESP.events.query", **JANUARY, **filters)) == found, filters
+        assert ids(ask(where, "ESP.events.query", **JANUARY, **filters)) == expected, filters
 
 
 def test_tickers_that_are_not_listed_are_named() -> None:
@@ -193,10 +193,14 @@ def test_triggers_say_why_and_are_imminent_below_thirty_minutes() -> None:
 
 def test_triggers_for_a_watchlist_leave_out_other_companies_and_come_in_pages() -> None:
     far = {"horizon_minutes": 60 * 1440, "tickers": ["AVLN"]}
-    found = pages(workspace(), "ESP.triggers.next", **far, limit=1)
-    assert [page["triggers"][0]["event_id"] for page in found] == ["econ_claims_2025_01_10", "econ_cpi_2025_01", "earn_AVLN_2024Q4"]
+    answers = pages(workspace(), "ESP.triggers.next", **far, limit=1)
+    assert [page["triggers"][0]["event_id"] for page in answers] == [
+        "econ_claims_2025_01_10",
+        "econ_cpi_2025_01",
+        "earn_AVLN_2024Q4",
+    ]
     assert [page["triggers"] for page in pages(workspace(), "ESP.triggers.next", **far)] == [
-        [page["triggers"][0] for page in found]
+        [page["triggers"][0] for page in answers]
     ]
 
 
@@ -218,9 +222,9 @@ def test_a_timeline_counts_by_bucket() -> None:
 def test_a_timeline_lists_in_pages_and_counts_exactly_in_each() -> None:
     articles = [replace(news()[0], id=f"n{number:03d}", published_ns=at("2025-01-06T15:00:00Z") + number) for number in range(700)]
     where = workspace(dataset=dataset(events(), articles))
-    found = pages(where, "ESP.timeline", start_utc="2025-01-06T14:00:00Z", end_utc="2025-01-06T16:00:00Z", limit=300)
-    assert [[bucket["count"] for bucket in page["buckets"]] for page in found] == [[0, 700]] * 3
-    assert [event_id for page in found for event_id in ids(page["buckets"][1])] == [row.id for row in articles]
+    answers = pages(where, "ESP.timeline", start_utc="2025-01-06T14:00:00Z", end_utc="2025-01-06T16:00:00Z", limit=300)
+    assert [[bucket["count"] for bucket in page["buckets"]] for page in answers] == [[0, 700]] * 3
+    assert [event_id for page in answers for event_id in ids(page["buckets"][1])] == [row.id for row in articles]
 
 
 # ---- calendars
@@ -230,13 +234,13 @@ def test_calendars_have_their_type_and_include_the_last_day() -> None:
     answer = ask(workspace(), "ESP.calendar.econ", start_date="2025-01-10", end_date="2025-01-15")
     assert ids(answer) == ["econ_claims_2025_01_10", "econ_cpi_2025_01"]
     assert answer["events"][0]["payload"] == {"consensus": 215_000, "previous": 211_000}
-    for name, arguments, found in (
+    for name, arguments, expected in (
         ("econ", {"start_date": "2025-01-10", "end_date": "2025-01-14"}, "econ_claims_2025_01_10"),
         ("earnings", {}, "earn_BRKT_2024Q4"),  # the clock's day and seven more
         ("earnings", {"end_date": "2025-01-30", "min_importance": "high"}, "earn_AVLN_2024Q4"),
         ("earnings", {"end_date": "2025-01-30", "tickers": ["AVLN"]}, "earn_AVLN_2024Q4"),
     ):
-        assert ids(ask(workspace(), f"ESP.calendar.{name}", **arguments)) == [found]
+        assert ids(ask(workspace(), f"ESP.calendar.{name}", **arguments)) == [expected]
 
 
 # ---- news
@@ -253,14 +257,14 @@ def test_news_are_found_by_words_of_title_description_and_body() -> None:
 
 
 def test_a_search_looks_back_seven_days_from_its_end_and_up_to_this_moment() -> None:
-    for now, end, found in (
+    for now, end, expected in (
         ("2025-01-10T15:00:00Z", {}, ["news_1", "news_2"]),
         ("2025-01-10T14:59:59Z", {}, ["news_0", "news_1", "news_2"]),
         ("2025-01-31", {"end_utc": "2025-01-06"}, ["news_0", "news_1"]),
         ("2025-01-06T15:02:00Z", {}, ["news_0", "news_1"]),  # published at this moment
         ("2025-01-06T15:01:59.999999999Z", {}, ["news_0"]),
     ):
-        assert ids(ask(workspace(now), "ESP.news.search", **end)) == found, now
+        assert ids(ask(workspace(now), "ESP.news.search", **end)) == expected, now
 
 
 def test_the_body_of_an_article() -> None:
@@ -366,14 +370,14 @@ def test_pages_of_events_at_equal_times_lose_and_repeat_nothing() -> None:
         ("ESP.calendar.econ", {"start_date": "2025-01-15", "end_date": "2025-01-15"}),
         ("ESP.events.query", EVER),
     ):
-        found = [event_id for page in pages(where, name, **window, limit=7) for event_id in ids(page)]
-        assert found == [row.event_id for row in sorted(rows, key=lambda row: (row.time_ns, row.event_id))]
+        listed = [event_id for page in pages(where, name, **window, limit=7) for event_id in ids(page)]
+        assert listed == [row.event_id for row in sorted(rows, key=lambda row: (row.time_ns, row.event_id))]
 
 
 def test_a_calendar_day_is_a_day_in_utc_of_the_same_moments_that_are_shown() -> None:
     """Avalon reports on the 30th at 21:05 UTC; no other zone comes in."""
-    for day, found in (("2025-01-29", []), ("2025-01-30", ["earn_AVLN_2024Q4"]), ("2025-01-31", [])):
-        assert ids(ask(workspace(), "ESP.calendar.earnings", start_date=day, end_date=day)) == found
+    for day, expected in (("2025-01-29", []), ("2025-01-30", ["earn_AVLN_2024Q4"]), ("2025-01-31", [])):
+        assert ids(ask(workspace(), "ESP.calendar.earnings", start_date=day, end_date=day)) == expected
 
 
 def test_a_malformed_cursor_is_refused_in_every_call() -> None:

@@ -34,7 +34,7 @@ def month(seed: int) -> Dataset:
     for number in range(60):
         announced, due = moment(), moment()
         released = sorted({due + int(rng.integers(-2, 40)) * 60 * MINUTE for _ in range(int(rng.integers(0, 4)))})
-        releases = tuple(Release(max(0, when), {"actual": float(place)}) for place, when in enumerate(released))
+        releases = tuple(Release(max(0, when), {"actual": float(index)}) for index, when in enumerate(released))
         rows.append(replace(events()[number % 4], event_id=f"e{number}", announced_ns=announced, time_ns=due, releases=releases))
     articles = [replace(news()[number % 4], id=f"n{number}", published_ns=moment()) for number in range(60)]
     return replace(DATASET, calendars=MemoryCalendars(rows), news=MemoryNews(articles))
@@ -43,12 +43,12 @@ def month(seed: int) -> Dataset:
 def everything(dataset: Dataset, until_ns: int) -> list[tuple[int, str, int]]:
     """(moment, id, values released by then) of all that becomes known in the month, from the rows themselves."""
     _, calendars, articles = in_memory(dataset)
-    found = {(row.published_ns, row.id, 0) for row in articles.rows}
+    keys = {(row.published_ns, row.id, 0) for row in articles.rows}
     for row in calendars.rows:
         for known in (row.announced_ns, *(release.available_ns for release in row.releases)):
             when = max(known, row.announced_ns)
-            found.add((when, row.event_id, sum(release.available_ns <= when for release in row.releases)))
-    return sorted(item for item in found if FIRST - 5 * MINUTE < item[0] <= until_ns)
+            keys.add((when, row.event_id, sum(release.available_ns <= when for release in row.releases)))
+    return sorted(item for item in keys if FIRST - 5 * MINUTE < item[0] <= until_ns)
 
 
 def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int, str, int]]:

@@ -111,9 +111,9 @@ def test_arguments_have_the_types_of_their_schemas(served: Served, mine: str) ->
     reply = served.get("/toy/a%20b?count=7&share=2.5e-1&is_big=true&word=all", mine)
     assert reply.body["given"] == {"name": "a b", "count": 7, "share": 0.25, "is_big": True, "word": "all"}
     assert served.get("/toy/ab", mine).body["given"] == {"name": "ab", "count": 3, "is_big": False}
-    written = served.send("POST", "/toy/ab/echo", '{"count":5.0,"thing":[1e2,0.5]}', **JSON, **{HEADER: mine})
-    assert '"count":5,' in written.text, "whole numbers may be written with a point"
-    assert '"thing":[100,0.5]' in written.text
+    posted = served.send("POST", "/toy/ab/echo", '{"count":5.0,"thing":[1e2,0.5]}', **JSON, **{HEADER: mine})
+    assert '"count":5,' in posted.text, "whole numbers may be written with a point"
+    assert '"thing":[100,0.5]' in posted.text
 
 
 @pytest.mark.parametrize(

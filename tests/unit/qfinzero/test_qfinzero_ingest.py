@@ -74,21 +74,21 @@ def read_days(base: Path, text: str, **more: Any) -> Ingested:
 
 def cells(row: Any) -> dict[str, Any]:
     """A row as files have it: moments and days as texts, prices in dollars, and the curve's tenors as columns."""
-    found = {}
+    cells_of = {}
     for name in (field.name for field in fields(row)):
         value = getattr(row, name)
         if name == "yields_pct":
-            found |= value
+            cells_of |= value
         elif name == "releases":
-            found[name] = [{"available": moment_text(one.available_ns), "values": dict(one.values)} for one in value]
+            cells_of[name] = [{"available": moment_text(one.available_ns), "values": dict(one.values)} for one in value]
         elif name.endswith("_ns"):
-            found[name.removesuffix("_ns")] = moment_text(value)
+            cells_of[name.removesuffix("_ns")] = moment_text(value)
         elif name.endswith("_e4"):
-            found[name.removesuffix("_e4")] = dollars(value)
+            cells_of[name.removesuffix("_e4")] = dollars(value)
         else:
             plain = str(value).lower() if isinstance(value, bool) else value.isoformat() if isinstance(value, date) else value
-            found[name] = [*plain] if isinstance(plain, tuple) else plain
-    return found
+            cells_of[name] = [*plain] if isinstance(plain, tuple) else plain
+    return cells_of
 
 
 def bars_as_rows(symbol: str, bars: Bars) -> list[dict[str, Any]]:

@@ -124,9 +124,9 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
     skill = capsys.readouterr().out
     assert printed.rstrip() in skill
     assert re.match(r"---\nname: qfinzero\ndescription: .{80,}\n---\n", skill)
-    config, written = json.loads(printed)["mcpServers"]["qfinzero"], tmp_path / "stdout"
+    config, stdout = json.loads(printed)["mcpServers"]["qfinzero"], tmp_path / "stdout"
     assert Path(config["command"]).is_absolute()
-    line = f"{shlex.join([config['command'], *config['args']])} | {shutil.which('tee')} {written}"
+    line = f"{shlex.join([config['command'], *config['args']])} | {shutil.which('tee')} {stdout}"
     server = StdioServerParameters(command="/bin/sh", args=["-c", line], env={"PATH": "/nowhere"}, cwd=tmp_path)
 
     async def play() -> Played:
@@ -150,7 +150,7 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
     assert outcomes(asyncio.run(play())) == outcomes(alone)
     (log,) = (folder.parent / "logs").iterdir()
     verify(log.read_text().splitlines(), dataset)
-    messages = [json.loads(line) for line in written.read_text().splitlines()]  # and nothing else goes to stdout
+    messages = [json.loads(line) for line in stdout.read_text().splitlines()]  # and nothing else goes to stdout
     assert len(messages) > len(catalogue().operations)
     assert all(message["jsonrpc"] == "2.0" for message in messages)
 

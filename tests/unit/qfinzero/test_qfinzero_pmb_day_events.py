@@ -46,10 +46,10 @@ def test_a_split_makes_of_a_position(
 ) -> None:  # fmt: skip
     held = account(0, {instrument: qty, OTHER: 7})
     held.positions[instrument.id].cost_e4 = e4(cost)
-    (found,) = days.split_effects(held, split(*ratio), {instrument.id: e4(opening)})
-    assert (found.instrument, found.qty_before, found.new, found.old) == (instrument.id, qty, *ratio)
-    amounts = (found.cost_after_e4, found.cash_e4, found.realized_e4)
-    assert (found.becomes, found.qty_after, *amounts) == (becomes, after, e4(cost_after), e4(cash), e4(realized))
+    (effect,) = days.split_effects(held, split(*ratio), {instrument.id: e4(opening)})
+    assert (effect.instrument, effect.qty_before, effect.new, effect.old) == (instrument.id, qty, *ratio)
+    amounts = (effect.cost_after_e4, effect.cash_e4, effect.realized_e4)
+    assert (effect.becomes, effect.qty_after, *amounts) == (becomes, after, e4(cost_after), e4(cash), e4(realized))
 
 
 def test_only_a_fraction_needs_a_price_and_its_cash_is_rounded_against_the_trader() -> None:
@@ -66,10 +66,10 @@ def test_only_a_fraction_needs_a_price_and_its_cash_is_rounded_against_the_trade
 def test_a_split_makes_nobody_richer(qty: int, new: int, old: int, opening: int, cost: int) -> None:
     held = account(0, {STOCK: qty})
     held.positions[STOCK.id].cost_e4 = cost
-    (found,) = days.split_effects(held, split(new, old), {STOCK.id: opening})
-    before, after = qty * new * opening, (found.qty_after * opening + found.cash_e4) * old
+    (effect,) = days.split_effects(held, split(new, old), {STOCK.id: opening})
+    before, after = qty * new * opening, (effect.qty_after * opening + effect.cash_e4) * old
     assert before - old < after <= before
-    assert found.cost_after_e4 + found.cash_e4 - found.realized_e4 == cost
+    assert effect.cost_after_e4 + effect.cash_e4 - effect.realized_e4 == cost
 
 
 def test_last_prices_of_options_go_to_the_series_that_they_become_or_nowhere() -> None:
@@ -205,7 +205,7 @@ def test_a_short_call_is_assigned_before_a_dividend_that_is_more_than_its_time_v
     instrument: Instrument, qty: int, mark: float | None, dividend: float, spot: float, assigned: bool
 ) -> None:
     prices = marks(AVLN=spot) | ({} if mark is None else {instrument.id: e4(mark)})
-    found = days.early_assignments({instrument.id: Position(instrument, qty)}, prices, {"AVLN": e4(dividend)})
-    assert found == ((instrument,) if assigned else ())
+    instruments = days.early_assignments({instrument.id: Position(instrument, qty)}, prices, {"AVLN": e4(dividend)})
+    assert instruments == ((instrument,) if assigned else ())
     early = days.delivery_event(ending(Position(CALL, -2, e4(-500)), e4(105)), 2)
     assert early == expiry(CALL, -2, 105, cost=-500), "an early assignment delivers as expiry does"

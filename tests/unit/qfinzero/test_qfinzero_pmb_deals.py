@@ -42,10 +42,10 @@ def ended(row: DealRow | None, qty: int = 101, symbol: str = "AVLN", into: float
     play.order("BUY" if qty > 0 else "SELL", "MARKET", abs(qty), symbol=symbol)
     play.order("SELL", "LIMIT", 1, limit_price=150.0, time_in_force="GTC")
     play.step()
-    found = [event.data for event in play.step() if isinstance(event.data, PositionEnded)]
+    endings = [event.data for event in play.step() if isinstance(event.data, PositionEnded)]
     check_invariants(play.broker)
     verify(play.broker.log.to_lines(), play.dataset)
-    return play, found
+    return play, endings
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_stock_that_ended_before_it_ever_had_a_price_is_no_obstacle() -> None:
 
 
 def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_says_so(tmp_path: Path) -> None:
-    play, found = ended(None)
-    assert (found, play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == ([], 101, 1_000_000)
+    play, endings = ended(None)
+    assert (endings, play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == ([], 101, 1_000_000)
     bars = {"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([*DAYS, MIDNIGHT + 46 * DAY], [FLAT] * 3)}
     for rows, warnings in (([], ["AVLN has no bars after 2025-01-06, and no row says"]), ([deal(124.0)], [])):
         dataset = market(bars, "day", deal_rows=rows)
@@ -114,7 +114,7 @@ def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_says_so(
         assert isinstance(prices, MemoryPrices)
         folder = tmp_path / str(len(rows))
         save_dataset(folder, prices, [], [], dataset.info)
-        assert [found.message[:50] for found in check_dataset(folder)] == warnings
+        assert [finding.message[:50] for finding in check_dataset(folder)] == warnings
         assert list(open_dataset(folder).prices.deals("AVLN", EARLY)) == rows
         assert (folder / "tables/deals.parquet").exists() == bool(rows), "a dataset without deals is as it was"
 

@@ -176,9 +176,9 @@ CATALOGUE = Catalogue(OPERATIONS)
 
 
 def answer(trader: Play, name: str, **given: object) -> dict[str, Any]:
-    found = CATALOGUE.call(trader.workspace, name, given)
-    assert isinstance(found, dict)
-    return found
+    reply = CATALOGUE.call(trader.workspace, name, given)
+    assert isinstance(reply, dict)
+    return reply
 
 
 def test_another_currency_and_settings_that_would_do_nothing_are_refused() -> None:

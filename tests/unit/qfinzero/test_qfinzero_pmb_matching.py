@@ -145,10 +145,10 @@ def some_bars(draw: st.DrawFn) -> Bar:
 def some_orders(draw: st.DrawFn) -> Order:
     limit, stop = (draw(st.none() | CENTS) for _ in range(2))
     instrument, side = draw(st.sampled_from((STOCK, CALL))), draw(st.sampled_from(("BUY", "SELL")))
-    found = order(side, instrument=instrument, qty=draw(st.integers(1, 1_000)))
-    found.limit_e4, found.stop_e4 = limit, stop
-    found.triggered = stop is not None and draw(st.booleans())
-    return found
+    drawn = order(side, instrument=instrument, qty=draw(st.integers(1, 1_000)))
+    drawn.limit_e4, drawn.stop_e4 = limit, stop
+    drawn.triggered = stop is not None and draw(st.booleans())
+    return drawn
 
 
 RULES = st.builds(FillRules, st.integers(0, 200), st.integers(0, 2_000), st.integers(1, 100))
@@ -158,8 +158,8 @@ RULES = st.builds(FillRules, st.integers(0, 200), st.integers(0, 2_000), st.inte
 def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
     order_: Order, bar_: Bar, rules: FillRules, left: int
 ) -> None:
-    found = match_bar(order_, bar_, left, rules)
-    if (fill := found.fill) is None:
+    matched = match_bar(order_, bar_, left, rules)
+    if (fill := matched.fill) is None:
         return
     assert 0 < fill.qty <= min(order_.qty, left)
     buys = order_.side == "BUY"
@@ -167,7 +167,7 @@ def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
     if order_.limit_e4 is not None:
         assert fill.price_e4 <= order_.limit_e4 if buys else fill.price_e4 >= order_.limit_e4
         assert bar_.low_e4 <= fill.price_e4 <= bar_.high_e4
-    if found.triggered:  # on the bar that triggers it
+    if matched.triggered:  # on the bar that triggers it
         assert order_.stop_e4 is not None
         assert fill.price_e4 >= order_.stop_e4 if buys else fill.price_e4 <= max(order_.stop_e4, 100)
 
@@ -189,21 +189,21 @@ def test_the_next_tick_of_an_order_is_the_first_at_which_it_can_act(
     order_: Order, bars: list[Bar | None], first: int, accepted: int
 ) -> None:
     order_.accepted_ns = OPEN + accepted * MINUTE - 1
-    found = next_tick(order_, frame_of(bars), first)
+    acts_at = next_tick(order_, frame_of(bars), first)
     for tick, each in enumerate(bars):
         late = tick >= first and OPEN + tick * MINUTE >= order_.accepted_ns
         outcome = match_bar(order_, each, PLENTY, NO_COST) if late and each is not None else None
         if outcome is not None and (outcome.triggered or outcome.fill is not None):
-            assert found == tick
+            assert acts_at == tick
             return
-    assert found == NEVER
+    assert acts_at == NEVER
 
 
 def frame_of(bars: list[Bar | None]) -> Frame:
-    """A day of some minutes with one stock, or the call in its place."""
+    """A day of some minutes with one stock, or the call instead."""
     rows = [(0,) * 5 if each is None else tuple(getattr(each, name) for name in Bar.__dataclass_fields__) for each in bars]
     values = np.array(rows, np.int64)[:, None, :]
     starts = OPEN + np.arange(len(bars), dtype=np.int64) * MINUTE
-    parts = [values[:, :, place] for place in range(5)]
+    parts = [values[:, :, index] for index in range(5)]
     marks = np.zeros((len(bars) + 1, 1), np.int64)
     return Frame(date(2025, 1, 6), starts, starts + MINUTE, (STOCK,), {STOCK.id: 0, CALL.id: 0}, *parts, marks)

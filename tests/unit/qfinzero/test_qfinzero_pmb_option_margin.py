@@ -76,8 +76,8 @@ def test_what_offsets_a_short_option_is_looked_for(options: Rows, shares: int, s
 
 def test_shares_go_to_the_call_that_they_save_most_on() -> None:
     groups = margin_groups([held("C", 101, -1, 4), held("C", 130, -1, 0.2)], 100, e4(100), RULES)
-    found = {group.strategy: group.legs[0][0] for group in groups}
-    assert found == {"COVERED": contract("C", 101), "UNCOVERED": contract("C", 130)}
+    contract_of = {group.strategy: group.legs[0][0] for group in groups}
+    assert contract_of == {"COVERED": contract("C", 101), "UNCOVERED": contract("C", 130)}
 
 
 def test_groups_do_not_depend_on_the_order_of_the_holdings() -> None:

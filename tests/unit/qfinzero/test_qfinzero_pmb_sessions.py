@@ -59,7 +59,7 @@ def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) ->
     assert first is not None
     ticks = [int(tick) for row in range(first, first + 4) for tick in bar_times(hours, row, frequency)[1]]  # July 3 closes early
     before = ticks_by(hours, ticks[0] - 1, frequency)
-    assert [tick_at(hours, before + 1 + place, frequency) for place in range(len(ticks))] == ticks
+    assert [tick_at(hours, before + 1 + index, frequency) for index in range(len(ticks))] == ticks
     assert [ticks_by(hours, tick, frequency) for tick in ticks] == list(range(before + 1, before + 1 + len(ticks)))
     same_day = at(f"2025-01-0{6 if frequency == '1m' else 7}T21:00:00Z")  # of a day session the day's bar has begun
     assert day_order_end(hours, at("2025-01-06T15:00:00Z"), frequency) == same_day
@@ -235,10 +235,10 @@ CATALOGUE = Catalogue(OPERATIONS)
 def ask(workspace: Workspace, name: str, **given: Any) -> dict[str, Any]:
     """A valid answer, which follows its schema."""
     operation = CATALOGUE.find(name)
-    found: dict[str, Any] = CATALOGUE.call(workspace, name, given)  # type: ignore[assignment]
-    jsonschema.Draft202012Validator(dict(operation.result)).validate(found)
-    assert found["as_of_ts"] == moment_text(workspace.clock.as_of_ns)
-    return found
+    reply: dict[str, Any] = CATALOGUE.call(workspace, name, given)  # type: ignore[assignment]
+    jsonschema.Draft202012Validator(dict(operation.result)).validate(reply)
+    assert reply["as_of_ts"] == moment_text(workspace.clock.as_of_ns)
+    return reply
 
 
 def opened(dataset: Dataset | None = None, start: str = "2025-01-06T14:30:00Z", cash: float = 100_000, **more: Any) -> Any:
@@ -417,13 +417,13 @@ def facts(start: float, *closes: float, **counts: int) -> SessionFacts:
 
 def test_figures_of_three_days_by_hand() -> None:
     """Returns of 10%, −10% and 10%: mean 1/30, sample variance (2 × (1/15)² + (2/15)²) / 2 = 1/75."""
-    found = summarise(facts(100, 110, 99, 108.9))
-    assert found.total_return == pytest.approx(0.089)
-    assert found.annualised_volatility == pytest.approx(math.sqrt(252 / 75))
-    assert found.sharpe == pytest.approx(1 / 30 * math.sqrt(75) * math.sqrt(252))
-    assert found.max_drawdown == pytest.approx(0.1)
-    assert (found.start_equity, found.final_equity, found.num_days) == (100, 108.9, 3)
-    assert found.undefined == {"reject_rate": "no order was sent", "invalid_action_rate": "no command was sent"}
+    summary = summarise(facts(100, 110, 99, 108.9))
+    assert summary.total_return == pytest.approx(0.089)
+    assert summary.annualised_volatility == pytest.approx(math.sqrt(252 / 75))
+    assert summary.sharpe == pytest.approx(1 / 30 * math.sqrt(75) * math.sqrt(252))
+    assert summary.max_drawdown == pytest.approx(0.1)
+    assert (summary.start_equity, summary.final_equity, summary.num_days) == (100, 108.9, 3)
+    assert summary.undefined == {"reject_rate": "no order was sent", "invalid_action_rate": "no command was sent"}
 
 
 @given(st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=60))
@@ -432,23 +432,23 @@ def test_figures_are_those_of_empyrical(returns: list[float]) -> None:
     for change in returns:
         levels.append(round(levels[-1] * (1 + change), 4))
     observed = np.diff(levels) / np.array(levels[:-1])
-    found = summarise(facts(*levels))
-    assert found.total_return == pytest.approx(empyrical.cum_returns_final(observed), abs=1e-9)
-    assert found.annualised_volatility == pytest.approx(empyrical.annual_volatility(observed), rel=1e-7, abs=1e-9)
-    assert found.max_drawdown == pytest.approx(-empyrical.max_drawdown(observed), abs=1e-9)
+    summary = summarise(facts(*levels))
+    assert summary.total_return == pytest.approx(empyrical.cum_returns_final(observed), abs=1e-9)
+    assert summary.annualised_volatility == pytest.approx(empyrical.annual_volatility(observed), rel=1e-7, abs=1e-9)
+    assert summary.max_drawdown == pytest.approx(-empyrical.max_drawdown(observed), abs=1e-9)
     if np.std(observed) > 1e-6:
-        assert found.sharpe == pytest.approx(empyrical.sharpe_ratio(observed), rel=1e-6, abs=1e-6)
+        assert summary.sharpe == pytest.approx(empyrical.sharpe_ratio(observed), rel=1e-6, abs=1e-6)
 
 
 @on_each_row
 def test_a_figure_is_a_number_or_has_its_reason(
     equity: list[float], counted: dict[str, int], figures: dict[str, Any], reasons: dict[str, str]
 ) -> None:
-    found = summarise(facts(*equity, **counted))
-    assert {name: getattr(found, name) for name in figures} == pytest.approx(figures)
+    summary = summarise(facts(*equity, **counted))
+    assert {name: getattr(summary, name) for name in figures} == pytest.approx(figures)
     for name, reason in reasons.items():
-        assert getattr(found, name) is None
-        assert found.undefined[name].startswith(reason)
+        assert getattr(summary, name) is None
+        assert summary.undefined[name].startswith(reason)
 
 
 @given(st.lists(st.integers(-(10**12), 10**12), max_size=5))

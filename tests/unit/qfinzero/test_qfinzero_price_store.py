@@ -37,9 +37,9 @@ EVIL = ["..", ".", "", "/", "/etc/passwd", "../AVLN", "AVLN/..", "AVLN/2025", "A
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("long") / "dataset"
-    save_dataset(place, MEMORY, [], [], INFO)
-    return place
+    folder = tmp_path_factory.mktemp("long") / "dataset"
+    save_dataset(folder, MEMORY, [], [], INFO)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,9 @@ def test_bars_are_those_in_memory(store: ParquetPrices, asset_class, symbol, res
 @given(st.sampled_from(["AVLN", "A.B", "AB", "NONE"]), st.sampled_from(["day", "minute"]), spans)
 @settings(max_examples=30, deadline=None)
 def test_chains_are_those_in_memory(store: ParquetPrices, underlying, resolution, span) -> None:
-    found, expected = store.chain_bars(underlying, resolution, span), MEMORY.chain_bars(underlying, resolution, span)
-    assert list(found) == list(expected)
-    assert all(equal_bars(found[symbol], expected[symbol]) for symbol in expected)
+    chain, expected = store.chain_bars(underlying, resolution, span), MEMORY.chain_bars(underlying, resolution, span)
+    assert list(chain) == list(expected)
+    assert all(equal_bars(chain[symbol], expected[symbol]) for symbol in expected)
 
 
 @given(st.sampled_from(["AVLN", "A.B", "BRKT", "CSTL", "NONE"]), moments, days, days)
@@ -84,8 +84,8 @@ def test_small_tables_are_those_in_memory(store: ParquetPrices, symbol, as_of_ns
 def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_utc(folder: Path, store: ParquetPrices) -> None:
     new_year, minute = at("2025-01-01T00:00:00Z"), 60_000_000_000
     around = Span(new_year - 2 * minute, new_year + 2 * minute)
-    found = store.bars("crypto", "COIN", "minute", around)
-    assert found.start_ns.tolist() == list(range(around.start_ns, around.end_ns, minute))
+    bars = store.bars("crypto", "COIN", "minute", around)
+    assert bars.start_ns.tolist() == list(range(around.start_ns, around.end_ns, minute))
     assert len(store.bars("stock", "AVLN", "day", ALWAYS)) == 456  # 2023-12-01 … 2025-02-28, three years' files
     parts = load_manifest(folder).parts
     ends = parts["prices/crypto/minute/COIN/2024"].last_ns, parts["prices/crypto/minute/COIN/2025"].first_ns

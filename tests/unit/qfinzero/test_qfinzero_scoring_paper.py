@@ -321,7 +321,7 @@ def test_the_alignment_is_the_best_of_all_in_lexicographic_order(rows: int, colu
     }
 
     def total(pairs: Sequence[tuple[int, int]]) -> tuple[Fraction, ...]:
-        return tuple(sum((merits[pair][place] for pair in pairs), Fraction(0)) for place in range(3))
+        return tuple(sum((merits[pair][index] for pair in pairs), Fraction(0)) for index in range(3))
 
     slots = [*range(columns), *[None] * rows]
     every = [[pair for pair in enumerate(chosen) if pair in merits] for chosen in permutations(slots, rows)]

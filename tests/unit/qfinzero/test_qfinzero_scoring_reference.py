@@ -52,8 +52,8 @@ def test_all_vectors_are_reproduced_with_composite_terms_and_failure_modes(
     for row in rows:
         gold, calls, valid = tasks[row["task_id"]], row["predicted_calls"], row.get("json_valid", True)
         scores = score_calling(gold, calls, valid, ANSWER) if suite == "calling" else score_planning(gold, calls, RUN, valid)
-        if found := differences(scores, row["expected"]):
-            wrong.append((row["task_id"], row["variant"], found))
+        if gaps := differences(scores, row["expected"]):
+            wrong.append((row["task_id"], row["variant"], gaps))
     assert len(rows) > least
     assert wrong == []
 
@@ -68,9 +68,9 @@ def test_all_raw_vectors_are_read_and_scored_alike(shared_data: Path) -> None:
         expected = row["expected"]
         if row.get("ref_raises"):
             continue
-        found = differences(scores, {name: expected[name] for name in ("tm", "pa", "ta", "overall", "ref")})
-        if found or (valid, departures) != (expected["json_valid"], expected["n_schema_violations"]):
-            wrong.append((row["task_id"], row["variant"], found))
+        gaps = differences(scores, {name: expected[name] for name in ("tm", "pa", "ta", "overall", "ref")})
+        if gaps or (valid, departures) != (expected["json_valid"], expected["n_schema_violations"]):
+            wrong.append((row["task_id"], row["variant"], gaps))
     assert len(rows) == 450
     assert wrong == []
 

@@ -34,8 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def bound_to(host: str) -> Iterator[socket.socket]:
-    with bind(host, 0) as found:
-        yield found
+    with bind(host, 0) as bound:
+        yield bound
 
 
 # ---- who needs a token

@@ -35,7 +35,7 @@ ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "orde
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rules, a dataset and a place for logs."""
+    """Rules, a dataset and a folder for logs."""
     folder = tmp_path_factory.mktemp("served")
     store_small(folder / "data")
     (folder / "rules.yaml").write_text(RULES)

@@ -57,9 +57,9 @@ def test_a_variant_keeps_the_contract_pays_the_expected_calls_in_full_and_silenc
     records = sit(task, Perfect(planning_items() if "planning" in variant else calling_items(), live=is_live))
     assert [earned(record) for record in records] == [[100.0, 1.0, 1.0, 1.0]] * len(records)
     perfect = task.summarise(records)
-    found = {name: score.value for name, score in perfect.items()}
+    values = {name: score.value for name, score in perfect.items()}
     full = {**dict.fromkeys((*METRICS, "exact", "refusal_accuracy", "call_precision"), 1.0), "overall": 100.0, "unanswered": 0.0}
-    assert found == {**full, **({"end_state_match": 1.0} if is_live else {})}
+    assert values == {**full, **({"end_state_match": 1.0} if is_live else {})}
     assert perfect["overall"].detail["failure_modes"] == {}
     records = sit(task, Silent())
     assert [earned(record)[0] for record in records] == [100.0 if record.facts["refusal"] else 0.0 for record in records]
@@ -385,7 +385,7 @@ def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_bot
     record = sit(task, Scripted(written=[order]), [1])[0]
     assert record.scores["paper_pa"] == pytest.approx(1 / 2)  # the id takes no part, and "5" is no number
     assert record.scores["reference_pa"] == pytest.approx((0 + 1) / 2)  # the id is compared as it stands, "5" is 5
-    described = task.describe()  # a file is named by its hash and not by its place
+    described = task.describe()  # a file is named by its hash and not by its path
     assert described["tasks_file"] == described["material"]["tasks_file"]["name"] == "tasks.jsonl"
     assert len(described["material"]["tasks_file"]["sha256"]) == 64
     assert str(tmp_path) not in json.dumps(described)
@@ -448,7 +448,7 @@ def test_an_interval_of_means_is_resampled_over_items() -> None:
     """About 1.96 standard errors to either side, for many items; the same at each call; answers to one item count as one."""
     chance = np.random.default_rng(5)
     marks = chance.uniform(0, 1, 400)
-    points = [(f"item {place}", float(mark)) for place, mark in enumerate(marks)]
+    points = [(f"item {index}", float(mark)) for index, mark in enumerate(marks)]
     assert interval_of("tm", [("a", 1.0), ("b", 0.0), ("c", 1.0), ("d", 0.0)]) == wilson(2, 4, 0.95)  # of shares, Wilson's
     interval = interval_of("tm", points)
     reach = 1.96 * marks.std() / np.sqrt(400)

@@ -56,13 +56,13 @@ def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> Non
 
 
 def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minutes_changes_nothing_else() -> None:
-    ours = {key: digest_of_bars(found) for key, found in small_market().prices.bar_table.items()}
+    ours = {key: digest_of_bars(series) for key, series in small_market().prices.bar_table.items()}
     other = generate(dataclasses.replace(SMALL, seed=1, stocks=2)).prices.bar_table
     for key in (("stock", "AVLN", "day"), ("option", "O:AVLN241220C00240000", "day"), ("crypto", "BTCX", "minute")):
         assert key not in other or digest_of_bars(other[key]) != ours[key]
     fewer = generate(dataclasses.replace(SMALL, stocks=7, coins=1))
     assert len(fewer.prices.bar_table) > 500
-    assert all(digest_of_bars(found) == ours[key] for key, found in fewer.prices.bar_table.items())
+    assert all(digest_of_bars(series) == ours[key] for key, series in fewer.prices.bar_table.items())
     assert all(row in small_market().events for row in fewer.events)
     theirs = {row.id: row for row in small_market().news}
     changed = {row.title for row in fewer.news if theirs.get(row.id) != row}
@@ -76,16 +76,16 @@ def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minut
 
 
 def test_every_bar_is_a_possible_one() -> None:
-    for (asset_class, _, _), found in small_market().prices.bar_table.items():
-        prices = np.stack([found.open_e4, found.high_e4, found.low_e4, found.close_e4])
-        assert len(found)
-        assert np.all(np.diff(found.start_ns) > 0)
-        assert np.all((found.low_e4 == prices.min(axis=0)) & (found.high_e4 == prices.max(axis=0)))
+    for (asset_class, _, _), series in small_market().prices.bar_table.items():
+        prices = np.stack([series.open_e4, series.high_e4, series.low_e4, series.close_e4])
+        assert len(series)
+        assert np.all(np.diff(series.start_ns) > 0)
+        assert np.all((series.low_e4 == prices.min(axis=0)) & (series.high_e4 == prices.max(axis=0)))
         assert np.all((prices >= 100) & (prices % 100 == 0)), "to the cent"
-        assert np.all((found.volume > 0) & (found.transactions > 0))
+        assert np.all((series.volume > 0) & (series.transactions > 0))
         if asset_class != "crypto":
-            assert np.all((found.volume == np.floor(found.volume)) & (found.volume >= found.transactions))
-            single = found.take(found.transactions == 1)
+            assert np.all((series.volume == np.floor(series.volume)) & (series.volume >= series.transactions))
+            single = series.take(series.transactions == 1)
             assert np.array_equal(single.high_e4, single.low_e4), "one trade has one price"
 
 
@@ -131,7 +131,7 @@ def test_a_halted_stock_has_no_bar_for_a_day_and_trades_again_after_it() -> None
     grid, days = grid_of(SMALL), bars("stock", HALTED, "day")
     row = live(0, STOCKS[5], grid).halted_row
     assert row is not None
-    assert [day_on(days, grid.days[place]) is None for place in (row - 1, row, row + 1)] == [False, True, False]
+    assert [day_on(days, grid.days[index]) is None for index in (row - 1, row, row + 1)] == [False, True, False]
     minutes = bars("stock", HALTED, "minute").start_ns
     assert not np.any((minutes >= grid.open_ns[row]) & (minutes < grid.close_ns[row]))
 
@@ -153,10 +153,10 @@ def test_a_stock_that_was_bought_jumps_at_the_bid_rests_and_is_delisted() -> Non
     grid, days = grid_of(SMALL), bars("stock", BID_FOR, "day")
     life = live(0, STOCKS[6], grid)
     assert life.bid_row is not None
-    place = day_on(days, grid.days[life.bid_row])
-    assert place is not None
-    assert 1.15 < days.open_e4[place] / days.close_e4[place - 1] < 1.30
-    waiting = np.diff(np.log(days.close_e4[place:]))
+    index = day_on(days, grid.days[life.bid_row])
+    assert index is not None
+    assert 1.15 < days.open_e4[index] / days.close_e4[index - 1] < 1.30
+    waiting = np.diff(np.log(days.close_e4[index:]))
     assert np.abs(waiting).max() < 0.01
     assert day_of(int(days.start_ns[-1])) == grid.days[life.last_row] < grid.days[-1]
     last = small_market().prices.borrow(BID_FOR, int(grid.close_ns[-1]))
@@ -191,10 +191,10 @@ def test_splits_show_in_prices_and_volumes_and_dividends_are_declared_before_the
     assert {(row.symbol, row.new, row.old) for row in prices.split_rows} >= {(SPLIT, 2, 1), (REVERSE, 1, 10)}
     for row in prices.split_rows:
         days = bars("stock", row.symbol, "day")
-        place = day_on(days, row.ex_day)
-        assert place is not None
-        assert 0.85 < days.open_e4[place] / days.close_e4[place - 1] * row.new / row.old < 1.15
-        assert 0.5 < np.median(days.volume[place:]) / np.median(days.volume[:place]) * row.old / row.new < 2.0
+        index = day_on(days, row.ex_day)
+        assert index is not None
+        assert 0.85 < days.open_e4[index] / days.close_e4[index - 1] * row.new / row.old < 1.15
+        assert 0.5 < np.median(days.volume[index:]) / np.median(days.volume[:index]) * row.old / row.new < 2.0
         assert row.announced_ns < new_york(row.ex_day, 0)
     assert len(prices.dividend_rows) >= 5
     for paid in prices.dividend_rows:

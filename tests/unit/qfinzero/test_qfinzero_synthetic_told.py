@@ -44,13 +44,13 @@ def test_weeklies_expire_on_fridays_and_monthlies_on_third_fridays_that_are_sess
 
 def test_a_contract_has_no_bar_before_its_listing_or_after_its_last_session() -> None:
     rows = contract_rows()
-    for (asset_class, symbol, resolution), found in small_market().prices.bar_table.items():
+    for (asset_class, symbol, resolution), series in small_market().prices.bar_table.items():
         if asset_class != "option":
             continue
         row = rows[symbol]
         last = trading_hours().last_expiry_session(row.expiry)
-        assert day_of(int(found.start_ns[-1])) <= last
-        opened = int(found.start_ns[0])
+        assert day_of(int(series.start_ns[-1])) <= last
+        opened = int(series.start_ns[0])
         assert row.listed_ns <= (opened if resolution == "minute" else new_york(day_of(opened), 9, 30))
 
 
@@ -60,8 +60,8 @@ def test_every_day_has_strikes_close_to_the_price_and_far_from_it() -> None:
     by_expiry: dict[date, list[ContractRow]] = defaultdict(list)
     for row in market.prices.contracts(MEGA, int(hours.close_ns[-1])):
         by_expiry[row.expiry].append(row)
-    for place in range(1, len(spot)):
-        day, price = day_of(int(spot.start_ns[place])), spot.close_e4[place - 1]
+    for index in range(1, len(spot)):
+        day, price = day_of(int(spot.start_ns[index])), spot.close_e4[index - 1]
         close_ns = hours.close_of(day)
         alive = [day for day in by_expiry if any(row.listed_ns <= close_ns for row in by_expiry[day])]
         alive = [expiry for expiry in alive if expiry >= day]
@@ -84,24 +84,24 @@ def test_underlyings_of_options_never_split_and_unwanted_strikes_have_no_bars() 
     table = prices.bar_table
     with_bars = {symbol for asset_class, symbol, _ in table if asset_class == "option"}
     assert 0.5 < len(with_bars) / len(contract_rows()) < 0.98
-    volumes = np.concatenate([found.volume for key, found in table.items() if key[0] == "option" and key[2] == "day"])
+    volumes = np.concatenate([series.volume for key, series in table.items() if key[0] == "option" and key[2] == "day"])
     assert np.quantile(volumes, 0.1) < 5 < 200 < np.quantile(volumes, 0.9)
 
 
 def test_an_option_is_worth_what_it_gives_at_expiry_and_never_less_than_exercise() -> None:
     market, expired = small_market(), 0
-    for (asset_class, symbol, resolution), found in market.prices.bar_table.items():
+    for (asset_class, symbol, resolution), series in market.prices.bar_table.items():
         if asset_class != "option" or resolution != "day" or symbol.startswith("O:AVLN"):
             continue
         contract = read_contract(symbol)
         assert contract is not None
         spot = bars("stock", contract.underlying, "day")
-        places = np.searchsorted(spot.start_ns, found.start_ns)
-        intrinsic = np.array([contract.intrinsic_e4(int(price)) for price in spot.close_e4[places]])
-        assert np.all(found.close_e4 >= intrinsic)
-        if day_of(int(found.start_ns[-1])) == contract.expiry:
+        rows = np.searchsorted(spot.start_ns, series.start_ns)
+        intrinsic = np.array([contract.intrinsic_e4(int(price)) for price in spot.close_e4[rows]])
+        assert np.all(series.close_e4 >= intrinsic)
+        if day_of(int(series.start_ns[-1])) == contract.expiry:
             expired += 1
-            assert found.close_e4[-1] == max(100, intrinsic[-1])
+            assert series.close_e4[-1] == max(100, intrinsic[-1])
     assert expired > 100
 
 
@@ -112,8 +112,8 @@ def one(strike: float, is_call: bool, rate: float, volatility: float, dividends:
 def test_the_formula_gives_the_textbook_prices() -> None:
     """Hull: price 42, 10%, 20%, half a year. Far in the money a European put is worth less than exercise, at which nobody sells."""
     for strike, is_call, intrinsic, worth in ((40.0, True, 2.0, 4.76), (40.0, False, 0.0, 0.81), (100.0, False, 58.0, 58.0)):
-        found, rest = value(one(strike, is_call, 0.1, 0.2), np.array([42.0]), np.array([0.5]))
-        assert (found[0], round(found[0] + rest[0], 2)) == (intrinsic, worth)
+        intrinsic_value, rest = value(one(strike, is_call, 0.1, 0.2), np.array([42.0]), np.array([0.5]))
+        assert (intrinsic_value[0], round(intrinsic_value[0] + rest[0], 2)) == (intrinsic, worth)
 
 
 @given(
@@ -288,15 +288,15 @@ def test_results_are_told_as_they_are_and_not_before_they_are_out() -> None:
     titles = [
         (row, re.fullmatch(r"(.+) (beats|misses|meets) estimates for (Q\d \d{4}).*", row.title)) for row in small_market().news
     ]
-    told = [(row, found) for row, found in titles if found is not None]
+    told = [(row, match) for row, match in titles if match is not None]
     assert len(told) >= 5
-    for row, found in told:
-        event = events[f"{found[1]} {found[3]}"]
+    for row, match in told:
+        event = events[f"{match[1]} {match[3]}"]
         values: dict[str, float] = dict(event.expected)
         for release in event.releases:
             values |= release.values if release.available_ns <= event.time_ns else {}
         verb = float(np.sign(values["eps_actual"] - values["eps_estimated"]))
-        assert found[2] == {1.0: "beats", -1.0: "misses", 0.0: "meets"}[verb]
+        assert match[2] == {1.0: "beats", -1.0: "misses", 0.0: "meets"}[verb]
         assert f"${abs(values['eps_actual']):.2f} a share" in row.body
         assert event.time_ns < row.published_ns < event.time_ns + 10 * MINUTE
 
@@ -310,10 +310,10 @@ def test_the_close_is_told_after_the_close_and_as_it_was() -> None:
         assert row.published_ns > trading_hours().close_of(day)
         for ticker, percent in re.findall(r"\(([A-Z]+)\) ([+-]\d+\.\d)%", row.body):
             days = bars("stock", ticker, "day")
-            place = day_on(days, day)
-            assert place is not None
+            index = day_on(days, day)
+            assert index is not None
             ratio = next((s.new / s.old for s in small_market().prices.split_rows if (s.symbol, s.ex_day) == (ticker, day)), 1.0)
-            change = (days.close_e4[place] / days.close_e4[place - 1] * ratio - 1) * 100
+            change = (days.close_e4[index] / days.close_e4[index - 1] * ratio - 1) * 100
             assert float(percent) == pytest.approx(change, abs=0.051)
             told += 1
     assert told > 150
@@ -321,20 +321,20 @@ def test_the_close_is_told_after_the_close_and_as_it_was() -> None:
 
 def test_unusual_volume_in_options_is_told_after_the_close_and_as_it_was() -> None:
     chain: dict[tuple[str, str, int], float] = defaultdict(float)
-    for (asset_class, symbol, resolution), found in small_market().prices.bar_table.items():
+    for (asset_class, symbol, resolution), series in small_market().prices.bar_table.items():
         contract = read_contract(symbol)
         if asset_class == "option" and resolution == "day" and contract is not None:
-            for start_ns, volume in zip(found.start_ns.tolist(), found.volume.tolist(), strict=True):
+            for start_ns, volume in zip(series.start_ns.tolist(), series.volume.tolist(), strict=True):
                 chain[contract.underlying, contract.right, start_ns] += volume
     signals = [row for row in small_market().news if row.event_type == "option_signal"]
     assert signals
     for row in signals:
         day = day_of(row.published_ns)
         assert row.published_ns > trading_hours().close_of(day)
-        found = re.search(r"([\d,]+) (call|put)s on", row.body)
-        assert found is not None
-        volume = chain[row.tickers[0], found[2][0].upper(), day_start(day)]
-        assert volume == float(found[1].replace(",", ""))
+        match = re.search(r"([\d,]+) (call|put)s on", row.body)
+        assert match is not None
+        volume = chain[row.tickers[0], match[2][0].upper(), day_start(day)]
+        assert volume == float(match[1].replace(",", ""))
 
 
 def test_what_happens_to_shares_is_told_once_it_is_public() -> None:

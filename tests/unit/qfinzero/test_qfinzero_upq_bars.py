@@ -170,23 +170,23 @@ def test_a_dividend_beyond_the_previous_close_changes_nothing_and_says_so() -> N
 
 
 def test_indicators_worked_by_hand() -> None:
-    found = indicator_columns(("ma_2", "ema_3"), np.array([10.0, 20.0, 40.0, 80.0]))
-    np.testing.assert_array_equal(found["ma_2"], [np.nan, 15.0, 30.0, 60.0])
-    np.testing.assert_array_equal(found["ema_3"], [np.nan, np.nan, 27.5, 53.75])  # 10, 15, 27.5, 53.75: weight 2 / (3 + 1)
+    columns = indicator_columns(("ma_2", "ema_3"), np.array([10.0, 20.0, 40.0, 80.0]))
+    np.testing.assert_array_equal(columns["ma_2"], [np.nan, 15.0, 30.0, 60.0])
+    np.testing.assert_array_equal(columns["ema_3"], [np.nan, np.nan, 27.5, 53.75])  # 10, 15, 27.5, 53.75: weight 2 / (3 + 1)
 
 
 @given(st.lists(st.floats(1, 1e5), min_size=1, max_size=80), st.integers(1, 40))
 @settings(max_examples=40)
 def test_indicators_are_those_of_pandas(prices: list[float], bars: int) -> None:
     series = pd.Series(prices)
-    found = indicator_columns((f"ma_{bars}", f"ema_{bars}", "macd"), np.array(prices))
-    np.testing.assert_allclose(found[f"ma_{bars}"], series.rolling(bars).mean(), rtol=1e-9)
-    np.testing.assert_allclose(found[f"ema_{bars}"], series.ewm(span=bars, adjust=False, min_periods=bars).mean(), rtol=1e-9)
+    columns = indicator_columns((f"ma_{bars}", f"ema_{bars}", "macd"), np.array(prices))
+    np.testing.assert_allclose(columns[f"ma_{bars}"], series.rolling(bars).mean(), rtol=1e-9)
+    np.testing.assert_allclose(columns[f"ema_{bars}"], series.ewm(span=bars, adjust=False, min_periods=bars).mean(), rtol=1e-9)
     line = series.ewm(span=12, adjust=False).mean() - series.ewm(span=26, adjust=False).mean()
     signal = line.ewm(span=9, adjust=False).mean()
-    np.testing.assert_allclose(found["macd"], line.where(np.arange(len(line)) >= 25), atol=1e-7)
-    np.testing.assert_allclose(found["macd_signal"], signal.where(np.arange(len(line)) >= 33), atol=1e-7)
-    np.testing.assert_allclose(found["macd_histogram"], (line - signal).where(np.arange(len(line)) >= 33), atol=1e-7)
+    np.testing.assert_allclose(columns["macd"], line.where(np.arange(len(line)) >= 25), atol=1e-7)
+    np.testing.assert_allclose(columns["macd_signal"], signal.where(np.arange(len(line)) >= 33), atol=1e-7)
+    np.testing.assert_allclose(columns["macd_histogram"], (line - signal).where(np.arange(len(line)) >= 33), atol=1e-7)
 
 
 def test_days_before_the_start_are_the_warm_up() -> None:
@@ -289,24 +289,24 @@ def test_a_tenor_that_a_curve_lacks_is_null_and_a_correction_replaces_a_curve() 
     corrected = replace(row, yields_pct={"1M": 4.1}, available_ns=at("2025-01-07T23:00:00Z"))
     dataset = with_prices(market(), rate_rows=[corrected, row])
     arguments = {"dataset": dataset, "start": "2025-01-06", "end": "2025-01-06"}
-    (found,) = ask("rates.query", as_of="2025-01-07T00:00:00Z", **arguments)["rates"]
-    assert (found["yield_1_month"], found["yield_10_year"]) == (4.0, None)
-    (found,) = ask("rates.query", as_of="2025-01-08T00:00:00Z", **arguments)["rates"]
-    assert found["yield_1_month"] == 4.1
+    (curve,) = ask("rates.query", as_of="2025-01-07T00:00:00Z", **arguments)["rates"]
+    assert (curve["yield_1_month"], curve["yield_10_year"]) == (4.0, None)
+    (curve,) = ask("rates.query", as_of="2025-01-08T00:00:00Z", **arguments)["rates"]
+    assert curve["yield_1_month"] == 4.1
 
 
 def test_dividends_and_splits_are_there_from_their_announcement_also_those_to_come() -> None:
     dividend = {"tickers": "AVLN,NOPE", "start": "2025-01-01", "end": "2025-03-01"}
     assert ask("dividends.query", as_of="2025-01-03T21:29:59Z", **dividend)["dividends"] == []
     answer = ask("dividends.query", as_of="2025-01-03T21:30:00Z", **dividend)
-    (found,) = answer["dividends"]
-    assert list(found) == ["ticker", "ex_dividend_date", "pay_date", "amount", "declared_ts"]
-    assert list(found.values()) == ["AVLN", "2025-01-13", "2025-01-31", 0.25, "2025-01-03T21:30:00Z"]
+    (row,) = answer["dividends"]
+    assert list(row) == ["ticker", "ex_dividend_date", "pay_date", "amount", "declared_ts"]
+    assert list(row.values()) == ["AVLN", "2025-01-13", "2025-01-31", 0.25, "2025-01-03T21:30:00Z"]
     assert answer["unknown"] == ["NOPE"]
     split = {"tickers": "CSTL", "start": "2025-01-21", "end": "2025-01-21"}
     assert ask("splits.query", as_of="2025-01-07T21:29:59Z", **split)["splits"] == []
-    (found,) = ask("splits.query", as_of="2025-01-07T21:30:00Z", **split)["splits"]
-    assert (found["new_shares"], found["old_shares"], found["ex_date"]) == (2, 1, "2025-01-21")
+    (row,) = ask("splits.query", as_of="2025-01-07T21:30:00Z", **split)["splits"]
+    assert (row["new_shares"], row["old_shares"], row["ex_date"]) == (2, 1, "2025-01-21")
     assert ask("splits.query", tickers="CSTL", start="2025-01-22", end="2025-02-21")["splits"] == []
 
 

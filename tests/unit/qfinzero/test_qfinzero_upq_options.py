@@ -274,10 +274,16 @@ def test_prices_and_greeks_are_those_of_the_textbook() -> None:
     assert (round(d1, 4), round(d2, 4), round(call, 2), round(put, 2)) == (0.7693, 0.6278, 4.76, 0.81)
     both = price(European(np.array([True, False]), 42.0, 40.0, 0.10, 0.5), 0.2)
     assert both.tolist() == [pytest.approx(call, abs=1e-12), pytest.approx(put, abs=1e-12)]
-    found = greeks(European(True, 49.0, 50.0, 0.05, 0.3846), 0.2)
-    assert (float(found.delta), float(found.gamma)) == (pytest.approx(0.522, abs=5e-4), pytest.approx(0.066, abs=5e-4))
-    assert float(found.theta) * 365 == pytest.approx(-4.31, abs=5e-3)
-    assert (float(found.vega) * 100, float(found.rho) * 100) == (pytest.approx(12.1, abs=5e-2), pytest.approx(8.91, abs=5e-3))
+    sensitivities = greeks(European(True, 49.0, 50.0, 0.05, 0.3846), 0.2)
+    assert (float(sensitivities.delta), float(sensitivities.gamma)) == (
+        pytest.approx(0.522, abs=5e-4),
+        pytest.approx(0.066, abs=5e-4),
+    )
+    assert float(sensitivities.theta) * 365 == pytest.approx(-4.31, abs=5e-3)
+    assert (float(sensitivities.vega) * 100, float(sensitivities.rho) * 100) == (
+        pytest.approx(12.1, abs=5e-2),
+        pytest.approx(8.91, abs=5e-3),
+    )
     # In two and five months, spot and strike 40, rate 9%, volatility 30%, six months: 3.67.
     deducted = 0.5 * math.exp(-0.09 * 2 / 12) + 0.5 * math.exp(-0.09 * 5 / 12)
     worth = float(price(European(True, 40.0 - deducted, 40.0, 0.09, 0.5), 0.3))
@@ -290,9 +296,9 @@ def test_call_less_put_is_spot_less_discounted_strike(
     spot: float, strike: float, rate: float, years: float, volatility: float, call: bool
 ) -> None:
     option = European(np.array([True, False]), spot, strike, rate, years)
-    both, found = price(option, volatility), greeks(option, volatility)
+    both, sensitivities = price(option, volatility), greeks(option, volatility)
     assert both[0] - both[1] == pytest.approx(spot - strike * math.exp(-rate * years), abs=1e-9)
-    gaps = [float(values[0] - values[1]) for values in (found.delta, found.gamma, found.vega)]
+    gaps = [float(values[0] - values[1]) for values in (sensitivities.delta, sensitivities.gamma, sensitivities.vega)]
     assert gaps == [pytest.approx(gap, abs=1e-12) for gap in (1, 0, 0)]
 
 
@@ -305,13 +311,13 @@ def test_greeks_are_the_slopes_of_the_price() -> None:
         return float(high - low) / (2 * step)
 
     for call in (True, False):
-        found = greeks(European(call, 103.0, 100.0, 0.043, 0.4), 0.31)
+        sensitivities = greeks(European(call, 103.0, 100.0, 0.043, 0.4), 0.31)
         ends = [greeks(European(call, spot, 100.0, 0.043, 0.4), 0.31).delta for spot in (102.99, 103.01)]
-        assert float(found.delta) == pytest.approx(slope(call, "spot", 1e-4), rel=1e-7)
-        assert float(found.gamma) == pytest.approx(float(ends[1] - ends[0]) / 0.02, rel=1e-5)
-        assert float(found.theta) == pytest.approx(-slope(call, "years", 1e-5) / 365, rel=1e-6)
-        assert float(found.vega) == pytest.approx(slope(call, "volatility", 1e-5) / 100, rel=1e-7)
-        assert float(found.rho) == pytest.approx(slope(call, "rate", 1e-5) / 100, rel=1e-7)
+        assert float(sensitivities.delta) == pytest.approx(slope(call, "spot", 1e-4), rel=1e-7)
+        assert float(sensitivities.gamma) == pytest.approx(float(ends[1] - ends[0]) / 0.02, rel=1e-5)
+        assert float(sensitivities.theta) == pytest.approx(-slope(call, "years", 1e-5) / 365, rel=1e-6)
+        assert float(sensitivities.vega) == pytest.approx(slope(call, "volatility", 1e-5) / 100, rel=1e-7)
+        assert float(sensitivities.rho) == pytest.approx(slope(call, "rate", 1e-5) / 100, rel=1e-7)
 
 
 def test_without_time_or_volatility_the_price_is_its_lower_bound() -> None:
@@ -328,18 +334,18 @@ def test_a_price_implies_the_volatility_it_was_made_with(
     option = European(call, spot, strike, rate, years)
     made = float(price(option, volatility))
     assume(float(made - option.lower_bound) > 1e-6)
-    found, status = implied_volatility(option, made)
-    assert (status[0], float(price(option, found[0]))) == ("ok", pytest.approx(made, abs=1e-9))
+    implied, status = implied_volatility(option, made)
+    assert (status[0], float(price(option, implied[0]))) == ("ok", pytest.approx(made, abs=1e-9))
     if float(greeks(option, volatility).vega) > 1e-4:
-        assert found[0] == pytest.approx(volatility, abs=1e-8)
+        assert implied[0] == pytest.approx(volatility, abs=1e-8)
 
 
 def test_a_price_without_a_volatility_says_why() -> None:
     """Spot 110 less strike 100 at no rate: at 10 nothing is left for time. A call is worth less than the stock; at 1000% 107.34."""
     paid = [10.0, 9.0, 10.5, 109.99, 110.0, 200.0, math.nan, math.inf, 0.0, -1.0]
     expected = ["below_intrinsic"] * 2 + ["ok"] + ["no_bracket"] * 3 + ["non_finite_input"] * 4
-    found, statuses = implied_volatility(European(True, 110.0, 100.0, 0.0, 0.2), np.array(paid))
-    assert (statuses.tolist(), np.isfinite(found).tolist()) == (expected, [status == "ok" for status in expected])
+    volatilities, statuses = implied_volatility(European(True, 110.0, 100.0, 0.0, 0.2), np.array(paid))
+    assert (statuses.tolist(), np.isfinite(volatilities).tolist()) == (expected, [status == "ok" for status in expected])
     used_up = European(False, -1.0, 100.0, 0.0, 0.2)  # a spot that dividends have used up
     assert implied_volatility(used_up, 5.0)[1].tolist() == ["non_finite_input"]
 
@@ -364,5 +370,5 @@ def test_anywhere_it_agrees_with_the_calculator_of_quantlib(
     ours = greeks(option, volatility)
     assert float(price(option, volatility)) == pytest.approx(theirs.value(), rel=1e-8, abs=1e-8)
     slopes = (theirs.delta(spot), theirs.gamma(spot), theirs.theta(spot, years) / 365, theirs.vega(years) / 100)
-    found = [float(getattr(ours, name)) for name in GREEK_NAMES]
-    np.testing.assert_allclose(found, [*slopes, theirs.rho(years) / 100], rtol=1e-8, atol=1e-8)
+    values = [float(getattr(ours, name)) for name in GREEK_NAMES]
+    np.testing.assert_allclose(values, [*slopes, theirs.rho(years) / 100], rtol=1e-8, atol=1e-8)

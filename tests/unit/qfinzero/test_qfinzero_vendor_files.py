@@ -67,7 +67,7 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of
 def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(tmp_path: Path, terminal: Terminal) -> None:
     times = [f"{hour:02}:{minute:02}" for hour in (9, 10, 11, 13, 14, 15) for minute in range(60)]
     ends = [time for time in times if "09:31" <= time <= "11:30" or "13:01" <= time <= "15:00"]
-    rows = [f"2025-01-06 {time},{10 + place},{10 + place},{10 + place},{10 + place},100" for place, time in enumerate(ends)]
+    rows = [f"2025-01-06 {time},{10 + index},{10 + index},{10 + index},{10 + index},100" for index, time in enumerate(ends)]
     files = {
         "minutes": "\n".join(["time,open,high,low,close,volume", *rows]),
         "days": "time,open,high,low,close,volume\n2025-01-06,10,249,10,249,24000\n",
@@ -87,8 +87,8 @@ def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(
     ):
         workspace = Workspace(open_dataset(folder), parse_moment(as_of, "as_of"))
         bars = catalogue().find("UPQ.stock.minute").call(workspace, given)["bars"]
-        found = [(row["window_start"][11:16], row["window_end"][11:16], row["open"]) for row in bars]
-        assert found == morning + afternoon
+        shown = [(row["window_start"][11:16], row["window_end"][11:16], row["open"]) for row in bars]
+        assert shown == morning + afternoon
 
 
 def test_columns_are_named_once_decimals_are_rounded_and_told_and_symbols_come_from_the_bars(
@@ -155,7 +155,7 @@ CONTRACT = "O:SPXW250321C06000000"
 
 
 def bars(*symbols: str, days: tuple[str, ...] = DAYS) -> str:
-    rows = [f"{symbol},{day},10,11,9,{10 + place / 10},100000" for symbol in symbols for place, day in enumerate(days)]
+    rows = [f"{symbol},{day},10,11,9,{10 + index / 10},100000" for symbol in symbols for index, day in enumerate(days)]
     return "\n".join(["symbol,time,open,high,low,close,volume", *rows])
 
 
@@ -166,7 +166,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("600519.SH,stock,Moutai,2020-01-01,false", "^GSPC,stock,Index,2020-01-01,true"),
         *("BTC-USD,crypto,Bitcoin,2020-01-01,false", "1INCH-USD,crypto,1inch,2020-01-01,false"),
     ]
-    written = {
+    texts = {
         "stocks.csv": bars("600519.SH", "^GSPC"),
         "coins.csv": bars("BTC-USD", "1INCH-USD"),
         "options.csv": bars(CONTRACT),
@@ -175,7 +175,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "spec.yaml": SPEC.format(calendar="XSHG"),
         "open.yaml": SPEC.format(calendar="24/7"),
     }
-    for name, text in written.items():
+    for name, text in texts.items():
         (folder / name).write_text(text + "\n")
     return folder
 
@@ -197,8 +197,8 @@ def ask(workspace: Workspace, name: str, **given: Any) -> Any:
     [*(("stock", each) for each in ("600519.SH", "^GSPC")), *(("crypto", each) for each in ("BTC-USD", "1INCH-USD"))],
 )
 def test_tickers_of_any_market_are_stored_and_found(dataset: Dataset, name: str, ticker: str) -> None:
-    found = ask(Workspace(dataset), f"UPQ.{name}.daily", tickers=ticker, start="2025-01-23", end="2025-02-05", fields="close")
-    assert [row["close"] for row in found["bars"]] == ([10.0, 10.1] if name == "stock" else [10.0])  # as of the session's close
+    answer = ask(Workspace(dataset), f"UPQ.{name}.daily", tickers=ticker, start="2025-01-23", end="2025-02-05", fields="close")
+    assert [row["close"] for row in answer["bars"]] == ([10.0, 10.1] if name == "stock" else [10.0])  # as of the session's close
 
 
 @pytest.mark.parametrize("ticker", ["aapl", "A_B", "A/B", "../X", "A B", "-A", ".A", "A" * 17, "=X"])

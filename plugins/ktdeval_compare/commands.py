@@ -193,7 +193,10 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
               help="windows of the plan [default: those of the cards, or 10]")  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 1000), metavar="N", help="seeds of each window [default: those of the cards, or 1]")
 @click.option(
-    "--effect", type=Number(-1e6, 1e6), metavar="X", help="difference in a window's figure that must be found, as a fraction"
+    "--effect",
+    type=Number(-1e6, 1e6),
+    metavar="X",
+    help="difference in a window's figure that must be found, in the metric's unit: of a return, a fraction",
 )
 @click.option("--window-sd", type=_spread, metavar="X",
               help="standard deviation over windows of the true difference of two agents, as a fraction (0.05 is 5 %)")  # fmt: skip

@@ -283,12 +283,12 @@ def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
 
 
 def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
-    """Print one column a case; before them the use of the finished steps, where there are any."""
+    """Print one column a scenario; before them the use of the finished steps, where there are any."""
     cells = [["", "calls", "input tokens", "output tokens", "cost, USD", "hours"]]
     if finished is not None and finished.steps:
         cells.append(["used so far", *_amounts(finished), ""])
-    for case, amount in left.items():
-        cells.append([case, *_amounts(amount), f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"])
+    for scenario, amount in left.items():
+        cells.append([scenario, *_amounts(amount), f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"])
     click.echo(title)
     columns, *rows = zip(*cells, strict=True)
     for line in grid_lines(columns, rows, left=columns[:1]):

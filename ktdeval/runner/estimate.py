@@ -30,7 +30,7 @@ from ktdeval.runner.measure import (
     MeasuringModel,
     StepRate,
     assumed_rates,
-    measure_cases,
+    measure_scenarios,
     measure_warm_up,
     observed_rates,
 )
@@ -40,7 +40,7 @@ from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import Value
 
-CASES = tuple(ASSUMED)  #: Low, typical and high, as in every `left`
+SCENARIOS = tuple(ASSUMED)  #: Low, typical and high, as in every `left`
 
 
 class Amount(Value, frozen=True):
@@ -73,7 +73,7 @@ class TaskEstimate(Value, frozen=True):
     episodes: int  #: planned
     steps: int  #: planned
     finished: Finished  #: use of the steps that are there already
-    left: dict[str, Amount]  #: by case, what the other steps will take
+    left: dict[str, Amount]  #: by scenario, what the other steps will take
     is_observed: bool  #: whether that follows from the finished steps, and not from assumptions
 
 
@@ -94,7 +94,7 @@ class RunEstimate(Value, frozen=True):
     folder: str  #: where the run is, or will be
     concurrency: int  #: episodes at once
     tasks: tuple[TaskEstimate, ...]  #: one by one
-    left: dict[str, Amount]  #: by case, what all of them will take together
+    left: dict[str, Amount]  #: by scenario, what all of them will take together
     paid: Paid  #: by the run so far
     assumptions: tuple[str, ...]  #: what the figures rest on, a sentence each
     warnings: tuple[str, ...]  #: what will stop or refuse the run, or bend its figures, a sentence each
@@ -102,7 +102,7 @@ class RunEstimate(Value, frozen=True):
 
 @dataclass(frozen=True)
 class _TaskPart:
-    """A task's estimate in the making: steps left by episode, and what each takes by case."""
+    """A task's estimate in the making: steps left by episode, and what each takes by scenario."""
 
     task: Task
     steps_left: Sequence[int]
@@ -154,10 +154,10 @@ class _Estimator:
             planned += total
             steps_left.append(max(total - len(done), 0))
             fresh.append(not done)
-        sizes = measure_cases(specs[0], task, self.factory)
+        sizes = measure_scenarios(specs[0], task, self.factory)
         where = f"task {task.name}: its warm-up can't be measured"
         before = call_foreign(measure_warm_up, where, specs[0], self.factory, sizes["low"])
-        warm_up = assumed_rates(dict.fromkeys(CASES, before), self.limits)
+        warm_up = assumed_rates(dict.fromkeys(SCENARIOS, before), self.limits)
         later = [pair for pair in zip(steps, transcript, strict=True) if pair[1].step or not before.requests]
         is_observed = len(later) >= LEAST_OBSERVED
         if is_observed:
@@ -171,11 +171,11 @@ class _Estimator:
         return _TaskPart(task, steps_left, planned, finished, rates, is_observed, warm_up, fresh)
 
     def left(self, parts: Sequence[_TaskPart]) -> dict[str, Amount]:
-        """By case, what is left of some tasks together."""
+        """Return by scenario what is left of some tasks together."""
         amounts = {}
-        for case in CASES:
+        for scenario in SCENARIOS:
             loads = [
-                (part.rates[case], steps, part.warm_up[case], fresh)
+                (part.rates[scenario], steps, part.warm_up[scenario], fresh)
                 for part in parts
                 for steps, fresh in zip(part.steps_left, part.fresh, strict=True)
             ]
@@ -189,7 +189,7 @@ class _Estimator:
                 seconds = max(seconds, calls * self.config.call_gap_s)
             cost = None if self.price is None else self.price.cost(Usage(reads, writes))
             hours = round(seconds / 3600, 4)
-            amounts[case] = Amount(calls=calls, input_tokens=reads, output_tokens=writes, cost_usd=cost, hours=hours)
+            amounts[scenario] = Amount(calls=calls, input_tokens=reads, output_tokens=writes, cost_usd=cost, hours=hours)
         return amounts
 
 
@@ -237,9 +237,9 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
                 f"{part.task.name}: typical is the mean of its {part.finished.steps:,} finished steps, "
                 "low and high are their 10th and 90th percentiles"
             )
-        if questions := round(part.warm_up[CASES[0]].calls):
+        if questions := round(part.warm_up[SCENARIOS[0]].calls):
             yield f"{part.task.name}: {questions} questions of a warm-up come before the first step of an episode"
-    limits, cases = run.limits, ASSUMED.values()
+    limits, scenarios = run.limits, ASSUMED.values()
     if limits is None:
         yield "a model of this machine: it is taken to count no tokens and to answer at once; hours are those of agent and tools"
         return
@@ -250,14 +250,14 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
             "positions as the task allows",
             "high: all research calls, one a turn; every submission invalid until none is left; "
             "as many positions as the task allows",
-            f"{' / '.join(f'{limits.reply_tokens(case):,}' for case in cases)} tokens a reply, reasoning included",
-            f"{' / '.join(f'{case.prose_bytes:g}' for case in cases)} bytes a token in instructions, "
-            f"{' / '.join(f'{case.data_bytes:g}' for case in cases)} in data",
+            f"{' / '.join(f'{limits.reply_tokens(scenario):,}' for scenario in scenarios)} tokens a reply, reasoning included",
+            f"{' / '.join(f'{scenario.prose_bytes:g}' for scenario in scenarios)} bytes a token in instructions, "
+            f"{' / '.join(f'{scenario.data_bytes:g}' for scenario in scenarios)} in data",
         )
     if len(limits.latencies_s) >= LEAST_OBSERVED:
         yield f"{limits.call_s(ASSUMED['typical']):.2f} s a call, the mean of {len(limits.latencies_s):,} calls so far"
     else:
-        yield f"{' / '.join(f'{limits.call_s(case):g}' for case in cases)} s a call"
+        yield f"{' / '.join(f'{limits.call_s(scenario):g}' for scenario in scenarios)} s a call"
     yield "hours are without waiting for rate limits and repeated attempts; cost is without a discount of a provider's prompt cache"
     yield f"besides, {2 * REPEATS * min(run.config.canary, len(CANARIES)):,} short questions at start and end (--canary)"
     if run.folder is None and run.config.tool_protocol == "auto" and run.remote and len(run.remote.protocols) > 1:

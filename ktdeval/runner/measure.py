@@ -220,7 +220,7 @@ LEAST_OBSERVED = 5  #: Finished steps, or answered calls, from which on their ow
 
 
 @dataclass(frozen=True)
-class Case:
+class Scenario:
     """Assumptions about a model without any observed call. Bytes a token were measured with the tokenizers cl100k_base and
     o200k_base on conversations of the built-in tasks: 3.9 in system prompts, 3.5 in tool descriptions, 1.9 to 2.7 in tables of
     figures, and 1.4 to 2.0 in these where each digit is a token of its own. Eight seconds a call are what an 18-hour run over three
@@ -234,10 +234,10 @@ class Case:
     call_s: float  #: seconds of a call
 
 
-ASSUMED: Mapping[str, Case] = {
-    "low": Case(LOW, prose_bytes=4.2, data_bytes=2.7, reply_tokens=150, call_s=2.0),
-    "typical": Case(TYPICAL, prose_bytes=3.7, data_bytes=2.3, reply_tokens=600, call_s=8.0),
-    "high": Case(HIGH, prose_bytes=3.3, data_bytes=1.5, reply_tokens=None, call_s=30.0),
+ASSUMED: Mapping[str, Scenario] = {
+    "low": Scenario(LOW, prose_bytes=4.2, data_bytes=2.7, reply_tokens=150, call_s=2.0),
+    "typical": Scenario(TYPICAL, prose_bytes=3.7, data_bytes=2.3, reply_tokens=600, call_s=8.0),
+    "high": Scenario(HIGH, prose_bytes=3.3, data_bytes=1.5, reply_tokens=None, call_s=30.0),
 }
 
 
@@ -259,37 +259,37 @@ class CallLimits:
     timeout_s: float
     latencies_s: Sequence[float] = ()
 
-    def reply_tokens(self, case: Case) -> int:
-        """Tokens of a reply in this case."""
+    def reply_tokens(self, scenario: Scenario) -> int:
+        """Tokens of a reply in this scenario."""
         most = self.max_output_tokens
-        return most if case.reply_tokens is None else min(case.reply_tokens, most)
+        return most if scenario.reply_tokens is None else min(scenario.reply_tokens, most)
 
-    def call_s(self, case: Case) -> float:
-        """Seconds of a call: as observed, else as assumed in this case."""
+    def call_s(self, scenario: Scenario) -> float:
+        """Seconds of a call: as observed, else as assumed in this scenario."""
         if len(self.latencies_s) >= LEAST_OBSERVED:
             return statistics.fmean(self.latencies_s)
-        return min(case.call_s, self.timeout_s)
+        return min(scenario.call_s, self.timeout_s)
 
 
-def measure_cases(spec: EpisodeSpec, task: Task, factory: EpisodeFactory) -> dict[str, StepSize]:
-    """Measure a step of one episode by case. Raises PluginError: task, agent or tool fail at it."""
+def measure_scenarios(spec: EpisodeSpec, task: Task, factory: EpisodeFactory) -> dict[str, StepSize]:
+    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at it."""
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    return {name: call_foreign(measure_step, where, spec, task, factory, case.behaviour) for name, case in ASSUMED.items()}
+    return {name: call_foreign(measure_step, where, spec, task, factory, scenario.behaviour) for name, scenario in ASSUMED.items()}
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
-    """Costs of a step by the assumptions of each case; without limits: a model of this machine, which answers at once."""
+    """Costs of a step by the assumptions of each scenario; without limits: a model of this machine, which answers at once."""
     rates = {}
-    for name, case in ASSUMED.items():
+    for name, scenario in ASSUMED.items():
         size = sizes[name]
         if limits is None:
             rates[name] = StepRate(size.requests, 0, 0, size.seconds)
             continue
         rates[name] = StepRate(
             calls=size.requests,
-            input_tokens=size.prose_bytes / case.prose_bytes + size.data_bytes / case.data_bytes,
-            output_tokens=size.requests * limits.reply_tokens(case),
-            seconds=size.requests * limits.call_s(case) + size.seconds,
+            input_tokens=size.prose_bytes / scenario.prose_bytes + size.data_bytes / scenario.data_bytes,
+            output_tokens=size.requests * limits.reply_tokens(scenario),
+            seconds=size.requests * limits.call_s(scenario) + size.seconds,
         )
     return rates
 
@@ -305,9 +305,9 @@ def observed_rates(
             calls=calls[name],
             input_tokens=tokens_in[name],
             output_tokens=tokens_out[name],
-            seconds=sizes[name].seconds + (0.0 if limits is None else calls[name] * limits.call_s(case)),
+            seconds=sizes[name].seconds + (0.0 if limits is None else calls[name] * limits.call_s(scenario)),
         )
-        for name, case in ASSUMED.items()
+        for name, scenario in ASSUMED.items()
     }
 
 

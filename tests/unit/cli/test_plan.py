@@ -159,9 +159,9 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
         "seeds": 2,
     }
     react, learns = plan(plugins, **of), plan(plugins, **of, agent="finmem")
-    for case, calls in (("low", 1), ("typical", 1), ("high", 4)):
-        assert react.left[case].calls == 2 * days * calls
-        assert learns.left[case].calls == 2 * (days * calls + 64)
+    for scenario, calls in (("low", 1), ("typical", 1), ("high", 4)):
+        assert react.left[scenario].calls == 2 * days * calls
+        assert learns.left[scenario].calls == 2 * (days * calls + 64)
     assert "investorbench_msft: 64 questions of a warm-up come before the first step of an episode" in learns.assumptions
     assert not any("warm-up" in line for line in react.assumptions)
     assert learns.left["typical"].input_tokens > react.left["typical"].input_tokens + 2 * 64 * 500

@@ -167,6 +167,7 @@ def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
 _NOISE = 2e-4  #: Single-precision sources are off from whole fen by less than this; prices that near are fen
 
 
+@np.errstate(invalid="ignore")  # infinite prices are dropped or refused
 def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
     """Build a snapshot, without an id: its days are those with bars, its assets the codes with bars and all members. A row without
     trade leaves no prices and volume 0, a missing row NaN. Raises DataError on faults that would change results silently,

@@ -62,6 +62,7 @@ class Finding:
     repairs: tuple[str, ...] = ()  #: names of repairs that fix it
 
 
+@np.errstate(invalid="ignore")  # infinite prices are faults of their own
 def check(raw: RawMarket) -> list[Finding]:
     """Every fault found in a market's tables, errors first; an empty list means nothing at all is notable."""
     findings = [finding for judge in _CHECKS for finding in judge(raw) if finding.count]

@@ -108,6 +108,13 @@ def test_index_levels_outside_the_days_of_the_bars_are_left_out() -> None:
     assert assemble(market(indices=pd.concat([more, market().indices]))).benchmark.tolist() == [100, 101, 102, 103, 104]
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_bars_with_infinite_prices_are_dropped_without_a_warning() -> None:
+    endless = bars().assign(close=lambda table: table["close"].where(table["code"] != "600519.SH", np.inf), amount=np.nan)
+    made = assemble(market(endless), ("round_prices", "fill_amount", "drop_impossible"))
+    assert np.isnan(made.close[:, made.asset_index["600519.SH"]]).all()
+
+
 def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
     """Bars day by day, with a fault of most kinds here and there."""
     rng, shape = np.random.default_rng(5), days * codes

@@ -42,10 +42,11 @@ BAD_CELLS = [
     ({"volume": np.nan}, "missing_volume_rows"), ({"amount": np.nan}, "missing_amount_rows"),
     ({"amount": 1e6}, "average_price_outside_bar"), ({"factor": np.nan}, "factor_missing"),
     ({"factor": 0.0}, "factor_non_positive"), ({"factor": np.inf}, "factor_non_positive"),
-    ({"factor": 2.0}, "implausible_returns"), ({"volume": 0.0}, "suspended_rows"),
+    ({"factor": 2.0}, "implausible_returns"), ({"volume": 0.0}, "suspended_rows"), ({"close": np.inf}, "incomplete_bars"),
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize(("cells", "kind"), BAD_CELLS)
 def test_one_bad_cell_is_counted_once_and_named(cells: dict[str, float], kind: str) -> None:
     table = bars(days=tuple(sessions("2024-01-02", "2024-01-31").astype(str)))

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ktdeval.cards import card_files, load_evaluation
+from ktdeval.cards import card_files, count, load_evaluation
 from ktdeval.errors import KtdevalError, StoreError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import dumps_pretty, file_sha256, write_atomic
@@ -278,4 +278,4 @@ def _own_findings(work: _Work, prepared: Sequence[_Prepared]) -> tuple[list[str]
     findings = check_board(work.board.folder.path, work.plugins, options).findings
     own = [str(finding) for finding in findings if any(card_id in finding.path for card_id in ids)]
     others = len(findings) - len(own)
-    return own, [f"the board has {others} findings besides; see `ktdeval leaderboard check`"] if others else []
+    return own, [f"the board has {count(others, 'finding')} besides; see `ktdeval leaderboard check`"] if others else []

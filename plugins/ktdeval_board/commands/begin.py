@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from ktdeval.cards import count
 from ktdeval.cli import FilePath, open_plugins, plugin_option
 from ktdeval.contracts import is_scoring
 from ktdeval.errors import ConfigError, VerificationError
@@ -64,7 +65,7 @@ def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, see
     click.echo(f"{folder}: board {new.name} of {f'a {begun.rules.market}' if begun.rules.market else 'no'} market")
     for division in begun.rules.divisions:
         sizes = ((len(division.windows), "window"), (len(division.seeds), "seed"))
-        words = (f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in sizes if number)
+        words = (count(number, noun) for number, noun in sizes if number)
         click.echo(f"  division {division.id}: {' × '.join(words)}")
     for note in begun.notes:
         click.echo(f"note: {note}", err=True)
@@ -122,7 +123,7 @@ def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, c
         if outcome.missing:
             raise VerificationError(f"{division.id}: {baseline.model}: the board does not take it: {outcome.missing[0]}")
         click.echo(outcome.submitted[0].paths[0])
-    next_words = f"{len(lacking)} baselines submitted; next: ktdeval leaderboard check {board}"
+    next_words = f"{count(len(lacking), 'baseline')} submitted; next: ktdeval leaderboard check {board}"
     click.echo(next_words if lacking else "no baseline is missing")
 
 

@@ -63,12 +63,12 @@ def export(board: Path, form: str, out: Path, division: str | None, as_json: boo
 
 def _lines(out: Path, exported: Exported) -> list[str]:
     listed = list(exported.files.items())[:_SHOWN]
-    lines = [f"{out / name}: {count:,} {exported.unit}" for name, count in listed]
+    lines = [f"{out / name}: {number:,} {exported.unit}" for name, number in listed]
     if len(exported.files) > len(listed):
         lines.append(f"… and {len(exported.files) - len(listed):,} more files")
     if not exported.files:
         lines.append(f"{out}: nothing to write")
-    lines += [f"left out: {cards} cards ({reason})" for reason, cards in sorted(exported.left_out.items())]
+    lines += [f"left out: {count(cards, 'card')} ({reason})" for reason, cards in sorted(exported.left_out.items())]
     return lines + [f"note: {note}" for note in exported.notes]
 
 

@@ -375,7 +375,7 @@ def test_findings_on_other_cards_do_not_keep_one_out(market: Path, submitted: Pa
     (board / "cards" / "stray.txt").write_text("stray")
     outcome = submit(board, make_run(tmp_path / "r" / "run", market, model="builtin/hold"), is_checked=True)
     assert len(outcome.submitted) == 1
-    assert outcome.notes == ("the board has 1 findings besides; see `ktdeval leaderboard check`",)
+    assert outcome.notes == ("the board has 1 finding besides; see `ktdeval leaderboard check`",)
 
 
 def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> None:

@@ -20,13 +20,18 @@ from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.schemas import Answer, Arguments, Schema, properties_of, required_of, schema_of
 
+if TYPE_CHECKING:
+    from ktdeval_qfinzero.view import View
+    from ktdeval_qfinzero.workspace import Workspace
+
 _DEEPEST = 32  #: Levels of nesting that arguments may have
 _LONGEST_NAME = 40  #: Characters of a member's name that an error shows
-
 _EXACT_INTEGERS = 2**53  #: From here on floats are not exact integers
-
-
 _LONGEST_BITS = 1024  #: Of an integer; nobody needs more, and Python refuses to write much longer ones
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+
+Plain = Mapping[str, JsonValue]
+Method = Literal["GET", "POST", "DELETE"]
 
 
 def plain_json(value: JsonValue) -> JsonValue:
@@ -65,16 +70,6 @@ def _inside(where: str, name: str) -> str:
 def _check_text(text: JsonValue, where: str) -> None:
     if not isinstance(text, str) or any("\ud800" <= character <= "\udfff" for character in text):
         raise invalid(where or "arguments", "expected text without halves of surrogate pairs")
-
-
-if TYPE_CHECKING:
-    from ktdeval_qfinzero.view import View
-    from ktdeval_qfinzero.workspace import Workspace
-
-Plain = Mapping[str, JsonValue]
-Method = Literal["GET", "POST", "DELETE"]
-
-_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 def _matches(_validator: Draft202012Validator, pattern: str, text: JsonValue, _schema: JsonValue) -> Iterator[ValidationError]:

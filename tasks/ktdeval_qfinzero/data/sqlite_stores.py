@@ -113,19 +113,15 @@ def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
     """Open or make a file for one transaction. Raises DataError: it can't be written, or is of another kind."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                    for statement in layout.statements:
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA application_id = {layout.application_id}")
-                    connection.execute(f"PRAGMA user_version = {layout.version}")
-                _check(connection, layout)
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")  # rolled back when the connection closes, unless committed
+            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                for statement in layout.statements:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {layout.application_id}")
+                connection.execute(f"PRAGMA user_version = {layout.version}")
+            _check(connection, layout)
+            yield connection
+            connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise DataError(f"{path}: the {layout.kind} can't be written ({error})") from error
     except DataError as error:

@@ -227,6 +227,12 @@ def test_days_that_make_no_market_are_refused_in_one_line(changed: dict[str, str
         generate(dataclasses.replace(SMALL, option_minute_underlyings=0, **days))
 
 
+@pytest.mark.parametrize(("first", "last"), [("2017-01-01", "2017-01-31"), ("2034-12-01", "2034-12-31")])
+def test_a_market_can_have_the_first_and_the_last_days_that_the_refusal_names(first: str, last: str) -> None:
+    days = dict.fromkeys(("first_day", "minute_first", "as_of_day"), first) | dict.fromkeys(("last_day", "minute_last"), last)
+    assert generate(dataclasses.replace(TINY, **days)).events
+
+
 def test_invented_tickers_are_tickers_and_none_stands_twice() -> None:
     tickers = [row.ticker for row in (*STOCKS, *COINS)]
     assert len(set(tickers)) == len(tickers) == 44

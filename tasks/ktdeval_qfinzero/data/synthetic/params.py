@@ -39,7 +39,7 @@ class Ranges:
     as_of_day: date  #: a day among `days`
 
 
-_REACH = (date(2016, 1, 1), date(2034, 12, 31))  #: Days that a market can have: the exchange's calendar goes on around them
+_REACH = (date(2017, 1, 1), date(2034, 12, 31))  #: Days that a market can have: the exchange's calendar has the year before them
 
 
 def ranges_of(params: SyntheticParams) -> Ranges:

@@ -89,8 +89,11 @@ class QATask:
         return _Questions(self._samples, self._score, self.system, tuple(self.scores))
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Return the mean of each score over all samples with a valid answer, with its interval."""
-        return {name: _mean([record.scores[name] for record in records if record.answer is not None]) for name in self.scores}
+        """Return the mean of each score over all samples with a valid answer, with its interval; several answers to one sample, as
+        of several seeds, count as one, by their mean.
+        """
+        answered = [record for record in records if record.answer is not None]
+        return {name: _mean([(record.sample, record.scores[name]) for record in answered]) for name in self.scores}
 
 
 class _Questions:
@@ -151,19 +154,26 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
         identities.add(identity)
 
 
-def _mean(values: Sequence[ScoreValue]) -> Score:
-    """Return the mean with a 95 % interval: Wilson's for truth values, Student's for numbers."""
-    scored = [value for value in values if value is not None]
-    n = len(scored)
-    if not scored:
+def _mean(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
+    """Return the mean over samples with a 95 % interval: Wilson's for truth values that are all true or all false on each sample,
+    else Student's. `answers`: sample and value.
+    """
+    by_sample: dict[str, list[float | bool]] = {}
+    for sample, value in answers:
+        if value is not None:
+            by_sample.setdefault(sample, []).append(value)
+    if not by_sample:
         return Score(None, 0, reason="no sample has a valid answer that can be scored")
-    if all(isinstance(value, bool) for value in scored):
-        hits = sum(bool(value) for value in scored)
+    n, means = len(by_sample), [fmean(map(float, values)) for values in by_sample.values()]
+    is_share = all(isinstance(value, bool) for values in by_sample.values() for value in values)
+    if is_share and {*means} <= {0.0, 1.0}:
+        hits = means.count(1.0)
         return Score(hits / n, n, wilson(hits, n, LEVEL), detail={"successes": hits})
-    mean = fmean(map(float, scored))
+    mean = fmean(means)
     if n < 2:
         return Score(mean, n, no_interval("a single sample has no spread", n))
     from scipy.special import stdtrit  # noqa: PLC0415 - only where a mean is made
 
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * stdev(map(float, scored)) / math.sqrt(n)
-    return Score(mean, n, Interval(mean - half, mean + half, LEVEL, "Student's t over samples", n))
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * stdev(means) / math.sqrt(n)
+    low, high = (max(0.0, mean - half), min(1.0, mean + half)) if is_share else (mean - half, mean + half)
+    return Score(mean, n, Interval(low, high, LEVEL, "Student's t over samples", n))

@@ -32,8 +32,13 @@ def task_of(score: Any = lambda answer, sample: answer == sample["gold"], **more
     return QATask(more.pop("samples", SAMPLES), score, name="sums", **more)
 
 
-def record(scores: dict[str, Any] | None) -> AnswerRecord:
-    return answer_record(0, answer=None if scores is None else {"answer": "x"}, scores=scores or {})
+def record(scores: dict[str, Any] | None, sample: str = "0") -> AnswerRecord:
+    return answer_record(0, sample=sample, answer=None if scores is None else {"answer": "x"}, scores=scores or {})
+
+
+def accuracy(*answers: tuple[str, bool | float]) -> Score:
+    """Score of answers, each with the sample that it is to."""
+    return task_of().summarise([*(record({"accuracy": value}, sample) for sample, value in answers), record(None)])["accuracy"]
 
 
 def test_a_question_is_shown_with_its_choices_and_without_its_gold() -> None:
@@ -61,13 +66,24 @@ def test_it_keeps_the_contract_of_a_scoring_task() -> None:
 
 
 def test_truth_values_get_wilsons_interval_and_numbers_students() -> None:
-    score = task_of().summarise([record({"accuracy": True}), record({"accuracy": False}), record(None)])["accuracy"]
+    score = accuracy(("a", True), ("b", False))
     assert (score.value, score.n, score.detail) == (0.5, 2, {"successes": 1})
     assert score.interval is not None
     assert score.interval.low == pytest.approx(0.0945, abs=1e-4)  # by hand: (0.5 + z²/4 ± z √(1/8 + z²/16)) / (1 + z²/2), z = 1.96
-    score = task_of().summarise([record({"accuracy": value}) for value in (1.0, 2.0, 3.0)])["accuracy"]
+    score = accuracy(("a", 1.0), ("b", 2.0), ("c", 3.0))
     assert score.interval is not None
     assert (score.value, score.interval.low) == (2.0, pytest.approx(2 - 4.302653 / 3**0.5, abs=1e-6))
+
+
+def test_answers_to_one_sample_in_several_seeds_count_as_one_by_their_mean() -> None:
+    assert accuracy(("a", True), ("b", False), ("a", True), ("b", False)) == accuracy(("a", True), ("b", False))
+    score = accuracy(("a", True), ("a", False), ("b", True), ("b", True), ("c", 0.0), ("c", 0.0))
+    assert (score.value, score.n) == (0.5, 3)  # the mean of 0.5, 1 and 0, whose standard deviation is 0.5
+    assert score.interval is not None
+    assert score.interval.high == pytest.approx(0.5 + 4.302653 * 0.5 / 3**0.5, abs=1e-6)
+    shares = accuracy(("a", True), ("a", False), ("b", True), ("b", True), ("c", False)).interval
+    assert shares is not None
+    assert (shares.low, shares.high, shares.n) == (0.0, 1.0, 3)  # a share is never outside of 0 and 1
 
 
 @pytest.mark.parametrize("records", [[], [record(None)], [record({"accuracy": None})]])

@@ -152,6 +152,9 @@ def _manifest_findings(manifest: Manifest) -> Iterator[Finding]:
     moment = info.default_as_of_ns
     if not day_start(info.first_day) <= moment <= day_start(info.last_day) + 7 * DAY:
         yield Finding("warning", MANIFEST, "the clock starts outside the days that there are bars of")
+    if not info.hours.day(0) <= info.first_day <= info.last_day <= info.hours.day(len(info.hours.days) - 1):
+        message = f"has days outside of its calendar, {info.hours.reach}, on which stocks, options and the broker are refused"
+        yield Finding("warning", MANIFEST, message)
 
 
 def _symbol_warnings(read: _Read) -> Iterator[Finding]:

@@ -99,6 +99,10 @@ FINDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "low": (day_bars(lambda bars: replace(bars, low_e4=bars.open_e4 * 0)), "low: expected the lowest price of the bar, above 0"),
     "volume": (day_bars(lambda bars: replace(bars, volume=bars.volume * np.nan)), "volume: expected a number from 0"),
     "year": (day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 365 * DAY)), "bars that start in 2025"),
+    "calendar": (
+        day_bars(lambda bars: replace(bars, start_ns=bars.start_ns - 11 * 365 * DAY)),
+        "has days outside of its calendar, 2015-01-02 to 2035-12-31",
+    ),
     "midnight": (day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 1)), "midnight in UTC of its date"),
     "listing": (rows("contracts", LISTED, key="tables/contracts/AVLN"), "was listed at 2025-01-08T00:00:00Z, after its first bar"),
     "unlisted": (rows("symbols"), "stock AVLN: has bars, but is not in symbols"),

@@ -61,7 +61,7 @@ class Held:
         lines = "".join(f"{line}\n" for line in log.to_lines()[self._logged :]).encode()
         try:
             with self._log.open("ab") as stream:
-                stream.truncate(self._logged_bytes)  # without the part of a line that a full disk left
+                stream.truncate(min(stream.tell(), self._logged_bytes))  # without the part of a line that a full disk left
                 stream.write(lines)
         except OSError as error:
             raise ServiceError("unavailable", "the call was carried out, but the server can't write its log") from error

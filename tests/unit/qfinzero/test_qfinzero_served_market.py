@@ -134,6 +134,11 @@ def test_a_log_whose_disk_was_full_goes_on_behind_its_last_whole_line(folder: Pa
     for _ in range(2):
         held.save_log()
         assert tuple((tmp_path / log_name(workspace_id)).read_text().splitlines()) == held.workspace.broker.log.to_lines()
+    (tmp_path / log_name(workspace_id)).unlink()
+    catalogue().call(held.workspace, "PMB.account.create", account)
+    held.save_log()
+    lines = (tmp_path / log_name(workspace_id)).read_text().splitlines()
+    assert tuple(lines) == held.workspace.broker.log.to_lines()[-len(lines) :], "a file that was taken away begins anew"
 
 
 def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(

@@ -155,7 +155,7 @@ def test_documents_are_dealt_out_by_source_to_the_roles_that_are_shown_the_day()
         if "```json" in session.shown(role)
     }
     assert shown == {
-        role: [("one", "two")[place % 2], "wire"] for place, role in enumerate([*ANALYSTS, "trader", "portfolio_manager"])
+        role: [("one", "two")[index % 2], "wire"] for index, role in enumerate([*ANALYSTS, "trader", "portfolio_manager"])
     }
     whole = Session()
     decide(make_team("trade"), whole, news=news)
@@ -379,7 +379,7 @@ def folder(*exchanges: dict[str, Any], finished: bool = True) -> Any:
 
 def test_calls_are_counted_by_role_over_all_episodes() -> None:
     usage = Usage(input_tokens=100, output_tokens=7).to_json()
-    found = usage_by_role(
+    by_role = usage_by_role(
         folder(
             {"role": "bull", "reply": {"content": "up", "finish_reason": "stop", "usage": usage}},
             {"role": "bear", "error": "timeout"},
@@ -387,10 +387,10 @@ def test_calls_are_counted_by_role_over_all_episodes() -> None:
             {"reply": {"content": "", "finish_reason": "stop", "tool_calls": [{"id": "c", "name": "look", "arguments": "{}"}]}},
         )
     )
-    counts = {name: (role.calls, role.failed, role.empty, role.usage.input_tokens) for name, role in found.items()}
+    counts = {name: (role.calls, role.failed, role.empty, role.usage.input_tokens) for name, role in by_role.items()}
     assert counts == {"bull": (4, 0, 2, 200), "bear": (2, 2, 0, 0), "(no role)": (2, 0, 0, 0)}
-    assert found["bull"].to_json(PRICE)["usd"] == pytest.approx((200 * 2 + 14 * 10) / 1e6)
-    assert found["bull"].to_json(None)["usd"] is None
+    assert by_role["bull"].to_json(PRICE)["usd"] == pytest.approx((200 * 2 + 14 * 10) / 1e6)
+    assert by_role["bull"].to_json(None)["usd"] is None
 
 
 def test_a_run_without_a_finished_episode_is_refused() -> None:
@@ -416,9 +416,9 @@ def decision(asset: str, side: str, confidence: float = 0.5) -> dict[str, Any]:
 @on_each_row
 def test_orders_need_more_than_half_of_all_voters(given: Any, voters: int, expected: Any) -> None:
     given, (expected,) = ([[order(*one) for one in items] for items in each] for each in (given, [expected]))
-    found = elected([{"orders": items, "overall_reason": "x"} for items in given], voters)
-    assert found["orders"] == [{**item, "confidence": pytest.approx(item["confidence"])} for item in expected]
-    assert found["overall_reason"] == f"Elected by {len(given)} ballots of {voters} voters."
+    result = elected([{"orders": items, "overall_reason": "x"} for items in given], voters)
+    assert result["orders"] == [{**item, "confidence": pytest.approx(item["confidence"])} for item in expected]
+    assert result["overall_reason"] == f"Elected by {len(given)} ballots of {voters} voters."
 
 
 def test_decisions_without_a_majority_are_hold() -> None:

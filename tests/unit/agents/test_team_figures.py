@@ -63,7 +63,7 @@ def test_a_limit_shrinks_with_correlation(correlation: float, factor: float) -> 
 
 def test_the_mean_correlation_is_with_what_is_held_over_days_of_all() -> None:
     # Of a and b deviations from the mean are (-2, -1, 0, 1, 2) and its square less 2: no correlation. c = a, and d never moves.
-    days = [f"day_{place}" for place in range(6)]
+    days = [f"day_{index}" for index in range(6)]
     a, b = [-0.02, -0.01, 0.0, 0.01, 0.02], [0.02, -0.01, -0.02, -0.01, 0.02]
     returns = {
         "a": dict(zip(days, [*a, 0.5], strict=True)),  # the last day has not all
@@ -89,10 +89,10 @@ def test_volatility_comes_from_bars_else_from_the_row_else_is_assumed() -> None:
         {"stock_id": "t", **shown},
         {"stock_id": "x", **shown, "close": None},
     )
-    closes = [100.0 * 1.01 ** (place % 2) for place in range(61)]  # up and down by turns
+    closes = [100.0 * 1.01 ** (index % 2) for index in range(61)]  # up and down by turns
     changes = np.diff(closes) / closes[:-1]
-    named = [{"stock_id": "b", "day": f"day_{place}", "close": close} for place, close in enumerate(closes)]
-    bars = table(*named, *({"stock_id": "t", "day": place, "close": close} for place, close in enumerate((100.0, 101.0, 101.0))))
+    named = [{"stock_id": "b", "day": f"day_{index}", "close": close} for index, close in enumerate(closes)]
+    bars = table(*named, *({"stock_id": "t", "day": index, "close": close} for index, close in enumerate((100.0, 101.0, 101.0))))
     lines = volatility_limits(sight(candidates=rows, history=bars)).splitlines()
     assert lines[:4] == [
         "- a: annualised volatility 31.7 %, at most 14.8 % of NAV, 14.8 % left",  # 2 √252; .2 (.75 - .5 (.3175 - .3))
@@ -111,7 +111,7 @@ def test_volatility_comes_from_bars_else_from_the_row_else_is_assumed() -> None:
 def test_what_is_left_of_a_limit_knows_the_position_the_cash_and_the_correlation() -> None:
     # b moves as a does: r = 1 with what is held, .2 · 1.25 · .7 = 17.5 %; of a alone is held, so it is compared with b.
     closes = (100.0, 100.1, 100.2, 100.1, 100.2, 100.3)
-    bars = table(*({"stock_id": label, "day": place, "close": close} for label in "ab" for place, close in enumerate(closes)))
+    bars = table(*({"stock_id": label, "day": index, "close": close} for label in "ab" for index, close in enumerate(closes)))
     held = table({"stock_id": "a", "weight": -0.10, "last_close": 100.3})
     for cash, left in ((900.0, ("7.5", "17.5")), (50.0, ("5", "5"))):
         account = {"nav": 1000.0, "cash": cash}
@@ -126,11 +126,13 @@ def test_technical_figures_against_pandas() -> None:
     chance = np.random.default_rng(7)
     close = pd.Series(100 * np.exp(np.cumsum(chance.normal(0, 0.02, 80))))
     high, low, volume = close * 1.02, close * 0.97, pd.Series(chance.uniform(1, 2, 80))
-    found = technical({"close": close.to_numpy(), "high": high.to_numpy(), "low": low.to_numpy(), "volume": volume.to_numpy()}, 252)
+    figures = technical(
+        {"close": close.to_numpy(), "high": high.to_numpy(), "low": low.to_numpy(), "volume": volume.to_numpy()}, 252
+    )
     mean, deviation = close.rolling(20).mean().iloc[-1], close.rolling(20).std().iloc[-1]
     gain, loss = close.diff().clip(lower=0).rolling(14).mean().iloc[-1], -close.diff().clip(upper=0).rolling(14).mean().iloc[-1]
     pivot = (high + low + close).iloc[-1] / 3
-    assert found == pytest.approx(
+    assert figures == pytest.approx(
         {
             **{f"ema_{days}": close.ewm(span=days, adjust=False).mean().iloc[-1] for days in (8, 21, 55)},
             "bollinger_lower": mean - 2 * deviation,
@@ -147,11 +149,11 @@ def test_technical_figures_against_pandas() -> None:
 
 
 def test_figures_that_need_more_bars_are_left_out() -> None:
-    two = [{"stock_id": "a", "day": place, "close": close} for place, close in enumerate((10.0, 12.0))]
+    two = [{"stock_id": "a", "day": index, "close": close} for index, close in enumerate((10.0, 12.0))]
     empty = {"stock_id": "b", "day": 0, "close": None}
     text = technical_figures(sight(history=table(*two, empty)))
     assert text == "- a: pivot 12, support 12, resistance 12\n- b: too few bars"
-    flat = [{"stock_id": "a", "day": place, "close": 5.0} for place in range(60)]
+    flat = [{"stock_id": "a", "day": index, "close": 5.0} for index in range(60)]
     told = technical_figures(sight(history=table(*flat)))
     assert "z_50 0" in told
     assert "rsi_14 50" in told
@@ -160,7 +162,7 @@ def test_figures_that_need_more_bars_are_left_out() -> None:
 
 
 def test_no_figure_reads_as_a_year() -> None:
-    bars = [{"stock_id": "a", "day": place, "close": 2024.3} for place in range(60)]
+    bars = [{"stock_id": "a", "day": index, "close": 2024.3} for index in range(60)]
     told = technical_figures(sight(history=table(*bars)))
     assert "ema_8 2024.0, " in told
     assert not IdentityIndex(NO_MARKET, assets=False, dates=True).has_any(told)

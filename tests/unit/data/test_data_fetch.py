@@ -120,8 +120,8 @@ def test_a_library_gives_the_same_market(tmp_path: Path, library: ModuleType, wa
     # Interrupted at any request, and asked again: equal.
     whole, library.ASKED[:] = len(library.ASKED), []
     error: Any = "10005001" if vendor == "baostock" else KeyboardInterrupt()
-    for place in (3, 7):
-        library.FAULTS[place] = error
+    for call in (3, 7):
+        library.FAULTS[call] = error
         assert main(fetch(tmp_path / "n", vendor, *more_of(vendor, tmp_path))) in (2, 130)
     assert main(fetch(tmp_path / "n", vendor, *more_of(vendor, tmp_path))) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id

@@ -148,8 +148,8 @@ def test_what_a_library_can_not_do_is_one_line(
             ("--from", "binance", "--exchange", "kraken"): "exchange: binance has none to choose; say --from ccxt",
         },
     }
-    for place, (more, words) in enumerate(cases[vendor].items()):
-        assert words in terminal.refusal(*fetch(vendor, tmp_path / str(place)), *more)
+    for number, (more, words) in enumerate(cases[vendor].items()):
+        assert words in terminal.refusal(*fetch(vendor, tmp_path / str(number)), *more)
     # A page that is none is asked for again (ccxt takes one for a page without bars), and a refusal is not.
     server.edit = lambda api, params, reply: {}
     words = {"yfinance": "yfinance history: ", "ccxt": "ccxt fetch_ohlcv: no rows for bars from 2023-10-18"}[vendor]

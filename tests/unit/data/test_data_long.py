@@ -61,7 +61,7 @@ def test_tables_become_a_snapshot(tmp_path: Path) -> None:
 
 @on_each_row
 def test_columns_codes_and_days_of_any_vendor_are_the_same_market(tmp_path: Path, header: str, code: str, day: str) -> None:
-    rows = "".join(f"{day.format(place)},{code.format(600519)},10,10.3,9.9,10.1,1200,12100,1.5\n" for place in (2, 3))
+    rows = "".join(f"{day.format(number)},{code.format(600519)},10,10.3,9.9,10.1,1200,12100,1.5\n" for number in (2, 3))
     raw = read(tmp_path, {"bars": f"{header},open,high,low,close,vol,turnover,adj_factor\n{rows}"})
     assert raw.table.codes == ("600519.SH",)
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
@@ -216,16 +216,16 @@ def test_parquet_gzip_and_folders_are_the_same_market(tmp_path: Path, monkeypatc
     (tmp_path / "kinds").mkdir()
     table[table["code"] == "600519.SH"].set_index("date").to_parquet(tmp_path / "kinds" / "0.parquet")
     table[table["code"] == "000001.SZ"].drop(columns="amount").to_csv(tmp_path / "kinds" / "1.csv", index=False)
-    for place, half in enumerate((table.iloc[:3], table.iloc[3:])):
-        half.to_csv(tmp_path / "years" / f"{place}.csv", index=False)
+    for number, half in enumerate((table.iloc[:3], table.iloc[3:])):
+        half.to_csv(tmp_path / "years" / f"{number}.csv", index=False)
     for code, rows in table.groupby("code"):
         rows.drop(columns="code").to_csv(tmp_path / "codes" / f"{code}.csv", index=False)
     expected = assemble(read_long(LongParams(**paths)))
     monkeypatch.setattr(columns, "_ROWS", 3)  # text files are read in two parts
     for name in ("bars.csv.gz", "bars.parquet", "years", "codes", "kinds"):
-        found = assemble(read_long(LongParams(**{**paths, "bars": str(tmp_path / name)})))
-        assert np.array_equal(found.close, expected.close), name
-        assert np.array_equal(found.volume, expected.volume), name
+        actual = assemble(read_long(LongParams(**{**paths, "bars": str(tmp_path / name)})))
+        assert np.array_equal(actual.close, expected.close), name
+        assert np.array_equal(actual.volume, expected.volume), name
 
 
 def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: Path) -> None:
@@ -324,9 +324,9 @@ def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suf
     table.loc[3, "code"] = None
     path = tmp_path / f"holes.{suffix}"
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
-    found = {one.kind: one for one in check(read(tmp_path, bars=str(path), assets="all"))}
-    assert found["unknown_codes"].examples == ("no code",)
+    findings = {finding.kind: finding for finding in check(read(tmp_path, bars=str(path), assets="all"))}
+    assert findings["unknown_codes"].examples == ("no code",)
     table["code"] = ["TSLA", "TSLA", "AAPL", None]  # where codes are symbols, NAN would be one
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
-    found = {one.kind: one for one in check(read_long(LongParams(bars=str(path), venue="us_equity")))}
-    assert found["unknown_symbols"].examples == ("'no code'",)
+    findings = {finding.kind: finding for finding in check(read_long(LongParams(bars=str(path), venue="us_equity")))}
+    assert findings["unknown_symbols"].examples == ("'no code'",)

@@ -99,12 +99,12 @@ def folders(shared_data: Path) -> tuple[Path, Path]:
 @pytest.mark.shared_data
 def test_the_nasdaq_is_what_its_notes_say(folders: tuple[Path, Path], tmp_path: Path) -> None:
     raw = read_long(LongParams(bars=str(folders[0]), venue="us_equity"))
-    market, found = assemble(raw), by_kind(raw)
+    market, findings = assemble(raw), by_kind(raw)
     assert (len(market.codes), len(market.days), market.days_a_year) == (102, 106, 252)
     assert np.isfinite(market.close).all()
-    assert {finding.kind for finding in found.values() if finding.severity == "error"} == set()
-    assert {"calendar_mismatch", "gaps"}.isdisjoint(found)
-    assert found["split_like_moves"].examples == ("ORLY 2025-06-10",)  # and neither SNPS nor TTD
+    assert {finding.kind for finding in findings.values() if finding.severity == "error"} == set()
+    assert {"calendar_mismatch", "gaps"}.isdisjoint(findings)
+    assert findings["split_like_moves"].examples == ("ORLY 2025-06-10",)  # and neither SNPS nor TTD
     column, row = market.codes.index("ORLY"), market.day_index("2025-06-10")
     assert round(float(market.adjusted_close[row, column] / market.adjusted_close[row - 1, column] - 1), 3) == -0.932
     (tmp_path / "splits.csv").write_text("code,date,ratio\nORLY,2025-06-10,15\n")

@@ -68,12 +68,12 @@ def long_rows(market: MarketSnapshot) -> range:
 def references(market: MarketSnapshot) -> FloatArray:
     """[T, N] the last close before each day in that day's terms."""
     adjusted = np.full(len(market.codes), np.nan)
-    found = np.full(market.close.shape, np.nan)
+    result = np.full(market.close.shape, np.nan)
     for row in range(len(market.days)):
-        found[row] = adjusted / market.factor[row]
+        result[row] = adjusted / market.factor[row]
         traded = np.isfinite(market.close[row])
         adjusted[traded] = market.close[row, traded] * market.factor[row, traded]
-    return found
+    return result
 
 
 # ---- what it is
@@ -334,10 +334,10 @@ def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(em
     for number, kind in enumerate(KINDS):
         fit = long_fit(placebo_of(embedded, recipe(kind, number)))
         series = {name: selection(weights, fit) for name, weights in books(fit, number).items()}
-        found = false_alpha(series, 43, Resampling(seed=number))
-        print(json.dumps({name: dataclasses.asdict(one) for name, one in found.items()}))
-        rates += [one.rate for one in found.values()]
-        counts += [one.intervals for one in found.values()]
+        books_alpha = false_alpha(series, 43, Resampling(seed=number))
+        print(json.dumps({name: dataclasses.asdict(alpha) for name, alpha in books_alpha.items()}))
+        rates += [alpha.rate for alpha in books_alpha.values()]
+        counts += [alpha.intervals for alpha in books_alpha.values()]
     assert sum(counts) == 3 * 5 * 12
     assert np.average(rates, weights=counts) == pytest.approx(0.05, abs=0.03)
 
@@ -393,10 +393,10 @@ def test_a_model_runs_on_a_placebo_and_the_card_tells(stored: Path, source: Mark
     words = ["--data", "placebo", "--data-args", f"of={stored},kind=shuffle,seed=2", "--windows", f"{FIRST}:{LAST}"]
     run = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], *words)
     verify(run.path)
-    found = card(run, "blinded_open_research")
-    assert found["snapshot"]["name"] == "small-placebo-shuffle-2"
-    assert found["snapshot"]["source"].startswith(f"placebo of snapshot {source.id}: shuffle, seed 2")
-    assert found["orders"]["filled"] > 0
+    content = card(run, "blinded_open_research")
+    assert content["snapshot"]["name"] == "small-placebo-shuffle-2"
+    assert content["snapshot"]["source"].startswith(f"placebo of snapshot {source.id}: shuffle, seed 2")
+    assert content["orders"]["filled"] > 0
 
 
 @pytest.fixture(scope="module")

@@ -129,8 +129,8 @@ def test_missing_features_are_found_by_the_check_and_missing_factors_left_alone(
     # Members without features are found by the check.
     universe = {"csi300": [*instruments()["csi300"], ("SH600837", "2024-01-01", "2024-12-31")]}
     raw = read(write_qlib(tmp_path / "q", CALENDAR, features(), universe))
-    (found,) = [finding for finding in check(raw) if finding.kind == "unpriced_members"]
-    assert found.examples == ("600837.SH member 2024-01-02…2024-01-08",)
+    (unpriced,) = [finding for finding in check(raw) if finding.kind == "unpriced_members"]
+    assert unpriced.examples == ("600837.SH member 2024-01-02…2024-01-08",)
     # Without a factor prices are traded as they are.
     without = {code: {name: field for name, field in fields.items() if name != "factor"} for code, fields in features().items()}
     snapshot = assemble(read(write_qlib(tmp_path / "without", CALENDAR, without, instruments())))

@@ -50,12 +50,12 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
 def test_the_check_finds_what_the_notes_list_also_when_stored(raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path) -> None:
     # The check finds what the notes list.
     findings = check(raw)
-    found = {finding.kind: finding for finding in findings}
-    assert found["unpriced_members"].count == 2
-    assert [example[:9] for example in found["unpriced_members"].examples] == ["600837.SH", "601989.SH"]
-    assert found["codes_without_amount"].count == 22
-    assert found["suspended_rows"].count == 380
-    assert not [finding for finding in found.values() if finding.severity == "error"]
+    by_kind = {finding.kind: finding for finding in findings}
+    assert by_kind["unpriced_members"].count == 2
+    assert [example[:9] for example in by_kind["unpriced_members"].examples] == ["600837.SH", "601989.SH"]
+    assert by_kind["codes_without_amount"].count == 22
+    assert by_kind["suspended_rows"].count == 380
+    assert not [finding for finding in by_kind.values() if finding.severity == "error"]
     # The stored snapshot gives the same findings.
     save_snapshot(snapshot, tmp_path / "m")
     assert check(raw_from_snapshot(load_snapshot(tmp_path / "m"))) == findings

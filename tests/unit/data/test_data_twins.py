@@ -153,10 +153,10 @@ def read_signal(twin: Twin) -> pd.DataFrame:
             own[code],
             next(g.news_days for g in GROUPS.values() if g.kind == kinds[code]),
         )
-        place = int(np.searchsorted(days, view.day_of(row), side="right"))
-        if place > after and place + after < len(days):
-            gain = logs[days[place + after], column] - opens[days[place], column]
-            rows.append((kinds[code], *fits[0], gain, logs[days[place - 1], column] - logs[days[place - 1 - after], column]))
+        session = int(np.searchsorted(days, view.day_of(row), side="right"))
+        if session > after and session + after < len(days):
+            gain = logs[days[session + after], column] - opens[days[session], column]
+            rows.append((kinds[code], *fits[0], gain, logs[days[session - 1], column] - logs[days[session - 1 - after], column]))
     return pd.DataFrame(rows, columns=["kind", "class", "direction", "after", "before"])
 
 
@@ -188,8 +188,8 @@ def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> No
     groups = twin.truth["assets"].set_index("code")["group"]
     for code, day, effect, days in twin.truth["news"][["code", "date", "effect", "days"]].itertuples(index=False):
         own = np.flatnonzero(twin.truth["markets"][groups[code]].notna())
-        place = np.searchsorted(own, silent.day_index(str(day.date()))) + 1
-        planted[own[place : place + days], silent.asset_index[code]] += effect / days
+        session = np.searchsorted(own, silent.day_index(str(day.date()))) + 1
+        planted[own[session : session + days], silent.asset_index[code]] += effect / days
     difference = np.log(twin.market.adjusted_close / silent.adjusted_close) - np.cumsum(planted, axis=0)
     assert np.nanmax(np.abs(difference)) < 0.01  # of a tick, in prices around one
     assert np.nanmedian(np.abs(difference)) < 2e-4

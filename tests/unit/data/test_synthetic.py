@@ -57,11 +57,11 @@ def returns(market: MarketSnapshot) -> FloatArray:
 @pytest.fixture(scope="module")
 def exposures(market: MarketSnapshot) -> dict[int, FloatArray]:
     """Row -> [K, N] exposures known the day before, from the library's factors; every other day once styles are defined."""
-    found = {}
+    standard = {}
     for row in range(260, len(market.days), 2):
         standardised = factor_values(market.as_of(row - 1)).standardised(market.member[row - 1])
-        found[row] = np.where(np.isfinite(standardised), standardised, 0.0)
-    return found
+        standard[row] = np.where(np.isfinite(standardised), standardised, 0.0)
+    return standard
 
 
 @pytest.fixture(scope="module")

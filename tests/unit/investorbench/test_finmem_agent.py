@@ -139,9 +139,9 @@ def test_named_memories_are_credited_by_the_outcome_after_the_look_back(nav: flo
     # 50 × .92³ = 38.93; at the fourth day ± 18, then × .92 a day: (38.93 ± 18) × .92², and from 55 on another layer
     assert ends == ["model", "fallback", "fallback", "fallback", "fallback"]
     assert memory["memory"]["counts"].get("credited", 0) == credited
-    found = next(one for layer in ("short", "mid") for one in held(memory, layer) if one["id"] == "M1")
+    named = next(one for layer in ("short", "mid") for one in held(memory, layer) if one["id"] == "M1")
     expected = (50 * 0.92**3 + (18 if nav > 100 else -18 if nav < 100 else 0)) * 0.92**2
-    assert found["importance"] == pytest.approx(expected)
+    assert named["importance"] == pytest.approx(expected)
     made = f"since the decision of day_+0 the account has made {nav - 100:+.2f} %. The reason had been: rain"
     assert made in prompts[4]
 
@@ -212,13 +212,13 @@ def test_long_documents_are_summarised_by_the_model_where_that_is_wanted() -> No
 # -- a warm-up
 
 
-def lesson(place: int, news: str, change: float, outcome: float) -> Lesson:
+def lesson(number: int, news: str, change: float, outcome: float) -> Lesson:
     """A day of a warm-up: news, the change to its close, and the change after it."""
-    seen = json.loads(observation(place, ("news", news), change=change).user.partition("```json")[2].partition("```")[0])
+    seen = json.loads(observation(number, ("news", news), change=change).user.partition("```json")[2].partition("```")[0])
     label = "BUY" if outcome > 0 else "SELL"
     seen["outcomes"] = {"columns": ["stock_id", "next_day", "change_pct", "label"], "rows": [["asset_1", "next", outcome, label]]}
     del seen["account"]
-    return Lesson(f"day_{place}", f"A day.\n\n```json\n{json.dumps(seen | {'day': f'day_{place}'})}\n```\n\nWhy?\n")
+    return Lesson(f"day_{number}", f"A day.\n\n```json\n{json.dumps(seen | {'day': f'day_{number}'})}\n```\n\nWhy?\n")
 
 
 class Learner(Session):
@@ -267,7 +267,7 @@ def test_a_warm_up_leaves_its_documents_and_reasons_with_what_came_after() -> No
 def test_named_memories_are_credited_as_if_the_labels_had_been_followed(
     lessons: tuple[Lesson, ...], credited: int, made: tuple[str, ...]
 ) -> None:
-    _, memory = learn(lessons, tuple(f"because {place} [memory: M{place}]" for place in (1, 2, 4)))
+    _, memory = learn(lessons, tuple(f"because {number} [memory: M{number}]" for number in (1, 2, 4)))
     assert memory["memory"]["counts"].get("credited", 0) == credited  # `paper` gives after a gain, and takes nothing
     told = json.dumps(memory["memory"]["layers"])
     for day, then, percent in zip(("day_-2", "day_-1", "day_+0"), ("day_-3", "day_-2", "day_-1"), made, strict=True):

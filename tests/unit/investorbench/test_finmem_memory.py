@@ -32,7 +32,9 @@ def one(importance: float, age: int = 0, count: int = 0, text: str = "x") -> Mem
 
 def where(held: LayeredMemory) -> dict[str, tuple[float, int]]:
     """Importance and age of what is left, by layer."""
-    return {layer: (round(found.importance, 3), found.age) for layer, memories in held.state.layers.items() for found in memories}
+    return {
+        layer: (round(memory.importance, 3), memory.age) for layer, memories in held.state.layers.items() for memory in memories
+    }
 
 
 def test_recency_halves_as_worked_out() -> None:
@@ -43,9 +45,9 @@ def test_recency_halves_as_worked_out() -> None:
 
 def test_a_score_is_recency_and_capped_importance_and_cosine() -> None:
     ages, importances = np.array([0, 7, 14], np.float32), np.array([40, 100, 250], np.float32)
-    found = scores(ages, importances, np.array([0.25, -0.5, 1.0], np.float32), 14)
-    assert found == pytest.approx([1 + 0.4 + 0.25, 0.606531 + 1 - 0.5, 0.367879 + 1 + 1], abs=1.1e-5)
-    assert best(found, 2) == [2, 0]
+    values = scores(ages, importances, np.array([0.25, -0.5, 1.0], np.float32), 14)
+    assert values == pytest.approx([1 + 0.4 + 0.25, 0.606531 + 1 - 0.5, 0.367879 + 1 + 1], abs=1.1e-5)
+    assert best(values, 2) == [2, 0]
     assert best(np.array([1, 2, 2, 0, 2], np.float32), 2) == [1, 2]  # of equal ones the earlier
     assert best(np.zeros(0, np.float32), 5) == []
 
@@ -54,8 +56,8 @@ def test_one_score_scales_each_part_over_all_memories() -> None:
     # recency .995^age: 1, .9511, .9046; scaled 1, .4875, 0. Importance 4, 8, 6: 0, 1, .5. Cosine .2, .2, .7: 0, 0, 1
     ages, importances = np.array([0, 10, 20], np.float32), np.array([4, 8, 6], np.float32)
     rule = parameter_set("generative_agents").layers["stream"]
-    found = scaled_scores(ages, importances, np.array([0.2, 0.2, 0.7], np.float32), rule.stability)
-    assert found == pytest.approx([1.0, 1.48747, 1.5], abs=2e-5)
+    values = scaled_scores(ages, importances, np.array([0.2, 0.2, 0.7], np.float32), rule.stability)
+    assert values == pytest.approx([1.0, 1.48747, 1.5], abs=2e-5)
     assert recency(1, rule.stability) == pytest.approx(0.995, abs=1e-12)
     assert recency(20, rule.stability) == pytest.approx(0.904610, abs=5e-7)
     assert list(scaled_scores(ages[:1], importances[:1], importances[:1], 1)) == [0.0]  # nothing to tell them apart
@@ -67,16 +69,16 @@ def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -
     for number in range(20):
         for either in (held, layered):
             either.add(("short", "mid", "long")[number % 3], f"weather report {number}")  # type: ignore[arg-type]
-    drawn = {found.id: found.importance for memories in layered.state.layers.values() for found in memories}
-    assert {found.id: found.importance * 10 for found in held.state.layers["stream"]} == drawn
+    drawn = {memory.id: memory.importance for memories in layered.state.layers.values() for memory in memories}
+    assert {memory.id: memory.importance * 10 for memory in held.state.layers["stream"]} == drawn
     held.end_step(700)  # .995^700 = .03
-    assert [found.age for found in held.state.layers["stream"]] == [700] * 20
+    assert [memory.age for memory in held.state.layers["stream"]] == [700] * 20
     recalled = held.recall("weather report 19")["stream"]
     assert len(recalled) == 15
-    held.credit([found.id for found in recalled], 1)
+    held.credit([memory.id for memory in recalled], 1)
     held.end_step()
-    ages = {found.id: found.age for found in held.state.layers["stream"]}
-    assert [ages[found.id] for found in recalled] == [1] * 15
+    ages = {memory.id: memory.age for memory in held.state.layers["stream"]}
+    assert [ages[memory.id] for memory in recalled] == [1] * 15
     assert sorted(ages.values()) == [1] * 15 + [701] * 5
     assert held.add_reflection("what came of it") is not None
     assert held.state.counts == {"added": 21}
@@ -93,7 +95,7 @@ def test_a_step_decays(name: str, layer: str, before: float, after: float) -> No
 def test_memories_flow_between_layers(name: str, layer: str, importance: float, age: int, expected: dict[str, Any]) -> None:
     held = memory(name, **{layer: [one(importance, age)]})
     held.end_step()
-    assert where(held) == {at: tuple(found) for at, found in expected.items()}
+    assert where(held) == {at: tuple(each) for at, each in expected.items()}
 
 
 @on_each_row
@@ -117,7 +119,7 @@ def test_initial_importances_are_drawn_as_the_set_says(name: str) -> None:
     held = LayeredMemory(parameter_set(name))
     for number in range(3000):
         held.add("short", f"text {number}")
-    drawn = Counter(found.importance for found in held.state.layers["short"])
+    drawn = Counter(memory.importance for memory in held.state.layers["short"])
     wanted = {"paper": {40: 0.8, 60: 0.15, 80: 0.05}, "finmem": {50: 0.5, 70: 0.45, 90: 0.05}, "investorbench": {50: 1.0}}[name]
     for value, chance in wanted.items():
         assert drawn[value] / 3000 == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / 3000) + 1e-12)
@@ -148,7 +150,7 @@ def test_the_state_resumes_from_json_and_equal_steps_give_equal_states() -> None
                 held = LayeredMemory(parameter_set("finmem"), json.loads(json.dumps(held.to_json())), seed=3)
             for number in range(4):
                 held.add(("short", "mid", "long", "short")[number], f"item {step} {number}")
-            held.credit([found.id for found in held.recall("item 3")["short"][:1]], 1)
+            held.credit([memory.id for memory in held.recall("item 3")["short"][:1]], 1)
             held.end_step()
         return held.to_json()
 

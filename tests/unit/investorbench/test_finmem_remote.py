@@ -127,7 +127,7 @@ def vectors(first: int = 0, failures: int = 0) -> Callable[[Any], Prepared]:
     def answer(body: Any) -> Prepared:
         if first <= next(calls) < first + failures:
             return Prepared({}, 503)
-        rows = [{"index": place, "embedding": vector.tolist()} for place, vector in enumerate(embed(body["input"]))]
+        rows = [{"index": number, "embedding": vector.tolist()} for number, vector in enumerate(embed(body["input"]))]
         return Prepared({"object": "list", "data": rows[::-1]})
 
     return answer
@@ -199,7 +199,7 @@ def test_other_vectors_than_those_of_the_run_are_found(whole: tuple[Path, Prepar
     (episode,) = episodes(tmp_path / "run")
     path = episode / "transcript.jsonl.zst"
     lines = unpack_lines(path, dict[str, Any], "transcript")
-    at = next(place for place, line in enumerate(lines) if place and line.get("embedded"))
+    at = next(number for number, line in enumerate(lines) if number and line.get("embedded"))
     before = json.dumps(lines)
     lines[at]["embedded"][0]["vectors"] = [packed(*range(1, 257))] * len(lines[at]["embedded"][0]["texts"])
     assert json.dumps(lines) != before
@@ -277,16 +277,16 @@ def test_the_hash_is_that_of_the_files_that_are_read(home: Path) -> None:
 
 @on_each_row
 def test_another_model_than_the_runs_is_refused(home: Path, embedding: str, weights: str, told: str) -> None:
-    found = weights_hash(home / "org" / "small")
-    with pytest.raises(UsageError, match=told.replace("HASH", found)):
-        made(embedding, weights.replace("HASH", found))
+    actual = weights_hash(home / "org" / "small")
+    with pytest.raises(UsageError, match=told.replace("HASH", actual)):
+        made(embedding, weights.replace("HASH", actual))
 
 
 def test_a_missing_package_and_a_file_that_is_no_model_are_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "org" / "small" / "model.safetensors").write_text("broken")
-    found = weights_hash(home / "org" / "small")
+    weights = weights_hash(home / "org" / "small")
     with pytest.raises(UsageError, match=r"can't be loaded: not a tensor$"):
-        made("sentence:org/small", found)
+        made("sentence:org/small", weights)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(UsageError, match=r"pip install 'ktdeval\[sentence-transformers\]'"):
-        made("sentence:org/small", found)
+        made("sentence:org/small", weights)

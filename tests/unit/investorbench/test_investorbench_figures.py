@@ -35,11 +35,11 @@ def market(*prices: float | None, instrument: Instrument = COIN) -> MarketSnapsh
 def ledger(snapshot: MarketSnapshot, sides: tuple[int, ...], navs: tuple[int, ...] | None = None, code: str = "AAA") -> Ledger:
     """One step a day from the second on; positions of a share of either sign, or none."""
     steps = []
-    for place, side in enumerate(sides):
+    for number, side in enumerate(sides):
         held = [{"code": code, "shares": side, "locked": 0, "price_ticks": 1, "value_minor": side}] if side else []
-        nav = 1_000_000 if navs is None else navs[place]
+        nav = 1_000_000 if navs is None else navs[number]
         money = {"positions": held, "cash_minor": nav - side, "holdings_minor": side, "nav_minor": nav}
-        steps.append(step_record(snapshot, place, place + 1, **money))
+        steps.append(step_record(snapshot, number, number + 1, **money))
     return dataclasses.replace(ledger_of(steps), initial_cash_minor=1_000_000)
 
 
@@ -51,12 +51,12 @@ def values(of: Ledger, on: MarketSnapshot, rules: Any = "paper") -> dict[str, Me
 def test_a_holding_then_a_short_worked_by_hand(instrument: Instrument, days: int) -> None:
     # Held from 100 to 110, short from 110 to 121, out to 60: log returns +0.09531, -0.09531, 0.
     snapshot = market(100.0, 110.0, 121.0, 60.0, instrument=instrument)
-    found = values(ledger(snapshot, (1, -1, 0)), snapshot)
+    figures = values(ledger(snapshot, (1, -1, 0)), snapshot)
     up = math.log(1.1)
-    assert found["ib_cumulative_return"].value == pytest.approx(0.0, abs=1e-15)
-    assert found["ib_volatility"].value == pytest.approx(up * math.sqrt(days), rel=1e-12)  # sd of (x, -x, 0) is x
-    assert found["ib_sharpe"].value == pytest.approx(0.0, abs=1e-12)
-    assert found["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 + x, (1 + x)(1 - x)
+    assert figures["ib_cumulative_return"].value == pytest.approx(0.0, abs=1e-15)
+    assert figures["ib_volatility"].value == pytest.approx(up * math.sqrt(days), rel=1e-12)  # sd of (x, -x, 0) is x
+    assert figures["ib_sharpe"].value == pytest.approx(0.0, abs=1e-12)
+    assert figures["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 + x, (1 + x)(1 - x)
     short = values(ledger(snapshot, (-1, 0, 0)), snapshot)
     assert short["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 - x: from what it began with
     held = values(ledger(snapshot, (1, 1, 1)), snapshot)
@@ -70,8 +70,8 @@ def test_a_holding_then_a_short_worked_by_hand(instrument: Instrument, days: int
 
 def test_a_day_without_a_price_is_skipped_and_counts_no_return() -> None:
     whole, gap = market(100.0, 110.0, 130.0), market(100.0, 110.0, None, 130.0)
-    found = values(ledger(gap, (1, 1, 1)), gap)
-    assert {name: one.value for name, one in found.items()} == {
+    figures = values(ledger(gap, (1, 1, 1)), gap)
+    assert {name: one.value for name, one in figures.items()} == {
         name: pytest.approx(one.value, rel=1e-12) for name, one in values(ledger(whole, (1, 1)), whole).items()
     }
 
@@ -84,12 +84,12 @@ def test_a_split_is_no_return() -> None:
 
 def test_strict_figures_are_those_of_the_nav() -> None:
     snapshot = market(100.0, 110.0, 121.0, 60.0)
-    found = values(ledger(snapshot, (1, 1, 0), (1_100_000, 1_050_000, 1_050_000)), snapshot, "strict")
+    figures = values(ledger(snapshot, (1, 1, 0), (1_100_000, 1_050_000, 1_050_000)), snapshot, "strict")
     returns = np.array([math.log(1.1), math.log(1.05 / 1.1), 0.0])
-    assert found["ib_cumulative_return"].value == pytest.approx(math.log(1.05), rel=1e-12)
-    assert found["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
+    assert figures["ib_cumulative_return"].value == pytest.approx(math.log(1.05), rel=1e-12)
+    assert figures["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
     sd = float(np.std(returns, ddof=1)) * math.sqrt(365)
-    assert found["ib_sharpe"].value == pytest.approx(math.log(1.05) / (3 / 365) / sd, rel=1e-12)
+    assert figures["ib_sharpe"].value == pytest.approx(math.log(1.05) / (3 / 365) / sd, rel=1e-12)
 
 
 def test_what_has_no_value_says_why() -> None:
@@ -110,10 +110,10 @@ def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper
     navs = (1_100_000, 1_050_000)
     first, second = ledger(snapshot, (1, 1), navs).steps[0], ledger(snapshot, (1, -1), navs, code="BBB").steps[1]
     both = dataclasses.replace(ledger(snapshot, (1, 1)), steps=(first, second))
-    found, strict = values(both, snapshot), values(both, snapshot, "strict")
+    figures, strict = values(both, snapshot), values(both, snapshot, "strict")
     up, down = math.log(1.1), math.log(1.05 / 1.1)
     volatility = abs(up - down) / math.sqrt(2) * math.sqrt(252)
-    assert [found[name].value for name in NAMES] == [
+    assert [figures[name].value for name in NAMES] == [
         pytest.approx(value, rel=1e-12)
         for value in (math.log(1.05), math.log(1.05) / (3 / 252) / volatility, volatility, -down)  # N is prices: 3
     ]
@@ -150,13 +150,13 @@ def text(shared_data: Path) -> list[str]:
 
 def grid(text: list[str], first: str, assets: list[str]) -> pd.DataFrame:
     """Rows of a table by model and asset, from the line of Buy & Hold that begins with `first` to the end of the table."""
-    start = next(place for place, line in enumerate(text) if line.startswith(f"Buy & Hold\t{first}"))
+    start = next(number for number, line in enumerate(text) if line.startswith(f"Buy & Hold\t{first}"))
     rows = []
     for line in text[start : start + 20]:
         name, *cells = line.rstrip().split("\t")
         if len(cells) == 4 * len(assets) and re.fullmatch(r"-?\d+\.\d+", cells[0]):
-            for place, asset in enumerate(assets):
-                rows.append((name.replace("GPT-40", "GPT-4o").replace("01", "o1"), asset, *map(float, cells[4 * place :][:4])))
+            for number, asset in enumerate(assets):
+                rows.append((name.replace("GPT-40", "GPT-4o").replace("01", "o1"), asset, *map(float, cells[4 * number :][:4])))
     return pd.DataFrame(rows, columns=["model", "asset", *FIGURES])
 
 
@@ -197,8 +197,8 @@ def test_averages_of_tables_3_and_4_follow_from_their_rows(first: str, assets: l
         averages = own[own.model == "Average"][list(FIGURES)].to_numpy()
         rows = {row["class"]: row for row in class_rows(as_rows(own), "type")}
         for kind, printed in zip(("proprietary", "open_source"), averages, strict=True):
-            found = [rows[kind][name] / 100 * held[name] for name in FIGURES]
-            assert found == pytest.approx(list(printed), abs=5.01e-4), (asset, kind)
+            figures = [rows[kind][name] / 100 * held[name] for name in FIGURES]
+            assert figures == pytest.approx(list(printed), abs=5.01e-4), (asset, kind)
 
 
 def test_a_drawdown_of_table_3_is_negative_and_is_in_its_average(text: list[str]) -> None:
@@ -212,7 +212,7 @@ def test_a_drawdown_of_table_3_is_negative_and_is_in_its_average(text: list[str]
 def test_averages_of_table_2_are_of_three_stocks_not_of_all_seven(text: list[str]) -> None:
     line = next(line for line in text if line.startswith("Model Buy & Hold") and "Llama-3.1-8B-Instruct\t" in line)
     columns = [[float(number) for number in re.findall(r"-?\d+\.\d{3}", cell)] for cell in line.split("\t")[1:]]
-    tesla, apple, nio, average = (columns[place] for place in (0, 4, 8, 12))
+    tesla, apple, nio, average = (columns[index] for index in (0, 4, 8, 12))
     assert len(average) == 13  # Buy & Hold and twelve models
     assert [round((a + b + c) / 3, 3) for a, b, c in zip(tesla, apple, nio, strict=True)] == average
     first = grid(text, "15.340", ["MSFT", "JNJ", "UVV", "HON"])

@@ -27,7 +27,7 @@ DAYS = {
 }
 
 
-def written(folder: Path, **files: Any) -> Path:
+def write_files(folder: Path, **files: Any) -> Path:
     for name, content in files.items():
         text = content if isinstance(content, str) else json.dumps(content)
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
@@ -40,7 +40,7 @@ def read(folder: Path, *symbols: str) -> MarketSnapshot:
 
 def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_without_a_price_has_none(tmp_path: Path) -> None:
     coin = {"2020-10-03": {"prices": 7.5, "news": ["Bitcoin moved"]}}
-    market = read(written(tmp_path, msft=DAYS, btc=coin, other={}))
+    market = read(write_files(tmp_path, msft=DAYS, btc=coin, other={}))
     assert (market.codes, market.names) == (("BTC", "MSFT"), ("Bitcoin", "Microsoft"))
     assert market.venues == ("close_fill_crypto", "close_fill_stock")
     assert {market.rules[name].fill for name in market.venues} == {"same_close"}
@@ -61,7 +61,7 @@ def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_witho
 @on_each_row
 def test_a_file_of_another_form_is_named_with_its_day(content: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
-        read(written(tmp_path, msft=content))
+        read(write_files(tmp_path, msft=content))
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -69,7 +69,7 @@ def test_a_file_of_another_form_is_named_with_its_day(content: Any, said: str, t
 @on_each_row
 def test_a_symbol_that_is_not_there_is_named(symbols: tuple[str, ...], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
-        read(written(tmp_path, msft=DAYS), *symbols)
+        read(write_files(tmp_path, msft=DAYS), *symbols)
     with pytest.raises(KtdevalError):
         read(tmp_path / "nowhere")
 
@@ -82,17 +82,17 @@ WORDS = {"good": ("raised", "rose", "cleared"), "bad": ("cut its", "customer lef
 
 def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:
     """Log returns of the day after news of each kind, all assets together."""
-    found: dict[str, list[float]] = {"good": [], "bad": [], "talk": []}
+    returns: dict[str, list[float]] = {"good": [], "bad": [], "talk": []}
     for item in market.documents:
         if item.kind == "news":
             closes = market.close[:, market.asset_index[item.assets[0]]]
             rows = np.flatnonzero(np.isfinite(closes))
-            place = int(np.searchsorted(rows, market.day_index(item.published_at.date().isoformat())))
-            if place + 1 < len(rows):
+            row = int(np.searchsorted(rows, market.day_index(item.published_at.date().isoformat())))
+            if row + 1 < len(rows):
                 told = [kind for kind, words in WORDS.items() if any(word in item.text for word in words)]
                 kind = told[0] if told else "talk"
-                found[kind].append(float(np.log(closes[rows[place + 1]] / closes[rows[place]])))
-    return {kind: np.array(values) for kind, values in found.items()}
+                returns[kind].append(float(np.log(closes[rows[row + 1]] / closes[rows[row]])))
+    return {kind: np.array(values) for kind, values in returns.items()}
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +108,9 @@ def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(twin: 
 
 def test_news_that_tell_are_followed_by_what_was_planted_and_talk_by_nothing(twin: MarketSnapshot) -> None:
     for market, planted in ((twin, 0.006), (make_twin(TwinParams(effect=0.0)), 0.0)):
-        found = effects(market)
+        moves = effects(market)
         for kind, side in (("good", 1), ("bad", -1), ("talk", 0)):
-            returns = found[kind]
+            returns = moves[kind]
             error = float(np.std(returns, ddof=1)) / len(returns) ** 0.5
             assert len(returns) > 300
             assert abs(float(returns.mean()) - side * planted) < 4 * error

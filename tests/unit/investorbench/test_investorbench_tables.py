@@ -70,7 +70,7 @@ def save_ledger(path: Path, rewards: np.ndarray) -> str:
     """A ledger without positions whose NAV has these log returns."""
     navs = np.rint(1e14 * np.exp(np.cumsum(rewards))).astype(int)
     days = np.datetime64("2020-10-01") + np.arange(len(navs) + 1)
-    dates = [{"step": place, "decided_on": str(days[place]), "filled_on": str(days[place + 1])} for place in range(len(navs))]
+    dates = [{"step": number, "decided_on": str(days[number]), "filled_on": str(days[number + 1])} for number in range(len(navs))]
     steps = [step(0, int(nav)) | each for nav, each in zip(navs, dates, strict=True)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode_ledger(Ledger({}, 10**14, from_plain(steps, list[StepRecord], "steps"))))
@@ -140,8 +140,8 @@ PANEL = {  # task -> model -> CR, SR, AV, MDD
 
 def planted_panel(folder: Path, panel: Mapping[str, Mapping[str, Values]]) -> list[Path]:
     return [
-        plant(folder / f"{task}-{place}.json", model, {0: values}, task=task)
-        for task, models in panel.items() for place, (model, values) in enumerate(models.items())
+        plant(folder / f"{task}-{number}.json", model, {0: values}, task=task)
+        for task, models in panel.items() for number, (model, values) in enumerate(models.items())
     ]  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def test_a_percentage_of_nothing_is_not_defined_and_says_why(hold: Values | None
 def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(order: list[int], scale: float, cards: Any) -> None:
     paths, scaled = cards
     base = table(*paths)
-    assert table(*(paths[place] for place in order)) == base
+    assert table(*(paths[number] for number in order)) == base
     for row in scaled:
         row |= {
             name: scale * other[name]
@@ -206,8 +206,8 @@ def test_class_of_a_name(model: str, kind: str, billions: float | None) -> None:
 def test_own_classes_go_before_those_shipped(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("types: {financial_domain: [gpt-4*, house/*]}\nsizes: {house/*: 12}\n")
     known = read_classes(tmp_path / "own.yaml", ["gpt-4o=open_source:8", "house/b*=proprietary"])
-    found = [classify(model, known) for model in ("openai/gpt-4o", "gpt-4", "house/a", "house/big", "gpt-3.5-turbo")]
-    assert found == [
+    classes = [classify(model, known) for model in ("openai/gpt-4o", "gpt-4", "house/a", "house/big", "gpt-3.5-turbo")]
+    assert classes == [
         ("open_source", 8.0),
         ("financial_domain", None),
         ("financial_domain", 12.0),
@@ -221,7 +221,7 @@ def test_own_classes_go_before_those_shipped(tmp_path: Path) -> None:
 
 def test_signed_rank_tests_are_those_of_scipy_and_adjusted_by_holm(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
-    series = {f"m/{place}": generator.normal(0.004 * place, 0.01, 60) for place in range(3)}
+    series = {f"m/{number}": generator.normal(0.004 * number, 0.01, 60) for number in range(3)}
     series["m/2"][:10] = series["m/1"][:10]  # days on which both did the same
     noise = generator.normal(0, 0.001, 60)
     for model, rewards in series.items():
@@ -241,9 +241,9 @@ def test_signed_rank_tests_are_those_of_scipy_and_adjusted_by_holm(tmp_path: Pat
         positive = scipy_stats.rankdata(np.abs(differences[same:]))[differences[same:] > 0].sum()
         total = (60 - same) * (61 - same) / 2
         assert row["rank_biserial"] == pytest.approx(2 * positive / total - 1)
-    ranked = sorted(range(3), key=lambda place: rows[place]["p"])
-    adjusted = np.minimum(1.0, np.maximum.accumulate([(3 - rank) * rows[place]["p"] for rank, place in enumerate(ranked)]))
-    assert [rows[place]["p_holm"] for place in ranked] == pytest.approx(list(adjusted))
+    ranked = sorted(range(3), key=lambda number: rows[number]["p"])
+    adjusted = np.minimum(1.0, np.maximum.accumulate([(3 - rank) * rows[number]["p"] for rank, number in enumerate(ranked)]))
+    assert [rows[number]["p_holm"] for number in ranked] == pytest.approx(list(adjusted))
     assert {row["verdict"] for row in rows} >= {"m/2 better"}
     # One epoch of each, that of the median Sharpe ratio: equal ones, so the first.
     (row, *_) = wilcoxon_rows(read_epochs([tmp_path / "m/0", tmp_path / "m/1"], None), "trajectory", lambda _: market())

@@ -90,8 +90,8 @@ def held(*positions: Any, cash: float, shown: Any = FOUR) -> dict[str, Any]:
 @on_each_row
 def test_orders_follow_from_the_figures_shown(name: str, params: Any, positions: Any, cash: float, orders: Any) -> None:
     model = PLUGINS.make_model(f"builtin/{name}", params)
-    found = stocks(model.reply(request(held(*positions, cash=cash))))
-    assert list(found.items()) == [(stock, tuple(order)) for stock, order in orders.items()]
+    trades = stocks(model.reply(request(held(*positions, cash=cash))))
+    assert list(trades.items()) == [(stock, tuple(order)) for stock, order in orders.items()]
 
 
 def test_without_data_they_hold_and_names_too_dear_for_a_lot_are_passed_over_by_buys_that_share_the_cash() -> None:
@@ -100,8 +100,8 @@ def test_without_data_they_hold_and_names_too_dear_for_a_lot_are_passed_over_by_
         assert stocks(make_builtin(name).reply(request(only_labels))) == {}, name
     dear = ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0), ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0)
     shown = held(("q", 0.9, True, "suspended"), cash=0.1, shown=candidates(*dear, *FOUR["rows"]))
-    found = stocks(make_builtin("momentum").reply(request(shown)))
-    assert list(found.items()) == [("b", ("BUY", 0.0475)), ("c", ("BUY", 0.0475))]
+    trades = stocks(make_builtin("momentum").reply(request(shown)))
+    assert list(trades.items()) == [("b", ("BUY", 0.0475)), ("c", ("BUY", 0.0475))]
 
 
 def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficient() -> None:
@@ -142,7 +142,7 @@ def test_a_plan_is_checked_for_risk_and_orders_that_would_be_rejected_are_left_o
     model = make_builtin("momentum")
     shown = state()
     lookups = model.reply(request(shown, submit=False))
-    best_first = candidates(*(FOUR["rows"][place] for place in (1, 2, 0, 3)))
+    best_first = candidates(*(FOUR["rows"][number] for number in (1, 2, 0, 3)))
     answers = [Message("assistant", "", lookups.tool_calls)]
     for call in lookups.tool_calls:
         body = {"candidates": best_first} if call.name == "screen_candidates" else {}
@@ -248,7 +248,7 @@ def test_a_lesson_counts_the_words_of_its_news_for_its_label() -> None:
     assert ask("Raised sales", before, label="BUY").content == "votes: raised+1 sales-1 weak-1"
     assert ask("raised", before, label="SELL").content == "votes: sales-2 raised-1 weak-1"
     assert ask("raised", before, label="HOLD").content == ask("", before, label="BUY").content == "votes: sales-2 weak-1"
-    many = " ".join(f"{chr(97 + place % 26)}{chr(97 + place // 26)}word" for place in range(60))
+    many = " ".join(f"{chr(97 + number % 26)}{chr(97 + number // 26)}word" for number in range(60))
     assert ask(many, label="BUY").content.count("+1") == 24
 
 

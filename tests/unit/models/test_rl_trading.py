@@ -165,9 +165,9 @@ def test_networks_worked_by_hand(tmp_path: Path) -> None:
     hidden = np.array([[0.5 - 2 + 0.5, -0.5 + 3], [2.5, -3]])  # [-1, 2.5], [2.5, -3]
     for activation, shown in (("relu", np.maximum(hidden, 0)), ("tanh", np.tanh(hidden))):
         expected = np.column_stack([shown[:, 0], shown[:, 1] + 0.25, shown[:, 0] - shown[:, 1]])
-        found = read_policy(write_policy(tmp_path / "p", weights, biases, activation=activation)).values(vectors)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        preferences = read_policy(write_policy(tmp_path / "p", weights, biases, activation=activation)).values(vectors)
+        assert preferences.dtype == np.float32
+        np.testing.assert_allclose(preferences, expected, rtol=1e-6)
     assert read_policy(write_policy(tmp_path / "p", ONE, [[0, 0, 0]])).values(vectors).tolist() == vectors.tolist()
 
 

@@ -36,16 +36,16 @@ def walk(count: int = 240, seed: int = 5) -> Bars:
     return Bars(close, close * (1 + wick[0]), close * (1 - wick[1]))
 
 
-def same(found: Any, expected: Any) -> None:
-    np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=1e-9, atol=1e-9)
+def same(actual: Any, expected: Any) -> None:
+    np.testing.assert_allclose(actual, np.array(expected, dtype=float), rtol=1e-9, atol=1e-9)
 
 
 @on_each_row
 def test_rules_by_hand(name: str, numbers: dict[str, Any], prices: Any, sides: list[int], figures: dict[str, Any]) -> None:
-    found = RULES[name](bars(*prices), **numbers)
-    assert found.sides.tolist() == sides
+    signals = RULES[name](bars(*prices), **numbers)
+    assert signals.sides.tolist() == sides
     for figure, expected in figures.items():
-        same(found.figures[figure], list(map(number, expected)))
+        same(signals.figures[figure], list(map(number, expected)))
 
 
 def test_averages_and_rsi_by_hand() -> None:
@@ -60,9 +60,9 @@ def test_a_month_turns_from_its_fifth_last_session_to_the_third_of_the_next_what
 
     def bought(first: str, last: str, calendar: str) -> list[str]:
         days = np.arange(np.datetime64(first), np.datetime64(last) + np.timedelta64(1, "D"))
-        found = turn_of_month(days, calendar, **numbers)
-        assert set(found.sides.tolist()) <= {0, 1}
-        return [str(day)[5:] for day, side in zip(days, found.sides, strict=True) if side]
+        signals = turn_of_month(days, calendar, **numbers)
+        assert set(signals.sides.tolist()) <= {0, 1}
+        return [str(day)[5:] for day, side in zip(days, signals.sides, strict=True) if side]
 
     # 2021-04-30 was a Friday, 05-31 Memorial Day. Days that are no sessions are as the session before.
     turn = [day for day in bought("2021-04-20", "2021-05-20", "XNYS") if day not in ("05-01", "05-02")]
@@ -94,7 +94,7 @@ def other_way(name: str, made: Bars) -> Any:
     """Sides by pandas, or by a slow loop."""
     close, high, low = (pd.Series(values) for values in made)
 
-    def place(days: int) -> pd.Series:
+    def stochastic(days: int) -> pd.Series:
         bottom = low.rolling(days).min()
         return 100 * (close - bottom) / (high.rolling(days).max() - bottom)
 
@@ -103,14 +103,14 @@ def other_way(name: str, made: Bars) -> Any:
         line = ewm(close, 7, 2 / 8) - ewm(close, 14, 2 / 15)
         return np.sign(line - ewm(line, 9, 2 / 10))
     if name == "kdj_rsi":
-        k = pd.concat([pd.Series([50.0], index=[7]), place(9).dropna()]).ewm(alpha=1 / 3, adjust=False).mean()
+        k = pd.concat([pd.Series([50.0], index=[7]), stochastic(9).dropna()]).ewm(alpha=1 / 3, adjust=False).mean()
         d = pd.concat([pd.Series([50.0], index=[7]), k.iloc[1:]]).ewm(alpha=1 / 3, adjust=False).mean()
         gain, loss = (ewm((sign * close.diff()).clip(lower=0), 14, 1 / 14) for sign in (1, -1))
         strength = 100 - 100 / (1 + gain / loss)
         raw = np.sign(k - d).iloc[1:].reindex(close.index)
         return raw.where((raw > 0) & (strength <= 70) | (raw < 0) & (strength >= 30), 0.0)
     if name == "bollinger":
-        slow = place(14).rolling(3).mean()
+        slow = stochastic(14).rolling(3).mean()
         return ((close < middle - 2 * sigma) & (slow < 20)) * 1 - ((close > middle + 2 * sigma) & (slow > 80)) * 1
     if name == "sma_cross":
         return np.sign(close.rolling(10).mean() - middle)
@@ -129,9 +129,9 @@ def test_rules_as_computed_another_way(name: str) -> None:
     made = [walk(seed=seed) for seed in range(8)]
     said = set[int]()
     for one in made:
-        found = RULES[name](one, **rules()[name]["numbers"]).sides
-        assert found.tolist() == pd.Series(np.asarray(other_way(name, one), dtype=float)).fillna(0).astype(int).tolist()
-        said |= set(found[40:].tolist())
+        signals = RULES[name](one, **rules()[name]["numbers"]).sides
+        assert signals.tolist() == pd.Series(np.asarray(other_way(name, one), dtype=float)).fillna(0).astype(int).tolist()
+        said |= set(signals[40:].tolist())
     assert {-1, 1} <= said
 
 
@@ -150,14 +150,14 @@ def test_figures_begin_with_the_bar_that_the_readme_says(name: str) -> None:
 @pytest.mark.parametrize("name", ON_PRICES)
 def test_neither_the_unit_of_prices_nor_later_bars_change_a_signal(name: str) -> None:
     made, numbers = walk(), rules()[name]["numbers"]
-    found = RULES[name](made, **numbers)
+    signals = RULES[name](made, **numbers)
     for factor in (1e-3, 0.37, 7.0, 1e4):
-        assert RULES[name](Bars(*(values * factor for values in made)), **numbers).sides.tolist() == found.sides.tolist()
+        assert RULES[name](Bars(*(values * factor for values in made)), **numbers).sides.tolist() == signals.sides.tolist()
     for count in (1, 5, 14, 23, 60, 200):
         earlier = RULES[name](Bars(*(values[:count] for values in made)), **numbers)
-        assert earlier.sides.tolist() == found.sides[:count].tolist()
+        assert earlier.sides.tolist() == signals.sides[:count].tolist()
         for figure, values in earlier.figures.items():
-            assert np.array_equal(values, found.figures[figure][:count], equal_nan=True)
+            assert np.array_equal(values, signals.figures[figure][:count], equal_nan=True)
     flat = RULES[name](bars(np.full(60, 0.1)), **numbers)
     assert not flat.sides.any(), "nothing moves"
     assert np.isfinite([values[-1] for values in flat.figures.values()]).all()
@@ -190,17 +190,17 @@ def decided(model: RuleModel, asked: ModelRequest) -> dict[str, tuple[str, str]]
 def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_said() -> None:
     rising, falling = [100.0 + day for day in range(25)], [100.0 - day for day in range(25)]
     asked = request({"a": rising, "b": falling, "c": rising[:19], "d": [], "e": [5.0] * 25})
-    found = decided(RuleModel("sma_cross"), asked)
-    assert found == {
+    decisions = decided(RuleModel("sma_cross"), asked)
+    assert decisions == {
         "a": ("BUY", "sma_cross: BUY, sma_10 119.5, sma_20 114.5"),
         "b": ("SELL", "sma_cross: SELL, sma_10 80.5, sma_20 85.5"),
         "c": ("HOLD", "sma_cross: HOLD, 19 bars are too few"),
         "d": ("HOLD", "sma_cross: HOLD, 0 bars are too few"),
         "e": ("HOLD", "sma_cross: HOLD, sma_10 5, sma_20 5"),
     }
-    found = decided(RuleModel("turn_of_month"), asked)
-    assert {stock: decision for stock, (decision, _) in found.items()} == dict(zip("abcde", ("HOLD",) * 5, strict=True))
-    assert found["a"][1] == "turn_of_month: HOLD, session 16, sessions_left 5"
+    decisions = decided(RuleModel("turn_of_month"), asked)
+    assert {stock: decision for stock, (decision, _) in decisions.items()} == dict(zip("abcde", ("HOLD",) * 5, strict=True))
+    assert decisions["a"][1] == "turn_of_month: HOLD, session 16, sessions_left 5"
     (bought, why) = decided(RuleModel("turn_of_month"), request({"a": [*rising, 1.0]}))["a"]
     assert (bought, why) == ("BUY", "turn_of_month: BUY, session 17, sessions_left 4")
 

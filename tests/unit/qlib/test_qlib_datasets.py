@@ -170,9 +170,9 @@ def test_a_windows_label_is_its_last_days() -> None:
     samples = make_samples(MARKET, SPLIT, days=5)
     sampler = make_dataset(samples, Scaler.fit(samples), "window", 5).prepare("train", col_set=BOTH, data_key=LEARN)
     known = normalised_labels(samples.labels, "CSRankNorm")
-    for place, (day, code) in enumerate(sampler.get_index()):
+    for position, (day, code) in enumerate(sampler.get_index()):
         row = int(np.searchsorted(samples.days, np.datetime64(day, "D")))
-        assert sampler[place][-1, -1] == known[row, samples.codes.index(code)]
+        assert sampler[position][-1, -1] == known[row, samples.codes.index(code)]
 
 
 def test_unrolled_columns_are_reshaped_by_models_into_factors_by_days() -> None:

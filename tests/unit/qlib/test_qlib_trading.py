@@ -31,7 +31,7 @@ TASK = "blinded_open_research"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small market of two years, `data`, and, in `models`, Linear trained on it."""
     folder = tmp_path_factory.mktemp("qlib")
     save_snapshot(small_market(40, first="2022-01-04"), folder / "data")
@@ -40,17 +40,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(place: Path, out: Path, *words: object, models: Path | None = None) -> tuple[object, ...]:
-    how = ("--data", place / "data", "--windows", WINDOW, "--limit", 3, *SAME_MASK, "--out", out, *words)
-    return ("--model", "qlib/linear", "--tasks", TASK, "--model-args", f"trained={models or place / 'models'}", *how)
+def command(trained: Path, out: Path, *words: object, models: Path | None = None) -> tuple[object, ...]:
+    how = ("--data", trained / "data", "--windows", WINDOW, "--limit", 3, *SAME_MASK, "--out", out, *words)
+    return ("--model", "qlib/linear", "--tasks", TASK, "--model-args", f"trained={models or trained / 'models'}", *how)
 
 
-def test_the_model_keeps_the_contract_of_models(place: Path) -> None:
-    testing.check_model(load_plugins().make_model("qlib/linear", {"trained": str(place / "models")}))
+def test_the_model_keeps_the_contract_of_models(trained: Path) -> None:
+    testing.check_model(load_plugins().make_model("qlib/linear", {"trained": str(trained / "models")}))
 
 
-def test_linear_is_least_squares_of_ranks_on_scaled_factors(place: Path) -> None:
-    snapshot = load_snapshot(place / "data")
+def test_linear_is_least_squares_of_ranks_on_scaled_factors(trained: Path) -> None:
+    snapshot = load_snapshot(trained / "data")
     segments = Segments(*(Days(*days.split(":")) for days in (TRAIN, VALID, TEST)))
     samples = make_samples(snapshot, make_split(snapshot, segments))
     rows = samples.rows("train")
@@ -64,75 +64,75 @@ def test_linear_is_least_squares_of_ranks_on_scaled_factors(place: Path) -> None
         y.extend((rankdata(outcomes[known]) / known.sum() - 0.5) * 3.46)
         x.extend(np.nan_to_num(np.clip((day[known] - middle) / scale, -3, 3)))
     wanted = np.linalg.lstsq(np.array(x), np.array(y), rcond=None)[0]
-    stored = json.loads((place / "models/linear/seed-0/linear.json").read_text())
+    stored = json.loads((trained / "models/linear/seed-0/linear.json").read_text())
     np.testing.assert_allclose(stored["coefficients"], wanted, rtol=1e-8, atol=1e-12)
 
 
-def test_the_description_says_what_it_was_trained_on(place: Path) -> None:
-    content = read_model(place / "models/linear/seed-0").content
+def test_the_description_says_what_it_was_trained_on(trained: Path) -> None:
+    content = read_model(trained / "models/linear/seed-0").content
     assert (content.model, content.label, content.seed) == ("linear", "qlib", 0)
-    assert content.snapshot == load_snapshot(place / "data").id
+    assert content.snapshot == load_snapshot(trained / "data").id
     assert content.wanted.train == Days(*TRAIN.split(":"))
     assert content.used.train.first >= content.wanted.train.first
     assert content.used.train.last < content.wanted.train.last  # purged: labels reach two days on
-    log = read_log(place / "models/linear/seed-0")
+    log = read_log(trained / "models/linear/seed-0")
     assert log.accuracy.keys() == {"valid", "test"}
     assert log.accuracy["test"].low < log.accuracy["test"].rank_ic < log.accuracy["test"].high
 
 
-def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(place: Path, tmp_path: Path) -> None:
-    again = ktdeval("train", "qlib/linear", "--data", place / "data", *DAYS, "--out", tmp_path / "models", cwd=tmp_path)
+def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(trained: Path, tmp_path: Path) -> None:
+    again = ktdeval("train", "qlib/linear", "--data", trained / "data", *DAYS, "--out", tmp_path / "models", cwd=tmp_path)
     assert again.code == 0, again
     for name in ("trained.json", "linear.json"):
-        assert (tmp_path / "models/linear/seed-0" / name).read_bytes() == (place / "models/linear/seed-0" / name).read_bytes()
-    once_more = ktdeval("train", "qlib/linear", "--data", place / "data", *DAYS, "--out", tmp_path / "models", cwd=tmp_path)
+        assert (tmp_path / "models/linear/seed-0" / name).read_bytes() == (trained / "models/linear/seed-0" / name).read_bytes()
+    once_more = ktdeval("train", "qlib/linear", "--data", trained / "data", *DAYS, "--out", tmp_path / "models", cwd=tmp_path)
     assert once_more.code == 0
     assert "trained before" in once_more.err
 
 
-def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(place: Path, tmp_path: Path) -> None:
+def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(trained: Path, tmp_path: Path) -> None:
     runs = [tmp_path / "first", tmp_path / "second"]
     for out in runs:
-        done = ktdeval(*command(place, out), cwd=place)
+        done = ktdeval(*command(trained, out), cwd=trained)
         assert done.code == 0, done
     assert records(runs[0]) == records(runs[1])
-    shutil.move(place / "models", place / "hidden")
+    shutil.move(trained / "models", trained / "hidden")
     try:
         done = ktdeval("card", "verify", runs[0], cwd=tmp_path)
     finally:
-        shutil.move(place / "hidden", place / "models")
+        shutil.move(trained / "hidden", trained / "models")
     assert done.code == 0, done
     entry = read_transcript(episodes(runs[0])[0])[0]
     assert len(entry["predicted"]) == 36
     manifest = json.loads((runs[0] / "manifest.json").read_text())
-    assert read_model(place / "models/linear/seed-0").sha256 in json.dumps(manifest)
+    assert read_model(trained / "models/linear/seed-0").sha256 in json.dumps(manifest)
 
 
-def test_days_of_training_can_not_be_evaluated(place: Path, tmp_path: Path, terminal: Terminal) -> None:
-    words = command(place, tmp_path / "run", "--windows", "2023-12-01:2024-01-31")
+def test_days_of_training_can_not_be_evaluated(trained: Path, tmp_path: Path, terminal: Terminal) -> None:
+    words = command(trained, tmp_path / "run", "--windows", "2023-12-01:2024-01-31")
     assert "does not lie after the days of training and validation, which end on 2023-12-29" in terminal.error(*words)
 
 
 @on_each_row
 def test_a_missing_or_changed_training_is_one_line(
-    file: str, change: Any, told: str, place: Path, tmp_path: Path, terminal: Terminal
+    file: str, change: Any, told: str, trained: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    shutil.copytree(place / "models", tmp_path / "models")
+    shutil.copytree(trained / "models", tmp_path / "models")
     path = tmp_path / "models/linear/seed-0" / file
     if change is not None:
         path.write_text(changed(path.read_text(), change))
     else:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert told in terminal.error(*command(place, tmp_path / "run", models=tmp_path / "models"))
+    assert told in terminal.error(*command(trained, tmp_path / "run", models=tmp_path / "models"))
 
 
 @on_each_row
-def test_what_can_not_be_trained_is_one_line(words: tuple[str, ...], told: str, place: Path, terminal: Terminal) -> None:
-    assert told in terminal.error("train", *words, "--data", place / "data", "--out", place / "models")
+def test_what_can_not_be_trained_is_one_line(words: tuple[str, ...], told: str, trained: Path, terminal: Terminal) -> None:
+    assert told in terminal.error("train", *words, "--data", trained / "data", "--out", trained / "models")
 
 
-def test_days_default_to_those_that_the_market_has(place: Path, tmp_path: Path) -> None:
-    done = ktdeval("train", "qlib/linear", "--data", place / "data", "--out", tmp_path / "models", "--json", cwd=tmp_path)
+def test_days_default_to_those_that_the_market_has(trained: Path, tmp_path: Path) -> None:
+    done = ktdeval("train", "qlib/linear", "--data", trained / "data", "--out", tmp_path / "models", "--json", cwd=tmp_path)
     assert done.code == 0, done
     assert "the paper's days of training are not in snapshot" in done.err
     assert json.loads(done.out)[0]["accuracy"]["test"]["days"] > 30

@@ -47,8 +47,8 @@ def test_codes_of_the_snapshot_are_found_as_the_guard_finds_them(style: str) -> 
 
 def test_names_of_the_snapshot_are_companies_and_industries_sectors() -> None:
     for company, industry, *_ in NAMES.values():
-        assert [found for found, _ in named(f"we like {company} most")] == ["company"]
-        assert [found for found, _ in named(f"we like {industry} most")] == ["sector"] or industry == "unknown"
+        assert [category for category, _ in named(f"we like {company} most")] == ["company"]
+        assert [category for category, _ in named(f"we like {industry} most")] == ["sector"] or industry == "unknown"
     # An industry that is called like a company is a sector.
     market = replace(MARKET, names=("机器人", *MARKET.names[1:]))
     assert named("机器人概念活跃。", RationaleLinter(market)) == [("sector", "机器人")]
@@ -60,7 +60,7 @@ def test_what_the_guard_lets_pass_is_no_code_and_no_date() -> None:
 
 
 def test_words_around_decide_what_is_a_mention() -> None:
-    for text, found in (
+    for text, categories in (
         # Words around a number decide.
         ("A close of 2015 after a previous close of 1998.", ""), ("In 2015 the same rally failed.", "date 2015"),
         ("Support at 2024 holds.", ""), ("The 2024 lows hold.", "date 2024"),
@@ -85,7 +85,7 @@ def test_words_around_decide_what_is_a_mention() -> None:
         (f"I buy {WITHHELD} again.", f"withheld {WITHHELD}"),
         (f"asset_0042 is {WITHHELD}.", f"recognition asset_0042 is, withheld {WITHHELD}"),
     ):  # fmt: skip
-        assert ", ".join(f"{category} {mention}" for category, mention in named(text)) == found, text
+        assert ", ".join(f"{category} {mention}" for category, mention in named(text)) == categories, text
 
 
 def test_claims_count_and_denials_do_not() -> None:
@@ -190,10 +190,10 @@ TOGETHER = {"company": "company or brand", "brand": "company or brand"}
 
 
 def scores(*which: str, linter: RationaleLinter = LINTER) -> dict[str, Score]:
-    found = {sentence: [(mention.category, *mention.span) for mention in linter.find(sentence.text)]
+    hits = {sentence: [(mention.category, *mention.span) for mention in linter.find(sentence.text)]
              for name in which for sentence in PLANTED[name]}  # fmt: skip
-    by_text = {sentence.text: mentions for sentence, mentions in found.items()}
-    return score(found, by_text.__getitem__, LEAK_CATEGORIES) | score(found, by_text.__getitem__, TOGETHER, TOGETHER)
+    by_text = {sentence.text: mentions for sentence, mentions in hits.items()}
+    return score(hits, by_text.__getitem__, LEAK_CATEGORIES) | score(hits, by_text.__getitem__, TOGETHER, TOGETHER)
 
 
 def test_marks_are_read_from_a_line_and_the_score_counts_mentions_and_marks() -> None:
@@ -201,9 +201,9 @@ def test_marks_are_read_from_a_line_and_the_score_counts_mentions_and_marks() ->
     assert parse(r"{code|6\u200b00519} is up, {company|A B}.") == marked
     sentences = [Planted("ab cd", (("code", 0, 2), ("code", 3, 5))), Planted("ef", ())]
     mentions = {"ab cd": [("code", 0, 1), ("date", 3, 5)], "ef": [("code", 0, 2)]}
-    found = score(sentences, mentions.__getitem__, ["code"])["code"]
-    assert (found.right, found.wrong, found.found, found.marks) == (1, 1, 1, 2)
-    assert (found.precision, found.recall) == (0.5, 0.5)
+    result = score(sentences, mentions.__getitem__, ["code"])["code"]
+    assert (result.right, result.wrong, result.found, result.marks) == (1, 1, 1, 2)
+    assert (result.precision, result.recall) == (0.5, 0.5)
 
 
 def test_the_set_is_large_and_half_of_it_names_nothing() -> None:
@@ -215,10 +215,10 @@ def test_the_set_is_large_and_half_of_it_names_nothing() -> None:
 @pytest.mark.parametrize("which", [("last",), tuple(FILES)], ids="+".join)
 def test_codes_and_dates_are_found(which: tuple[str, ...]) -> None:
     """The bar of the benchmark; on `last` the linter has never been mended."""
-    found = scores(*which)
+    by_category = scores(*which)
     for category in ("code", "date"):
-        assert found[category].recall >= 0.95, found[category].misses
-        assert found[category].precision >= 0.9, found[category].misses
+        assert by_category[category].recall >= 0.95, by_category[category].misses
+        assert by_category[category].precision >= 0.9, by_category[category].misses
 
 
 def test_the_names_of_the_real_market_raise_no_false_alarms(shared_data: Path) -> None:
@@ -231,10 +231,10 @@ def test_the_names_of_the_real_market_raise_no_false_alarms(shared_data: Path) -
     listed = sorted((row["code"], row["name"], row["industry"]) for row in rows("stock_industry.csv") if row["code"] in codes)
     order, names, industries = zip(*listed, strict=True)
     market = replace(tiny_snapshot({code: [1.0] for code in order}), names=names, industries=industries)
-    found = scores(*FILES, linter=RationaleLinter(market))
+    by_category = scores(*FILES, linter=RationaleLinter(market))
     for category in ("code", "company", "sector", "date"):
-        assert found[category].precision >= 0.95, found[category].misses
-    assert min(found["code"].recall, found["date"].recall) >= 0.95
+        assert by_category[category].precision >= 0.95, by_category[category].misses
+    assert min(by_category["code"].recall, by_category["date"].recall) >= 0.95
 
 
 def test_the_figures_in_the_docs_are_those_measured(repository: Path) -> None:
@@ -265,12 +265,12 @@ def test_fresh_sentences_are_found_as_the_docs_say() -> None:
     rows = list(csv.DictReader((REPOSITORY / "tests/support/rationale_fresh.csv").read_text(encoding="utf-8").splitlines()))
     assert len({row["text"] for row in rows}) == len(rows) >= 500
     told = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
-    found = [(row, {mention.category for mention in LINTER.find(row["text"])}) for row in rows]
+    by_row = [(row, {mention.category for mention in LINTER.find(row["text"])}) for row in rows]
     for category in ("company", "brand", "sector", "date", "event", "hindsight", "recognition"):
-        of = {half: [category in each for row, each in found if (row["half"], row["class"]) == (half, category)]
+        of = {half: [category in each for row, each in by_row if (row["half"], row["class"]) == (half, category)]
               for half in ("first", "second", "third")}  # fmt: skip
         others = {row["class"] for row in rows} - {category} if category in ("hindsight", "recognition") else {"none"}
-        wrong = sum(category in each for row, each in found if row["half"] != "third" and row["class"] in others)
+        wrong = sum(category in each for row, each in by_row if row["half"] != "third" and row["class"] in others)
         right = sum(of["first"]) + sum(of["second"])
         recalls = [f"{sum(each)} of {len(each)}" if each else "" for each in of.values()]
         line = f"| {category} | {recalls[0]} | {recalls[1]} | {right / (right + wrong):.2f} | {recalls[2]}".rstrip() + " |"

@@ -30,11 +30,11 @@ def episode(mask: str, window: str, named: int, steps: int = 20, seed: int = 0) 
 
 
 def less(first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts]) -> Difference:
-    found = difference(first, second, "company")
-    assert found is not None
-    assert found.interval.low is not None
-    assert found.interval.high is not None
-    return found
+    effect = difference(first, second, "company")
+    assert effect is not None
+    assert effect.interval.low is not None
+    assert effect.interval.high is not None
+    return effect
 
 
 def test_reasons_and_steps_are_counted_apart() -> None:
@@ -71,9 +71,9 @@ def test_a_mask_pools_its_episodes_and_a_share_of_nothing_is_not_defined() -> No
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(0, 1), st.floats(0, 1))
 def test_the_difference_of_two_shares_is_newcombes(n1: int, n2: int, p1: float, p2: float) -> None:
     x1, x2 = round(p1 * n1), round(p2 * n2)
-    found = newcombe((x1, n1), (x2, n2))
+    interval = newcombe((x1, n1), (x2, n2))
     expected = confint_proportions_2indep(x1, n1, x2, n2, method="newcomb", compare="diff")
-    assert (found.low, found.high) == pytest.approx(expected, abs=1e-9)
+    assert (interval.low, interval.high) == pytest.approx(expected, abs=1e-9)
 
 
 def test_pairs_are_windows_and_seeds_are_averaged_within() -> None:
@@ -82,18 +82,18 @@ def test_pairs_are_windows_and_seeds_are_averaged_within() -> None:
     first = [episode("bright", window, number, seed=seed) for (window, seed), number in named.items()]
     second = [episode("blinded", window, 2, seed=seed) for window, seed in named]
     alone = episode("bright", "W4", 20)  # not in the other: not paired
-    found = less([*first, alone], second)
-    assert (found.value, found.pairs, found.interval.kind) == (pytest.approx(0.3), 3, "t over windows")
+    effect = less([*first, alone], second)
+    assert (effect.value, effect.pairs, effect.interval.kind) == (pytest.approx(0.3), 3, "t over windows")
     half = 4.302652729911275 * 0.1 / np.sqrt(3)
-    assert (found.interval.low, found.interval.high) == pytest.approx((0.3 - half, 0.3 + half))
+    assert (effect.interval.low, effect.interval.high) == pytest.approx((0.3 - half, 0.3 + half))
 
 
 def test_where_windows_say_nothing_of_others_steps_do() -> None:
     """One window, windows that agree, or none in common."""
     for windows in (["W1"], ["W1", "W2"]):
-        found = less(*([episode(mask, window, n) for window in windows] for mask, n in (("bright", 10), ("blinded", 0))))
-        assert (found.value, found.pairs) == (0.5, 0)
-        assert found.interval == newcombe((10 * len(windows), 20 * len(windows)), (0, 20 * len(windows)))
+        effect = less(*([episode(mask, window, n) for window in windows] for mask, n in (("bright", 10), ("blinded", 0))))
+        assert (effect.value, effect.pairs) == (0.5, 0)
+        assert effect.interval == newcombe((10 * len(windows), 20 * len(windows)), (0, 20 * len(windows)))
     assert less([episode("bright", "W1", 10)], [episode("blinded", "W2", 0)]).pairs == 0
     assert difference([episode("bright", "W1", 0, steps=0)], [episode("blinded", "W2", 0)], "company") is None
 
@@ -115,7 +115,9 @@ def planted(rng: np.random.Generator, rates: dict[str, float], windows: int) -> 
     """Episodes whose windows differ in how much they tempt a model to tell stories."""
     tempting = rng.beta(8, 8, windows) * 2
     return {
-        mask: [episode(mask, f"W{place + 1}", int(rng.binomial(20, min(1.0, rate * each)))) for place, each in enumerate(tempting)]
+        mask: [
+            episode(mask, f"W{number + 1}", int(rng.binomial(20, min(1.0, rate * each)))) for number, each in enumerate(tempting)
+        ]
         for mask, rate in rates.items()
     }
 
@@ -134,11 +136,11 @@ def test_appendix_a_is_told_from_what_contradicts_it() -> None:
         return {(row["hidden"], row["row"]): row["verdict"] for row in hiding_effects(by_mask) if row["before"] == "bright"}
 
     rng = np.random.default_rng(3)
-    found = verdicts(planted(rng, {"bright": 0.5, "stock_blind": 0.02, "date_blind": 0.5, "blinded": 0.02}, 8))
-    assert found["stock", "stock"] == "removed (predicted)"
-    assert found["date", "stock"] == found["stock", "calendar"] == "no change shown (predicted)"
-    assert found["date", "calendar"] == "no change shown"
-    assert found["stock", "company"] is None
+    verdict = verdicts(planted(rng, {"bright": 0.5, "stock_blind": 0.02, "date_blind": 0.5, "blinded": 0.02}, 8))
+    assert verdict["stock", "stock"] == "removed (predicted)"
+    assert verdict["date", "stock"] == verdict["stock", "calendar"] == "no change shown (predicted)"
+    assert verdict["date", "calendar"] == "no change shown"
+    assert verdict["stock", "company"] is None
     backwards = verdicts(planted(rng, {"bright": 0.02, "stock_blind": 0.5, "date_blind": 0.5, "blinded": 0.02}, 8))
     assert backwards["stock", "stock"] == "more of it, against the prediction"
     assert backwards["date", "stock"] == "more of it, not predicted"

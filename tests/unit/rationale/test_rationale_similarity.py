@@ -52,13 +52,13 @@ class Planes:
 def test_a_sentence_takes_the_kind_of_its_nearest_anchor() -> None:
     linter = SimilarityLinter(Planes(), ANCHORS)
     text = "My bank lends. In spring it rains. The trend goes on. Nothing of the kind."
-    found = linter.find(text, "here")
-    assert [(each.category, each.text, each.anchor) for each in found] == [
+    resemblances = linter.find(text, "here")
+    assert [(each.category, each.text, each.anchor) for each in resemblances] == [
         ("sector", "My bank lends.", "The bank is steady."),
         ("date", "In spring it rains.", "It is spring again."),
     ]
-    assert all(each.where == "here" and each.similarity == pytest.approx(1.0) for each in found)
-    assert [found[1].span, linter.encoder_name] == [(15, 34), "planes"]
+    assert all(each.where == "here" and each.similarity == pytest.approx(1.0) for each in resemblances)
+    assert [resemblances[1].span, linter.encoder_name] == [(15, 34), "planes"]
     together = linter.find_all([("The trend goes on.", "a"), ("My bank lends.", "b"), ("", "c")])
     assert [(each.where, each.span) for each in together] == [("b", (0, 14))]
 
@@ -121,8 +121,8 @@ def test_letter_groups_know_spelling() -> None:
 
 def row(name: str, linter: SimilarityLinter | RationaleLinter) -> str:
     """The docs' row of a linter: paraphrases found, harmless sentences reported."""
-    found, wrong = (sum(bool(linter.find(text)) for text in texts) for texts in (PARAPHRASES, CLEAN))
-    return f"| {name} | {found} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
+    right, wrong = (sum(bool(linter.find(text)) for text in texts) for texts in (PARAPHRASES, CLEAN))
+    return f"| {name} | {right} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
 
 
 def test_the_figures_in_the_docs_are_those_measured(repository: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     vocabulary = ["[UNK]", "bank", "spring", "trend", "the"]
-    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordLevel({word: row for row, word in enumerate(vocabulary)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     StaticModel(np.eye(len(vocabulary), dtype=np.float32), tokenizer).save_pretrained(str(tmp_path / "words"))
     encoder = choose_encoder(tmp_path / "words")

@@ -90,7 +90,7 @@ def close_series(records: EpisodeRecords, market: MarketSnapshot, judged: Collec
     steps = records.steps
     scale = max((ticks for ticks, _, _ in records.ledger.scales.values()), default=_CLOSE_SCALE)
     base = market.day_index(steps[0].decided_on)
-    first, last = max(0, base - _CLOSES_BEFORE), min(len(market.days), base + len(steps) + _CLOSES_AFTER)
+    first, last = max(0, base - _CLOSES_BEFORE), min(len(market.days), base + 1 + len(steps) + _CLOSES_AFTER)
     codes = {order.code for step in steps for order in step.orders if order.code is not None}
     codes |= {position.code for step in steps for position in step.positions}
     closes: dict[str, JsonValue] = {}

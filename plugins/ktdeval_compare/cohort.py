@@ -43,7 +43,7 @@ from ktdeval_compare.entrants import (
     training_seed,
     without_seed,
 )
-from ktdeval_compare.luck import cohort_means, mean_exposures
+from ktdeval_compare.luck import cohort_definitions, cohort_means, mean_exposures
 from ktdeval_compare.paper_tables import benchmark_held, episode_excess
 
 TEXTS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("cohort.yaml"))
@@ -105,7 +105,7 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
     the benchmark; `declines`: a row a model and mode with bright and blinded cards; `notes`. Raises UsageError: a cohort has no
     model, or a model two cohorts; CardError: cards can't be put together, and why.
     """
-    definitions = _split(options.cohorts) or {"all": ["*"]}
+    definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
     everyone = _members(paths, definitions)
     declined = [{"model": member.label, "cohort": member.cohort, **row}
                 for member in everyone for row in declines(member.entrants, options.alpha)]  # fmt: skip
@@ -134,18 +134,6 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
         **_exposures(tables, options.alpha), "baseline": _baseline(members, windows, 1.0 - options.alpha), "declines": declined,
         "notes": list(dict.fromkeys([*notes, *flag_notes(cards)])),
     }  # fmt: skip
-
-
-def _split(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Items of each cohort by its name."""
-    definitions: dict[str, list[str]] = {}
-    for text in texts:
-        name, _, items = text.partition("=")
-        listed = [item.strip() for item in items.split(",") if item.strip()]
-        if not name.strip() or not listed:
-            raise UsageError(f"--cohort {text!r}: give NAME=MODELS, such as ML=qlib/* or LLM=RUN,RUN")
-        definitions.setdefault(name.strip(), []).extend(listed)
-    return definitions
 
 
 def _members(paths: Sequence[Path], definitions: Mapping[str, Sequence[str]]) -> list[Member]:

@@ -301,6 +301,14 @@ def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> li
     return chosen
 
 
+def card_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+    """A line for each window that a card leaves out of its figures, then `cutoff_notes`."""
+    for entrant in entrants:
+        for window, reason in (entrant.card.left_out or {}).items():
+            yield f"{entrant.label}: window {window} is left out: {reason}"
+    yield from cutoff_notes(entrants)
+
+
 def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
     """A line for each card whose figures rest on days that its model may know; those of other models may not."""
     for entrant in entrants:

@@ -11,9 +11,10 @@ from scipy import stats
 
 from ktdeval.attribution import held_days
 from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
+from ktdeval.errors import UsageError
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
-from ktdeval_compare.entrants import Entrant, Row, cutoff_notes, label, recorded_ledger
+from ktdeval_compare.entrants import Entrant, Row, card_notes, label, recorded_ledger
 
 _SELECTION = "selection_alpha"
 
@@ -37,10 +38,7 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
         factors = [row | {"mean": None, "members": 0, "same_sign": 0} for row in factors]
     else:
         ranks = rank(rows)
-    notes = [f"{entrant.label}: window {window} is left out: {reason}"
-             for entrant in named for window, reason in (entrant.card.left_out or {}).items()]  # fmt: skip
-    notes += cutoff_notes(named)
-    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": notes}
+    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": list(card_notes(named))}
 
 
 def rank(rows: Sequence[Row]) -> Row:
@@ -119,6 +117,18 @@ def mean_exposures(episodes: Iterable[tuple[Entrant, TradingEpisode]]) -> tuple[
                  if (value := table.get(factor)) is not None]  # fmt: skip
         means[factor] = statistics.fmean(*zip(*known, strict=True)) if known else None
     return means, reason
+
+
+def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Items of each cohort by its name; one name twice joins. Raises UsageError: a text is not NAME=ITEM,…."""
+    definitions: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, items = text.partition("=")
+        listed = [item.strip() for item in items.split(",") if item.strip()]
+        if not name.strip() or not listed:
+            raise UsageError(f"--cohort {text!r}: give NAME=MODELS, such as ML=qlib/* or LLM=RUN,RUN")
+        definitions.setdefault(name.strip(), []).extend(listed)
+    return definitions
 
 
 def cohort_means(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]:

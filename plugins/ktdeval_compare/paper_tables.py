@@ -18,8 +18,8 @@ from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
 from ktdeval.cli import FilePath, grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
-from ktdeval_compare.entrants import Entrant, Scored, cutoff_notes, label, load_cards, load_entrants
-from ktdeval_compare.luck import card_value as _value, exposures
+from ktdeval_compare.entrants import Entrant, Scored, card_notes, label, load_cards, load_entrants
+from ktdeval_compare.luck import card_value as _value, cohort_definitions, exposures
 
 Row = dict[str, float | str | None]
 UNDEFINED = "-"
@@ -34,13 +34,13 @@ _IN_PERCENT = ("percent", "share")
 @click.option("--like", "name", required=True, metavar="NAME", help="which table, such as ktdfin-4 (KTD-Fin's Table 4)")
 @click.option("--format", "form", type=click.Choice(["text", "csv", "markdown", "latex"]), default="text", show_default=True,
               help="how it is written; CSV has every digit")  # fmt: skip
-@click.option("--cohort", "cohorts", multiple=True, metavar="NAME=GLOB", help="models whose mean is one column of ktdfin-8")
+@click.option("--cohort", "cohorts", multiple=True, metavar="NAME=GLOB,…", help="models whose mean is one column of ktdfin-8")
 def table_command(cards: tuple[Path, ...], name: str, form: str, cohorts: tuple[str, ...]) -> None:
     """Print a table of a paper, made of your own cards.
 
     CARD is a card file or a run folder. Figures are those of the cards: medians over the windows and seeds that each has.
     """
-    for note in cutoff_notes(label(load_cards(cards)[0])):
+    for note in card_notes(label(load_cards(cards)[0])):
         warn(note)
     click.echo(write_table(table_of(name), paper_frame(name, cards, cohorts), form), nl=False)
 
@@ -225,11 +225,10 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
     if not cohorts:
         return frame.assign(mean=frame.mean(axis=1))
     means = {}
-    for text in cohorts:
-        name, _, pattern = text.partition("=")
-        members = [model for model in frame.columns if fnmatch.fnmatchcase(model, pattern)]
+    for name, patterns in cohort_definitions(cohorts).items():
+        members = [model for model in frame.columns if any(fnmatch.fnmatchcase(model, pattern) for pattern in patterns)]
         if not members:
-            raise UsageError(f"--cohort {text!r}: no model is called so; there are {', '.join(frame.columns)}")
+            raise UsageError(f"--cohort {name}={','.join(patterns)}: no model is called so; there are {', '.join(frame.columns)}")
         means[name] = frame[members].mean(axis=1)
     columns = pd.DataFrame(means)
     if len(means) == 2:

@@ -276,6 +276,7 @@ def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: 
         notes = terminal.report(*command)["notes"]
         assert any("long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note for note in notes), notes
     assert "window long is left out: has 2085 weekdays" in terminal.call("power", *files[:2])[2]
+    assert "house/one: window long is left out: has 2085 weekdays" in terminal.call("table", *files[:2], "--like", "ktdfin-9")[2]
 
 
 def test_scoring_cards_beside_trading_ones_are_left_out_by_name(terminal: CardTerminal) -> None:

@@ -86,22 +86,27 @@ class TradingHours:
 @cache
 def trading_hours(calendar: str = DEFAULT) -> TradingHours:
     """Return a calendar of exchange_calendars by name (`XSHG`, `24/7`), read once; dates are fixed, so it does not depend on today.
-    Raises DataError: there is no such calendar.
+    Raises DataError: there is no such calendar, or it can't be made.
     """
     import exchange_calendars  # noqa: PLC0415 - heavy (it builds its calendars on import)
     import pandas as pd  # noqa: PLC0415 - as above
     from exchange_calendars.errors import InvalidCalendarName  # noqa: PLC0415 - as above
 
     first, last = pd.Timestamp(FIRST), pd.Timestamp(LAST + timedelta(days=14))
+    get_calendar = exchange_calendars.get_calendar
     try:
-        exchange = exchange_calendars.get_calendar(calendar, start=first, end=last)
+        try:
+            exchange = get_calendar(calendar, start=first, end=last)
+        except ValueError:  # its holidays are not known as far back or ahead
+            usual = get_calendar(calendar)
+            first, last = max(first, usual.bound_min() or first), min(last, usual.bound_max() or last)
+            exchange = get_calendar(calendar, start=first, end=last)
     except InvalidCalendarName as error:
         raise DataError(
             f"calendar: expected a name of exchange_calendars such as XNYS, XSHG or 24/7, was {calendar[:20]!r}"
         ) from error
-    except ValueError:  # its holidays are not known as far ahead
-        bound = exchange_calendars.get_calendar(calendar).bound_max()
-        exchange = exchange_calendars.get_calendar(calendar, start=first, end=bound)
+    except (ValueError, NotImplementedError) as error:
+        raise DataError(f"calendar: the installed exchange_calendars fails on {calendar} ({type(error).__name__})") from error
     schedule = exchange.schedule.loc[: pd.Timestamp(LAST)]
     opens, closes, break_starts, break_ends = (
         schedule[name].dropna().dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64)

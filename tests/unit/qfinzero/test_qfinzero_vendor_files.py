@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ktdeval_qfinzero.data.ingest_spec import load_spec
 from ktdeval_qfinzero.data.stores import Dataset, Span
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import moment_text, parse_moment
+from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from paths import REPOSITORY
 from terminal import Terminal
@@ -246,6 +248,13 @@ def test_a_market_that_never_closes_has_a_session_each_day_and_an_unknown_calend
     with pytest.raises(DataError, match="XSHG or 24/7, was 'MOON'"):
         ingest_dataset(load_spec(files / "moon.yaml"), files, files / "moon")
     assert not (files / "moon").exists()
+
+
+def test_a_calendar_reaches_as_far_as_its_holidays_are_known_and_one_that_can_not_be_made_is_refused() -> None:
+    assert [trading_hours(name).day(0).year for name in ("AIXK", "XSAU")] == [2017, 2021]
+    for name in ("ASEX", "XBEL", "XTAE"):  # which of them fail depends on the versions of exchange_calendars and pandas
+        with suppress(DataError):
+            assert (np.diff(trading_hours(name).close_ns) > 0).all()
 
 
 def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None:

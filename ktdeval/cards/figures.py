@@ -46,7 +46,7 @@ def _parts(card: TradingCard) -> str:
     """Return the sentence on skill: the return of one episode, parts that add to it, and the benchmark's return over its days."""
     defined = [one for one in card.pooled if "total_return" in one.metrics and one.metrics["total_return"].value is not None]
     if not defined:
-        return "Return: not defined in any episode."
+        return f"Return: not {'defined in any episode' if 'total_return' in card.metrics else 'among the metrics of this card'}."
     # Medians over episodes do not add up; the parts of the episode whose return is their (lower) median do.
     one = sorted(defined, key=lambda each: each.metrics["total_return"].value or 0.0)[(len(defined) - 1) // 2]
     returns = {name: line.value for name, line in one.metrics.items() if name in _SIGNED and line.value is not None}

@@ -80,6 +80,7 @@ def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
     assert "adjustment factors grew by 1.1 % in 126 days)" in text_of(made).replace("\n", " ")
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and days were in sight" in text_of(made)
+    assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
 
 
 def test_cards_stand_side_by_side_under_what_tells_them_apart() -> None:

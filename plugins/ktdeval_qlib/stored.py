@@ -110,32 +110,32 @@ def _contents(model: Any, recipe: Recipe) -> dict[str, bytes]:
     return {_WEIGHTS: encode({name: weights.cpu().clone().contiguous() for name, weights in model.module.state_dict().items()})}
 
 
-def load(recipe: Recipe, folder: Path, threads: int = 1) -> Predictor:
-    """Read the files of `save`. Raises StoreError, which names the file: it is missing or of another model; UsageError: a package
-    of the extra `qlib` is missing.
+def load(recipe: Recipe, folder: Path) -> Predictor:
+    """Read the files of `save`, to predict on one thread. Raises StoreError, which names the file: it is missing or
+    of another model; UsageError: a package of the extra `qlib` is missing.
     """
     try:
-        return Predictor(recipe, _LOADERS.get(recipe.name, _network)(recipe, folder, threads))
+        return Predictor(recipe, _LOADERS.get(recipe.name, _network)(recipe, folder))
     except ImportError as error:
         raise UsageError(f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install 'ktdeval[qlib]'") from error
 
 
-def _linear(_recipe: Recipe, folder: Path, _threads: int) -> Callable[[FloatArray], Any]:
+def _linear(_recipe: Recipe, folder: Path) -> Callable[[FloatArray], Any]:
     path = folder / _LINEAR
-    stored = decode_json(_read(folder / _LINEAR), LinearModel, str(path))
+    stored = decode_json(_read(path), LinearModel, str(path))
     _check_columns(path, len(stored.coefficients))
     coefficients = np.array(stored.coefficients)
     return lambda features: features @ coefficients + stored.intercept
 
 
-def _lightgbm(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
+def _lightgbm(_recipe: Recipe, folder: Path) -> Callable[[FloatArray], Any]:
     booster = _booster(folder, _TREES["lightgbm"], FACTORS)
-    return lambda features: booster.predict(features, num_threads=threads)
+    return lambda features: booster.predict(features, num_threads=1)
 
 
-def _double_ensemble(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
+def _double_ensemble(_recipe: Recipe, folder: Path) -> Callable[[FloatArray], Any]:
     path = folder / _ENSEMBLE
-    members = decode_json(_read(folder / _ENSEMBLE), Ensemble, str(path)).members
+    members = decode_json(_read(path), Ensemble, str(path)).members
     whole = math.fsum(member.weight for member in members)
     if not whole:
         raise StoreError(f"{path}: the weights of the sub-models add up to 0; train the model again")
@@ -147,36 +147,36 @@ def _double_ensemble(_recipe: Recipe, folder: Path, threads: int) -> Callable[[F
     def scores(features: FloatArray) -> Any:
         total = np.zeros(len(features))
         for member, booster in zip(members, boosters, strict=True):
-            total += booster.predict(features[:, member.columns], num_threads=threads) * member.weight
+            total += booster.predict(features[:, member.columns], num_threads=1) * member.weight
         return total / whole
 
     return scores
 
 
-def _xgboost(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
+def _xgboost(_recipe: Recipe, folder: Path) -> Callable[[FloatArray], Any]:
     import xgboost  # noqa: PLC0415
 
-    booster = xgboost.Booster({"nthread": threads, "verbosity": 0})
-    booster.load_model(bytearray(_read(folder / _TREES["xgboost"])))
-    _check_columns(folder / _TREES["xgboost"], booster.num_features())
+    booster, path = xgboost.Booster({"nthread": 1, "verbosity": 0}), folder / _TREES["xgboost"]
+    booster.load_model(bytearray(_read(path)))
+    _check_columns(path, booster.num_features())
     return lambda features: booster.predict(xgboost.DMatrix(features))
 
 
-def _catboost(_recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
+def _catboost(_recipe: Recipe, folder: Path) -> Callable[[FloatArray], Any]:
     import catboost  # noqa: PLC0415
 
     model = catboost.CatBoost()
     model.load_model(blob=_read(folder / _TREES["catboost"]))
     _check_columns(folder / _TREES["catboost"], len(model.feature_names_))
-    return lambda features: model.predict(features, thread_count=threads)
+    return lambda features: model.predict(features, thread_count=1)
 
 
-def _network(recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray], Any]:
+def _network(recipe: Recipe, folder: Path) -> Callable[[FloatArray], Any]:
     """Build the network as for training, and load the stored weights."""
     import torch  # noqa: PLC0415
     from safetensors.torch import load as decode  # noqa: PLC0415
 
-    model = make_estimator(recipe, seed=0, threads=threads).build()
+    model = make_estimator(recipe, seed=0).build()
     if hasattr(model, "add_output"):
         model.add_output()
     try:
@@ -186,7 +186,7 @@ def _network(recipe: Recipe, folder: Path, threads: int) -> Callable[[FloatArray
     model.module.eval()
 
     def scores(features: FloatArray) -> Any:
-        with held(0, threads), torch.no_grad():
+        with held(0, threads=1), torch.no_grad():
             batches = [torch.from_numpy(features[first : first + _ROWS]).float() for first in range(0, len(features), _ROWS)]
             return np.concatenate([model.scores(batch).numpy() for batch in batches])
 

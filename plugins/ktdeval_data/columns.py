@@ -35,7 +35,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """Names that vendors give to fields, tried where no mapping says otherwise."""
 
-_SUFFIXES = (".parquet", ".csv", ".csv.gz")
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
 _TEXT_FIELDS = (
     "date", "time", "code", "in_date", "out_date", "name", "industry", "index_code", "traded", "code_then", "venue", "kind",
     "currency",
@@ -54,12 +54,12 @@ _EARLIEST, _LATEST = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")  #
 def _table_files(path: Path) -> list[Path]:
     """Return the files of a table: the file itself, or all tables in a folder, sorted by name; at least one."""
     if path.is_dir():
-        files = sorted(child for child in path.iterdir() if child.name.endswith(_SUFFIXES) and child.is_file())
+        files = sorted(child for child in path.iterdir() if child.name.endswith(SUFFIXES) and child.is_file())
         if not files:
-            raise DataError(f"{path}: the folder holds no {', '.join(_SUFFIXES)} file")
+            raise DataError(f"{path}: the folder holds no {', '.join(SUFFIXES)} file")
         return files
-    if not path.name.endswith(_SUFFIXES):
-        raise DataError(f"{path}: unknown kind of file; expected one of {', '.join(_SUFFIXES)}, or a folder of them")
+    if not path.name.endswith(SUFFIXES):
+        raise DataError(f"{path}: unknown kind of file; expected one of {', '.join(SUFFIXES)}, or a folder of them")
     if not path.is_file():
         raise DataError(f"{path}: {'a pipe or device, not a file' if path.exists() else 'no such file'}")
     return [path]
@@ -67,7 +67,7 @@ def _table_files(path: Path) -> list[Path]:
 
 def stem(path: Path) -> str:
     """File name without its table suffix."""
-    return path.name.removesuffix(next(filter(path.name.endswith, _SUFFIXES), ""))
+    return path.name.removesuffix(next(filter(path.name.endswith, SUFFIXES), ""))
 
 
 def read_table(

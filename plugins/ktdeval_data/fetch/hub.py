@@ -22,13 +22,13 @@ from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.fields import build_params
 from ktdeval.jsonio import content_hash, file_sha256, make_folder, sha256_hex, write_atomic
 from ktdeval.market import MarketSnapshot
+from ktdeval_data.columns import SUFFIXES
 from ktdeval_data.fetch.answers import Answers
 from ktdeval_data.fetch.vendor import Answer, Request, vendors
 from ktdeval_data.fetch.web import Web
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import FetchHubParams
 
-_SUFFIXES = (".parquet", ".csv", ".csv.gz")
 _MOST_BYTES = 2**31  #: of a file
 _ALL = ({"config_name": "default", "data_files": "**"},)  #: if a card names no files
 _MALFORMED = (LookupError, TypeError, AttributeError)
@@ -105,11 +105,11 @@ def _tables(params: FetchHubParams, configs: Any, paths: list[str]) -> list[str]
         by_split = data_files if isinstance(data_files[0], dict) else [{"split": "train", "path": data_files}]
         patterns = _one_of({each["split"]: each["path"] for each in by_split}, "split", params)
         patterns = [patterns] if isinstance(patterns, str) else patterns
-        tables = sorted(path for path in paths if path.endswith(_SUFFIXES) and any(_fits(path, each) for each in patterns))
+        tables = sorted(path for path in paths if path.endswith(SUFFIXES) and any(_fits(path, each) for each in patterns))
     except _MALFORMED:
         raise DataError(f"hf {params.bars}: its card does not say which files its configurations have") from None
     if not tables:
-        raise DataError(f"hf {params.bars}: no {', '.join(_SUFFIXES)} file there; others are not read")
+        raise DataError(f"hf {params.bars}: no {', '.join(SUFFIXES)} file there; others are not read")
     return tables
 
 

@@ -62,7 +62,7 @@ class Finding:
     repairs: tuple[str, ...] = ()  #: names of repairs that fix it
 
 
-@np.errstate(invalid="ignore")  # infinite prices are faults of their own
+@np.errstate(divide="ignore", invalid="ignore")  # volumes and factors of zero and infinite prices are faults of their own
 def check(raw: RawMarket) -> list[Finding]:
     """Every fault found in a market's tables, errors first; an empty list means nothing at all is notable."""
     findings = [finding for judge in _CHECKS for finding in judge(raw) if finding.count]
@@ -217,10 +217,9 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
         rows = np.flatnonzero(part.traded & (part["close"] > 0))
         column = part.column[rows]
         adjusted = part["close"][rows] * (part["factor"][rows] if raw.has_factor else 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a factor of zero has a finding of its own
-            move = np.abs(adjusted[1:] / adjusted[:-1] - 1)
-            times = np.maximum(adjusted[1:] / adjusted[:-1], adjusted[:-1] / adjusted[1:])
-            whole = (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
+        move = np.abs(adjusted[1:] / adjusted[:-1] - 1)
+        times = np.maximum(adjusted[1:] / adjusted[:-1], adjusted[:-1] / adjusted[1:])
+        whole = (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
         age = np.arange(len(rows)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
         same, later = column[1:] == column[:-1], column[1:]
         wild = (age[1:] >= UNLIMITED_DAYS) & (move > limits[later] * 1.5)

@@ -52,8 +52,7 @@ def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "div
 
 def average_price(table: BarTable) -> FloatArray:
     """[rows] amount / volume in units of currency a share; NaN or infinite where one of them is missing or zero."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(table["amount"] / table["volume"])
+    return np.asarray(table["amount"] / table["volume"])
 
 
 def outside_bar(table: BarTable, average: FloatArray) -> BoolArray:

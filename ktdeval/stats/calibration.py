@@ -202,7 +202,8 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     n = len(forecasts)
     if n == 0:
         return undefined(NO_ORDERS, 0)
-    bins = [(one["n"], abs(one["mean_confidence"] - one["accuracy"]), one["accuracy"]) for one in calibration_bins(forecasts)]
+    rows = calibration_bins(forecasts)
+    bins = [(row["n"], abs(row["mean_confidence"] - row["accuracy"]), row["accuracy"]) for row in rows]
     plain = math.fsum(count / n * gap for count, gap, _ in bins)
     bias = math.fsum(count / n * (_folded_mean(gap, math.sqrt(hit * (1.0 - hit) / count)) - gap) for count, gap, hit in bins)
     return MetricValue(max(plain - bias, 0.0), n, None, {"plain": plain, "bias": bias})

@@ -125,24 +125,24 @@ class _Book:
             return _REJECTED["suspended"]
         if day.limit_down[asset]:
             return _REJECTED["price_limit"]
-        held, price, wanted = position.shares, day.open_ticks[asset], order.shares
-        if wanted is None:
+        held, price, ordered = position.shares, day.open_ticks[asset], order.shares
+        if ordered is None:
             target = worth_steps(order.target_weight, self.nav, price, terms.unit) if order.target_weight else 0
             if target >= held:
                 return _REJECTED["target"]
-            wanted = held - in_lots(target, terms.lot)
-        if terms.margin is None or 0 < wanted <= held:
-            return self._fill_sell(asset, wanted, position, price, terms)
-        if wanted <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
+            ordered = held - in_lots(target, terms.lot)
+        if terms.margin is None or 0 < ordered <= held:
+            return self._fill_sell(asset, ordered, position, price, terms)
+        if ordered <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
             return _REJECTED["lot"]
-        return self._sell_short(asset, wanted, held, price) if not position.locked else _REJECTED["t_plus_1"]
+        return self._sell_short(asset, ordered, held, price) if not position.locked else _REJECTED["t_plus_1"]
 
-    def _fill_sell(self, asset: int, wanted: int, position: Position, price: int, terms: Terms) -> Outcome:
+    def _fill_sell(self, asset: int, ordered: int, position: Position, price: int, terms: Terms) -> Outcome:
         held, locked = position.shares, position.locked
         sellable = held - locked
         if sellable == 0:
             return _REJECTED["t_plus_1"]
-        shares, lot = min(wanted, sellable), terms.lot
+        shares, lot = min(ordered, sellable), terms.lot
         if shares % lot and (sellable - shares) % lot:
             return _REJECTED["lot"]
         notional, fee = cost(shares, price, terms, True)
@@ -153,11 +153,11 @@ class _Book:
             del self.positions[asset]
         else:
             self.positions[asset] = Position(held - shares, locked)
-        return _filled(shares, price, notional, fee, None if shares == wanted else "t_plus_1" if locked else "holding")
+        return _filled(shares, price, notional, fee, None if shares == ordered else "t_plus_1" if locked else "holding")
 
-    def _sell_short(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
+    def _sell_short(self, asset: int, ordered: int, held: int, price: int) -> Outcome:
         """Judge and fill a sell that ends in a short."""
-        day, terms, short = self.day, self.terms[asset], wanted - held
+        day, terms, short = self.day, self.terms[asset], ordered - held
         if not day.member[asset]:
             return _REJECTED["universe"]
         if not held and len(self.positions) >= self.most_names:
@@ -166,7 +166,7 @@ class _Book:
             return _REJECTED["weight_limit"]
         if short % terms.lot:
             return _REJECTED["lot"]
-        notional, fee = cost(wanted, price, terms, True)
+        notional, fee = cost(ordered, price, terms, True)
         if notional < terms.minimum_notional:
             return _REJECTED["minimum"]
         positions = {**self.positions, asset: Position(-short)}
@@ -174,7 +174,7 @@ class _Book:
             return _REJECTED["margin"]
         self.cash += notional - fee
         self.positions = positions
-        return _filled(wanted, price, notional, fee)
+        return _filled(ordered, price, notional, fee)
 
     def buy(self, order: Order) -> Outcome:
         """Judge and fill one buy."""
@@ -189,23 +189,23 @@ class _Book:
             return _REJECTED["price_limit"]
         if position is None and len(self.positions) >= self.most_names:
             return _REJECTED["position_limit"]
-        terms, price, wanted = self.terms[asset], day.open_ticks[asset], order.shares
-        if wanted is None:
+        terms, price, ordered = self.terms[asset], day.open_ticks[asset], order.shares
+        if ordered is None:
             target = worth_steps(order.target_weight or 0.0, self.nav, price, terms.unit)
             if target <= held:
                 return _REJECTED["target"]
             lot = terms.lot
-            wanted = max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
+            ordered = max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
         if held < 0:
-            return self._buy_back(asset, wanted, held, price)
-        if self._is_too_large(held + wanted, price, terms.unit):
+            return self._buy_back(asset, ordered, held, price)
+        if self._is_too_large(held + ordered, price, terms.unit):
             return _REJECTED["weight_limit"]
-        if wanted % terms.lot or wanted < terms.min_buy:
+        if ordered % terms.lot or ordered < terms.min_buy:
             return _REJECTED["lot"]
-        return self._fill_buy(asset, wanted, position or _NOTHING, price, terms)
+        return self._fill_buy(asset, ordered, position or _NOTHING, price, terms)
 
-    def _fill_buy(self, asset: int, wanted: int, position: Position, price: int, terms: Terms) -> Outcome:
-        shares, cash = wanted, self.cash
+    def _fill_buy(self, asset: int, ordered: int, position: Position, price: int, terms: Terms) -> Outcome:
+        shares, cash = ordered, self.cash
         if self.day.rules.shorts:
             cash -= margin_minor(self.positions, self.day, initial=True)
         notional, fee = cost(shares, price, terms, False)
@@ -220,16 +220,16 @@ class _Book:
                 return _REJECTED["cash"]
         self.cash -= notional + fee
         self.positions[asset] = Position(position.shares + shares, position.locked + shares if terms.locks else 0)
-        return _filled(shares, price, notional, fee, None if shares == wanted else "cash")
+        return _filled(shares, price, notional, fee, None if shares == ordered else "cash")
 
-    def _buy_back(self, asset: int, wanted: int, held: int, price: int) -> Outcome:
+    def _buy_back(self, asset: int, ordered: int, held: int, price: int) -> Outcome:
         """Judge and fill a buy of what is sold short, and perhaps of more."""
-        day, terms, shares, after = self.day, self.terms[asset], wanted, held + wanted
+        day, terms, shares, after = self.day, self.terms[asset], ordered, held + ordered
         if after > 0 and not day.member[asset]:
             return _REJECTED["universe"]
         if self._is_too_large(after, price, terms.unit):
             return _REJECTED["weight_limit"]
-        if wanted <= 0 or (wanted % terms.lot and after):
+        if ordered <= 0 or (ordered % terms.lot and after):
             return _REJECTED["lot"]
         notional, fee = cost(shares, price, terms, False)
         rest = {asset_: position for asset_, position in self.positions.items() if asset_ != asset}
@@ -242,7 +242,7 @@ class _Book:
         self.cash -= notional + fee
         after = held + shares
         self.positions = {**rest, asset: Position(after, after if after > 0 and terms.locks else 0)} if after else rest
-        return _filled(shares, price, notional, fee, None if shares == wanted else "cash")
+        return _filled(shares, price, notional, fee, None if shares == ordered else "cash")
 
 
 def _filled(shares: int, price: int, notional: int, fee: int, cut_by: str | None = None) -> Outcome:

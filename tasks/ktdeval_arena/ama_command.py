@@ -79,8 +79,8 @@ def aggregate(
     if model is None and (mark_missing or any(value is not None for value in options.values())):
         raise UsageError("options of a model without one; give --model, or leave them out")
     articles: list[Document] = [article for path in files for article in read_documents(path)]
-    wanted = tuple(code for text in assets for code in split_list(text))
-    stream = stream_of(Documents.of(articles), plugins.make_venue(venue), wanted)
+    codes = tuple(code for text in assets for code in split_list(text))
+    stream = stream_of(Documents.of(articles), plugins.make_venue(venue), codes)
     failures, folder = dict[str, str](), None
     if model is None or not stream.days:
         texts = {day.id: extract(day) for day in stream.days}
@@ -102,7 +102,7 @@ def aggregate(
         "inputs": [{"name": path.name, "sha256": file_sha256(path)} for path in files],
         "rules": sha256_hex(dumps_canonical(dict(MIS))),
         "venue": venue,
-        "assets": list(wanted),
+        "assets": list(codes),
         "summaries_by": model or "extract",
         "run": None if folder is None else str(folder),
         "articles": stream.articles,

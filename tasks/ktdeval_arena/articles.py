@@ -109,7 +109,7 @@ def stream_of(articles: Iterable[Document], venue: Venue, assets: Sequence[str] 
             if rule := stories.setdefault(asset, _Stories()).add(article, row):
                 stream.dropped[rule] += 1
     for asset, own in stories.items():
-        for row, group in groupby(own.told, key=lambda story: story.row):
+        for row, group in groupby(own.stories, key=lambda story: story.row):
             chosen = _in_turn(day_stories := list(group))
             stream.dropped["over_most"] += len(day_stories) - len(chosen)
             stream.days.append(NewsDay(asset, str(calendar.days[row]), calendar.close(row - 1), calendar.close(row), chosen))
@@ -152,7 +152,7 @@ class _Stories:
     """Stories of an asset, found again by their runs of words."""
 
     def __init__(self) -> None:
-        self.told: list[Story] = []  #: by when they became known
+        self.stories: list[Story] = []  #: by when they became known
         self._with: dict[tuple[str, ...], list[int]] = defaultdict(list)
 
     def add(self, article: Document, row: int) -> str | None:
@@ -160,18 +160,18 @@ class _Stories:
         words = words_of(article)
         runs = {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
         shared = Counter(number for run in runs for number in self._with[run])
-        likeness = [(count / (len(runs) + self.told[number].size - count), number) for number, count in shared.items()]
-        near = [candidate for candidate in likeness if row - self.told[candidate[1]].row <= MIS["filter"]["repeated_days"]]
+        likeness = [(count / (len(runs) + self.stories[number].size - count), number) for number, count in shared.items()]
+        near = [candidate for candidate in likeness if row - self.stories[candidate[1]].row <= MIS["filter"]["repeated_days"]]
         most, number = max(near, default=(0.0, 0))
         if most >= MIS["filter"]["similar"]:
-            story = self.told[number]
+            story = self.stories[number]
             if story.row < row:
                 return "repeated"
             story.sources += [article.source] if article.source not in story.sources else []
             return "duplicate"
         for run in runs:
-            self._with[run].append(len(self.told))
-        self.told.append(Story(article, row, [article.source], len(runs)))
+            self._with[run].append(len(self.stories))
+        self.stories.append(Story(article, row, [article.source], len(runs)))
         return None
 
 

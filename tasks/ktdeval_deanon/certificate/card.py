@@ -225,18 +225,18 @@ def certificate_block(task: Mapping[str, Any], snapshot_id: str, certificate: Ce
     return {"value": json.loads(dumps_pretty(value))}
 
 
-def coverage_difference(wanted: Mapping[str, Any], certified: Mapping[str, Any]) -> str | None:
+def coverage_difference(covered: Mapping[str, Any], certified: Mapping[str, Any]) -> str | None:
     """First difference of a certificate in `KEYED`, in words: `another snapshot (1f3a…, the card's is 9bc0…)`; None if nothing."""
-    if wanted["snapshot"] != certified["snapshot"]:
-        return f"another snapshot ({certified['snapshot'][:12]}, the card's is {wanted['snapshot'][:12]})"
+    if covered["snapshot"] != certified["snapshot"]:
+        return f"another snapshot ({certified['snapshot'][:12]}, the card's is {covered['snapshot'][:12]})"
     for name, words in (("mask", "another mask"), ("harness", "other limits"), ("tool_texts", "other tools")):
-        ours, theirs = wanted[name], certified[name]
+        ours, theirs = covered[name], certified[name]
         for key in sorted({*ours, *theirs}):
             if ours.get(key) != theirs.get(key):
                 return f"{words} ({key} is {_short(theirs.get(key))}, the card's is {_short(ours.get(key))})"
     for name in ("task_family", "task_version", "mode"):
-        if wanted[name] != certified[name]:
-            return f"another {name.replace('_', ' ')} ({certified[name]}, the card's is {wanted[name]})"
+        if covered[name] != certified[name]:
+            return f"another {name.replace('_', ' ')} ({certified[name]}, the card's is {covered[name]})"
     return None
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ktdeval.jsonio import csv_rows
-from ktdeval.masking.text import Shape, lowered, places_of
+from ktdeval.masking.text import Shape, lowered, places_of, touches_letter
 
 Span = tuple[int, int]
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"
@@ -169,7 +169,7 @@ def _in_words(text: str, words: frozenset[str]) -> Iterator[Span]:
     for word in sorted(words & _DATE_WORDS):
         for start in places_of(lower, word):
             end = start + len(word)
-            if not _touches_letter(lower, start, end) and _is_date_word(text, word, start, end):
+            if not touches_letter(lower, start, end) and _is_date_word(text, word, start, end):
                 before, after = _NUMBER_BEFORE.search(text, max(0, start - _NEAR), start), _NUMBER_AFTER.match(text, end)
                 yield before.start() if before else start, after.end() if after else end
     for word in sorted(words & _HOLIDAYS.keys()):
@@ -178,11 +178,6 @@ def _in_words(text: str, words: frozenset[str]) -> Iterator[Span]:
                 yield holiday.span()
     if words & _PERIOD_HINTS:
         yield from (match.span() for match in _SHORT_PERIOD.finditer(text))
-
-
-def _touches_letter(lower: str, start: int, end: int) -> bool:
-    before, after = lower[start - 1 : start] if start else "", lower[end : end + 1]
-    return (before.isascii() and before.isalpha()) or (after.isascii() and after.isalpha())
 
 
 def _is_date_word(text: str, word: str, start: int, end: int) -> bool:

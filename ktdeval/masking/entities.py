@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ktdeval.jsonio import csv_rows
 from ktdeval.market.documents import EntityKind
-from ktdeval.masking.text import lowered, normalise, places_of
+from ktdeval.masking.text import lowered, normalise, places_of, touches_letter
 
 _WORDS = csv_rows(Path(__file__).with_name("entity_words.csv"))
 _LEGAL = {word for row in _WORDS if row["kind"] == "legal form" for word in (row["word"], row["word"].upper())}
@@ -138,10 +138,10 @@ class EntityIndex:
                 if alias.kind == "person" and len(alias.tokens) > 1:
                     persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
         for name, assets in persons.items():
-            starts = (start for start in places_of(lower, name) if no_case or normalised[start].isupper())
-            mentions += [
-                Mention(start, start + len(name), frozenset(assets)) for start in starts if _is_word(lower, start, len(name))
-            ]
+            for start in places_of(lower, name):
+                end = start + len(name)
+                if (no_case or normalised[start].isupper()) and not touches_letter(lower, start, end):
+                    mentions.append(Mention(start, end, frozenset(assets)))
         return mentions
 
     def _candidates(self, lower: str) -> Collection[_Alias]:
@@ -165,8 +165,3 @@ def _spellings(text: str, kind: EntityKind) -> set[str]:
     text = text.strip()
     bare = _FORM_AFTER.sub("", text).strip() if kind in ("name", "former") else text
     return {spelled for spelled in (text, bare) if len(spelled) > 1 or kind == "ticker"}
-
-
-def _is_word(lower: str, start: int, length: int) -> bool:
-    around = lower[start - 1 : start] + lower[start + length : start + length + 1]
-    return not any(letter.isascii() and letter.isalpha() for letter in around)

@@ -194,8 +194,7 @@ class _Finder:
         normalised, offsets = normalise_with_places(text)
         spans: list[Hidden] = []
         if self._entities is not None:
-            mentions = self._entities.find(normalised, no_case)
-            spans += [Hidden(mention.start, mention.end, "asset", mention.assets) for mention in mentions]
+            spans += [Hidden(start, end, "asset", assets) for start, end, assets in self._entities.find(normalised, no_case)]
         if self._hides_dates and first:
             spans += _full_dates(normalised)
             patterns = (*_HEADLINE_DATES, *_GLUED_DATES) if no_case else _HEADLINE_DATES

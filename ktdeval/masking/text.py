@@ -162,3 +162,9 @@ def places_of(text: Text, part: Text) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(part, start + 1)
+
+
+def touches_letter(lower: str, start: int, end: int) -> bool:
+    """Whether an ASCII letter stands just before or after [start, end)."""
+    before, after = lower[start - 1 : start] if start else "", lower[end : end + 1]
+    return (before.isascii() and before.isalpha()) or (after.isascii() and after.isalpha())

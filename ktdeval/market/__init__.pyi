@@ -2,7 +2,11 @@
 
 from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.calendar import parse_day as parse_day, sessions as sessions, window_rows as window_rows
-from ktdeval.market.document_files import read_documents as read_documents, read_entities as read_entities
+from ktdeval.market.document_files import (
+    document_code as document_code,
+    read_documents as read_documents,
+    read_entities as read_entities,
+)
 from ktdeval.market.documents import (
     NO_DOCUMENTS as NO_DOCUMENTS,
     Close as Close,

@@ -157,7 +157,7 @@ def _entity(row: Mapping[str, Any], where: str) -> Entity:
         raise DataError(f"{where}: kind {kind!r} is unknown; expected one of {', '.join(get_args(EntityKind))}")
     if not code or len(text) < 1:
         raise DataError(f"{where}: code and text must not be empty; fill them in or leave the row out")
-    return Entity(_code(code), kind, text)  # type: ignore[arg-type]
+    return Entity(document_code(code), kind, text)  # type: ignore[arg-type]
 
 
 def _moment(value: Any, where: str) -> datetime:
@@ -182,8 +182,9 @@ def _codes(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     codes = _SEPARATORS.split(value) if isinstance(value, str) else [] if value is None else value
     if not isinstance(codes, list) or not all(isinstance(code, str) and not _SEPARATORS.search(code) for code in codes):
         raise DataError(f'{where}: assets: expected codes with a space between, or a list of them; write "600519.SH 000001.SZ"')
-    return tuple(dict.fromkeys(_code(code) for code in codes if code))
+    return tuple(dict.fromkeys(document_code(code) for code in codes if code))
 
 
-def _code(text: str) -> str:
+def document_code(text: str) -> str:
+    """Return the code under which documents have an asset that a user or a vendor writes as `text`."""
     return parse_code(text) or parse_symbol(text) or text

@@ -14,7 +14,7 @@ from ktdeval.config import load_config
 from ktdeval.errors import DataError, EpisodeFailure, UsageError
 from ktdeval.fields import split_list
 from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty, file_sha256, sha256_hex, write_atomic
-from ktdeval.market import Document, Documents, read_documents
+from ktdeval.market import Document, Documents, document_code, read_documents
 from ktdeval_arena.agreement import RULES, Agreement, agreement as agreement_of, read_ratings
 from ktdeval_arena.articles import MIS, Stream, stream_of
 from ktdeval_arena.summaries import TASK, ask, document_line, extract
@@ -79,7 +79,7 @@ def aggregate(
     if model is None and (mark_missing or any(value is not None for value in options.values())):
         raise UsageError("options of a model without one; give --model, or leave them out")
     articles: list[Document] = [article for path in files for article in read_documents(path)]
-    codes = tuple(code for text in assets for code in split_list(text))
+    codes = tuple(document_code(code) for text in assets for code in split_list(text))
     stream = stream_of(Documents.of(articles), plugins.make_venue(venue), codes)
     failures, folder = dict[str, str](), None
     if model is None or not stream.days:

@@ -213,8 +213,9 @@ def test_summaries_are_the_news_of_a_task_at_their_close(tmp_path: Path, capsys:
     talks = folder.load_transcript(spec)
     seen = [shown_state(talk.exchanges[0]["sent"][1]["content"])["news"] for talk in talks]
     assert [[row["text"] for row in table_rows(news)] for news in seen] == [[extract(day)] for day in stream(*three_days()).days]
-    assert command(raw, "--out", out) == 0
+    assert command(raw, "--out", out, "--assets", "tsla") == 0  # documents have their codes in upper case
     assert out.read_bytes() == first
+    assert json.loads((tmp_path / "out.report.json").read_text())["assets"] == ["TSLA"]
 
 
 # -- agreement of raters

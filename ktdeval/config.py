@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
@@ -108,7 +108,7 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
         # As on the command line, `tasks: a,b` and `tasks: a` stand for lists.
         lists = {name for name, hint in get_type_hints(RunConfig).items() if is_list(hint)}
         for name, value in load_yaml(path).items():
-            values[name] = split_list(value) if name in lists and isinstance(value, str) else value
+            values[name] = names_in([value], f"{path}: {name}") if name in lists and isinstance(value, str) else value
         build(RunConfig, {**_STAND_INS, **values}, str(path))  # so that a mistake in the file is reported with the file's name
     for name, value in overrides.items():
         if value is None:
@@ -120,6 +120,14 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
             text = example if isinstance(example, str) else example[0]
             raise UsageError(f"no {name.removesuffix('s')} named; say --{name} {text} (see `ktdeval {name.removesuffix('s')}s`)")
     return build(RunConfig, values, "options")
+
+
+def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return the names in texts with commas. Raises ConfigError where there are none, as of a shell's variable that is not set."""
+    names = tuple(name for text in texts for name in split_list(text))
+    if not names:
+        raise ConfigError(f"{where}: expected one or more names, was {','.join(texts)!r}; give some, or leave the option out")
+    return names
 
 
 def is_list(hint: Any) -> bool:

@@ -15,10 +15,10 @@ import pandas as pd
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_card
 from ktdeval.cli.run import check_finished, run_shown
-from ktdeval.config import load_config
+from ktdeval.config import load_config, names_in
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.fields import near_matches, split_list
+from ktdeval.fields import near_matches
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.market.snapshot import MarketSnapshot
@@ -51,7 +51,7 @@ def evaluate(model: str | Model | Replies, tasks: str | object | Sequence[str | 
         options["metrics"] = objects.names_of("metrics", options["metrics"])
     if not isinstance(model, str):
         options.setdefault("out", str(Path(DEFAULT_RUNS_FOLDER) / f"{name.replace('/', '-')}-{secrets.token_hex(4)}"))
-    options |= {option: tuple(_texts(options[option])) for option in {"windows", "plugin"} & options.keys()}
+    options |= {option: tuple(_texts(options[option], option)) for option in {"windows", "plugin"} & options.keys()}
     config = load_config(None, options)
     plugins = load_plugins(config.plugin)
     plugins.add(objects, "evaluate")
@@ -198,10 +198,10 @@ def _dated(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     return frame.assign(**{column: pd.to_datetime(frame[column]) for column in present})
 
 
-def _texts(values: Any) -> list[Any]:
+def _texts(values: Any, where: str) -> list[Any]:
     """Return a list from one value, several, or names separated by commas."""
     if isinstance(values, str):
-        return list(split_list(values))
+        return list(names_in([values], where))
     return list(map(_as_text, values)) if isinstance(values, (list, tuple)) else [values]
 
 
@@ -230,7 +230,7 @@ class _ObjectPlugin:
 
     def names_of(self, kind: str, values: Any) -> tuple[str, ...]:
         """Return the names of tasks or metrics, under which objects are offered."""
-        for value in (items := _texts(values)):
+        for value in (items := _texts(values, kind)):
             if not isinstance(value, str):
                 if not hasattr(value, "spec" if kind == "tasks" else "compute"):
                     like = "a name or a task with spec(), as a QATask" if kind == "tasks" else "a name or a decorated metric"

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
-from ktdeval.config import RunConfig, is_list, load_config
-from ktdeval.fields import parse_assignments, split_list, user_path
+from ktdeval.config import RunConfig, is_list, load_config, names_in
+from ktdeval.fields import parse_assignments, user_path
 from ktdeval.hints import hints
 from ktdeval.registry import Plugins, load_plugins
 
@@ -157,8 +157,8 @@ def field_option(field: dataclasses.Field[Any], hint: Any, with_default: bool = 
     return click.Option([flag, field.name], **kwargs)
 
 
-def _list_callback(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...] | None:
-    return tuple(piece for text in texts for piece in split_list(text)) or None
+def _list_callback(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...] | None:
+    return names_in(texts, parameter.opts[0]) if texts else None
 
 
 def _mapping_callback(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -118,8 +119,8 @@ def run(config: RunConfig) -> None:
         raise click.Abort from interrupt  # as click does, less its empty line
     _print_cards(result.cards)
     if result.cards:
-        click.echo(f"verify  ktdeval card verify {result.cards[0] if len(result.cards) == 1 else result.folder}")
-        click.echo(f"score   ktdeval score {result.folder}")
+        click.echo(f"verify  ktdeval card verify {shlex.quote(str(result.cards[0] if len(result.cards) == 1 else result.folder))}")
+        click.echo(f"score   ktdeval score {shlex.quote(str(result.folder))}")
     check_finished(result)
 
 
@@ -150,7 +151,7 @@ def _print_cards(paths: Sequence[Path]) -> None:
     cards = [load_card(path) for path in paths]
     print_lines(card_lines(cards[0], whole=False) if len(cards) == 1 else summary_lines(cards))
     for number, path in enumerate(paths):
-        click.echo(f"{'' if number else chr(10)}all     ktdeval card show {path} --all")
+        click.echo(f"{'' if number else chr(10)}all     ktdeval card show {shlex.quote(str(path))} --all")
 
 
 _PATH = click.argument("path", type=FilePath())
@@ -185,7 +186,7 @@ def show(paths: tuple[Path, ...], whole: bool, plain: bool) -> None:
     else:
         print_lines(lines)
     if not whole:
-        click.echo(f"\nall     ktdeval card show {' '.join(map(str, paths))} --all")
+        click.echo(f"\nall     ktdeval card show {shlex.join(map(str, paths))} --all")
 
 
 @card.command()

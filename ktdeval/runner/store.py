@@ -379,8 +379,8 @@ def _manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded:
     if {spec.id for spec in recorded.specs} != {spec.id for spec in planned.specs}:
         return "other episodes"
     for what in ("rules", "metrics") if carded else ():
-        had, has = getattr(recorded, what) or "no further ones", getattr(planned, what) or "no further ones"
+        had, has = (getattr(manifest, what) for manifest in (recorded, planned))
         if had != has:
+            had, has = (one if isinstance(one, str) else ", ".join(one) or "no further ones" for one in (had, has))
             return f"{what}: {had}; now {has}; `ktdeval score` applies others to the records"
-
     return ""

@@ -132,6 +132,7 @@ def test_what_can_not_be_done_is_said_in_one_line(run: ktdeval.Evaluation) -> No
         ),
         (lambda: ktdeval.evaluate(3, TASK), UsageError, "a model is a name, an object with reply(request) or a function, not int"),
         (lambda: ktdeval.evaluate("builtin/hold", ()), UsageError, "no task named"),
+        (lambda: ktdeval.evaluate("builtin/hold", TASK, windows=""), ConfigError, "windows: expected one or more names, was ''"),
         (lambda: ktdeval.evaluate("builtin/hold", TASK, dry_run=True), UsageError, "--dry-run: nothing is run with it"),
         (lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=None, plugin=[Path("no.py")]), PluginError, "no.py: no such file"),
         (lambda: ktdeval.evaluate("builtin/hold", TASK, out=Path("a\0b")), ConfigError, "--out: expected text, was 'a\\x00b'"),

@@ -126,12 +126,21 @@ OTHERS = (
     (("--seed", "5"), "(seed: 0; now 5)"),
     (("--windows", "2024-03-04:2024-03-08"), "(window: "),
     (("--limit", "3"), "(limit: 2; now 3)"),
+    (("--metrics", "turnover,sharpe"), "(metrics: no further ones; now turnover, sharpe; "),
     (("--model-args", "positions=3"), '(model: builtin/momentum {}; now builtin/momentum {"positions":3})'),
     (("--temperature", "0"), "(call parameters: "),
     (("--agent", "remembering", "--plugin", PLUGIN), "(agent: react {}; now remembering {})"),
     # Nobody is at that address: it is refused before the model is asked how it takes tools.
     (("--model", "vllm/x", "--base-url", "http://127.0.0.1:9/v1"), "(of a model of this machine)"),
 )
+
+
+def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(market: Path, tmp_path: Path) -> None:
+    done = ktdeval(*MOMENTUM, "--data", market, "--windows", WINDOW, "--limit", "1", "--out", "a run; b", cwd=tmp_path)
+    printed = [shlex.split(line)[2:] for line in done.out.splitlines() if line.startswith(("all ", "verify ", "score "))]
+    assert len(printed) == 3
+    for words in printed:
+        assert ktdeval(*words, cwd=tmp_path).code == 0, words
 
 
 def test_the_folder_of_another_run_is_left_alone(market: Path, tmp_path: Path) -> None:

@@ -67,9 +67,9 @@ def _line(line: Line) -> JsonValue:
 
 
 def mean_exposures(card: Card) -> dict[str, float]:
-    """Style factor -> median over episodes of the mean daily exposure, in standard deviations of the market's names."""
+    """Style factor -> median over pooled episodes of the mean daily exposure, in standard deviations of the market's names."""
     by_factor: dict[str, list[float]] = defaultdict(list)
-    for episode in card.episodes if isinstance(card, TradingCard) else ():
+    for episode in card.pooled if isinstance(card, TradingCard) else ():
         alpha = episode.metrics.get(ALPHA)
         exposures = alpha.detail.get("mean_exposures") if alpha is not None and isinstance(alpha.detail, Mapping) else None
         for name, value in exposures.items() if isinstance(exposures, Mapping) else ():
@@ -125,7 +125,7 @@ def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValu
 
 def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Vector], list[str], int]:
     """Mask -> mean over seeds by window; the windows; how many (window, seed) were left out because a figure is undefined."""
-    figures = {mask: {(each.window, each.seed): each.metrics.get(metric) for each in card.episodes} for mask, card in cards.items()}
+    figures = {mask: {(each.window, each.seed): each.metrics.get(metric) for each in card.pooled} for mask, card in cards.items()}
     by_mask = {mask: {cell: each and each.value for cell, each in values.items()} for mask, values in figures.items()}
     cells = list(by_mask["blinded"])
     whole = [cell for cell in cells if all(values.get(cell) is not None for values in by_mask.values())]

@@ -197,6 +197,14 @@ def test_mask_effects_leave_out_what_is_undefined() -> None:
     assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, 1)
 
 
+def test_mask_effects_are_of_pooled_windows() -> None:
+    figures = {(window, 0): 0.01 for window in OVERLAPPING}
+    entries = [masked("bright", {**figures, ("W3", 0): 0.90}), masked("blinded", figures)]
+    entries = [changed(entry, lambda card: card.update(left_out={"W3": "lengths that do not mix"})) for entry in entries]
+    row = next(row for row in mask_effects(entries) if row["metric"] == "total_return")
+    assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, 0)
+
+
 def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:
     pages = dict(model_pages(forged, forged_tables))
     assert sorted(pages) == list(pages) == sorted({each.model for each in forged.entries})

@@ -241,7 +241,7 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
         "regime_rule": REGIME_RULE,
         "windows": [
             {"name": window.name, "first": window.first, "last": window.last, "days": stop - first}
-            | _figures(snapshot.benchmark[first - 1 : stop], snapshot.days_a_year)
+            | _figures(snapshot.benchmark[first - 1 : stop], snapshot.days_a_year_of(snapshot.days[first:stop]))
             for window, (first, stop) in zip(windows, spans, strict=True)
         ],
     }

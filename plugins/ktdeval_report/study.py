@@ -169,8 +169,9 @@ def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
     series = dict(zip(attribution.line_names, linked.T, strict=True)) | attribution.parts(linked)
     # Noise of 1e-16 but for a few days: a resample without these days divides by next to nothing.
     remainder = stats.Interval(None, None, 0.95, "none", len(linked), reason="it is what the other lines leave, not an estimate")
-    return {name: stats.Bootstrap(values, seeded_by=attribution.returns).sum() for name, values in series.items()} | {
-        "rounding": remainder
+    return {
+        name: remainder if name == "rounding" else stats.Bootstrap(values, seeded_by=attribution.returns).sum()
+        for name, values in series.items()
     }
 
 

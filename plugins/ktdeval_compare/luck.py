@@ -12,6 +12,7 @@ from scipy import stats
 from ktdeval.attribution import held_days
 from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
 from ktdeval.errors import UsageError
+from ktdeval.fields import split_list
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.entrants import Entrant, Row, card_notes, label, recorded_ledger
@@ -124,7 +125,7 @@ def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
     definitions: dict[str, list[str]] = {}
     for text in texts:
         name, _, items = text.partition("=")
-        listed = [item.strip() for item in items.split(",") if item.strip()]
+        listed = split_list(items)
         if not name.strip() or not listed:
             raise UsageError(f"--cohort {text!r}: give NAME=MODELS, such as ML=qlib/* or LLM=RUN,RUN")
         definitions.setdefault(name.strip(), []).extend(listed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -14,9 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ktdeval.cards.card import Evaluation
-from ktdeval.cards.inputs import EvaluationInputs, Problem, window_days
+from ktdeval.cards.inputs import EvaluationInputs, Problem, WindowDays
 from ktdeval.cards.parts import SideDays
-from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import JsonValue, csv_rows
 from ktdeval.market.snapshot import DayArray
@@ -101,14 +100,13 @@ def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
             for begin, day in zip(begins, days, strict=True)]  # fmt: skip
 
 
-def cutoff_fields(inputs: EvaluationInputs, planned: Sequence[EpisodeSpec], limit: int | None = None) -> dict[str, Any]:
-    """Return the cutoff block of a card; empty where its run records none. `limit`: days after which windows were cut."""
+def cutoff_fields(inputs: EvaluationInputs, window_days: WindowDays) -> dict[str, Any]:
+    """Return the cutoff block of a card over these days; empty where its run records none."""
     if inputs.knowledge_cutoff is None:
         return {}
     entry = {name: str(value) for name, value in inputs.knowledge_cutoff.items()}
     cutoff, counts = parse_cutoff(entry["date"], where="knowledge_cutoff"), dict[str, dict[str, int]]()
-    for window in dict.fromkeys(spec.window for spec in planned if spec.window is not None):
-        days = window_days(window, inputs.snapshot)[:limit]
+    for window, days in window_days.items():
         before = [] if inputs.snapshot is None or not len(days) else inputs.snapshot.days[inputs.snapshot.days < days[0]]
         day_sides = sides(days, before[-1] if len(before) else days[0], cutoff) if len(days) else []
         counts[window.name] = {side: day_sides.count(side) for side in SIDES}

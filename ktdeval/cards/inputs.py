@@ -19,6 +19,7 @@ from ktdeval.typed import from_plain
 
 T = TypeVar("T")
 Problem = tuple[JsonPath, str]  #: Where a card contradicts itself, and how
+WindowDays = Mapping[Window, DayArray]  #: Trading days of windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +76,13 @@ def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
 
 
 def common_fields(
-    inputs: EvaluationInputs, planned: Sequence[EpisodeSpec], finished: Collection[str], record: str
+    inputs: EvaluationInputs, planned: Sequence[EpisodeSpec], days: WindowDays, finished: Collection[str], record: str
 ) -> dict[str, Any]:
     """Return the fields of a card on plan, model, agent and market, and on episodes that did not finish. `planned` is from
-    `ordered_plan`, `finished` holds ids, `record` is what an unfinished episode lacks, such as `a ledger`. Raises CardError if an
-    unfinished episode has no error, or a finished or foreign one has.
+    `ordered_plan`, `days` from `planned_days`, `finished` holds ids, `record` is what an unfinished episode lacks, such as
+    `a ledger`. Raises CardError if an unfinished episode has no error, or a finished or foreign one has.
     """
     first = planned[0]
-    windows = dict.fromkeys(spec.window for spec in planned if spec.window is not None)
     return {
         "schema_version": 1,
         "task": {
@@ -97,10 +97,10 @@ def common_fields(
         "agent": {"name": first.agent, "args": first.agent_args},
         "call": first.call,
         "sent_as": inputs.request_settings,
-        "snapshot": None if inputs.snapshot is None else _snapshot_entry(inputs.snapshot, planned),
+        "snapshot": None if inputs.snapshot is None else _snapshot_entry(inputs.snapshot, days),
         "windows": [
-            {"name": window.name, "first": window.first, "last": window.last, "days": len(window_days(window, inputs.snapshot))}
-            for window in windows
+            {"name": window.name, "first": window.first, "last": window.last, "days": len(_days_of(window, inputs.snapshot))}
+            for window in days
         ],
         "seeds": sorted({spec.seed for spec in planned}),
         "limit": first.limit,
@@ -158,9 +158,14 @@ def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
     return from_plain(parts, type_, "card", CardError)
 
 
-def window_days(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
-    """Return the trading days of `window` in the snapshot, which every window has, both ends included."""
-    assert snapshot is not None
+def planned_days(planned: Sequence[EpisodeSpec], snapshot: MarketSnapshot | None, limit: int | None = None) -> WindowDays:
+    """Return the trading days of each window of a plan, both ends included, without those after the first `limit`."""
+    windows = dict.fromkeys(spec.window for spec in planned if spec.window is not None)
+    return {window: _days_of(window, snapshot)[:limit] for window in windows}
+
+
+def _days_of(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
+    assert snapshot is not None, "a window is one of a market"
     inside = (snapshot.days >= np.datetime64(window.first, "D")) & (snapshot.days <= np.datetime64(window.last, "D"))
     return np.asarray(snapshot.days[inside])
 
@@ -170,15 +175,9 @@ def price_of(inputs: EvaluationInputs) -> PriceEntry | None:
     return None if inputs.price is None else decode_strict(inputs.price, PriceEntry)
 
 
-def episode_days(spec: EpisodeSpec, snapshot: MarketSnapshot | None) -> DayArray:
-    """Return the trading days of a planned episode of a window."""
-    return window_days(spec.span, snapshot)[: spec.limit]
-
-
-def _snapshot_entry(snapshot: MarketSnapshot, planned: Sequence[EpisodeSpec]) -> dict[str, JsonValue]:
+def _snapshot_entry(snapshot: MarketSnapshot, days: WindowDays) -> dict[str, JsonValue]:
     meta = snapshot.meta
-    days = [episode_days(spec, snapshot) for spec in planned if spec.window is not None]
-    units = snapshot.units_of(np.concatenate(days) if days else snapshot.days)
+    units = snapshot.units_of(np.concatenate(list(days.values())) if days else snapshot.days)
     return {
         "id": snapshot.id,
         **{name: getattr(meta, name) for name in ("name", "source", "synthetic", "has_factor", "repairs")},

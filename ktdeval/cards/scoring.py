@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from ktdeval.cards.card import ScoreLine, ScoringCard, ScoringFacts, TargetTaskPart
 from ktdeval.cards.cutoff import cutoff_fields, cutoff_problems
 from ktdeval.cards.derive import add_counts, derive_common, token_cost
-from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, price_of
+from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, planned_days, price_of
 from ktdeval.cards.parts import Definition, PriceEntry, UsageCounts
 from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec
@@ -48,12 +48,13 @@ def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
     """
     planned = ordered_plan(inputs)
     finished = _answers_by_id(inputs, planned)
-    common = common_fields(inputs, planned, finished.keys(), "answers")
+    days = planned_days(planned, inputs.snapshot)
+    common = common_fields(inputs, planned, days, finished.keys(), "answers")
     facts = decode_strict(
         {
             "kind": "scoring",
             **common,
-            **cutoff_fields(inputs, planned),
+            **cutoff_fields(inputs, days),
             "episodes": [_episode(spec, finished[spec.id]) for spec in planned if spec.id in finished],
             "missing_episodes": [{**entry, "steps": _samples(inputs, entry["id"])} for entry in common["missing_episodes"]],
             "scores": _scores(inputs, planned[0].task),

@@ -15,9 +15,18 @@ from msgspec.structs import asdict, replace
 from ktdeval.cards.card import Attribution, AttributionLines, Orders, TradingCard, TradingEpisode, TradingFacts
 from ktdeval.cards.cutoff import cutoff_fields, cutoff_problems
 from ktdeval.cards.derive import add_counts, add_up, aggregate, derive_common, planned_steps, trading_cost
-from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, episode_days, ordered_plan, price_of
+from ktdeval.cards.inputs import (
+    EvaluationInputs,
+    Problem,
+    WindowDays,
+    common_fields,
+    decode_strict,
+    ordered_plan,
+    planned_days,
+    price_of,
+)
 from ktdeval.cards.parts import Definition, EpisodeMetric, Interval, MetricLine, PriceEntry, UsageCounts
-from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import CardError, PluginError
 from ktdeval.fields import build
 from ktdeval.jsonio import JsonValue, dumps_canonical
@@ -65,9 +74,11 @@ def build_card(inputs: CardInputs) -> TradingCard:
     if twice := [name for name, count in Counter(metric.name for metric in inputs.metrics).items() if count > 1]:
         raise CardError(f"metric {min(twice)!r} is given twice; ask for it once")
     planned = ordered_plan(inputs)
-    years = {inputs.snapshot.days_a_year_of(episode_days(spec, inputs.snapshot)) for spec in planned}
-    definitions = {metric.name: _definition(metric, sorted(years)) for metric in inputs.metrics}
-    ledgers = _ledgers_by_id(inputs, planned)
+    days = planned_days(planned, inputs.snapshot, planned[0].limit)
+    units = {window: inputs.snapshot.units_of(own) for window, own in days.items()}
+    years = sorted({each["days_a_year"] for each in units.values()})
+    definitions = {metric.name: _definition(metric, years) for metric in inputs.metrics}
+    ledgers = _ledgers_by_id(inputs, planned, days, units)
     finished = [spec for spec in planned if spec.id in ledgers]
     # Every finished episode of a window covers the same days.
     covered = {spec.span.name: ledgers[spec.id] for spec in finished}
@@ -76,8 +87,8 @@ def build_card(inputs: CardInputs) -> TradingCard:
     facts = decode_strict(
         {
             "kind": "trading",
-            **common_fields(inputs, planned, ledgers.keys(), "a ledger"),
-            **cutoff_fields(inputs, planned, planned[0].limit),
+            **common_fields(inputs, planned, days, ledgers.keys(), "a ledger"),
+            **cutoff_fields(inputs, days),
             "rules": inputs.rules,
             "episodes": [_episode(spec, ledgers[spec.id], inputs) for spec in finished],
             "reference": {
@@ -264,7 +275,9 @@ def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     }
 
 
-def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[str, Ledger]:
+def _ledgers_by_id(
+    inputs: CardInputs, planned: Sequence[EpisodeSpec], days: WindowDays, units: Mapping[Window, Mapping[str, object]]
+) -> dict[str, Ledger]:
     """Return ledgers by the id of their episode; CardError unless they cover its days, since a part must not pass for the whole."""
     specs = {spec.id: spec for spec in planned}
     ledgers: dict[str, Ledger] = {}
@@ -275,10 +288,9 @@ def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[s
         if identity in ledgers:
             raise CardError(f"episode {identity} has two ledgers")
         spec = specs[identity]
-        expected = episode_days(spec, inputs.snapshot)
-        market_units = inputs.snapshot.units_of(expected)
-        if (units := {name: getattr(ledger, name) for name in market_units}) != market_units:
-            raise CardError(f"the ledger of episode {identity} has the units {units}, its market {market_units}")
+        expected, market_units = days[spec.span], units[spec.span]
+        if (own := {name: getattr(ledger, name) for name in market_units}) != market_units:
+            raise CardError(f"the ledger of episode {identity} has the units {own}, its market {market_units}")
         if not np.array_equal(ledger.days, expected):
             raise CardError(
                 f"episode {spec.id} ({spec.label}): the ledger has {len(ledger.steps)} steps that are not"

@@ -137,6 +137,10 @@ class IdentityIndex:
         """Is the whole text a code in some vendor's style, known or not, while codes are hidden?"""
         return self._assets and len(text) <= _LONGEST_ARGUMENT and parse_code(normalise(text)) is not None
 
+    def is_common(self, text: str) -> bool:
+        """Is the text a common word (`COST`) by which the market calls something?"""
+        return text in self._common.get(text.lower(), ())
+
     def withhold(self, text: str) -> str:
         """Text of a model with each hidden identity (any code) replaced by `[withheld]`. In it, `has_any` is False."""
         for _ in range(_ROUNDS):
@@ -323,14 +327,16 @@ class LeakGuard:
         self._withhold = lru_cache(maxsize=64)(self._index.withhold)
 
     def check(self, text: str, what: str = "text for the model") -> None:
-        """Raise LeakError when `text` holds a hidden identity: names its kind and offset, never the text."""
+        """Raise LeakError when `text` holds a hidden identity: names its kind and offset, and the text only of a common word."""
         if not self._has_any(text):
             return
         hit = self._index.find(text)[0]
-        raise LeakError(
-            f"leak guard: {what} holds a {hit.kind} at characters {hit.start}…{hit.end} of {len(text)}, which the mask hides; "
-            "build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text"
-        )
+        found, way = f"a {hit.kind}", "build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text"
+        if self._index.is_common(word := text[hit.start : hit.end]):
+            found = f"{word!r}, a code, name or industry of this market,"
+            way = "if it is only a word of a prompt, rename it in the market's source and import it again, or leave the asset out"
+        place = f"at characters {hit.start}…{hit.end} of {len(text)}"
+        raise LeakError(f"leak guard: {what} holds {found} {place}, which the mask hides; {way}")
 
     def redact(self, text: str) -> str:
         """Text with hidden identities replaced by `[withheld]`, also codes that the snapshot lacks; it then passes `check`."""

@@ -250,3 +250,12 @@ def test_a_common_word_is_an_identity_only_as_it_is_spelled():
     index = IdentityIndex(Named(("FORM", "ODD"), (), ("Target", "Form Factor", "other"), ("Technology",)), assets=True, dates=False)
     assert not index.has_any("a target_weight in this form, at odd times, of technology and other things")
     assert all(map(index.has_any, ("FORM", "buy ODD", "Target rose", "Technology", "form factor")))
+
+
+def test_a_prompt_that_holds_a_common_word_of_the_market_is_refused_with_the_word_and_a_way_out():
+    market = replace(MARKET, industries=("coins", *MARKET.industries[1:]))
+    guard = LeakGuard(lens_of("blinded"), market)
+    with pytest.raises(LeakError, match=r"a system message holds 'coins', a code, name or industry .* rename it in the"):
+        guard.check("the number of shares or coins", "a system message")
+    with pytest.raises(LeakError, match=r"holds a company or industry name at .* build it from payload field types"):
+        guard.check("we like Quillmark")

@@ -343,8 +343,10 @@ def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetI
     moment = _default_as_of(spec)
     if moment is None:
         raise ConfigError("default_as_of: expected a moment such as 2025-01-06T21:00:00Z; a new dataset needs one")
-    ingested = read_files(spec, base, is_new=True)
+    if not re.fullmatch("[A-Z]{3,8}", spec.currency):
+        raise ConfigError(f"currency: expected a code such as USD, CNY or USDT, was {spec.currency!r}")
     trading_hours(spec.calendar)
+    ingested = read_files(spec, base, is_new=True)
     info = DatasetInfo(spec.name, spec.synthetic, "", _NO_DAY, _NO_DAY, _NO_DAY, _NO_DAY, moment, spec.calendar, spec.currency)
     return save_dataset(folder, ingested.prices, ingested.events, ingested.news, info), ingested.report
 

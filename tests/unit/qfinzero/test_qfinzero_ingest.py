@@ -444,6 +444,7 @@ def test_a_spec_that_can_not_be_followed_is_refused(tmp_path: Path) -> None:
         ({"bars": [stock_days("x.csv", day_zone="Mars/Olympus")]}, "no time zone 'Mars/Olympus'"),
         ({"default_as_of": "soon"}, "default_as_of: expected a moment"),
         ({"default_as_of": None}, "a new dataset needs one"),
+        ({"currency": ""}, "currency: expected a code such as USD, CNY or USDT, was ''"),
     ):
         with pytest.raises(ConfigError, match=expected):
             ingest_dataset(spec_of(**given_fields), tmp_path, tmp_path / "out")

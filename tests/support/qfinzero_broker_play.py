@@ -116,9 +116,18 @@ class Play:
             "stocks": sorted({symbol for symbol in symbols if not symbol.startswith("O:")}),
             "options": sorted({symbol for symbol in symbols if symbol.startswith("O:")}),
         }
-        asked = {"frequency": "1m", "start_ts": start, "end_ts": "2025-01-10", "universe": universe, **session}
-        begun = {"account_id": self.account_id, "execution_config": dict(config), **asked}
-        self.session_id = self.broker.execute("session.create", begun).id
+        self.begin(start, "2025-01-10", **{"execution_config": dict(config), "universe": universe, **session})
+
+    def begin(self, start: str, end: str, **session: Any) -> None:
+        """Begin a session of the account: of AVLN's minutes, unless it is said otherwise."""
+        usual = {
+            "account_id": self.account_id,
+            "frequency": "1m",
+            "start_ts": start,
+            "end_ts": end,
+            "universe": {"stocks": ["AVLN"]},
+        }
+        self.session_id = self.broker.execute("session.create", {**usual, **session}).id
 
     @property
     def state(self) -> BrokerState:
@@ -181,6 +190,18 @@ class Play:
         kind = "OPTION" if symbol.startswith("O:") else "STOCK"
         position = self.account.positions.get(f"{kind}:{symbol}")
         return 0 if position is None else position.qty
+
+
+def begun(*rows: Row | None, **more: Any) -> Play:
+    """A session of minutes, the first of which has passed at a price of 100."""
+    play = Play([FLAT, *rows], **more)
+    play.step()
+    return play
+
+
+def daily(bars: Mapping[str, Bars], **more: Any) -> Play:
+    """A session of days that begins on Monday 2025-01-06."""
+    return Play(market(bars, "day", **more), frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-15")
 
 
 def by_days(

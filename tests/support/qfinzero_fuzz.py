@@ -10,16 +10,15 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from jsonschema import Draft202012Validator
 
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.schemas import write_cursor
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import market, minutes
+from qfinzero_calls import ask, validator
 from qfinzero_scenario import CONTRACT, amid_trading
 from qfinzero_world import at, small_dataset
 from tables import beside
@@ -194,11 +193,6 @@ def world() -> Dataset:
     return small_dataset()
 
 
-def ask(workspace: Workspace, name: str, **arguments: Any) -> Any:
-    """An answer."""
-    return catalogue().find(name).call(workspace, arguments)
-
-
 def _busy() -> Workspace:
     workspace = Workspace(world())
     for name, arguments in amid_trading():
@@ -268,11 +262,6 @@ def clone(workspace: Workspace) -> Workspace:
 
 
 # ---- what every call must keep
-
-
-@cache
-def validator(name: str) -> Draft202012Validator:
-    return Draft202012Validator(dict(catalogue().find(name).result))
 
 
 def state(workspace: Workspace) -> tuple[Any, ...]:

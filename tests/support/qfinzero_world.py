@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,13 @@ def small_dataset() -> Dataset:
     """The whole market, with its clock at the close of 2025-01-06."""
     info = DatasetInfo("small", True, "0" * 64, FIRST, LAST, MINUTE_FIRST, MINUTE_LAST, at("2025-01-06T21:00:00Z"))
     return Dataset(info, small_prices(), MemoryCalendars(events()), MemoryNews(news()))
+
+
+def with_prices(dataset: Dataset, bars: dict[Any, Bars] | None = None, **rows: Any) -> Dataset:
+    """A dataset with further or other bars, and other rows, in its price store."""
+    prices = dataset.prices
+    assert isinstance(prices, MemoryPrices)
+    return replace(dataset, prices=replace(prices, bar_table={**prices.bar_table, **(bars or {})}, **rows))
 
 
 def store_small(folder: Path) -> Path:

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, write_calendars, write_news
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.moments import DAY, MINUTE
-from qfinzero_esp_play import DATASET, ask, workspace
+from qfinzero_calls import DATASET, ask, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_poison import in_memory
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS
@@ -101,14 +101,13 @@ def test_a_month_in_random_steps_is_everything_once_and_in_order(seed: int, in_f
 def test_steps_and_limits_do_not_matter(rows: list[EventRow], articles: list[NewsRow], steps: list[int], limit: int) -> None:
     dataset = replace(DATASET, calendars=MemoryCalendars(rows), news=MemoryNews(articles))
     to_the_end = at("2025-01-07") - FIRST
-    assert follow(dataset, [5 * DAY + 14 * 60 * MINUTE, *steps, to_the_end], limit) == follow(
-        dataset, [5 * DAY + 14 * 60 * MINUTE + sum(steps) + to_the_end], 500
-    )
+    first = 5 * DAY + 14 * 60 * MINUTE
+    assert follow(dataset, [first, *steps, to_the_end], limit) == follow(dataset, [first + sum(steps) + to_the_end], 500)
 
 
-def changes(now: str, cursor_from: str, **arguments: Any) -> list[tuple[str, str, str, Any]]:
+def changes(now: str, cursor_from: str, dataset: Dataset = DATASET, **arguments: Any) -> list[tuple[str, str, str, Any]]:
     """(moment, change, status, actual) of what becomes known between two moments."""
-    where = workspace(cursor_from)
+    where = workspace(cursor_from, dataset)
     cursor = ask(where, "ESP.events.stream")["next_cursor"]
     where.clock.advance(at(now))
     answer = ask(where, "ESP.events.stream", cursor=cursor, **arguments)
@@ -127,11 +126,8 @@ def test_a_new_estimate_is_streamed_as_a_change_and_not_as_the_outcome() -> None
     estimate = Release(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
     row = events()[2]
     told = replace(DATASET, calendars=MemoryCalendars([replace(row, releases=(estimate, *row.releases))]))
-    where = workspace("2025-01-02", told)
-    cursor = ask(where, "ESP.events.stream")["next_cursor"]
-    where.clock.advance(at("2025-02-01"))
-    answer = ask(where, "ESP.events.stream", cursor=cursor, event_types=["earnings"])
-    assert [event["change"] for event in answer["events"]] == ["announced", "changed", "released"]
+    known = changes("2025-02-01", "2025-01-02", told, event_types=["earnings"])
+    assert [change for _, change, *_ in known] == ["announced", "changed", "released"]
 
 
 def test_what_came_out_before_its_announcement_becomes_known_with_it() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ktdeval_qfinzero.data.rows import BorrowRow
-from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY, MINUTE
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.log import state_of_log
-from qfinzero_broker_play import EARLY, FLAT, OPEN, Play, Row, market, minutes, table
+from qfinzero_broker_play import EARLY, FLAT, OPEN, Play, Row, begun, daily, market, minutes, table
+from qfinzero_calls import refused
 from qfinzero_world import at
 from tables import on_each_row
 
@@ -26,8 +26,7 @@ def bar(open_: float, high: float, low: float, volume: int = PLENTY) -> Row:
 
 def holding(*rows: Row) -> Play:
     """100 shares bought at 100; the rows follow."""
-    play = Play([FLAT, FLAT, *rows])
-    play.step()
+    play = begun(FLAT, *rows)
     play.order("BUY", "MARKET")
     play.step()
     return play
@@ -35,8 +34,7 @@ def holding(*rows: Row) -> Play:
 
 def bracket(*rows: Row, kind: str = "MARKET", side: str = "BUY", profit: float = 110.0, loss: float = 95.0, **more: Any) -> Play:
     """An order with both sides of a bracket, from the second bar on."""
-    play = Play([FLAT, *rows])
-    play.step()
+    play = begun(*rows)
     play.order(side, kind, take_profit_price=profit, stop_loss_price=loss, time_in_force="GTC", **more)
     return play
 
@@ -77,8 +75,7 @@ def test_one_cancels_the_other_and_the_worse_one_is_first(row: Row, price: float
 
 def test_a_part_that_fills_ties_up_nothing_in_the_other() -> None:
     """$20,000 for 100 at 99 or at 101: after 90 at 99, $11,090 are left, of which 10 at 99 and 10 at 101 tie up $2,000."""
-    play = Play([FLAT, bar(100, 100, 99, 90), FLAT], cash=20_000, account_type="CASH")
-    play.step()
+    play = begun(bar(100, 100, 99, 90), FLAT, cash=20_000, account_type="CASH")
     lower = play.order("BUY", "LIMIT", limit_price=99.0, time_in_force="GTC")
     higher = play.order("BUY", "STOP", stop_price=101.0, oco_with=lower.id, time_in_force="GTC")
     play.step()
@@ -109,8 +106,8 @@ def test_a_modified_order_stays_in_its_group() -> None:
 def test_what_can_not_be_a_group_is_refused_in_one_line(asked: dict[str, Any], words: str) -> None:
     play = holding(CALM)
     play.order("SELL", "LIMIT", limit_price=110.0)
-    with pytest.raises(ServiceError, match=words):
-        play.order(asked.pop("side", "SELL"), "STOP", asked.pop("qty", 100), stop_price=90.0, **asked)
+    order = {"side": "SELL", "order_type": "STOP", "stop_price": 90.0, **asked}
+    assert words in str(refused(play.order, **order))
 
 
 # ---- brackets
@@ -159,8 +156,7 @@ def test_a_bracket_stays_in_the_bar_that_runs() -> None:
     play = bracket(bar(100, 111, 94), CALM)
     play.until("2025-01-06T14:31:30Z")
     assert [order.status for order in play.state.orders.values()] == [A]
-    with pytest.raises(ServiceError, match="works in the bar"):
-        play.call("order.cancel", order_id="ord-000001")
+    assert "works in the bar" in str(refused(play.call, "order.cancel", order_id="ord-000001"))
     play.step()
     check(play, [100.0, 95.0], [F, C, F])
 
@@ -168,9 +164,7 @@ def test_a_bracket_stays_in_the_bar_that_runs() -> None:
 @on_each_row
 def test_a_bracket_on_the_wrong_side_is_refused(prices: dict[str, float], field: str) -> None:
     play = Play(market({"AVLN": minutes([FLAT, CALM])}))
-    with pytest.raises(ServiceError) as refused:
-        play.order("BUY", "LIMIT" if "limit_price" in prices else "MARKET", **prices)
-    assert refused.value.field == field
+    assert refused(play.order, "BUY", "LIMIT" if "limit_price" in prices else "MARKET", **prices).field == field
 
 
 # -- what an order is bound by
@@ -184,9 +178,9 @@ DAYS = {"AVLN": table(STARTS, [FLAT, FLAT, FALL]), CALL: table(STARTS, [(5, 5, 5
 NOON, EVE = "2025-01-07T17:00:00Z", "2025-01-07T14:00:00Z"
 
 
-def daily(to: str = EVE) -> Play:
+def before_a_fall(to: str = EVE) -> Play:
     """A session of days on the morning of a fall, with a long position and a call."""
-    play = Play(market(DAYS, "day"), frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-15")
+    play = daily(DAYS)
     play.order("BUY", "MARKET", 300)
     play.order("BUY", "MARKET", 1, symbol=CALL)
     play.step()
@@ -210,13 +204,12 @@ ORDERS = [
 @pytest.mark.parametrize("attempt", TAKING_BACK)
 @pytest.mark.parametrize(("kind", "prices"), ORDERS)
 def test_an_order_in_a_bar_that_has_begun_can_not_be_taken_back(attempt: str, kind: str, prices: dict[str, float]) -> None:
-    play = daily()
+    play = before_a_fall()
     order = play.order("BUY", kind, time_in_force="GTC", **prices)
     play.until(NOON)
     assert (order.status, len(play.state.trades)) == ("ACCEPTED", 2)
-    with pytest.raises(ServiceError, match=r"works in the bar that ends at 2025-01-07T21:00:00Z") as refused:
-        TAKING_BACK[attempt](play, order.id)
-    assert refused.value.code == "conflict"
+    error = refused(TAKING_BACK[attempt], play, order.id)
+    assert (error.code, "works in the bar that ends at 2025-01-07T21:00:00Z" in error.message) == ("conflict", True)
     play.step()
     assert (order.status, play.held()) == ("FILLED", 400), "the bar decides, whatever was tried in it"
     verify(play.broker.log.to_lines(), play.dataset)
@@ -224,7 +217,7 @@ def test_an_order_in_a_bar_that_has_begun_can_not_be_taken_back(attempt: str, ki
 
 def test_what_an_open_fills_is_bound_by_it_and_told_when_its_volume_is_known() -> None:
     """How much an open fills depends on the volume of the whole bar, so a fill that is told earlier would tell of the volume."""
-    play = daily()
+    play = before_a_fall()
     market_order, limit = play.order("SELL", "MARKET", 50), play.order("BUY", "LIMIT", 60, limit_price=95.0)
     gapped = play.order("SELL", "STOP", 70, stop_price=95.0)
     spread = play.spread(("SELL", "AVLN", 100), ("BUY", CALL, 1), net_limit_price=0.0)
@@ -235,17 +228,15 @@ def test_what_an_open_fills_is_bound_by_it_and_told_when_its_volume_is_known() -
     play.until("2025-01-07T14:30:01Z")
     assert len(play.state.trades) == 2
     for order in (market_order, limit, gapped):
-        with pytest.raises(ServiceError, match="works in the bar"):
-            play.call("order.cancel", order_id=order.id)
-        with pytest.raises(ServiceError, match="works in the bar"):
-            play.call("order.modify", order_id=order.id, updates={"qty": 1})
+        assert "works in the bar" in str(refused(play.call, "order.cancel", order_id=order.id))
+        assert "works in the bar" in str(refused(play.call, "order.modify", order_id=order.id, updates={"qty": 1}))
     play.step()
     assert [order.status for order in (market_order, limit, gapped, *spread)] == ["FILLED"] * len(orders)
     assert sorted(play.prices()[2:]) == [5.0, 90.0, 90.0, 90.0, 90.0]
 
 
 def test_an_order_that_came_after_the_open_is_free_until_the_next_one() -> None:
-    play = daily(NOON)
+    play = before_a_fall(NOON)
     order = play.order("BUY", "MARKET", time_in_force="GTC")
     changed = play.call("order.modify", order_id=order.id, updates={"qty": 7})
     play.call("order.cancel", order_id=changed.id)
@@ -262,26 +253,14 @@ def test_a_minute_is_a_bar_too() -> None:
     play.order("SELL", "MARKET", 100)
     play.until("2025-01-06T14:31:30Z")
     assert (bought.status, limit.status, play.prices()) == ("FILLED", "ACCEPTED", [100.0])
-    with pytest.raises(ServiceError, match="14:32:00Z"):
-        play.call("order.cancel", order_id=limit.id)
+    assert "14:32:00Z" in str(refused(play.call, "order.cancel", order_id=limit.id))
     play.step()
     assert play.prices() == [100.0, 101.0, 95.0]
 
 
-def test_a_clock_that_others_set_forward_binds_too() -> None:
-    play = daily()
-    sold, waits = play.order("SELL", "MARKET"), play.order("SELL", "LIMIT", limit_price=103.0)
-    play.broker.clock.advance(at(NOON))
-    assert (play.held(), sold.status, waits.status) == (300, "ACCEPTED", "ACCEPTED")
-    for order in (sold, waits):
-        with pytest.raises(ServiceError, match="works in the bar"):
-            play.call("order.cancel", order_id=order.id)
-    verify(play.broker.log.to_lines(), play.dataset)
-
-
 @pytest.mark.parametrize("stops", [(), (NOON,), ("2025-01-07T14:30:00.001Z", "2025-01-07T14:31:00Z", NOON, "2025-01-07T20:59:59Z")])
 def test_where_the_clock_stops_changes_no_fill(stops: tuple[str, ...]) -> None:
-    play = daily()
+    play = before_a_fall()
     play.order("SELL", "MARKET", 50)
     play.order("SELL", "STOP_LIMIT", 70, stop_price=95.0, limit_price=91.0)  # 90 is below its limit: it waits for the next bar
     play.order("BUY", "LIMIT", 80, limit_price=85.0)
@@ -297,11 +276,7 @@ def test_where_the_clock_stops_changes_no_fill(stops: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("stop_first", [True, False])
 def test_the_stop_of_a_bar_comes_before_its_limit_whichever_was_sent_first(stop_first: bool) -> None:
     """The bar reaches both 110 and 90 and has room for one of them: the worse one is taken."""
-    wide = (100.0, 112.0, 88.0, 100.0, 100.0)
-    play = Play([FLAT, FLAT, wide])
-    play.step()
-    play.order("BUY", "MARKET")
-    play.step()
+    play = holding(bar(100, 112, 88, 100))
     wishes: list[tuple[str, dict[str, float]]] = [("STOP", {"stop_price": 90.0}), ("LIMIT", {"limit_price": 110.0})]
     for kind, prices in wishes if stop_first else wishes[::-1]:
         play.order("SELL", kind, **prices)

@@ -18,12 +18,20 @@ from ktdeval_qfinzero.moments import MINUTE, SECOND
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq.pricing import GREEK_NAMES, European, greeks, implied_volatility, price
 from ktdeval_qfinzero.upq.quotes import interpolate
-from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused, with_prices
-from qfinzero_world import RATES, at, bars_of, minute_starts, stock_days
+from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
+from qfinzero_world import RATES, at, bars_of, minute_starts, stock_days, with_prices
 
 CHAIN = {"underlying": "AVLN", "date": "2025-01-06"}
 PUT = "O:AVLN250221P00095000"
 YEAR = 365 * 86_400 * SECOND
+
+
+def with_contract(expiry: date, strike_e4: int) -> tuple[Dataset, str]:
+    """The market with one more call, at the prices of a put, and its symbol."""
+    contract = OptionContract("AVLN", expiry, strike_e4, "C")
+    row = ContractRow(contract.symbol, "AVLN", expiry, strike_e4, "C", at("2025-01-01"))
+    bars = {("option", contract.symbol, "day"): market().prices.bar_table["option", PUT, "day"]}  # type: ignore[attr-defined]
+    return with_prices(market(), bars, contract_rows=[row]), contract.symbol
 
 
 def rising_rates() -> Dataset:
@@ -57,10 +65,7 @@ def test_filters_keep_what_was_asked_for() -> None:
 
 
 def test_a_strike_that_is_no_round_number_is_found_by_itself() -> None:
-    contract = OptionContract("AVLN", date(2025, 2, 21), 1_011_000, "C")  # 101.1 × 10,000 is not a whole number in floats
-    row = ContractRow(contract.symbol, "AVLN", contract.expiry, contract.strike_e4, "C", at("2025-01-01"))
-    bars = {("option", contract.symbol, "day"): market().prices.bar_table["option", PUT, "day"]}  # type: ignore[attr-defined]
-    dataset = with_prices(market(), bars=bars, contract_rows=[row])
+    dataset, _ = with_contract(date(2025, 2, 21), 1_011_000)  # 101.1 × 10,000 is not a whole number in floats
     assert len(ask("option.chain_query", dataset=dataset, **CHAIN, strike_min=101.1, strike_max=101.1)["contracts"]) == 1
 
 
@@ -115,10 +120,8 @@ def test_a_contract_that_is_not_listed_is_unknown() -> None:
 
 
 def greek_rows(contract: str, start: str, end: str, **more: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = ask(
-        "option.ticker_query", contract=contract, start=start, end=end, include_greeks=True, **{"dataset": rising_rates(), **more}
-    )["bars"]
-    return rows
+    given = {"dataset": rising_rates(), "contract": contract, "start": start, "end": end, **more}
+    return ask("option.ticker_query", include_greeks=True, **given)["bars"]  # type: ignore[no-any-return]
 
 
 def test_the_inputs_of_a_day_worked_by_hand() -> None:
@@ -174,11 +177,8 @@ def test_an_option_has_no_greeks_at_its_expiry() -> None:
 
 
 def test_expiry_on_a_holiday_is_the_session_before() -> None:
-    contract = OptionContract("AVLN", date(2025, 1, 9), 1_000_000, "C")  # a day of mourning
-    row = ContractRow(contract.symbol, "AVLN", contract.expiry, contract.strike_e4, "C", at("2025-01-01"))
-    bars = {("option", contract.symbol, "day"): market().prices.bar_table["option", PUT, "day"]}  # type: ignore[attr-defined]
-    dataset = with_prices(market(), bars=bars, contract_rows=[row])
-    rows = greek_rows(contract.symbol, "2025-01-07", "2025-01-08", dataset=dataset)
+    dataset, symbol = with_contract(date(2025, 1, 9), 1_000_000)  # a day of mourning
+    rows = greek_rows(symbol, "2025-01-07", "2025-01-08", dataset=dataset)
     assert [row["greek_years"] for row in rows] == [pytest.approx(1 / 365, abs=1e-8), 0.0]
 
 
@@ -275,15 +275,11 @@ def test_prices_and_greeks_are_those_of_the_textbook() -> None:
     both = price(European(np.array([True, False]), 42.0, 40.0, 0.10, 0.5), 0.2)
     assert both.tolist() == [pytest.approx(call, abs=1e-12), pytest.approx(put, abs=1e-12)]
     sensitivities = greeks(European(True, 49.0, 50.0, 0.05, 0.3846), 0.2)
-    assert (float(sensitivities.delta), float(sensitivities.gamma)) == (
-        pytest.approx(0.522, abs=5e-4),
-        pytest.approx(0.066, abs=5e-4),
-    )
-    assert float(sensitivities.theta) * 365 == pytest.approx(-4.31, abs=5e-3)
-    assert (float(sensitivities.vega) * 100, float(sensitivities.rho) * 100) == (
-        pytest.approx(12.1, abs=5e-2),
-        pytest.approx(8.91, abs=5e-3),
-    )
+    yearly = sensitivities.theta * 365, sensitivities.vega * 100, sensitivities.rho * 100
+    assert [float(figure) for figure in (sensitivities.delta, sensitivities.gamma)] == pytest.approx([0.522, 0.066], abs=5e-4)
+    assert [float(figure) for figure in yearly] == [
+        pytest.approx(-4.31, abs=5e-3), pytest.approx(12.1, abs=5e-2), pytest.approx(8.91, abs=5e-3)
+    ]  # fmt: skip
     # In two and five months, spot and strike 40, rate 9%, volatility 30%, six months: 3.67.
     deducted = 0.5 * math.exp(-0.09 * 2 / 12) + 0.5 * math.exp(-0.09 * 5 / 12)
     worth = float(price(European(True, 40.0 - deducted, 40.0, 0.09, 0.5), 0.3))

@@ -8,16 +8,10 @@ import pytest
 
 from accept_runs import HIDES_ASSETS, HIDES_DATES, MASKS, TASKS, conversations, evaluate, import_real, ledgers
 from ktdeval.runner.store import RunFolder
-from ktdeval.trading.ledger import Ledger
 
 STEPS, SEEDS = 10, 2
 SHOWN = [task for task in TASKS if not task.endswith("memory_only")]
 """Four masks, two modes that show data."""
-
-
-def trades(ledger: Ledger) -> list[tuple[object, ...]]:
-    keys = ("code", "side", "target_weight", "shares", "status", "rule", "filled_shares", "price_ticks", "fee_minor")
-    return [(step.filled_on, *(getattr(order, key) for key in keys)) for step in ledger.steps for order in step.orders]
 
 
 @pytest.fixture(scope="module", params=["momentum", "reversal", "low_volatility", "equal_weight"])
@@ -34,7 +28,6 @@ def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds
     assert len(reference.steps) == STEPS
     assert sum(order.status == "filled" for step in reference.steps for order in step.orders) >= 15
     for spec, ledger in episodes[1:]:
-        assert trades(ledger) == trades(reference), (spec.mask, spec.seed)
         assert ledger.steps == reference.steps, (spec.mask, spec.seed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from ktdeval_qlib.samples import (
     normalised_labels,
     step_input,
 )
-from ktdfin_market import poisoned
 from qlib_market import SEGMENTS, baseline_market
 
 pytest.importorskip("qlib")
@@ -33,7 +31,6 @@ pytest.importorskip("qlib")
 from qlib.data.dataset import DatasetH, TSDatasetH
 from qlib.data.dataset.handler import DataHandlerLP
 from qlib.data.dataset.loader import StaticDataLoader
-from qlib.data.dataset.processor import CSRankNorm, CSZScoreNorm, Fillna, RobustZScoreNorm
 
 from ktdeval_qlib.dataset import make_dataset
 
@@ -42,6 +39,7 @@ SPLIT = make_split(MARKET, SEGMENTS)
 BOTH = ["feature", "label"]
 LEARN, INFER, RAW = DataHandlerLP.DK_L, DataHandlerLP.DK_I, DataHandlerLP.DK_R
 SEGMENT_NAMES = ("train", "valid", "test")
+WINDOWS = [("window", 20), ("window", 60), ("unrolled", 60)]
 
 
 def raw_frame(samples: Samples) -> pd.DataFrame:
@@ -82,31 +80,6 @@ def served(dataset: Any, segment: str, key: str) -> tuple[pd.MultiIndex, np.ndar
     return data.get_index(), data[list(range(len(data)))][..., :-1]
 
 
-def test_the_scaler_is_pyqlibs() -> None:
-    samples = make_samples(MARKET, SPLIT)
-    frame = raw_frame(samples)
-    train = samples.split.used.train
-    processor = RobustZScoreNorm(train.first, train.last, fields_group="feature")
-    processor.fit(frame)
-    scaler = Scaler.fit(samples)
-    np.testing.assert_allclose(scaler.center, processor.mean_train, rtol=1e-12)
-    np.testing.assert_allclose(scaler.scale, processor.std_train, rtol=1e-12)
-    expected = Fillna("feature")(processor(frame))["feature"].to_numpy()
-    np.testing.assert_allclose(scaler.apply(samples.features)[samples.member], expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(("norm", "processor"), [("CSRankNorm", CSRankNorm), ("CSZScoreNorm", CSZScoreNorm)])
-@pytest.mark.filterwarnings("ignore")
-def test_label_normalisers_are_pyqlibs(norm: Norm, processor: Any) -> None:
-    samples = make_samples(MARKET, SPLIT)
-    labels = np.round(samples.labels, 2)  # ties
-    labels[5] = np.where(np.isfinite(labels[5]), 0.25, np.nan)
-    frame = raw_frame(replace(samples, labels=labels)).dropna(subset=[("label", "LABEL0")])
-    known = np.isfinite(labels)
-    expected = processor(fields_group="label")(frame)["label"].to_numpy()[:, 0]
-    np.testing.assert_allclose(normalised_labels(labels, norm)[known], expected, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("norm", ["CSRankNorm", "CSZScoreNorm", "none"])
 @pytest.mark.parametrize("label", LABELS)
 def test_flat_data_are_what_pyqlibs_own_workflow_makes_of_the_raw_frame(label: Any, norm: Norm) -> None:
@@ -120,10 +93,11 @@ def test_flat_data_are_what_pyqlibs_own_workflow_makes_of_the_raw_frame(label: A
         pd.testing.assert_series_equal(raw, theirs.prepare(segment, col_set="label", data_key=RAW)["LABEL0"])
 
 
-@pytest.mark.parametrize(("layout", "days"), [("flat", 1), ("window", 20), ("window", 60), ("unrolled", 60)])
+@pytest.mark.parametrize(("layout", "days"), [("flat", 1), *WINDOWS, ("window", FIRST_ROW + 9), ("unrolled", FIRST_ROW + 9)])
 def test_a_step_sees_what_the_dataset_serves_for_its_day(layout: Layout, days: int) -> None:
     """Training and trading see the same: learning and inference data of each segment, against the view at the day's close."""
     samples = make_samples(MARKET, SPLIT, days=days)
+    assert samples.first == max(0, FIRST_ROW - days + 1), "days before the data are filled alike"
     scaler = Scaler.fit(samples)
     dataset = make_dataset(samples, scaler, layout, days)
     for segment in SEGMENT_NAMES:
@@ -136,18 +110,6 @@ def test_a_step_sees_what_the_dataset_serves_for_its_day(layout: Layout, days: i
                 view = MARKET.as_of(MARKET.day_index(str(day.date())))
                 history = factor_history(view, days)[:, assets]
                 np.testing.assert_array_equal(values[at], step_input(history, scaler, layout))
-
-
-@pytest.mark.parametrize(("layout", "days"), [("window", FIRST_ROW + 9), ("unrolled", FIRST_ROW + 9)])
-def test_days_before_the_data_are_filled_alike(layout: Layout, days: int) -> None:
-    samples = make_samples(MARKET, SPLIT, days=days)
-    assert samples.first == 0
-    scaler = Scaler.fit(samples)
-    index, values = served(make_dataset(samples, scaler, layout, days), "train", LEARN)
-    at = np.flatnonzero(index.get_level_values("datetime") == pd.Timestamp(SPLIT.used.train.first))
-    assets = [MARKET.asset_index[code] for code in index.get_level_values("instrument")[at]]
-    history = factor_history(MARKET.as_of(FIRST_ROW), days)[:, assets]
-    np.testing.assert_array_equal(values[at], step_input(history, scaler, layout))
 
 
 @pytest.mark.parametrize(("layout", "days"), [("flat", 1), ("window", 5), ("unrolled", 5)])
@@ -213,15 +175,3 @@ def test_samples_too_short_for_the_sequences_are_refused() -> None:
     samples = make_samples(MARKET, SPLIT, days=5)
     with pytest.raises(DataError, match="samples begin 4 days before training, sequences are 20 days long; make them with days=20"):
         make_dataset(samples, Scaler.fit(samples), "window", 20)
-
-
-@pytest.mark.parametrize(("layout", "days"), [("flat", 1), ("window", 20), ("unrolled", 20)])
-def test_what_a_dataset_serves_for_learning_does_not_change_with_later_prices(layout: Layout, days: int) -> None:
-    rows = {"train": MARKET.day_index(SEGMENTS.valid.first), "valid": MARKET.day_index("2024-03-11")}
-    for segment, row in rows.items():
-        values = []
-        for market in (MARKET, poisoned(MARKET, row - 1)):
-            samples = make_samples(market, make_split(market, SEGMENTS), days=days)
-            data = make_dataset(samples, Scaler.fit(samples), layout, days).prepare(segment, col_set=BOTH, data_key=LEARN)
-            values.append(data.to_numpy() if isinstance(data, pd.DataFrame) else data[list(range(len(data)))])
-        np.testing.assert_array_equal(*values)

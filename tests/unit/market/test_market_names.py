@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -115,10 +114,3 @@ def test_dated_names_that_contradict_each_other_are_refused(days: tuple[str, str
     raw = dated([*ROWS, ("601211.SH", *days, "another", "601211.SH")])
     with pytest.raises(DataError, match="name_days_overlap"):
         assemble(raw)
-
-
-def test_every_day_of_a_market_has_the_name_of_its_spell(snapshot: MarketSnapshot) -> None:
-    for row, day in enumerate(snapshot.days):
-        for code, first, last, name, then in ROWS:
-            if np.datetime64(first) <= day <= np.datetime64(last):
-                assert snapshot.called(snapshot.asset_index[code], row) == (then, name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.errors import ConfigError, PluginError, UsageError
+from ktdeval.errors import ConfigError, PluginError
 from ktdeval.fields import to_mapping
 from ktdeval.market import assemble, load_snapshot, save_snapshot
 from ktdeval.market.venue import built_in_venues, find_venue, parse_venue
@@ -46,11 +46,6 @@ def test_every_field_of_a_venue_is_documented_and_written_out_it_is_read_as_itse
 def test_a_venue_whose_rules_do_not_go_together_is_an_error(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         parse_venue({**to_mapping(find_venue("a_share")), **change}, "mine.yaml")
-
-
-def test_an_unknown_venue_is_named_with_what_is_near() -> None:
-    with pytest.raises(UsageError, match="venue 'us_equities' is unknown; did you mean 'us_equity'"):
-        find_venue("us_equities")
 
 
 # ---- venues by plugin

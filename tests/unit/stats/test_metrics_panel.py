@@ -72,11 +72,6 @@ def test_a_share_of_a_nav_that_is_not_positive_is_undefined(name: str, nav: int)
 PAIR = ledger([step(0, 800, {CODES[0]: 100, CODES[1]: 100})])
 DRIFT = ledger([step(0, 500, {CODES[0]: 500}), step(1, 500, {CODES[0]: 1500})])
 PARTLY = ledger([step(0, 1000), step(1, 900, {CODES[0]: 100})])
-FAILED = ledger(
-    [step(k, 1000, provenance=who, orders=[order()] * (k == 0)) for k, who in enumerate(("model", "model", "fallback", "error"))]
-)
-PROVENANCES = ("model", "model_after_retry", "fallback", "error")
-MIXED = ledger([step(number, 1000, provenance=provenance) for number, provenance in enumerate(PROVENANCES)])
 BY_HAND: list[tuple[str, Ledger, RuleSet, float, int]] = [
     ("total_return", nav_ledger(NAVS), "strict", 0.1, 5),
     ("max_drawdown", nav_ledger(NAVS), "strict", 110 / 1010, 5),  # the peak of 1010 falls to 900; a later rise changes nothing
@@ -89,10 +84,6 @@ BY_HAND: list[tuple[str, Ledger, RuleSet, float, int]] = [
     ("hhi", PAIR, "paper", 2 * 0.1**2, 1),  # of weights of NAV
     ("hhi", PARTLY, "strict", 1.0, 1),  # all-cash steps are left out
     ("hhi", PARTLY, "paper", 0.1**2 / 2, 2),
-    ("abstention_rate", FAILED, "strict", 0.5, 2),  # a failed step is no decision
-    ("abstention_rate", FAILED, "paper", 0.75, 4),
-    ("parse_failure_rate", MIXED, "strict", 1 / 3, 3),  # among steps whose model calls worked
-    ("decision_coverage", MIXED, "strict", 0.5, 4),
 ]  # fmt: skip
 
 

@@ -111,19 +111,6 @@ def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapsho
     check("ece_debiased", played, snapshot, max(share @ (2 * gaps - folded), 0.0))
 
 
-def test_outcomes_of_orders_equal_a_plain_loop(played: Ledger, snapshot: MarketSnapshot) -> None:
-    days = [str(day) for day in snapshot.days]
-    opens = pd.DataFrame(snapshot.open * snapshot.factor, index=days, columns=snapshot.codes)
-    changes = opens.shift(-1) / opens - 1
-    expected = []
-    for record in played.steps:
-        for entry in record.orders:
-            change = changes.loc[record.filled_on, entry.code] if entry.filled_shares else math.nan
-            if not math.isnan(change):
-                expected.append((entry.confidence, change > 0 if entry.side == "BUY" else change < 0))
-    assert list(judged_orders(played, snapshot).forecasts) == expected
-
-
 def test_luck_equals_scipy_forms(played: Ledger, snapshot: MarketSnapshot) -> None:
     own, _ = daily(played, snapshot)
     ratio = own.mean() / own.std()
@@ -149,9 +136,9 @@ def test_counts_by_hand() -> None:
     ]
     steps[0]["orders"] = [order(CODES[0])]
     of, on = ledger(steps), market()
-    check("parse_failure_rate", of, on, 1 / 4)
+    check("parse_failure_rate", of, on, 1 / 4)  # among steps whose model calls worked
     check("decision_coverage", of, on, 3 / 5)
-    check("abstention_rate", of, on, 2 / 3)
+    check("abstention_rate", of, on, 2 / 3)  # a failed step is no decision
     check("abstention_rate", of, on, 4 / 5, "paper")
     check("tool_validity_rate", of, on, (0 + 0 + 1 + 1 + 2) / 10)
     check("unmask_attempts", of, on, 10)

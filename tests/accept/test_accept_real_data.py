@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,9 @@ import pytest
 
 import accept_overheard
 import reference_broker
-from accept_runs import card, evaluate, import_real, silently, verify
+from accept_runs import card, evaluate, import_real, verify
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import StepRecord
-from qlib_writer import write_qlib
 
 pytestmark = pytest.mark.shared_data
 
@@ -109,58 +107,3 @@ def test_books_of_other_strategies_agree_too(model: str, raw: dict[str, pd.DataF
     seen = reference_broker.keep(raw, folder.load_ledger(folder.manifest.specs[0]).steps)
     assert seen["fills"] > 20
     assert seen["changes"] > 5
-
-
-def test_a_qlib_folder_of_a_part_of_it_trades_the_same(shared_data: Path, tmp_path: Path) -> None:
-    """Fifty names over eighteen months, written in Qlib's layout and imported from it, and from tables: the same ledger."""
-    folder = shared_data / "a_share"
-    table = pd.read_parquet(folder / "csi300_ever_daily.parquet")
-    members = pd.read_csv(folder / "csi300_members_by_rebalance.csv")
-    codes = sorted(set(table["code"]) & set(members["code"]))[::7]
-    table = table[table["code"].isin(codes) & table["date"].between("2023-07-03", "2024-12-31")]
-    members = members[members["code"].isin(codes)]
-    bars = tmp_path / "bars.parquet"
-    table.to_parquet(bars)
-    members.to_csv(tmp_path / "members.csv", index=False)
-    tables = ["--bars", str(bars), "--benchmark", str(folder / "index_daily.csv.gz"), "--members", str(tmp_path / "members.csv")]
-    columns = "open=raw_open,high=raw_high,low=raw_low,close=raw_close"
-    kept = ["--repair", "accept_member_count"]
-    assert silently(["data", "import", "long", *tables, *kept, "--map", columns, "--out", str(tmp_path / "from-tables")]) == 0
-    write_qlib(tmp_path / "qlib", *qlib_parts(table, members, pd.read_csv(folder / "index_daily.csv.gz")))
-    words = ["--folder", str(tmp_path / "qlib"), "--universe", "csi300"]
-    assert silently(["data", "import", "qlib", *words, *kept, "--out", str(tmp_path / "from-qlib")]) == 0
-    records = []
-    for name in ("from-tables", "from-qlib"):
-        words = ["--data", str(tmp_path / name), "--windows", "W4", "--limit", "30"]
-        run = evaluate(tmp_path / f"run-{name}", "builtin/momentum", ["blinded_open_research"], *words)
-        verify(run.path)
-        records.append(run.load_ledger(run.manifest.specs[0]).steps)
-    assert sum(order.filled_shares > 0 for step in records[0] for order in step.orders) > 20
-    for one, other in zip(*records, strict=True):
-        assert one == other
-
-
-def qlib_parts(
-    table: pd.DataFrame, members: pd.DataFrame, indices: pd.DataFrame
-) -> tuple[list[str], dict[str, Any], dict[str, list[tuple[str, str, str]]]]:
-    """Calendar, features and instruments in Qlib's terms: adjusted prices, volume divided by the factor."""
-    days = [str(day)[:10] for day in sorted(table["date"].unique())]
-    place = {day: number for number, day in enumerate(days)}
-
-    def series(dates: pd.Series, values: pd.Series) -> tuple[int, list[float]]:
-        places = [place[str(day)[:10]] for day in dates]
-        dense = [float("nan")] * (max(places) - min(places) + 1)
-        for at, value in zip(places, values, strict=True):
-            dense[at - min(places)] = float(value)
-        return min(places), dense
-
-    features: dict[str, Any] = {}
-    for code, rows in table[table["traded"]].groupby("code"):
-        factor = rows["factor"].astype(float)
-        values = {name: rows[f"raw_{name}"] * factor for name in ("open", "high", "low", "close")}
-        values |= {"volume": rows["volume"] / factor, "amount": rows["amount"], "factor": factor}
-        features[f"{code[7:]}{code[:6]}"] = {name: series(rows["date"], numbers) for name, numbers in values.items()}
-    level = indices[(indices["code"] == "000300.SH") & indices["date"].isin(days)]
-    features["SH000300"] = {"close": series(level["date"], level["close"])}
-    instruments = [(f"{row.code[7:]}{row.code[:6]}", row.in_date, row.out_date) for row in members.itertuples()]
-    return days, features, {"csi300": instruments}

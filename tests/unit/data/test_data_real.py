@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.calendar import window_rows
@@ -15,8 +16,7 @@ from ktdeval.market.quality import Finding, RawMarket, check, raw_from_snapshot
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval_data.long_table import read_long
-from ktdeval_data.params import LongParams, QlibParams
-from ktdeval_data.qlib_binary import read_qlib
+from ktdeval_data.params import LongParams
 from qlib_writer import write_qlib
 
 pytestmark = pytest.mark.shared_data
@@ -85,12 +85,13 @@ def test_adjusted_prices_are_unadjusted_or_refused(shared_data: Path, snapshot: 
 
 
 @pytest.mark.parametrize("stored", ["raw", "divided"])
-def test_qlib_folders_that_store_volumes_either_way_give_the_same_volumes(
+def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_stores_volumes(
     shared_data: Path, snapshot: MarketSnapshot, tmp_path: Path, stored: str
 ) -> None:
-    fields = {"open", "high", "low", "close", "volume", "factor"}
+    fields = {"open", "high", "low", "close", "volume", "amount", "factor"}
     bars = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet", columns=["date", "code", "traded", *fields])
-    bars = bars[bars["traded"] & bars["code"].isin(snapshot.codes[::8])]
+    own = snapshot.codes[::8]
+    bars = bars[bars["traded"] & bars["code"].isin(own)]
     if stored == "divided":
         bars["volume"] /= bars["factor"]
     features = {"SH000300": {"close": (0, snapshot.benchmark.tolist())}}
@@ -98,15 +99,21 @@ def test_qlib_folders_that_store_volumes_either_way_give_the_same_volumes(
         grid = rows.set_index("date").reindex(pd.DatetimeIndex(snapshot.days))
         features[f"{code[7:]}{code[:6]}"] = {name: (0, grid[name].tolist()) for name in fields}
     features["SH000688"] = features.pop("SH000300")  # 46 names are no CSI300
-    members = [(name, "2022-01-01", "2030-01-01") for name in features if name != "SH000688"]
-    folder = write_qlib(tmp_path / "q", [str(day) for day in snapshot.days], features, {"csi300": members})
-    read = assemble(read_qlib(QlibParams(folder=str(folder), benchmark_code="000688")))
+    spells = pd.read_csv(shared_data / "a_share" / "csi300_members_by_rebalance.csv")
+    members = [(f"{one.code[7:]}{one.code[:6]}", one.in_date, one.out_date) for one in spells.itertuples() if one.code in own]
+    write_qlib(tmp_path / "q", [str(day) for day in snapshot.days], features, {"csi300": members})
+    words = ["--folder", str(tmp_path / "q"), "--universe", "csi300", "--benchmark-code", "000688", "--out", str(tmp_path / "m")]
+    assert main(["data", "import", "qlib", *words]) == 0
+    read = load_snapshot(tmp_path / "m")
     columns = [snapshot.asset_index[code] for code in read.codes]
     expected = snapshot.volume[:, columns]
     traded = np.isfinite(read.close)
     assert np.allclose(read.volume[traded], expected[traded], rtol=1e-6)
-    for name in ("open", "high", "low", "close"):
-        assert np.array_equal(getattr(read, name), getattr(snapshot, name)[:, columns], equal_nan=True), name
+    for name in ("open", "high", "low", "close", "member"):
+        assert np.array_equal(getattr(read, name), getattr(snapshot, name)[:, columns], equal_nan=name != "member"), name
+    np.testing.assert_allclose(read.factor, snapshot.factor[:, columns], rtol=1e-6)
+    known = traded & np.isfinite(snapshot.amount[:, columns])
+    np.testing.assert_allclose(read.amount[known], snapshot.amount[:, columns][known], rtol=1e-6)
 
 
 def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> None:

@@ -40,9 +40,9 @@ class House:
     per_unit: D
     minimum: D
     maximum_bps: D | None
-    levy_bps: D
-    levy_per_unit: D
-    levy_most: D | None
+    sell_levy_bps: D
+    sell_levy_per_unit: D
+    sell_levy_most: D | None
     initial: D | None  #: None where there are no shorts
     maintenance: D
     borrow: D
@@ -146,10 +146,9 @@ class Broker:
             paid = min(paid, paid_up(notional * house.maximum_bps / 10_000))
         if not selling:
             return paid
-        levy = paid_up(quantity * house.levy_per_unit)
-        return (
-            paid + paid_up(notional * house.levy_bps / 10_000) + (levy if house.levy_most is None else min(levy, house.levy_most))
-        )
+        levy = paid_up(quantity * house.sell_levy_per_unit)
+        most = levy if house.sell_levy_most is None else house.sell_levy_most
+        return paid + paid_up(notional * house.sell_levy_bps / 10_000) + min(levy, most)
 
     def notional(self, house: House, amount: D, selling: bool) -> D:
         if house.limit is not None:
@@ -346,7 +345,7 @@ class Broker:
 # ---- an account from its ledger and raw tables
 
 LIMITS = {"main": D("0.095"), "growth": D("0.195"), "bse": D("0.295")}  #: half a point short of the boards' limits
-_NO_LEVY = {"levy_bps": NOTHING, "levy_per_unit": NOTHING, "levy_most": None}
+_NO_LEVY = {"sell_levy_bps": NOTHING, "sell_levy_per_unit": NOTHING, "sell_levy_most": None}
 _NO_SHORTS = {"initial": None, "maintenance": NOTHING, "borrow": NOTHING}
 
 
@@ -362,7 +361,7 @@ def a_share(code: str) -> House:
 def us_stock(_code: str) -> House:
     """Rules of a US stock: 0.005 a share, at least 1.00, at most 1 %; on sells SEC's 0.278 bps and FINRA's 0.000166 a share."""
     fees = {"buy_bps": NOTHING, "sell_bps": NOTHING, "per_unit": D("0.005"), "minimum": D(1), "maximum_bps": D(100)}
-    levy = {"levy_bps": D("0.278"), "levy_per_unit": D("0.000166"), "levy_most": D("8.30")}
+    levy = {"sell_levy_bps": D("0.278"), "sell_levy_per_unit": D("0.000166"), "sell_levy_most": D("8.30")}
     shorts = {"initial": D(50), "maintenance": D(30), "borrow": D("0.5")}
     size = dict.fromkeys(("tick", "step", "lot"), D("0.0001"))
     return House(**size, smallest=NOTHING, locks=False, fill="next_open", **fees, **levy, **shorts)

@@ -40,8 +40,8 @@ class Play(NamedTuple):
     steps: list[int]  #: of a share of each asset
 
 
-def number(value: Any) -> Decimal:
-    return Decimal(str(value))
+def number(value: Any) -> Any:
+    return None if value is None else Decimal(str(value))
 
 
 def random_venue(chance: random.Random, name: str) -> Venue:
@@ -75,7 +75,7 @@ def random_venue(chance: random.Random, name: str) -> Venue:
 
 
 def house_of(venue: Venue) -> slow.House:
-    fees, short, step = venue.fees, venue.short, 1 / Decimal(venue.steps_per_unit)
+    short, step = venue.short, 1 / Decimal(venue.steps_per_unit)
     return slow.House(
         tick=1 / Decimal(venue.ticks_per_unit),
         step=step,
@@ -83,14 +83,7 @@ def house_of(venue: Venue) -> slow.House:
         smallest=number(venue.minimum_notional),
         locks=venue.settlement_lock,
         fill=venue.fill,
-        buy_bps=number(fees.buy_bps),
-        sell_bps=number(fees.sell_bps),
-        per_unit=number(fees.per_unit),
-        minimum=number(fees.minimum),
-        maximum_bps=None if fees.maximum_bps is None else number(fees.maximum_bps),
-        levy_bps=number(fees.sell_levy_bps),
-        levy_per_unit=number(fees.sell_levy_per_unit),
-        levy_most=None if fees.sell_levy_most is None else number(fees.sell_levy_most),
+        **{name: number(value) for name, value in dataclasses.asdict(venue.fees).items()},
         initial=number(short.initial_margin_pct) if short else None,
         maintenance=number(short.maintenance_margin_pct if short else 0),
         borrow=number(short.borrow_pct_a_year if short else 0),
@@ -210,15 +203,8 @@ def random_holdings(chance: random.Random, play: Play) -> dict[int, int]:
 
 def asked(play: Play, action: Action) -> list[tuple[int | None, str, Decimal | None, Decimal | None]]:
     """Orders as the slow broker takes them: asset, side, weight, quantity."""
-    return [
-        (
-            one.asset,
-            one.side,
-            None if one.target_weight is None else number(one.target_weight),
-            None if one.shares is None else Decimal(one.shares) / play.steps[one.asset or 0],
-        )
-        for one in action
-    ]
+    quantities = [None if one.shares is None else Decimal(one.shares) / play.steps[one.asset or 0] for one in action]
+    return [(one.asset, one.side, number(one.target_weight), quantity) for one, quantity in zip(action, quantities, strict=True)]
 
 
 def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:

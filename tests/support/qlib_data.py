@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-FACTORS = (
-    "size",
-    "beta",
-    "momentum",
-    "residual_volatility",
-    "nonlinear_size",
-    "book_to_price",
-    "liquidity",
-    "earnings_yield",
-    "growth",
-)
+from ktdeval.attribution import FACTOR_NAMES
+
 ROUNDS = {"mlp": 40, "lightgbm": 20, "xgboost": 20, "catboost": 20, "doubleensemble": 5}
 """Rounds of a quick training; one epoch of the others."""
 SEGMENTS = {"train": (0.0, 0.6), "valid": (0.6, 0.8), "test": (0.8, 1.0)}
@@ -30,9 +21,10 @@ def planted(names: int = 40, days: int = 150, seed: int = 0) -> tuple[pd.DataFra
     index = pd.MultiIndex.from_product(
         [pd.bdate_range("2020-01-01", periods=days), [f"S{n:03d}" for n in range(names)]], names=["datetime", "instrument"]
     )
-    factors = rng.standard_normal((days, names, len(FACTORS)))
+    factors = rng.standard_normal((days, names, len(FACTOR_NAMES)))
     label = 0.05 * factors[:, :, 0] + 0.05 * rng.standard_normal((days, names))
-    return pd.DataFrame(factors.reshape(-1, len(FACTORS)), index, FACTORS), pd.Series(label.reshape(-1), index, name="LABEL0")
+    label = pd.Series(label.reshape(-1), index, name="LABEL0")
+    return pd.DataFrame(factors.reshape(-1, len(FACTOR_NAMES)), index, FACTOR_NAMES), label
 
 
 def unrolled(factors: pd.DataFrame, length: int = 60) -> pd.DataFrame:

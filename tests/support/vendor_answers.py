@@ -17,17 +17,8 @@ from urllib.parse import parse_qsl, urlsplit
 from local_server import Answering, running
 
 FIRST, LAST = "2024-01-25", "2024-02-06"
-DAYS = (
-    "2024-01-25",
-    "2024-01-26",
-    "2024-01-29",
-    "2024-01-30",
-    "2024-01-31",
-    "2024-02-01",
-    "2024-02-02",
-    "2024-02-05",
-    "2024-02-06",
-)
+COIN_DAYS = tuple(str(date(2024, 1, 25) + timedelta(days=index)) for index in range(13))
+DAYS = tuple(day for day in COIN_DAYS if date.fromisoformat(day).weekday() < 5)
 NAMES = {"000001": "平安银行", "600519": "贵州茅台", "688981": "中芯国际"}
 EXCHANGE = {"000001": "SZ", "600519": "SH", "688981": "SH"}
 INDUSTRY = {"000001": "银行", "600519": "白酒", "688981": "半导体"}
@@ -133,7 +124,6 @@ def binance(params: dict[str, str]) -> list[list[Any]]:
     return rows[: int(params["limit"])]
 
 
-COIN_DAYS = tuple(str(date(2024, 1, 25) + timedelta(days=index)) for index in range(13))
 ALPACA_KEYS = ("PKTESTKEY0123456789", "alpaca-secret-0123456789abcdef")
 
 

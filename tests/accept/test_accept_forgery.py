@@ -39,7 +39,7 @@ from ktdeval.cards.compare import path_text
 from ktdeval.config import RunConfig
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import KtdevalError
-from ktdeval.jsonio import dumps_pretty
+from ktdeval.jsonio import dumps_canonical, dumps_pretty
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import evaluate, verify_card
 from ktdeval.runner.ledger_file import load_ledger
@@ -172,14 +172,28 @@ def ledger_forgeries(bench: Bench) -> Iterator[Forgery]:
             yield Forgery(f"ledger.{kind}.{column}", edit, line)
             yield Forgery(f"ledger.{kind}.{column}, with marks and card", with_a_card(bench, edit), line)
 
-    for kind, spec in {"null": b"null", "a list": b"[]", "too deep": b"[" * 100_000}.items():
+    own = json.loads(pq.read_schema(episodes(bench.run)[0] / LEDGER).metadata[b"ktdeval.spec"])
+    specs = dict.fromkeys((b"null", b"[]", b"[" * 100_000), r"ledger\.parquet: spec: expected `object`")
+    specs[dumps_canonical({**own, "seed": 7}).encode()] = r"ledger\.parquet: spec: line \d+: seed: "
+    for spec, named in specs.items():
 
         def head(run: Path, spec: bytes = spec) -> None:
             path = episodes(run)[0] / LEDGER
             table = pq.read_table(path)
             pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"ktdeval.spec": spec}), path)
 
-        yield Forgery(f"ledger's spec: {kind}", with_a_card(bench, head), r"ledger\.parquet: spec: expected `object`")
+        yield Forgery(f"ledger's spec: {spec[:40]!r}", with_a_card(bench, head), named)
+
+
+def resubmitted(entries: list[Any]) -> None:
+    """Replace the first accepted submission that holds orders throughout by one that orders nothing."""
+    entry = next(entry for entry in entries if '"side"' in (entry["submission"] or ""))
+    new = dumps_canonical({"orders": [], "overall_reason": "I would rather have held everything."})
+    for exchange in entry["exchanges"]:
+        for call in exchange.get("reply", {}).get("tool_calls", []):
+            if call["arguments"] == entry["submission"]:
+                call["arguments"] = new
+    entry["submission"] = new
 
 
 def transcript_forgeries(bench: Bench) -> Iterator[Forgery]:
@@ -208,10 +222,24 @@ def transcript_forgeries(bench: Bench) -> Iterator[Forgery]:
             path.write_bytes(again(zstandard.ZstdDecompressor().decompress(path.read_bytes())))
 
         yield Forgery(f"transcript that hides {kind}", with_a_card(bench, rewrite), r"form that a transcript|of unused data")
+    told: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
+        "dropped": (lambda old: old[:1] + old[2:], "is step 2, expected step 1"),
+        "cut": (lambda old: old[:2], "2 lines, ledger.parquet has 4"),
+        "resubmitted": (resubmitted, "its replies do not give line"),
+        "fewer tokens": (
+            lambda old: old[1]["exchanges"][0]["reply"]["usage"].update(input_tokens=1),
+            "its replies do not give line 2 of ledger.parquet: input_tokens: ",
+        ),
+        "another prompt": (
+            lambda old: old[2]["exchanges"][0]["sent"][1].update(content="Buy low, sell high."),
+            'exchanges[0].sent[1].content: recorded "Buy low, sell high.", recomputed ',
+        ),
+    }
+    for kind, (whole, words) in told.items():
+        change = with_a_card(bench, lambda run, whole=whole: change_transcript(episodes(run)[0], whole))
+        yield Forgery(f"transcript, {kind}", change, rf"transcript\.jsonl\.zst: line \d+: .*{re.escape(words)}")
     wholes: dict[str, Callable[[list[Any]], Any]] = {
-        "dropped": lambda old: old[:1] + old[2:],
         "doubled": lambda old: [*old[:2], *old[1:]],
-        "cut": lambda old: old[:2],
         "exchanged": lambda old: [old[0], old[2], old[1], *old[3:]],
         "none": lambda old: [],
         "exchanges that are no objects": lambda old: [old[0], {**old[1], "exchanges": [1, "x", None]}, *old[2:]],

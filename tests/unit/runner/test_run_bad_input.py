@@ -232,6 +232,7 @@ def test_whenever_the_disk_is_full_it_says_so_and_nothing_is_lost(market: Path, 
         assert {path.name for folder in episodes(run) for path in folder.iterdir()} == {
             "ledger.parquet", "transcript.jsonl.zst", "episode.json"}  # fmt: skip
     assert len(failed_at) >= 4
+    assert any(of_journal for _, of_journal in failed_at)
 
 
 def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(whole: Path, tmp_path: Path) -> None:

@@ -103,20 +103,6 @@ def test_a_stopped_run_goes_on_where_it_was(folder: RunFolder) -> None:
     assert script.run == [1]
 
 
-def test_another_steps_journal_entry_is_not_taken_on_resume(folder: RunFolder) -> None:
-    play(folder, Script(["model", "model", ProviderError("no quota")]))
-    journal = folder.episode_path(SPEC) / "journal.jsonl"
-    first, second = journal.read_bytes().splitlines(keepends=True)
-    for lines, wrong in ((second, 1), (first + first, 2), (first + second * 2, 3)):
-        journal.write_bytes(lines)
-        error, _ = play(folder, Script(["model"] * 3))
-        assert error is not None
-        assert f"journal.jsonl:{wrong}: the journal is corrupt here" in error
-        assert journal.read_bytes() == lines
-    journal.write_bytes(first + second + first)
-    assert "the journal is corrupt here" in str(play(folder, Script(["model", "model"]))[0])  # one more than there are steps
-
-
 def test_what_stops_one_episode_stops_the_others_with_the_same_reason(folder: RunFolder) -> None:
     stop = StopSignal()
     stop.stop(ProviderError("no quota"))

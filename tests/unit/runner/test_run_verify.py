@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from forging import COLUMNS, change_column, change_ledger, change_transcript, execute_again, instead, more, place_of
 from json_places import with_value
 from ktdeval.errors import CardError
-from ktdeval.jsonio import dumps_canonical, dumps_pretty, file_sha256
+from ktdeval.jsonio import dumps_pretty, file_sha256
 from ktdeval.market.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import score
@@ -207,63 +207,16 @@ def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript
 # -- the transcript --------------------------------------------------------------------------------------------------
 
 
-def resubmitted(entry: dict[str, Any]) -> None:
-    """The accepted submission of a step replaced throughout by one that orders nothing."""
-    new = dumps_canonical({"orders": [], "overall_reason": "I would rather have held everything."})
-    for exchange in entry["exchanges"]:
-        for call in exchange.get("reply", {}).get("tool_calls", []):
-            if call["arguments"] == entry["submission"]:
-                call["arguments"] = new
-    entry["submission"] = new
-
-
-def with_orders(entries: list[Any], after: int = 0) -> int:
-    """The first line (from 0) whose submission holds orders."""
-    return next(k for k, entry in enumerate(entries) if k >= after and '"side"' in (entry["submission"] or ""))
-
-
-TRANSCRIPT_CHANGES: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
-    "submission": (lambda entries: resubmitted(entries[with_orders(entries)]), "its replies do not give line"),
-    "dropped line": (lambda entries: entries[:2] + entries[3:], "is step 3, expected step 2"),
-    "cut": (lambda entries: entries[:5], "5 lines, ledger.parquet has 7"),
-    "lost exchange": (lambda entries: entries[1]["exchanges"].pop(), ""),
-    "prompt": (
-        lambda entries: entries[2]["exchanges"][0]["sent"][1].update(content="Buy low, sell high."),
-        'exchanges[0].sent[1].content: recorded "Buy low, sell high.", recomputed ',
-    ),
-    "usage": (
-        lambda entries: entries[1]["exchanges"][0]["reply"]["usage"].update(input_tokens=1),
-        "its replies do not give line 2 of ledger.parquet: input_tokens: ",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TRANSCRIPT_CHANGES)
-def test_a_changed_transcript_is_named_with_its_line(run: Path, name: str) -> None:
-    change, words = TRANSCRIPT_CHANGES[name]
+def test_a_changed_transcript_is_named_with_its_line_and_so_is_its_hash(run: Path) -> None:
     folder = first_episode(run)
-    change_transcript(folder, change)
-    problems = findings(verify(run, "--plugin", PLUGIN))
-    assert re.match(rf"episodes/{folder.name}/transcript\.jsonl\.zst: line \d+: ", problems[0]), problems
-    assert words in problems[0]
-    assert any("transcript.jsonl.zst: SHA-256 is " in finding for finding in problems), problems
+    change_transcript(folder, lambda entries: entries[:5])
+    problems, name = findings(verify(run, "--plugin", PLUGIN)), f"episodes/{folder.name}/transcript.jsonl.zst"
+    assert re.match(rf"{re.escape(name)}: line \d+: 5 lines, ledger.parquet has 7", problems[0]), problems
+    assert any(finding.startswith(f"{name}: SHA-256 is ") for finding in problems), problems
 
 
 def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     pq.write_table(change(pq.read_table(path)), path)
-
-
-def test_the_ledger_of_another_episode_is_found(run: Path) -> None:
-    path, key = first_episode(run) / "ledger.parquet", b"ktdeval.spec"
-
-    def of_another_seed(table: pa.Table) -> pa.Table:
-        head = table.schema.metadata
-        return table.replace_schema_metadata({**head, key: dumps_canonical(json.loads(head[key]) | {"seed": 7}).encode()})
-
-    rewritten(path, of_another_seed)
-    problems = findings(verify(run, "--plugin", PLUGIN))
-    line = re.escape(f"episodes/{path.parent.name}/ledger.parquet: spec: line ")
-    assert any(re.match(rf"{line}\d+: seed: ", finding) for finding in problems), problems
 
 
 UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {

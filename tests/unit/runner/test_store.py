@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -152,24 +151,6 @@ def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_is_kept(tmp_path):
             assert journal.recovered == [{"step": 0}]
             journal.append({"step": 1, "again": True})
         assert list(read_journal(path, dict)) == [{"step": 0}, {"step": 1, "again": True}]
-
-
-def test_a_full_disk_is_one_error_and_loses_nothing(tmp_path):
-    """Files that may not grow past 300 bytes stand for a full disk."""
-    path, (_, most) = tmp_path / "journal.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Journal(path, dict) as journal:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300, most))
-        try:
-            for step in range(4):
-                journal.append({"step": step, "text": "x" * 50})
-            with pytest.raises(StoreError) as failed:
-                journal.append({"step": 4, "text": "x" * 50})
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    kept = [record["step"] for record in read_journal(path, dict)]
-    assert kept == [0, 1, 2, 3]
-    assert f"all {len(kept)} finished records are kept" in str(failed.value)
-    assert "run the same command again to resume" in str(failed.value)
 
 
 # -- ledger files

@@ -1,14 +1,21 @@
-"""The other end of the tool protocols: a keyless model that is asked, and answers, in text only."""
+"""The other end of the tool protocols: a model that is asked, and answers, in text only.
+
+Read back here without the harness's own reader, so that what a model would have to make of the text is what counts.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import replace
+from typing import Literal
 
 from ktdeval.harness.messages import Message, Model, ModelRequest, Reply, ToolCall, ToolProtocol, ToolSpec
 
-_RULES = re.compile(r"(?:\A|\n\n)# How to (?:reply and to )?call tools\n.*", re.DOTALL)
+Form = Literal["", "text", "json_schema"]
+"""In which form tools are written, if they are."""
+
+_RULES = re.compile(r"(?:\A|\n\n)# How to (reply and to )?call tools\n.*", re.DOTALL)
 _TOOL = re.compile(r"^## (\S+)\n\n((?:(?!^## ).)*?)\n\nArguments: (\{[^\n]*\})$", re.DOTALL | re.MULTILINE)
 _FORCED = re.compile(r"^In your next reply you must call the tool (\S+), exactly once and no other", re.MULTILINE)
 _RESULT = re.compile(r'<tool_result call="(\S+)"[^>]*>\n(.*?)\n</tool_result>(?:\n\n|\Z)', re.DOTALL)
@@ -23,11 +30,28 @@ class Speaker:
 
     def __init__(self, inner: Model, protocol: ToolProtocol) -> None:
         self.inner, self.protocol = inner, protocol
-        self.asked: list[ModelRequest] = []
 
     def reply(self, request: ModelRequest) -> Reply:
-        self.asked.append(request)
         return spoken(self.inner.reply(understood(request, self.protocol)), self.protocol)
+
+
+def unwrite(request: ModelRequest) -> tuple[ModelRequest, Form]:
+    """The native request that a request stands for, and the form that its tools came in; it need not have written tools."""
+    first = request.messages[0]
+    rules = _RULES.search(first.content) if first.role == "system" else None
+    if rules is None:
+        return request, ""
+    form: Form = "json_schema" if rules[1] else "text"
+    return understood(request, form), form
+
+
+def write_out(reply: Reply, form: Form) -> Reply:
+    """The reply as a model writes it that has been told to call tools in this form."""
+    if not form:
+        return reply
+    if reply.finish_reason in ("stop", "tool_calls") and (reply.content or reply.tool_calls):
+        return spoken(reply, form)
+    return replace(reply, tool_calls=())
 
 
 def understood(request: ModelRequest, protocol: ToolProtocol) -> ModelRequest:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage, encodable
 from ktdeval.jsonio import dumps_canonical, loads_strict, sha256_hex
 from ktdeval_models.catalogue import make_builtin
-from stub_written import Form, unwrite
+from protocol_speaker import Form, unwrite
 
 KEY = "stub-secret-key-0123456789abcdef"
 MODEL = "stub-model"

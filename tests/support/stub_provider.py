@@ -25,13 +25,13 @@ import pytest
 from aiohttp import web
 
 from ktdeval.harness.messages import Reply
+from protocol_speaker import write_out
 from stub_anthropic import AnthropicWire
 from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
 from stub_google import GoogleWire
 from stub_hostile import HOSTILE, ODD, Spoilt
 from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide, make_model
 from stub_openai import ChatWire, ResponsesWire
-from stub_written import write_out
 
 __all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub", "skip_without_sdks"]
 

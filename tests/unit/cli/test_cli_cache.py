@@ -12,9 +12,9 @@ import pytest
 
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
-from ktdeval.cli.main import main
 from ktdeval.harness.messages import Reply, Usage
 from ktdeval.jsonio import sha256_hex
+from terminal import Terminal
 
 NOW = datetime.now(UTC)
 
@@ -46,47 +46,29 @@ def shared(folder: Path) -> Path:
     return fill(folder / "replies.sqlite")
 
 
-@pytest.fixture
-def ktdeval(capsys: pytest.CaptureFixture[str]):
-    def run(*words: object, code: int = 0, warning: str = "") -> str:
-        """What a command prints; where it fails, its one line of error."""
-        capsys.readouterr()
-        assert main(["cache", *map(str, words)]) == code
-        out, err = capsys.readouterr()
-        if code == 2:
-            assert out == ""
-            assert err.startswith("ktdeval: error: ")
-            assert err.count("\n") == 1
-            return err
-        assert warning in err if warning else err == ""
-        return out
-
-    return run
-
-
-def test_ls_lists_models_with_their_replies_tokens_and_days(ktdeval, shared, tmp_path):
-    header, first, second, total = ktdeval("ls").splitlines()
+def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tmp_path):
+    header, first, second, total = terminal.text("cache", "ls").splitlines()
     assert header.split("  ")[0] == "MODEL"
     assert first.split()[:2] == ["anthropic/opus-7", "2"]
     assert second.split()[:2] == ["openai/gpt-9", "3"]
     assert second.split()[3:] == ["3,000", "61", aged(40)[:10], aged(1)[:10]]
     assert total == f"{shared}: 5 replies, {shared.stat().st_size:,} bytes on disk"
-    assert ktdeval() == ktdeval("ls")
-    listing = json.loads(ktdeval("ls", "--json"))
+    assert terminal.text("cache") == terminal.text("cache", "ls")
+    listing = terminal.report("cache", "ls")
     assert (listing["file"], listing["file_bytes"]) == (str(shared), shared.stat().st_size)
     uses = [(use["provider"], use["model"], use["replies"], use["input_tokens"]) for use in listing["models"]]
     assert uses == [("anthropic", "opus-7", 2, 2000), ("openai", "gpt-9", 3, 3000)]
     with CallDatabase(tmp_path / "run" / "replies.sqlite") as cache:
         cache.put([CacheEntry(sha256_hex("a"), "vllm", "qwen", Reply("hold"), aged(0))])
-    assert "vllm/qwen" in ktdeval("ls", "--file", tmp_path / "run" / "replies.sqlite")
-    assert "vllm/qwen" not in ktdeval("ls")
+    assert "vllm/qwen" in terminal.text("cache", "ls", "--file", tmp_path / "run" / "replies.sqlite")
+    assert "vllm/qwen" not in terminal.text("cache", "ls")
 
 
-def test_before_anything_is_kept_there_is_nothing_and_nothing_is_made(ktdeval, folder):
-    assert ktdeval("ls") == f"{folder}/replies.sqlite: 0 replies, 0 bytes on disk\n"
-    assert json.loads(ktdeval("ls", "--json"))["models"] == []
-    assert "0 replies checked, all as they were stored" in ktdeval("verify")
-    assert "removed 0 replies" in ktdeval("prune", "--all")
+def test_before_anything_is_kept_there_is_nothing_and_nothing_is_made(terminal, folder):
+    assert terminal.text("cache", "ls") == f"{folder}/replies.sqlite: 0 replies, 0 bytes on disk\n"
+    assert terminal.report("cache", "ls")["models"] == []
+    assert "0 replies checked, all as they were stored" in terminal.text("cache", "verify")
+    assert "removed 0 replies" in terminal.text("cache", "prune", "--all")
     assert not folder.exists()
 
 
@@ -94,15 +76,15 @@ PRUNES = {("--all",): 5, ("--model", "openai/*", "--older-than", "30"): 1, ("--m
 
 
 @pytest.mark.parametrize("options", PRUNES)
-def test_prune_removes_what_the_options_name_and_a_dry_run_says_the_same(ktdeval, shared, options):
+def test_prune_removes_what_the_options_name_and_a_dry_run_says_the_same(terminal, shared, options):
     count = PRUNES[options]
-    planned = json.loads(ktdeval("prune", *options, "--dry-run", "--json"))
+    planned = terminal.report("cache", "prune", *options, "--dry-run")
     assert (planned["replies"], planned["dry_run"]) == (count, True)
-    assert "5 replies" in ktdeval("ls")
+    assert "5 replies" in terminal.text("cache", "ls")
     words = "1 reply" if count == 1 else f"{count} replies"
-    assert ktdeval("prune", *options) == f"{shared}: removed {words}, {planned['bytes']:,} bytes\n"
-    assert f"{5 - count} repl" in ktdeval("ls")
-    assert "all as they were stored" in ktdeval("verify")
+    assert terminal.text("cache", "prune", *options) == f"{shared}: removed {words}, {planned['bytes']:,} bytes\n"
+    assert f"{5 - count} repl" in terminal.text("cache", "ls")
+    assert "all as they were stored" in terminal.text("cache", "verify")
 
 
 UNCLEAR = "say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all"
@@ -114,11 +96,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("options", REFUSED)
-def test_prune_wants_to_be_told_what_to_remove(ktdeval, shared, options):
-    assert REFUSED[options] in ktdeval("prune", *options, code=2)
+def test_prune_wants_to_be_told_what_to_remove(terminal, shared, options):
+    assert REFUSED[options] in terminal.refusal("cache", "prune", *options)
     near = "fits no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?"
-    assert "removed 0 replies" in ktdeval("prune", "--model", "openai/gpt9", warning=near)
-    assert "5 replies" in ktdeval("ls")
+    code, out, err = terminal.call("cache", "prune", "--model", "openai/gpt9")
+    assert (code, "removed 0 replies" in out, near in err) == (0, True, True)
+    assert "5 replies" in terminal.text("cache", "ls")
 
 
 def damage(path: Path) -> None:
@@ -127,33 +110,40 @@ def damage(path: Path) -> None:
     connection.close()
 
 
-def test_verify_finds_every_damaged_reply_and_exits_with_1(ktdeval, shared):
-    assert ktdeval("verify") == f"{shared}: 5 replies checked, all as they were stored\n"
+def problems(terminal: Terminal, *words: str) -> str:
+    """What `verify` prints of a cache with problems."""
+    code, out, err = terminal.call("cache", "verify", *words)
+    assert (code, err) == (1, "")
+    return out
+
+
+def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
+    assert terminal.text("cache", "verify") == f"{shared}: 5 replies checked, all as they were stored\n"
     damage(shared)
-    *findings, verdict = ktdeval("verify", code=1).splitlines()
+    *findings, verdict = problems(terminal).splitlines()
     assert sorted(findings) == sorted(f"reply {sha256_hex(f'opus-7 {age}')[:16]}: its checksum does not match" for age in (2, 50))
     assert verdict == f"{shared}: 5 replies checked, 2 problems"
-    report = json.loads(ktdeval("verify", "--json", code=1))
+    report = json.loads(problems(terminal, "--json"))
     assert (report["replies"], len(report["findings"])) == (5, 2)
     assert report["findings"][0]["problem"] == "its checksum does not match"
     with sqlite3.connect(shared) as connection:
         connection.execute("UPDATE replies SET created_at = x'00', provider = x'00' WHERE model = 'opus-7'")
     connection.close()
-    assert len(json.loads(ktdeval("ls", "--json"))["models"]) == len(ktdeval("ls").splitlines()) - 2 == 2
+    assert len(terminal.report("cache", "ls")["models"]) == len(terminal.text("cache", "ls").splitlines()) - 2 == 2
 
 
-def test_verify_says_what_to_do_where_the_file_itself_is_damaged(ktdeval, shared):
+def test_verify_says_what_to_do_where_the_file_itself_is_damaged(terminal, shared):
     with CallDatabase(shared) as cache:
         cache.put([CacheEntry(sha256_hex(str(n)), "openai", "gpt-9", Reply("x" * n), aged(0)) for n in range(1, 200)])
     data = bytearray(shared.read_bytes())
     data[8 * 4096 : 9 * 4096] = bytes(4096)
     shared.write_bytes(data)
-    out = ktdeval("verify", code=1)
+    out = problems(terminal)
     assert "the file: " in out
     assert out.endswith("the file itself is damaged: delete it; replies that are asked for again are then paid again\n")
 
 
-def test_files_that_are_no_cache_are_one_line(ktdeval, tmp_path):
+def test_files_that_are_no_cache_are_one_line(terminal, tmp_path):
     notes, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
     notes.write_text("buy low, sell high\n" * 99)
     with sqlite3.connect(other) as connection:
@@ -162,11 +152,11 @@ def test_files_that_are_no_cache_are_one_line(ktdeval, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
     for command in (("ls",), ("verify",), ("prune", "--all")):
-        assert "is no plain file; choose another file" in ktdeval(*command, "--file", tmp_path / "pipe", code=2)
-        assert "file is not a database" in ktdeval(*command, "--file", notes, code=2)
-        assert "of another application and is left as it is" in ktdeval(*command, "--file", other, code=2)
-        assert "no such file" in ktdeval(*command, "--file", tmp_path / "nothing.sqlite", code=2)
-        assert "is a directory" in ktdeval(*command, "--file", tmp_path, code=2)
-        assert "the file is empty; delete it" in ktdeval(*command, "--file", tmp_path / "empty", code=2)
-        assert "'--file': the path is empty" in ktdeval(*command, "--file", "", code=2)
+        assert "is no plain file; choose another file" in terminal.refusal("cache", *command, "--file", tmp_path / "pipe")
+        assert "file is not a database" in terminal.refusal("cache", *command, "--file", notes)
+        assert "of another application and is left as it is" in terminal.refusal("cache", *command, "--file", other)
+        assert "no such file" in terminal.refusal("cache", *command, "--file", tmp_path / "nothing.sqlite")
+        assert "is a directory" in terminal.refusal("cache", *command, "--file", tmp_path)
+        assert "the file is empty; delete it" in terminal.refusal("cache", *command, "--file", tmp_path / "empty")
+        assert "'--file': the path is empty" in terminal.refusal("cache", *command, "--file", "")
     assert (notes.read_text(), (tmp_path / "empty").read_bytes()) == ("buy low, sell high\n" * 99, b"")

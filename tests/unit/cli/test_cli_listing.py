@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -15,30 +14,16 @@ import pytest
 
 import ktdeval
 from advertised import advertise
-from ktdeval.cli.main import COMMANDS, _make_writable, main
+from ktdeval.cli.main import COMMANDS, _make_writable
 from ktdeval.config import RunConfig, load_config
 from tables import on_each_row
+from terminal import Terminal
 
 HEAVY = {"pandas", "numpy", "scipy", "statsmodels", "datasets", "pyarrow", "jsonschema", "rich", "exchange_calendars"}
 HEAVY |= {"importlib.metadata"}
 
 
 LISTINGS = ("tasks", "models", "agents", "metrics", "plugins")
-Said = Callable[..., str]
-
-
-@pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """What `ktdeval WORDS` prints; where it fails, its errors, and nothing else may be printed."""
-
-    def run(*words: str, code: int = 0) -> str:
-        capsys.readouterr()
-        assert main(list(words)) == code
-        out, errors = capsys.readouterr()
-        assert (errors if code == 0 else out) == ""
-        return out if code == 0 else errors
-
-    return run
 
 
 # ---- start
@@ -67,22 +52,22 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
 
 
 @on_each_row
-def test_words_of_other_suites_get_the_word_of_this_one(said: Said, words: str, expected: str) -> None:
-    assert expected in said(*words.split(), code=2)
+def test_words_of_other_suites_get_the_word_of_this_one(terminal: Terminal, words: str, expected: str) -> None:
+    assert expected in terminal.refusal(*words.split())
 
 
-def test_listings_take_names_groups_and_the_word_list(said: Said) -> None:
-    assert said("tasks", "list") == said("tasks")
-    shown = said("tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
+def test_listings_take_names_groups_and_the_word_list(terminal: Terminal) -> None:
+    assert terminal.text("tasks", "list") == terminal.text("tasks")
+    shown = terminal.text("tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
     assert {line.split()[0] for line in shown if not line.startswith(" ")} >= {"blinded_open_research", "qfinzero_planning"}
-    assert len(shown) < len(said("tasks").splitlines()) / 2
-    assert said("tasks", "--json", "blinded_*", "ktdfin") == said("tasks", "blinded_*", "ktdfin", "--json")
-    assert re.search(r"sharpe/1: [^$]+range +-∞ … ∞\n[^$]+headline +yes\n", said("metrics", "show", "sharpe"))
-    assert json.loads(said("metrics", "show", "sharpe", "--json"))["unit"] == "ratio"
+    assert len(shown) < len(terminal.text("tasks").splitlines()) / 2
+    assert terminal.text("tasks", "--json", "blinded_*", "ktdfin") == terminal.text("tasks", "blinded_*", "ktdfin", "--json")
+    assert re.search(r"sharpe/1: [^$]+range +-∞ … ∞\n[^$]+headline +yes\n", terminal.text("metrics", "show", "sharpe"))
+    assert terminal.report("metrics", "show", "sharpe")["unit"] == "ratio"
 
 
-def test_help_of_run_is_in_groups_with_five_options_first(said: Said) -> None:
-    shown = said("run", "--help")
+def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) -> None:
+    shown = terminal.text("run", "--help")
     titles = [line.removesuffix(":") for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert titles == ["First", "Model and agent", "Market and episodes", "Cards", "Money, time and trouble", "Others"]
     first = shown.partition("First:")[2].partition("Model and agent:")[0]
@@ -90,24 +75,25 @@ def test_help_of_run_is_in_groups_with_five_options_first(said: Said) -> None:
     assert options == ["--model", "--tasks", "--windows", "--seeds", "--out"]
 
 
-def test_help_shows_every_command_and_every_option_of_run(said: Said) -> None:
-    shown = said("--help")
-    assert shown == said()
+def test_help_shows_every_command_and_every_option_of_run(terminal: Terminal) -> None:
+    shown = terminal.text("--help")
+    assert shown == terminal.text()
     for command in COMMANDS:
         assert f"\n  {command} " in shown
-        assert "Usage: ktdeval" in said(command, "--help")
+        assert "Usage: ktdeval" in terminal.text(command, "--help")
     for field in fields(RunConfig):
         assert f"--{field.name.replace('_', '-')} " in shown
         if field.default not in (MISSING, None, (), False) or field.default == 0:
             assert field.default is False or f"[default: {field.default}]" in " ".join(shown.split())
     for words in (["score"], ["card", "verify"]):
-        assert "[default:" not in said(*words, "--help"), "a command on a finished run has no defaults of a new one"
-    assert said("--version") == f"ktdeval {ktdeval.__version__}\n"
+        assert "[default:" not in terminal.text(*words, "--help"), "a command on a finished run has no defaults of a new one"
+    assert terminal.text("--version") == f"ktdeval {ktdeval.__version__}\n"
 
 
 @pytest.mark.parametrize("group", [["card"], ["qfinzero", "data"], ["serve"]], ids=" ".join)
-def test_a_group_without_a_command_prints_its_help_as_it_is(group: list[str], said: Said) -> None:
-    errors = said(*group, code=2)
+def test_a_group_without_a_command_prints_its_help_as_it_is(group: list[str], terminal: Terminal) -> None:
+    code, out, errors = terminal.call(*group)
+    assert (code, out) == (2, "")
     assert errors.startswith(f"Usage: ktdeval {' '.join(group)}")
     assert "\n  -h, --help" in errors
 
@@ -115,8 +101,8 @@ def test_a_group_without_a_command_prints_its_help_as_it_is(group: list[str], sa
 # ---- listings
 
 
-def test_tasks_are_listed_in_full(said: Said) -> None:
-    head, *lines = said("tasks").splitlines()
+def test_tasks_are_listed_in_full(terminal: Terminal) -> None:
+    head, *lines = terminal.text("tasks").splitlines()
     assert head.split() == ["TASK", "GROUPS", "SUMMARY"]
     modes = ("memory_only", "fixed_candidate", "open_research")
     trading = [f"{mask}_{mode}" for mask in ("bright", "stock_blind", "date_blind", "blinded") for mode in modes]
@@ -146,12 +132,12 @@ def test_tasks_are_listed_in_full(said: Said) -> None:
         ]
     )
     # Its informative cells give the memory premium of each mode and the ladder.
-    core = {line.split()[0] for line in said("tasks", "ktdfin_core").splitlines()[1:]}
+    core = {line.split()[0] for line in terminal.text("tasks", "ktdfin_core").splitlines()[1:]}
     assert core == {f"{mask}_{mode}" for mask in ("bright", "blinded") for mode in modes}
 
 
-def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(said: Said) -> None:
-    entries = {kind: json.loads(said(kind, "--json")) for kind in (*LISTINGS, "data")}
+def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(terminal: Terminal) -> None:
+    entries = {kind: terminal.report(kind) for kind in (*LISTINGS, "data")}
     for listed in entries.values():
         assert listed
         assert all("name" in entry for entry in listed)
@@ -161,36 +147,36 @@ def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(s
         assert parameter["help"]
 
 
-def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(said: Said) -> None:
-    shown = json.loads(said("tasks", "show", "blinded_open_research", "--json"))
+def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(terminal: Terminal) -> None:
+    shown = terminal.report("tasks", "show", "blinded_open_research")
     assert (shown["name"], shown["mask"]) == ("blinded_open_research", "blinded")
     assert shown["trading"]["initial_cash_cny"] == 1_000_000
     assert shown["data_card"]
     assert shown["sources"]
-    assert "initial_cash_cny: 1000000" in said("tasks", "show", "blinded_open_research")
-    model = said("models", "show", "builtin/momentum")
+    assert "initial_cash_cny: 1000000" in terminal.text("tasks", "show", "blinded_open_research")
+    model = terminal.text("models", "show", "builtin/momentum")
     assert re.search(r"^positions +int +20 +names held", model, re.MULTILINE)
     assert "--model-args NAME=VALUE" in model
-    assert "no parameters" in said("agents", "show", "react")
+    assert "no parameters" in terminal.text("agents", "show", "react")
 
 
-def test_options_may_stand_before_or_after_show(tmp_path: Path, said: Said) -> None:
+def test_options_may_stand_before_or_after_show(tmp_path: Path, terminal: Terminal) -> None:
     for kind, name in (("tasks", "bright_memory_only"), ("models", "builtin/hold"), ("agents", "react")):
         for words in (["--json", "show", name], ["show", name, "--json"]):
-            assert json.loads(said(kind, *words))["name"] == name
+            assert json.loads(terminal.text(kind, *words))["name"] == name
     path = tmp_path / "a_provider_of_models.py"
     hook = "@hookimpl\ndef ktdeval_models(): return [Spec('house', lambda name: None, 'Models of my house')]\n"
     path.write_text(f"from ktdeval.api import Spec, hookimpl\n{hook}")
     for name in ("house", "house/any"):
-        shown = said("models", "--plugin", str(path), "show", name)
+        shown = terminal.text("models", "--plugin", str(path), "show", name)
         assert shown.startswith("house: Models of my house (plugin a_provider_of_models)")
 
 
-def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
-    piped = said("models")
+def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
+    piped = terminal.text("models")
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    shown = said("models")
+    shown = terminal.text("models")
     assert max(map(len, shown.splitlines())) <= 60 < max(map(len, piped.splitlines()))
     assert sorted(shown.split()) == sorted(piped.split())
 
@@ -204,48 +190,48 @@ def test_what_a_stream_can_not_write_becomes_a_question_mark() -> None:
 
 
 def test_a_broken_plugin_is_a_warning_and_listed_as_such(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     advertise(tmp_path, "wreck", "wreck = wreck", monkeypatch, wreck="import a_module_that_is_not_there\n")
-    assert main(["models"]) == 0
-    captured = capsys.readouterr()
-    assert "builtin/momentum" in captured.out
+    code, out, err = terminal.call("models")
+    assert (code, "builtin/momentum" in out) == (0, True)
     reason = "can't be imported: ModuleNotFoundError: No module named 'a_module_that_is_not_there'"
-    assert captured.err == f"ktdeval: warning: plugin wreck is skipped: {reason}\n"
-    assert "BROKEN: can't be imported: ModuleNotFoundError" in said("plugins")
-    entries = {entry["name"]: entry for entry in json.loads(said("plugins", "--json"))}
+    assert err == f"ktdeval: warning: plugin wreck is skipped: {reason}\n"
+    assert "BROKEN: can't be imported: ModuleNotFoundError" in terminal.text("plugins")
+    entries = {entry["name"]: entry for entry in terminal.report("plugins")}
     wreck = entries["wreck"]
     assert (wreck["distribution"], wreck["version"], wreck["error"]) == ("wreck", "1.2", reason)
     assert entries["ktdeval_builtin"]["error"] is None
 
 
 def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     code = "import click\nfrom ktdeval.api import Spec, hookimpl\n@click.command()\ndef hello(): click.echo('hello')\n"
     hook = "@hookimpl\ndef ktdeval_commands(): return [Spec('{name}', lambda: hello, 'Says hello.')]\n"
     advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=code + hook.format(name="hello"))
-    assert said("hello") == "hello\n"
-    assert "Says hello." in said("--help")
+    assert terminal.text("hello") == "hello\n"
+    assert "Says hello." in terminal.text("--help")
     advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=code + hook.format(name="tasks"))
-    assert "command 'tasks' is offered by ktdeval itself and by plugin adds_command" in said("--help", code=2)
+    assert "command 'tasks' is offered by ktdeval itself and by plugin adds_command" in terminal.refusal("--help")
 
 
 # ---- errors
 
 
-def test_a_missing_command_module_is_an_error_only_when_called(monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_a_missing_command_module_is_an_error_only_when_called(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
     monkeypatch.setitem(COMMANDS, "card", COMMANDS["card"]._replace(module="ktdeval.cli.not_there"))
-    said("--help")
-    assert "command 'card' is missing from this installation (ktdeval.cli.not_there)" in said("card", code=2)
+    terminal.text("--help")
+    assert "command 'card' is missing from this installation (ktdeval.cli.not_there)" in terminal.refusal("card")
 
 
-def test_an_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_an_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ktdeval.cli.listing.open_plugins", interrupt)
-    assert said("tasks", code=130).endswith("ktdeval: error: interrupted\n")
+    code, _, errors = terminal.call("tasks")
+    assert (code, errors.splitlines()[-1]) == (130, "ktdeval: error: interrupted")
 
 
 def test_a_closed_pipe_is_quiet() -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from paths import SUPPORT
-from run_support import Done, ktdeval, start
+from run_support import PLUGIN, Done, ktdeval, start
 from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, contents, environment_of, words_of
 
@@ -26,7 +25,6 @@ KEY = "stub-secret-key-Zq7RkV2mXw9TtPzB"
 TRACES = (KEY.encode(), KEY[16:].encode(), KEY[:-4].encode(), base64.b64encode(KEY.encode()), KEY[::-1].encode())
 """The key, most of it, and its usual disguises."""
 SHORT = (*apart(2, 2), "--canary", 1)
-HERE = SUPPORT
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +160,7 @@ def test_a_key_from_a_variable_of_any_name_is_kept_as_close_and_a_card_says_whic
 def test_an_agent_that_falls_over_with_the_whole_environment_in_its_message_gives_nothing_away(
     stub: Stub, market: Path, tmp_path: Path, variable: str
 ) -> None:
-    words = ("--plugin", HERE / "stub_leaky_agent.py", "--agent", "leaky", "--model-args", f"api_key_env={variable}")
+    words = ("--plugin", PLUGIN, "--agent", "leaky", "--model-args", f"api_key_env={variable}")
     done = attempt("responses", stub, market, tmp_path / "run", *words, **{"OPENAI_API_KEY": "", variable: KEY})
     assert done.code == 1, done
     assert "unexpected environment" in done.err

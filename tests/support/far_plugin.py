@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from call_clients import OpenProvider
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol, Usage
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.jsonio import JsonValue
 
 ANSWERS = "FAR_PLUGIN_ANSWERS"  # set: the model may be connected to and asked
 BYTES_A_TOKEN = 3
@@ -19,7 +19,7 @@ models:
 """
 
 
-class Far:
+class Far(OpenProvider):
     """A `RemoteModel` that decides as `builtin/momentum` does and counts the bytes it is sent."""
 
     provider = "far"
@@ -46,14 +46,6 @@ class Far:
         reply = self._model.reply(request)
         usage = Usage(sent // BYTES_A_TOKEN, 200)
         return Reply(reply.content, reply.tool_calls, reply.finish_reason, usage, served_by="momentum-2026-01-02")
-
-    def settings(self) -> JsonValue:
-        """Nothing else changes a reply."""
-        return {}
-
-    def secrets(self) -> tuple[str, ...]:
-        """There are none."""
-        return ()
 
 
 @hookimpl

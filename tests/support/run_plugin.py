@@ -1,4 +1,4 @@
-"""A plugin for the tests of runs: models that take their time or miscount, an agent that remembers, a metric, and sudden death.
+"""A plugin for the tests of runs: models that take their time or miscount, odd agents, a metric, and sudden death.
 
 How slow and when to die comes from the environment, not from parameters: a parameter would make it another episode.
 """
@@ -130,6 +130,14 @@ class Remembering:
         return replace(decision, memory={"count": count + 1, "last": observation.step})
 
 
+class Leaky:
+    """Falls over before it asks anything, with all of the environment in its message."""
+
+    def decide(self, observation: Any, session: Any, memory: Any) -> Any:
+        """Raise."""
+        raise RuntimeError(f"unexpected environment: {dict(os.environ)}")
+
+
 class DaysUp:
     """Share of days on which the NAV rose."""
 
@@ -155,7 +163,8 @@ def ktdeval_models() -> list[Spec]:
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
-    return [Spec("remembering", Remembering, "decides on every n-th step", RememberingParams)]
+    leaky = Spec("leaky", Leaky, "raises with its environment")
+    return [Spec("remembering", Remembering, "decides on every n-th step", RememberingParams), leaky]
 
 
 @hookimpl

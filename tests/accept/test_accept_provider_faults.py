@@ -1,4 +1,9 @@
-"""A provider that fails in every way it can: each failure is counted under its own type, and changes nothing that is the same."""
+"""A provider that fails in every way it can: each failure is counted under its own type, and changes nothing that is the same.
+
+No key, a wrong key or address, an account that runs out half way: one line that says what to set, and nothing is lost. What the
+line says over each wire, also of unknown names and empty accounts, is shown by `test_adapters_every`, and that each stops the
+command by `test_accept_provider_hostile`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from run_support import card_of, cards, error_line, finished_steps
+from run_support import Done, card_of, cards, error_line, finished_steps, ktdeval
 from stub_faults import KINDS, MISDEEDS, NOT_ON_WIRE
-from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, answered, apart, book, failed_attempts, finished, run, steps, untold
+from stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
+from stub_runs import (
+    TASK_APART,
+    WIRES,
+    answered,
+    apart,
+    book,
+    environment_of,
+    failed_attempts,
+    finished,
+    run,
+    steps,
+    untold,
+    words_of,
+)
 
 skip_without_sdks()
 
@@ -183,5 +201,59 @@ def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_r
         assert 0 < spent <= float(budget)
     finished(WIRES["chat"], failing, folder, market, *SHORT, "--max-cost", f"{whole * 3:.4f}")
     assert steps(folder) == steps(calm)
+    assert cards(folder) == cards(calm)
+    assert not failing.answered_twice
+
+
+# -- keys, addresses and accounts ------------------------------------------------------------------------------------
+
+WRONG = "stub-wrong-key-00112233445566778899"
+
+
+def attempt(wire: str, stub: Stub, market: Path, tmp_path: Path, *words: object, key: str = KEY) -> Done:
+    """A run that is to fail."""
+    command = words_of(WIRES[wire], stub, *apart(2, 2), "--canary", 0, "--data", market, "--out", tmp_path / "run", *words)
+    return ktdeval(*command, cwd=tmp_path, environment=environment_of(WIRES[wire], key))
+
+
+def test_a_missing_key_is_found_before_anything_is_asked_or_made(failing: Stub, market: Path, tmp_path: Path) -> None:
+    line = error_line(attempt("anthropic", failing, market, tmp_path, key=""))
+    assert "no API key" in line
+    assert "ANTHROPIC_API_KEY" in line
+    assert not failing.requests
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("wire", ["responses", "compatible"])
+def test_a_key_that_is_refused_is_named_by_its_variable_and_never_shown(
+    failing: Stub, market: Path, tmp_path: Path, wire: str
+) -> None:
+    done = attempt(wire, failing, market, tmp_path, key=WRONG)
+    line = error_line(done)
+    assert "the key is refused" in line
+    assert f"set {WIRES[wire].variable}" in line
+    assert WRONG not in done.out + done.err
+    assert failing.counts == {"401 unauthorized": 1}  # and it is not asked again
+
+
+def test_an_address_where_nobody_answers_is_named(failing: Stub, market: Path, tmp_path: Path) -> None:
+    for wire, address in (("responses", "http://127.0.0.1:9"), ("anthropic", "http://no-such-host.invalid")):
+        line = error_line(attempt(wire, failing, market, tmp_path, "--base-url", address, "--max-retries", 0))
+        assert address in line
+        assert "--base-url" in line
+
+
+@pytest.mark.parametrize("fault", ["unauthorized", "no_quota"])
+def test_a_provider_that_turns_the_run_away_half_way_stops_it_and_the_same_command_goes_on(
+    market: Path, failing: Stub, calm: Path, tmp_path: Path, fault: str
+) -> None:
+    folder, half = tmp_path / "run", answered(calm) // 2
+    failing.plan = FaultPlan(by_number=dict.fromkeys(range(half + 1, 10_000), fault))
+    assert "OPENAI_API_KEY" in error_line(run(WIRES["chat"], failing, folder, market, *SHORT))
+    assert finished_steps(folder) < STEPS * EPISODES
+    assert answered(folder) == failing.answers == half
+    failing.plan = FaultPlan()
+    finished(WIRES["chat"], failing, folder, market, *SHORT)
+    assert steps(folder) == steps(calm)  # no trouble with the account was scored as a decision
     assert cards(folder) == cards(calm)
     assert not failing.answered_twice

@@ -188,12 +188,10 @@ def test_the_temperature_is_sent_only_to_the_version_that_takes_one_and_never_wi
 def test_version_key_and_address_go_where_they_belong_whatever_the_environment_says(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another")
-    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-    monkeypatch.setenv("GOOGLE_API_KEY", "another")
-    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v9")
+    others = {"ANTHROPIC_AUTH_TOKEN": "another", "GOOGLE_API_KEY": "another", "GOOGLE_GENAI_USE_VERTEXAI": "true"}
+    addresses = dict.fromkeys(("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"), "http://127.0.0.1:9")
+    for name, value in (others | addresses | {"GOOGLE_GENAI_API_VERSION": "v9"}).items():
+        monkeypatch.setenv(name, value)
     with prepared(Prepared(message({"type": "text", "text": "hi"}))) as server:
         model = claude(f"{server.address}/v1", **OLD)
         assert model.reply(ask()) == Reply("hi", usage=Usage(5, 2), served_by="claude-x-1")

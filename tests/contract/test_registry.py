@@ -402,6 +402,22 @@ MADE = """
 """
 
 
+def maker_of(write_plugin: Callable[[str, str], str], kind: str, made: str, name: str = "x") -> Callable[[str], Any]:
+    """What makes things of a kind, of which a plugin `made` offers one, an expression of `MADE`."""
+    code = f"""
+    {MADE}
+    @hookimpl
+    def ktdeval_{kind}():
+        return [Spec({name!r}, lambda *given: {made}, "made to be checked")]
+    """
+    plugins = load_plugins([write_plugin("made", code)])
+    return {
+        "tasks": plugins.make_task, "models": plugins.make_model, "agents": plugins.make_agent, "metrics": plugins.make_metric,
+        "tools": lambda name: plugins.tools([name]), "data": plugins.make_snapshot, "runners": plugins.make_runner,
+        "commands": plugins.make_command,
+    }[kind]  # fmt: skip
+
+
 @on_each_row
 def test_what_a_plugin_makes_is_checked_when_it_is_made(
     write_plugin: Callable[[str, str], str], kind: str, made: str, message: str
@@ -411,33 +427,14 @@ def test_what_a_plugin_makes_is_checked_when_it_is_made(
         made = f"Object(**{{**{match[1]}, {match[2]!r}: {match[3]}}})"
     elif match := re.fullmatch(r"([A-Z]+) - (\w+)", made):
         made = f"Object(**{{part: {match[1]}[part] for part in {match[1]} if part != {match[2]!r}}})"
-    code = f"""
-    {MADE}
-    @hookimpl
-    def ktdeval_{kind}():
-        return [Spec("x", lambda *given: {made}, "made to be checked")]
-    """
-    plugins = load_plugins([write_plugin("made", code)])
-    make = {"tasks": plugins.make_task, "models": plugins.make_model, "agents": plugins.make_agent, "metrics": plugins.make_metric,
-            "tools": lambda name: plugins.tools([name]), "data": plugins.make_snapshot, "runners": plugins.make_runner,
-            "commands": plugins.make_command}  # fmt: skip
     with pytest.raises(PluginError, match=message):
-        make[kind]("x/y" if kind == "models" else "x")
+        maker_of(write_plugin, kind, made)("x/y" if kind == "models" else "x")
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "two words", "任务", "x" * 121])
-@pytest.mark.parametrize("kind", ["tasks", "metrics"])
+@pytest.mark.parametrize(("kind", "parts"), [("tasks", "TASK"), ("metrics", "METRIC")])
 def test_a_task_or_metric_whose_cards_could_not_be_files_is_refused_before_anything_runs(
-    write_plugin: Callable[[str, str], str], kind: str, name: str
+    write_plugin: Callable[[str, str], str], kind: str, parts: str, name: str
 ) -> None:
-    part = "TASK" if kind == "tasks" else "METRIC"
-    code = f"""
-    {MADE}
-    @hookimpl
-    def ktdeval_{kind}():
-        return [Spec({name!r}, lambda: Object(**{{**{part}, "name": {name!r}}}), "made to be checked")]
-    """
-    plugins = load_plugins([write_plugin("named", code)])
-    make = plugins.make_task if kind == "tasks" else plugins.make_metric
-    with pytest.raises(PluginError, match="of plugin named: the name can't be a file's; use up to 120 of A-Z"):
-        make(name)
+    with pytest.raises(PluginError, match="of plugin made: the name can't be a file's; use up to 120 of A-Z"):
+        maker_of(write_plugin, kind, f"Object(**{{**{parts}, 'name': {name!r}}})", name)(name)

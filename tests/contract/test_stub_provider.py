@@ -19,7 +19,6 @@ skip_without_sdks()
 
 WIRES = ("chat", "responses", "anthropic", "google")
 STATE = '```json\n{"account": {"cash_cny": 1000000}, "positions": [], "constraints": {}}\n```'
-SCHEMA = {"type": "object", "properties": {"orders": {"type": "array", "items": {"type": "object"}}}}
 PATHS = {
     "chat": "/v1/chat/completions",
     "responses": "/v1/responses",
@@ -35,8 +34,6 @@ def shared() -> Iterator[Stub]:
         yield stub
 
 
-SUBMIT = {"name": "submit_action", "description": "Submit."}
-TOLD = "You manage a portfolio."
 BODIES = beside(__file__)["bodies"]
 
 
@@ -44,22 +41,18 @@ def body_of(wire: str) -> dict[str, Any]:
     return copy.deepcopy(BODIES[wire])
 
 
-def post(stub: Stub, wire: str, body: Any, key: str = KEY, timeout_s: float = 240.0) -> tuple[int, dict[str, str], Any]:
-    """One request by hand: status, headers, parsed body (None where it is no JSON)."""
-    connection = http.client.HTTPConnection("127.0.0.1", stub.port, timeout=timeout_s)
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}", "x-goog-api-key": key}
+def post(stub: Stub, wire: str, body: Any) -> tuple[int, Any]:
+    """One request by hand: status and parsed body."""
+    connection = http.client.HTTPConnection("127.0.0.1", stub.port, timeout=240.0)
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}", "x-goog-api-key": KEY}
     if wire == "anthropic":
         headers["anthropic-version"] = "2023-06-01"
     try:
         connection.request("POST", PATHS[wire], json.dumps(body), headers)
         response = connection.getresponse()
-        payload = response.read()
+        return response.status, json.loads(response.read())
     finally:
         connection.close()
-    try:
-        return response.status, dict(response.getheaders()), json.loads(payload)
-    except ValueError:
-        return response.status, dict(response.getheaders()), None
 
 
 def sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
@@ -74,8 +67,7 @@ def sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
         from google import genai
 
         client = genai.Client(api_key=KEY, http_options={"base_url": base_url})
-        config = {"system_instruction": TOLD, "tools": [{"function_declarations": [{**SUBMIT, "parameters_json_schema": SCHEMA}]}]}
-        config["tool_config"] = {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["submit_action"]}}
+        config = {"systemInstruction": body["systemInstruction"], "tools": body["tools"], "toolConfig": body["toolConfig"]}
         answer = client.models.generate_content(model="stub-model", contents=body["contents"], config=config)
         return answer.function_calls[0].name, json.dumps(answer.function_calls[0].args)
     import openai
@@ -120,7 +112,7 @@ def test_what_the_real_provider_would_refuse_is_refused_in_its_words(
         holder.append(change["put"])
     else:
         holder[last] = 2**63 if change["put"] == "2**63" else change["put"]
-    status, _, answer = post(shared, wire, body)
+    status, answer = post(shared, wire, body)
     assert status == 400, answer
     assert message in answer["error"]["message"]
     assert shared.requests[-1].outcome == "400 bad_request"
@@ -129,7 +121,7 @@ def test_what_the_real_provider_would_refuse_is_refused_in_its_words(
 def test_a_json_object_is_only_promised_where_json_is_asked_for(shared: Stub) -> None:
     body: dict[str, Any] = {"model": "stub-model", "messages": [{"role": "user", "content": "A number."}]}
     body["response_format"] = {"type": "json_object"}
-    assert "must contain the word 'json'" in post(shared, "chat", body)[2]["error"]["message"]
+    assert "must contain the word 'json'" in post(shared, "chat", body)[1]["error"]["message"]
     body["messages"][0]["content"] = "A number as JSON."
     assert post(shared, "chat", body)[0] == 200
 
@@ -137,13 +129,13 @@ def test_a_json_object_is_only_promised_where_json_is_asked_for(shared: Stub) ->
 def test_a_thinking_budget_wants_its_thoughts_back_within_a_round_of_tool_use(shared: Stub) -> None:
     body = body_of("anthropic") | {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     body["tool_choice"] = {"type": "auto"}
-    assert "found `tool_use`" in post(shared, "anthropic", body)[2]["error"]["message"]
+    assert "found `tool_use`" in post(shared, "anthropic", body)[1]["error"]["message"]
     with running_stub(reasoning=True) as stub:
-        thought = post(stub, "anthropic", body_of("anthropic"))[2]["content"][0]
+        thought = post(stub, "anthropic", body_of("anthropic"))[1]["content"][0]
     body["messages"][1]["content"].insert(0, thought)
     assert post(shared, "anthropic", body)[0] == 200
     body["messages"][1]["content"][0] = {**thought, "signature": "forged"}
-    assert "Invalid `signature`" in post(shared, "anthropic", body)[2]["error"]["message"]
+    assert "Invalid `signature`" in post(shared, "anthropic", body)[1]["error"]["message"]
 
 
 # -- faults ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The keyless models: what they ask for, what they trade, that they look at figures and never at labels; replays by themselves."""
+"""The keyless models: what they ask for, what they trade, that they look at figures and never at labels; replays by themselves.
+
+`builtin/recall` votes by words that it remembers, `builtin/tally` by the views in its prompt, written by desks or passed on.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.keyless import Conversation, Ranking, Sizing, buyable, rebalance
 from ktdeval.registry import load_plugins
-from ktdeval.testing.conformance import check_model, check_plugin
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
@@ -70,13 +72,8 @@ FOUR = candidates(
 )
 
 
-def test_every_model_speaks_the_protocol_and_is_made_by_name_with_parameters() -> None:
+def test_every_model_is_made_by_name_with_parameters() -> None:
     assert {f"builtin/{name}" for name in NAMES} <= set(PLUGINS.specs("models"))
-    for name in NAMES:
-        check_model(make_builtin(name))
-    check_model(make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:1 RV_60:-0.25")))
-    for module in ("ktdeval_models", "ktdeval_builtin", "ktdeval_ktdfin"):
-        check_plugin(module)
     assert PLUGINS.make_model("builtin/momentum", {"positions": 5}).params == RankParams(positions=5)
     assert (RankParams().positions, RankParams().keep_rank, EqualWeightParams().band) == (20, 30, 0.25)
     with pytest.raises(UsageError, match="momentum"):
@@ -214,7 +211,6 @@ def test_rebalancing_never_spends_more_than_there_is() -> None:
 # -- builtin/recall
 
 
-SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
 MODEL = load_plugins().make_model("builtin/recall", {})
 
 
@@ -275,10 +271,6 @@ def test_of_several_assets_and_of_plain_prompts_it_learns_nothing(label: str | N
     assert "votes" not in str(MODEL.reply(request).to_json())
 
 
-def test_it_is_a_model() -> None:
-    check_model(MODEL)
-
-
 # -- replay/RUN by itself
 
 
@@ -301,3 +293,49 @@ def test_a_replay_of_another_task_is_one_line(market: Path, tmp_path: Path, term
     assert "that run is of bright_open_research" in terminal.error(
         "--model", f"replay/{run}", "--tasks", "blinded_open_research", "--out", tmp_path / "no"
     )
+
+
+# ---- builtin/tally
+
+
+TALLY = load_plugins().make_model("builtin/tally", {})
+TOLD = "## Analyst\n\nView of desk 2 on a: rise\nView of desk 3 on a: rise\n\n## Bull\n\nView of desk 3 on a: rise\n"
+
+
+def views(told: str = "", *, submits: bool = True, hold: bool = True, weight: float = 0.0) -> ModelRequest:
+    limits: dict[str, Any] = {"max_weight": 1.0, "short_sales": True, "min_reason_chars": 1}
+    text = "This desk expects {} to {} by the next close. It is right on seven days of ten."
+    rows = [["desk 1", ["a"], text.format("a", "fall")], ["desk 1", ["b"], text.format("b", "rise")], ["wire", ["a"], "It rose."]]
+    state = {
+        "account": {},
+        "positions": {"columns": ["stock_id", "weight"], "rows": [["c", weight]] if weight else []},
+        "constraints": limits | ({"hold": "keep"} if hold else {}),
+        "candidates": {"columns": ["stock_id", "close"], "rows": [["a", 1.0], ["b", 1.0], ["c", 1.0]]},
+        "news": {"columns": ["source", "stock_ids", "text"], "rows": rows},
+    }
+    messages = (Message("system", TOLD), Message("user", f"{told}\n```json\n{json.dumps(state)}\n```"))
+    return ModelRequest(messages, *(((SUBMIT,), "submit_action") if submits else ()))
+
+
+def tallied(**changes: Any) -> Any:
+    (call,) = TALLY.reply(views(**changes)).tool_calls
+    return json.loads(call.arguments)
+
+
+@pytest.mark.parametrize(("told", "side"), [("", "SELL"), (TOLD, "BUY"), ("View of desk 9 on a: rise", "HOLD")])
+def test_the_majority_of_views_decides_each_counted_once(told: str, side: str) -> None:
+    assert [one["decision"] for one in tallied(told=told)["decisions"]] == [side, "BUY", "HOLD"]
+
+
+def test_orders_hold_the_side_in_equal_parts_and_end_what_nobody_stands_for() -> None:
+    orders = tallied(hold=False, weight=0.2)["orders"]
+    assert [(one["stock_id"], one["side"], round(one["target_weight"], 3)) for one in orders] == [
+        ("a", "SELL", -0.333), ("b", "BUY", 0.333), ("c", "SELL", 0.0),
+    ]  # fmt: skip
+
+
+def test_a_role_passes_on_what_it_knows() -> None:
+    assert TALLY.reply(views(TOLD, submits=False)).content.splitlines()[1:] == [
+        "View of desk 1 on a: fall", "View of desk 1 on b: rise", "View of desk 2 on a: rise", "View of desk 3 on a: rise",
+    ]  # fmt: skip
+    assert TALLY.reply(ModelRequest((Message("user", "How did it go?"),))).content == "No view is known to me."

@@ -14,7 +14,6 @@ from ktdeval import errors
 from ktdeval.errors import UsageError
 from ktdeval.harness.messages import Message, ModelRequest, ToolSpec
 from ktdeval.registry import load_plugins
-from ktdeval.testing.conformance import check_model
 from ktdeval_models import technical
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.rules import RuleModel
@@ -213,11 +212,10 @@ def test_a_task_that_a_rule_cannot_answer_is_refused_and_no_decision_made_up(
         RuleModel(name).reply(request({"a": [1.0] * 25}, **more))
 
 
-def test_rules_are_models_by_name_and_keep_the_contract() -> None:
+def test_rules_are_models_by_name() -> None:
     plugins = load_plugins()
     for name in RULES:
         assert plugins.spec("models", f"builtin/{name}").summary == rules()[name]["summary"]
-        check_model(plugins.make_model(f"builtin/{name}", {}))
     assert set(rules()) == set(RULES)
     assert all(rule.keys() == {"summary", "numbers", "source"} for rule in rules().values())
     asked = request({"a": [1.0] * 25})

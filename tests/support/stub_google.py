@@ -27,11 +27,6 @@ from stub_neutral import (
 )
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
-_SCHEMA_WORDS = {
-    "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems", "properties", "required", "minProperties",
-    "maxProperties", "minLength", "maxLength", "pattern", "example", "anyOf", "propertyOrdering", "default", "items", "minimum",
-    "maximum",
-}  # fmt: skip
 SIGNATURE = "c3R1Yi10aG91Z2h0"
 
 
@@ -83,7 +78,7 @@ class GoogleWire:
         tools, choice = _tools(body)
         if options.tools == "refused" and tools:
             raise Refused("Function calling is not enabled for this model", "unsupported", param="tools")
-        schema = config.get("responseJsonSchema", config.get("responseSchema"))
+        schema = config.get("responseJsonSchema")
         if schema is not None and config.get("responseMimeType") != "application/json":
             raise Refused("response_schema requires response_mime_type: 'application/json'")
         if tools and config.get("responseMimeType") == "application/json":
@@ -129,15 +124,13 @@ class GoogleWire:
 def _generation(config: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "temperature": NUMBER, "topP": NUMBER, "topK": NUMBER, "maxOutputTokens": int, "seed": int, "candidateCount": int,
-        "stopSequences": list, "responseMimeType": str, "responseSchema": dict, "responseJsonSchema": object,
+        "stopSequences": list, "responseMimeType": str, "responseJsonSchema": object,
         "thinkingConfig": dict,
     }  # fmt: skip
     config = _take(config, "generation_config", {}, fields)
     check_range(config.get("temperature"), "generation_config.temperature", 0, 2)
     check_range(config.get("seed"), "generation_config.seed (TYPE_INT32)", -(2**31), 2**31 - 1)
     check_range(config.get("maxOutputTokens"), "generation_config.max_output_tokens", 1, 10**6)
-    if "responseSchema" in config:
-        _check_schema(config["responseSchema"], "generation_config.response_schema")
     if "thinkingConfig" in config:
         thinking = _take(
             config["thinkingConfig"], "thinking_config", {}, {"thinkingBudget": int, "thinkingLevel": str, "includeThoughts": bool}
@@ -149,33 +142,15 @@ def _generation(config: Any) -> dict[str, Any]:
     return dict(config)
 
 
-def _check_schema(schema: Any, at: str) -> None:
-    """`parameters` and `responseSchema` are a small part of OpenAPI; JSON Schema goes in fields of its own."""
-    if isinstance(schema, dict):
-        for name, item in schema.items():
-            if name not in _SCHEMA_WORDS:
-                raise Refused(f"Invalid JSON payload received. Unknown name \"{name}\" at '{at}': Cannot find field.")
-            if name == "properties":
-                for part in item.values():
-                    _check_schema(part, at)
-            elif name in ("items", "anyOf"):
-                for part in item if isinstance(item, list) else [item]:
-                    _check_schema(part, at)
-
-
 def _tools(body: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
     parts = []
     for tool in body.get("tools", ()):
         for declared in _take(tool, "tools", {"functionDeclarations": list})["functionDeclarations"]:
-            at, optional = "tools.function_declarations", {"description": str, "parameters": dict, "parametersJsonSchema": dict}
+            at, optional = "tools.function_declarations", {"description": str, "parametersJsonSchema": dict}
             declaration = _take(declared, at, {"name": str}, optional)
             if not _NAME.fullmatch(declaration["name"]):
                 raise Refused("Invalid function name. Must start with a letter or an underscore.", param=at)
-            if "parameters" in declaration and "parametersJsonSchema" in declaration:
-                raise Refused("parameters and parameters_json_schema are mutually exclusive.", param=at)
-            _check_schema(declaration.get("parameters", {}), f"{at}.parameters")
-            schema = declaration.get("parametersJsonSchema", declaration.get("parameters"))
-            parts.append((declaration["name"], declaration.get("description"), schema))
+            parts.append((declaration["name"], declaration.get("description"), declaration.get("parametersJsonSchema")))
     tools = offered(parts)
     config = _take(body.get("toolConfig", {}), "tool_config", {}, {"functionCallingConfig": dict})
     calling = _take(
@@ -257,19 +232,11 @@ def _user_turn(parts: Sequence[Any], open_calls: Sequence[ToolCall], at: str) ->
         _take(response, f"{at}.function_response", {"name": str, "response": dict}, {"id": str})
         if response["name"] != call.name or response.get("id", call.id) != call.id:
             raise Refused(f"{at}: function response {response['name']} does not answer the call of {call.name}")
-        messages.append(Message("tool", _response_text(response["response"]), tool_call_id=call.id))
+        text = _take(response["response"], f"{at}.function_response.response", {"output": str})["output"]
+        messages.append(Message("tool", text, tool_call_id=call.id))
     for part in parts:
         if "functionResponse" not in part:
             if not part.get("text"):
                 raise Refused(f"* {at}.parts: required oneof field 'data' must have one initialized field")
             messages.append(Message("user", part["text"]))
     return messages
-
-
-def _response_text(response: Mapping[str, Any]) -> str:
-    """A tool's text: as it is under `output`, `result` or `error`, the only field; else the object itself was the text."""
-    if len(response) == 1:
-        name, value = next(iter(response.items()))
-        if name in ("output", "result", "error", "content") and isinstance(value, str):
-            return value
-    return dumps_canonical(response)

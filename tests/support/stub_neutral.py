@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage, encodable
 from ktdeval.jsonio import dumps_canonical, loads_strict, sha256_hex
-from ktdeval_models.catalogue import make_builtin
 from protocol_speaker import Form, unwrite
 
 KEY = "stub-secret-key-0123456789abcdef"
@@ -248,10 +247,6 @@ def _say(asked: Asked, mood: str) -> str:
     if match := _OF_FIVE.search(text):
         return re.split(r", | and | or ", match[1])[chance % 5]
     return str(chance % 97)
-
-
-def make_model(name: str) -> Any:
-    return make_builtin(name)
 
 
 def sample(schema: Mapping[str, Any], request: ModelRequest) -> Any:

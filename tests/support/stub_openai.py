@@ -21,7 +21,6 @@ from stub_neutral import (
     check_range,
     check_strict_schema,
     check_supported,
-    check_type,
     check_word,
     offered,
     take,
@@ -38,7 +37,7 @@ _CODES = {
     "filtered": "content_filter", "no_balance": "insufficient_balance",
 }  # fmt: skip
 _BOTH = {
-    "temperature": (*NUMBER, _NULL), "top_p": (*NUMBER, _NULL), "tools": list, "tool_choice": (str, dict),
+    "temperature": (*NUMBER, _NULL), "top_p": (*NUMBER, _NULL), "tools": list, "tool_choice": dict,
     "parallel_tool_calls": bool, "store": bool, "stream": bool, "user": str, "metadata": dict, "service_tier": str,
     "prompt_cache_key": str,
 }  # fmt: skip
@@ -102,19 +101,14 @@ class OpenAIWire:
         return choice
 
     def _choice(self, value: Any, tools: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec, ...], str | None]:
-        """What a tool choice, a word or an object that names one, leaves of the tools, and the one that it forces."""
+        """The tools, and the one that a tool choice forces, an object that names it."""
         named = None
-        if isinstance(value, dict):
+        if value is not None:
             where = take(value, "tool_choice", {"type": str, **({"function": dict} if self.name == "chat" else {"name": str})})
             named = take(where["function"], "tool_choice.function", {"name": str})["name"] if "function" in where else where["name"]
             check_word(value["type"], "tool_choice.type", ("function",))
         if value is not None and not tools:
             raise Refused("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
-        if isinstance(value, str):
-            check_word(value, "tool_choice", ("none", "auto", "required"))
-            if value == "none":
-                return (), None
-            return tools, tools[0].name if value == "required" and len(tools) == 1 else None
         if named is not None and named not in [tool.name for tool in tools]:
             raise Refused(f"Tool choice '{named}' not found in 'tools' parameter.", param="tool_choice")
         return tools, named
@@ -125,16 +119,6 @@ def check_tool_name(name: str, at: str) -> None:
         raise Refused(
             f"Invalid '{at}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]+$'.", param=at
         )
-
-
-def plain_text(content: Any, at: str, kinds: Sequence[str]) -> str:
-    if isinstance(content, str):
-        return content
-    check_type(content, list, at)
-    for index, part in enumerate(content):
-        take(part, f"{at}[{index}]", {"type": str, "text": str}, {"annotations": list, "logprobs": list})
-        check_word(part["type"], f"{at}[{index}].type", kinds)
-    return "".join(part["text"] for part in content)
 
 
 def schema_of(value: Any, at: str, messages: Sequence[Message]) -> dict[str, Any] | None:
@@ -235,14 +219,13 @@ def _chat_messages(items: Sequence[Any]) -> tuple[Message, ...]:
             message = _chat_assistant(item, at)
             open_ids = [call.id for call in message.tool_calls]
         elif role == "tool":
-            take(item, at, {"role": str, "content": (str, list), "tool_call_id": str})
+            take(item, at, {"role": str, "content": str, "tool_call_id": str})
             if not open_ids or item["tool_call_id"] != open_ids.pop(0):
                 raise Refused("messages with role 'tool' must answer the calls of the preceding message, in their order.", param=at)
-            message = Message("tool", plain_text(item["content"], f"{at}.content", ("text",)), tool_call_id=item["tool_call_id"])
+            message = Message("tool", item["content"], tool_call_id=item["tool_call_id"])
         else:
-            take(item, at, {"role": str, "content": (str, list)}, {"name": str})
-            text = plain_text(item["content"], f"{at}.content", ("text",))
-            message = Message("user" if role == "user" else "system", text)
+            take(item, at, {"role": str, "content": str}, {"name": str})
+            message = Message("user" if role == "user" else "system", item["content"])
         messages.append(message)
     if open_ids:
         raise Refused(f"No tool messages respond to: {', '.join(open_ids)}", param="messages")
@@ -250,7 +233,7 @@ def _chat_messages(items: Sequence[Any]) -> tuple[Message, ...]:
 
 
 def _chat_assistant(item: dict[str, Any], at: str) -> Message:
-    take(item, at, {"role": str}, {"content": (str, list, _NULL), "tool_calls": list, "refusal": (str, _NULL), "name": str})
+    take(item, at, {"role": str}, {"content": (str, _NULL), "tool_calls": list, "refusal": (str, _NULL), "name": str})
     calls = []
     for index, call in enumerate(item.get("tool_calls", ())):
         here = f"{at}.tool_calls[{index}]"
@@ -266,7 +249,7 @@ def _chat_assistant(item: dict[str, Any], at: str) -> Message:
         raise Refused(f"Duplicate ids in '{at}.tool_calls'.", param=at)
     if item.get("content") is None and not calls:
         raise Refused(f"Invalid value for 'content': expected a string, got null. ({at})", param=at)
-    return Message("assistant", plain_text(item.get("content") or "", f"{at}.content", ("text",)), tuple(calls))
+    return Message("assistant", item.get("content") or "", tuple(calls))
 
 
 # -- Responses
@@ -278,7 +261,7 @@ class ResponsesWire(OpenAIWire):
     name = "responses"
 
     def read(self, body: Any, _model: str, options: StubOptions, _headers: Mapping[str, str]) -> Asked:
-        self.begin(body, {"input": (str, list)}, _RESPONSES, options)
+        self.begin(body, {"input": list}, _RESPONSES, options)
         check_range(body.get("max_output_tokens"), "max_output_tokens", 16, 10**7)
         reasoning = take(body.get("reasoning") or {}, "reasoning", {}, {"effort": (str, _NULL), "summary": (str, _NULL)})
         for name, words in (("effort", _EFFORTS), ("summary", ("auto", "concise", "detailed"))):
@@ -344,26 +327,20 @@ class ResponsesWire(OpenAIWire):
 
 def _items(value: Any) -> list[Message]:
     """Input items as messages: consecutive calls, and the text before them, are one assistant turn."""
-    if isinstance(value, str):
-        return [Message("user", value)]
     messages: list[Message] = []
     open_ids: list[str] = []
     for index, item in enumerate(value):
         at = f"input[{index}]"
         kind = item.get("type", "message") if isinstance(item, dict) else None
-        check_word(kind, f"{at}.type", ("message", "function_call", "function_call_output", "reasoning"))
-        if kind == "reasoning":
-            kept = {"encrypted_content": (str, _NULL), "content": list, "status": str}
-            take(item, at, {"type": str, "id": str, "summary": list}, kept)
-        elif kind == "function_call":
+        check_word(kind, f"{at}.type", ("message", "function_call", "function_call_output"))
+        if kind == "function_call":
             _add_call(messages, item, at)
             open_ids.append(item["call_id"])
         elif kind == "function_call_output":
-            take(item, at, {"type": str, "call_id": str, "output": (str, list)}, {"id": str, "status": str})
+            take(item, at, {"type": str, "call_id": str, "output": str}, {"id": str, "status": str})
             if not open_ids or item["call_id"] != open_ids.pop(0):
                 raise Refused(f"No tool call found for function call output with call_id {item['call_id']}.", param=at)
-            text = plain_text(item["output"], f"{at}.output", ("input_text",))
-            messages.append(Message("tool", text, tool_call_id=item["call_id"]))
+            messages.append(Message("tool", item["output"], tool_call_id=item["call_id"]))
         else:
             if open_ids:
                 raise Refused(f"No tool output found for function call {open_ids[0]}.", param=at)
@@ -384,8 +361,7 @@ def _add_call(messages: list[Message], item: dict[str, Any], at: str) -> None:
 
 
 def _response_message(item: dict[str, Any], at: str) -> Message:
-    take(item, at, {"role": str, "content": (str, list)}, {"type": str, "id": str, "status": str, "phase": str})
+    take(item, at, {"role": str, "content": str}, {"type": str, "id": str, "status": str, "phase": str})
     role = item["role"]
     check_word(role, f"{at}.role", ("user", "assistant", "system", "developer"))
-    text = plain_text(item["content"], f"{at}.content", ("output_text",) if role == "assistant" else ("input_text",))
-    return Message(role if role in ("user", "assistant") else "system", text)
+    return Message(role if role in ("user", "assistant") else "system", item["content"])

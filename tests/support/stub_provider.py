@@ -25,12 +25,13 @@ import pytest
 from aiohttp import web
 
 from ktdeval.harness.messages import Reply
+from ktdeval_models.catalogue import make_builtin
 from protocol_speaker import write_out
 from stub_anthropic import AnthropicWire
 from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
 from stub_google import GoogleWire
 from stub_hostile import HOSTILE, ODD, Spoilt
-from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide, make_model
+from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide
 from stub_openai import ChatWire, ResponsesWire
 
 __all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub", "skip_without_sdks"]
@@ -83,7 +84,7 @@ class Stub:
         self.most_at_once = 0
         self._at_once = 0
         self._asked: Counter[str] = Counter()
-        self._model = make_model(options.model)
+        self._model = make_builtin(options.model)
         self._holding = options.hold_after == 0
         self._may_hold = options.hold_after is not None
         self._wires = (ChatWire(), ResponsesWire(), AnthropicWire(), GoogleWire())

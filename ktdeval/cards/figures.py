@@ -23,7 +23,7 @@ _SCHEME_FIGURES = {
     "parameters": "ratio",
     "degrees_of_freedom": "ratio",
 }
-_UNITS = {"fraction": "%", "ratio": "", "index": "", "probability": "", "score": "", "count": ""}
+_UNITS = {"ratio": "", "index": "", "probability": "", "score": "", "count": ""}
 _DECIMALS = {"ratio": 3, "per year": 2}
 
 
@@ -113,14 +113,13 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
 
 
 def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
-    """Return cards of one kind side by side: a row for each figure, a column for each card, named by what differs."""
-    models, tasks = (
-        [clean(name) for name in names] for names in zip(*((card.model.name, card.task.name) for card in cards), strict=True)
-    )
-    heads = tasks if len(set(models)) == 1 else models
-    if heads is models and len(set(tasks)) > 1:
-        heads = [f"{model} {task}" for model, task in zip(models, tasks, strict=True)]
-    figures = [{**card.metrics} if isinstance(card, TradingCard) else {**card.scores} for card in cards]
+    """Return cards of one kind side by side: a row for each figure, a column for each card, named by what differs, or numbered."""
+    tasks, models, agents = ([clean(getattr(card, part).name) for card in cards] for part in ("task", "model", "agent"))
+    differing = [names for names in (models, tasks, agents) if len(set(names)) > 1] or [models]
+    heads = [" ".join(words) for words in zip(*differing, strict=True)]
+    if len(set(heads)) < len(heads):
+        heads = [f"{head} #{number}" for number, head in enumerate(heads, 1)]
+    figures = [card.metrics if isinstance(card, TradingCard) else card.scores for card in cards]
     order = {**_FAMILIES, "diagnostics": DIAGNOSTICS}
     fixed = [name for names in order.values() for name in names]
     names = sorted(
@@ -131,9 +130,10 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
         lines = [card_figures.get(name) for card_figures in figures]
         unit = next(line.unit for line in lines if line is not None)
         cells = [UNDEFINED if line is None else number(name, line.unit, line.value) for line in lines]
-        rows.append((clean(name), clean(_UNITS.get(unit, unit)), *cells))
-    same = tasks[0] if heads is models else models[0] if heads is tasks else ""
-    return Grid(f"{same}: medians over episodes".removeprefix(": "), ("metric", "unit", *heads), tuple(rows), left=2)
+        rows.append((clean(name), _unit_word(unit), *cells))
+    same = " ".join(names[0] for names in (tasks, models) if names not in differing)
+    what = "medians over episodes" if isinstance(cards[0], TradingCard) else "scores"
+    return Grid(f"{same}: {what}".removeprefix(": "), ("metric", "unit", *heads), tuple(rows), left=2)
 
 
 def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]:
@@ -144,7 +144,16 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
     total = metric.n + sum(metric.undefined.values())
     coverage = str(total) if metric.n == total else f"{metric.n} of {total}"
     better = "" if metric.better == "neither" else metric.better
-    return (clean(name), number(name, unit, metric.value), clean(_UNITS.get(unit, unit)), better, spread, coverage)
+    return (clean(name), number(name, unit, metric.value), _unit_word(unit), better, spread, coverage)
+
+
+def _unit_word(unit: str) -> str:
+    return "%" if is_fraction(unit) else clean(_UNITS.get(unit, unit))
+
+
+def is_fraction(unit: str) -> bool:
+    """Whether values are shown in per cent: `fraction`, or a fraction of something, as `fraction of answers`."""
+    return unit == "fraction" or unit.startswith("fraction of ")
 
 
 def number(name: str, unit: str, value: float | None) -> str:
@@ -152,7 +161,7 @@ def number(name: str, unit: str, value: float | None) -> str:
     if value is None:
         return UNDEFINED
     sign = "+" if name in _SIGNED else ""
-    if unit == "fraction":
+    if is_fraction(unit):
         return f"{100 * value:{sign}z,.2f}"  # z: no zero below zero
     if unit == "count":
         return f"{value:,.10g}"

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.cutoff import cutoff_words
 from ktdeval.cards.derive import aggregate
-from ktdeval.cards.figures import chosen_columns, claims, number, panel
+from ktdeval.cards.figures import chosen_columns, claims, is_fraction, number, panel
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, tally, word_grid
 
@@ -322,20 +322,15 @@ def _score_row(name: str, score: ScoreLine) -> tuple[str, ...]:
 
 def _short_unit(unit: str) -> str:
     """Return the unit where there is room for it; a longer one is in a note."""
-    if _is_fraction(unit):
+    if is_fraction(unit):
         return "%"
     return clean(unit) if len(unit) <= _LONGEST_UNIT else ""
-
-
-def _is_fraction(unit: str) -> bool:
-    """Whether values are shown in per cent: `fraction`, or a fraction of something, as `fraction of answers`."""
-    return unit == "fraction" or unit.startswith("fraction of ")
 
 
 def _score_number(unit: str, value: float | None) -> str:
     if value is None:
         return UNDEFINED
-    return f"{100 * value:,.2f}" if _is_fraction(unit) else f"{value:,.4g}"
+    return f"{100 * value:,.2f}" if is_fraction(unit) else f"{value:,.4g}"
 
 
 def _scoring_notes(card: ScoringCard) -> Iterator[str]:

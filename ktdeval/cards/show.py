@@ -11,8 +11,8 @@ from rich.text import Text
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import card_kinds
 from ktdeval.cards.figures import columns_of
-from ktdeval.cards.reports import scoring_summary, trading_summary
-from ktdeval.cards.table import UNDEFINED, Grid, Report
+from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
+from ktdeval.cards.table import UNDEFINED, Grid, Report, clean
 
 
 def make_report(card: Card) -> Report:
@@ -48,10 +48,27 @@ def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
 
 
 def side_by_side(cards: Sequence[Card]) -> Iterable[Text]:
-    """Yield the lines of tables with a column for each card: every figure that any has."""
+    """Yield the lines of tables with a column for each card: every figure that any has; and below what to know of each."""
     for kind in (TradingCard, ScoringCard):
         if several := [card for card in cards if isinstance(card, kind)]:
-            yield from _grid_lines(columns_of(several))
+            grid = columns_of(several)
+            yield from _grid_lines(grid)
+            yield from _note_lines(_column_notes(grid.columns[2:], several))
+
+
+def _column_notes(heads: Sequence[str], cards: Sequence[TradingCard | ScoringCard]) -> Iterable[str]:
+    """Yield labels, reasons against ranking and notes on figures, each with the columns that it is of."""
+    of: dict[str, list[str]] = {}
+    for head, card in zip(heads, cards, strict=True):
+        report = make_report(card)
+        ranking = () if card.rankable.value else (report.ranking,)
+        figures = map(clean, figure_notes(card)) if isinstance(card, TradingCard) else report.notes
+        for note in (*(f"[{label}]" for label in report.labels), *ranking, *figures):
+            of.setdefault(note, []).append(head)
+    for note, columns in of.items():
+        yield f"{'every card' if len(columns) == len(cards) else ', '.join(columns)}: {note}"
+    if what := figures_differ_in(card for card in cards if isinstance(card, TradingCard)):
+        yield f"the cards' figures are of different {what}"
 
 
 def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
@@ -64,9 +81,13 @@ def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
     for grid in (report.facts, *report.grids, report.activity) if whole else report.grids[:1]:
         if grid.rows:
             yield from _grid_lines(grid)
-    if report.notes and whole:
-        yield Text("\nNotes", style="bold")
-        yield from (Text(f"  {note}", style="dim") for note in report.notes)
+    if whole:
+        yield from _note_lines(report.notes)
+
+
+def _note_lines(notes: Iterable[str]) -> Iterable[Text]:
+    lines = [Text(f"  {note}", style="dim") for note in notes]
+    yield from (Text("\nNotes", style="bold"), *lines) if lines else ()
 
 
 def _grid_lines(grid: Grid) -> Iterable[Text]:

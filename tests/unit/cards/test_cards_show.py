@@ -91,7 +91,35 @@ def test_cards_stand_side_by_side_under_what_tells_them_apart() -> None:
     assert lines[1] == "blinded_open_research: medians over episodes"
     assert lines[2].split() == ["metric", "unit", "builtin/momentum", "builtin/hold"]
     assert next(line.split()[-1] for line in lines if "sharpe" in line) == "-1.500"
-    assert len(lines) - 3 == len(first["metrics"])
+    notes = lines.index("Notes")
+    assert len(lines[3 : notes - 1]) == len(first["metrics"])
+    assert "  every card: [synthetic]" in lines[notes:]
+
+
+def test_cards_of_one_model_and_task_stand_side_by_side_by_number_with_what_is_left_out() -> None:
+    first, second, cut = card(), card((0, 1)), card()
+    reason = "every episode was cut after 1 step"
+    cut |= {"limit": 1, "labels": ["synthetic", "limited"], "rankable": {"value": False, "reasons": [reason]}}
+    second["left_out"] = {"long": "has 595 weekdays"}
+    second["agent"]["args"] = {"memory": True}
+    lines = plain_text(side_by_side([typed(first), typed(second), typed(cut)])).splitlines()
+    assert lines[1] == "blinded_open_research: medians over episodes"
+    assert re.split(r"  +", lines[2].strip()) == ["metric", "unit", *(f"builtin/momentum #{number}" for number in (1, 2, 3))]
+    assert {
+        "  builtin/momentum #3: [limited]",
+        f"  builtin/momentum #3: not rankable: {reason}",
+        "  builtin/momentum #2: window long stands in rows of its own and in no figure over episodes: it has 595 weekdays",
+    } <= set(lines)
+
+
+def test_scores_side_by_side_are_no_medians_and_have_the_units_of_their_own_card() -> None:
+    first, second = scoring_card(), scoring_card()
+    second["model"]["name"] = "builtin/hold"
+    for made in (first, second):
+        made["scores"]["right_name"]["unit"] = "fraction of answers"
+    lines = plain_text(side_by_side([typed(first), typed(second)])).splitlines()
+    assert lines[1] == "name_probe: scores"
+    assert next(line.split() for line in lines if "right_name" in line) == ["right_name", "%", "5.26", "5.26"]
 
 
 def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:

@@ -218,24 +218,24 @@ def _verdict(row: Row, p: float | None, alpha: float) -> str | None:
     return f"{winner} {'higher' if row['better'] == 'neither' else 'better'}"
 
 
-def _daily_test(group: Group, pair: tuple[int, int], table: Values | str, options: Options) -> Row:
+def _daily_test(group: Group, pair: tuple[int, int], table: tuple[Values, int] | str, options: Options) -> Row:
     """Sharpe ratios of two cards, from their daily returns."""
     first, second = (group.entrants[index].label for index in pair)
     row: Row = {"task": group.task, "test": "sharpe_difference", "better": "higher", "first": first, "second": second}
     if isinstance(table, str):
         return {**row, "value": None, "low": None, "high": None, "p": None, "n": 0, "reason": table}
-    left, right = table[:, pair[0]], table[:, pair[1]]
-    days = group.entrants[pair[0]].card.snapshot.days_a_year or stats.TRADING_DAYS
-    test = sharpe_difference(left, right, draws=options.draws, seed=options.seed, confidence=1.0 - options.alpha, days_a_year=days)
+    returns, year = table
+    left, right = returns[:, pair[0]], returns[:, pair[1]]
+    test = sharpe_difference(left, right, draws=options.draws, seed=options.seed, confidence=1.0 - options.alpha, days_a_year=year)
     return {**row, **asdict(test), "p_hac": sharpe_difference(left, right).p}
 
 
-def _best_set(group: Group, table: Values | str, options: Options) -> Row:
+def _best_set(group: Group, table: tuple[Values, int] | str, options: Options) -> Row:
     """Cards that do not differ significantly from the one with the highest mean daily return."""
     row: Row = {"task": group.task, "test": "model_confidence_set", "of": "mean daily return"}
     if isinstance(table, str):
         return {**row, "tied_with_best": None, "p": None, "n": 0, "reason": table}
-    ties = stats.tie_groups(table, options.alpha, options.draws, options.seed)
+    ties = stats.tie_groups(table[0], options.alpha, options.draws, options.seed)
     if ties.p is None or ties.group is None:
         return {**row, "tied_with_best": None, "p": None, "n": ties.days, "reason": ties.reason}
     names = [entrant.label for entrant in group.entrants]
@@ -256,7 +256,7 @@ def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> I
                 yield f"{group.task}: the cards have different {what}; the comparison is of model and {what} together"
     for row in tests:
         for reason, count in row["left_out"].items():
-            yield f"{row['metric']}: {count} pair(s) left out: {reason}"
+            yield f"{row['metric']}: {count} (window, seed) left out: {reason}"
         if options.unit == "window" and row["seeds"] == 1 and row["n"]:
             yield "one seed: the chance of decoding is not averaged out, and not seen"
     yield from _reach_notes(tests, options.alpha)

@@ -26,12 +26,14 @@ _NO_MARKET = "no excess return, no alpha and no selection"
 _FEW = 3  #: Days on a side below which no beta is fitted
 
 
-def decay(before: Values, after: Values, level: float = 0.95) -> Row:
-    """Mean of daily values before the cutoff less that after: `value`, and an interval from those of both means (stationary
-    bootstrap, studentised), combined as of independent estimates; or the `reason` why there is none.
+def decay(before: Values, after: Values, level: float = 0.95, years: tuple[Values | int, Values | int] = (1, 1)) -> Row:
+    """Mean of daily values before the cutoff less that after, each times the days a year of its side or day (`years`): `value`, and
+    an interval from those of both means (stationary bootstrap, studentised), combined as of independent estimates; or the `reason`
+    why there is none.
     """
-    one, other = (Bootstrap(values, Resampling(level=level)).mean() for values in (before, after))
-    first, second = (float(values.mean()) if len(values) else None for values in (before, after))
+    sides_of = list(zip((before, after), years, strict=True))
+    one, other = (Bootstrap(values * year, Resampling(level=level), values).mean() for values, year in sides_of)
+    first, second = (float((values * year).mean()) if len(values) else None for values, year in sides_of)
     row: Row = {"mean_before": first, "mean_after": second, "value": None, "low": None, "high": None, "reason": None}
     if first is None or second is None:
         return row | {"reason": f"no days with this figure {BEFORE if first is None else AFTER} the cutoff"}
@@ -61,32 +63,35 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
             rows.append(head | {"figure": None, "reason": _REASONS[cutoff]})
             continue
         head |= {"cutoff": cutoff.text, "confidence": cutoff.confidence, "source": cutoff.source}
-        series, why = _series(entrant, cutoff)
+        series, years, why = _series(entrant, cutoff)
         notes += [f"{entrant.label}: {reason}" for reason in why]
         for figure, by_side in series.items():
             before, after = (np.array(list(by_side[side].values())) for side in (BEFORE, AFTER))
-            estimate = decay(before, after, 1.0 - alpha)
-            year = entrant.card.snapshot.days_a_year or 252
-            scaled = {name: value * year if isinstance(value, float) else value for name, value in estimate.items()}
+            scales = tuple(np.array([years[day] for day in by_side[side]]) for side in (BEFORE, AFTER))
+            estimate = decay(before, after, 1.0 - alpha, scales)  # type: ignore[arg-type]
             counts = {f"days_{side}": len(by_side[side]) for side in (BEFORE, ACROSS, AFTER)}
-            rows.append(head | {"figure": figure, "unit": "fraction", **counts, **scaled})
+            rows.append(head | {"figure": figure, "unit": "fraction", **counts, **estimate})
     return {"alpha": alpha, "cards": rows, "notes": list(dict.fromkeys(notes))}
 
 
-def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[str, float]]], list[str]]:
-    """Figure -> side -> day -> mean over seeds and over windows that share the day; and what there is not."""
+def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[str, float]]], dict[str, int], list[str]]:
+    """Figure -> side -> day -> mean over seeds and over windows that share the day; the days a year of each day, the largest of its
+    windows; and what there is not.
+    """
     market: MarketSnapshot | str = f"{_NO_MARKET}: the card lies in no run folder"
     if (entrant.run_folder / "manifest.json").is_file():
         market = recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
     notes = [market] if isinstance(market, str) else []
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     fits: dict[tuple[int, int], Fit] = {}
+    years: dict[str, int] = {}
     for episode in entrant.card.episodes:
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str) or (ledger.nav <= 0).any():
             ruined = f"the NAV of window {episode.window}, seed {episode.seed} is not positive on a day, so it has no returns"
             problem = f"{ledger}; days are those of the run folder" if isinstance(ledger, str) else f"{ruined}; leave the card out"
             raise UsageError(f"{entrant.path}: {problem}")
+        years |= {str(day): max(years.get(str(day), 0), ledger.days_a_year) for day in ledger.days}
         for figure, values in _daily(ledger, market, fits).items():
             by_side = samples.setdefault(figure, {BEFORE: {}, ACROSS: {}, AFTER: {}})
             for day, side, value in zip(ledger.days, sides(ledger.days, ledger.base_day, cutoff), values, strict=True):
@@ -95,7 +100,7 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[
              for figure, by_side in samples.items()}  # fmt: skip
     if "excess" in means:
         means["alpha"] = {str(side): _alpha(means["return"][side], means["excess"][side]) for side in SIDES}
-    return means, notes
+    return means, years, notes
 
 
 def _alpha(returns: Mapping[str, float], excess: Mapping[str, float]) -> dict[str, float]:

@@ -332,13 +332,15 @@ def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
         return str(error)
 
 
-def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> Values | str:
-    """[days, cards] simple returns of the NAV over the same days, or why there is no such table.
+def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> tuple[Values, int] | str:
+    """[days, cards] simple returns of the NAV over the same days, and the days a year, the most of any window; or why there is no
+    such table.
 
     A return is the mean over seeds, and over windows that share the day: a day counts once however many windows hold it, so that
     no day is evidence twice.
     """
     columns: list[dict[str, float]] = []
+    days_a_year = 0
     for entrant in entrants:
         episodes, by_day = entrant.episodes(), dict[str, list[float]]()
         for cell in cells:
@@ -347,9 +349,10 @@ def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> Values | 
                 return f"{entrant.label}: {ledger}"
             if (ledger.nav <= 0).any():
                 return f"{entrant.label}: a NAV is not positive"
+            days_a_year = max(days_a_year, ledger.days_a_year)
             for day, value in zip(ledger.days, ledger.returns, strict=True):
                 by_day.setdefault(str(day), []).append(float(value))
         columns.append({day: float(np.mean(values)) for day, values in sorted(by_day.items())})
         if list(columns[-1]) != list(columns[0]):
             return f"{entrant.label}: its ledgers cover other days than those of {entrants[0].label}"
-    return np.array([list(column.values()) for column in columns]).T
+    return np.array([list(column.values()) for column in columns]).T, days_a_year

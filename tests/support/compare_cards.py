@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -73,16 +74,26 @@ def save_card(folder: Path, card: Mapping[str, Any]) -> Path:
     return path
 
 
-def save_run(folder: Path, card: dict[str, Any], returns: Mapping[tuple[str, int], Sequence[float]]) -> Path:
-    """Write a card with ledgers beside it, whose NAVs have these daily returns on consecutive days of each window."""
+def save_run(
+    folder: Path,
+    card: dict[str, Any],
+    returns: Mapping[tuple[str, int], Sequence[float]],
+    years: Mapping[str, int] = MappingProxyType({}),
+) -> Path:
+    """Write a card with ledgers beside it, whose NAVs have these daily returns on consecutive days of each window, with 252 days a
+    year unless `years` gives others.
+    """
     for episode in card["episodes"]:
         daily = returns[episode["window"], episode["seed"]]
         navs = np.rint(1e8 * np.cumprod(1.0 + np.asarray(daily))).astype(int)
         days = np.datetime64(episode["first_day"], "D") + np.arange(-1, len(navs)).astype("m8[D]")
-        steps = [_step(number, str(days[number]), str(days[number + 1]), int(nav)) for number, nav in enumerate(navs)]
+        charges = {"charges": []} if years else {}  # ledgers of other markets than A-shares have them, and their days a year
+        steps = [_step(number, str(days[number]), str(days[number + 1]), int(nav)) | charges for number, nav in enumerate(navs)]
+        year = years.get(episode["window"], 252)
+        ledger = Ledger({}, 100_000_000, from_plain(steps, list[StepRecord], "steps"), days_a_year=year)
         name = f"episodes/{episode['id']}/ledger.parquet"
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(encode_ledger(Ledger({}, 100_000_000, from_plain(steps, list[StepRecord], "steps"))))
+        (folder / name).write_bytes(encode_ledger(ledger))
         card["artefacts"][name] = file_sha256(folder / name)
     return save_card(folder, card)
 

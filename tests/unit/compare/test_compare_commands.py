@@ -133,6 +133,8 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(term
 
     some = row({**figures(7), ("A1", 0): None}, figures(7, 1, 3))
     assert (some["n"], some["left_out"]) == (6, {"house/one: no steps": 1})
+    seeds = terminal.pair({**figures(7, 2), ("A1", 0): None, ("A1", 1): None}, figures(7, 2, 3))
+    assert "total_return: 2 (window, seed) left out: house/one: no steps" in terminal.report("compare", *seeds)["notes"]
     nothing = row(dict.fromkeys(figures(7)), figures(7))
     assert (nothing["p"], nothing["verdict"], nothing["reason"]) == (None, None, "no pair")
     equal = row(figures(6), figures(6))
@@ -160,6 +162,25 @@ def test_daily_tests_read_the_ledgers_beside_the_card_or_say_that_there_are_none
     ledger = next((runs[0] / "episodes").rglob("ledger.parquet"))
     ledger.write_bytes(ledger.read_bytes() + b" ")
     assert "is not the ledger that the card was made from" in terminal.report("compare", *runs)["daily"][0]["reason"]
+
+
+def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerminal) -> None:
+    """A mixed market in which coins trade in later windows only: its cards say the larger number."""
+    chance, runs = np.random.default_rng(1), [terminal.folder / "one", terminal.folder / "two"]
+    daily = {(f"A{k}", 0): chance.normal(0, 0.01, (2, 5)) for k in range(1, 13)}
+    block = {"date": "2016-12-31", "confidence": "given", "source": "x"}
+    early = {f"A{k}" for k in range(1, 7)}  # up to 2016
+    sides = {name: {"before": 5 * (name in early), "across": 0, "after": 5 * (name not in early)} for name, _ in daily}
+    for index, (run, model) in enumerate(zip(runs, ("house/one", "house/two"), strict=True)):
+        card = make_card(dict.fromkeys(daily, 0.01), model, knowledge_cutoff={**block, "windows": sides})
+        card["snapshot"]["days_a_year"] = 365
+        save_run(run, card, {cell: values[index] for cell, values in daily.items()}, dict.fromkeys({*sides} - early, 365))
+    for words, year in (((), 365), (("--side", "before"), 252), (("--side", "after"), 365)):
+        row = terminal.report("compare", *runs, *words)["daily"][0]
+        chosen = [values for (name, _), values in daily.items() if not words or sides[name][words[1]]]
+        one, two = np.concatenate(chosen, axis=1)
+        difference = one.mean() / one.std(ddof=1) - two.mean() / two.std(ddof=1)
+        assert row["value"] == pytest.approx(np.sqrt(year) * difference, rel=1e-4), words
 
 
 def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTerminal) -> None:

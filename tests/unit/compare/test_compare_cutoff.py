@@ -97,6 +97,24 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     assert shipped["reason"] == "no days with this figure before the cutoff"
 
 
+def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(tmp_path: Path, terminal: CardTerminal) -> None:
+    """A mixed market before its coins trade and after: 252 days a year, then 365, which its cards say of both windows."""
+    windows = {"A1": ("2024-06-01", "2024-07-30"), "A2": ("2024-08-01", "2024-09-29")}
+    daily = 0.001 + np.random.default_rng(3).normal(0, 0.01, 60)
+    runs = []
+    for model, drift in (("openai/gpt-4o", 0.0), ("house/one", 0.001)):
+        card = make_card({("A1", 0): 0.1, ("A2", 0): 0.1}, model, windows)
+        card["snapshot"]["days_a_year"] = 365
+        both = {("A1", 0): daily, ("A2", 0): daily[::-1] + drift}
+        runs.append(save_run(tmp_path / model, card, both, {"A1": 252, "A2": 365}))
+    row = terminal.report("cutoff", runs[0], "--cutoff", "openai/gpt-4o=2024-07-31")["cards"][0]
+    assert [row["mean_before"], row["mean_after"]] == pytest.approx([252 * daily.mean(), 365 * daily.mean()], rel=1e-6)
+    assert row["value"] == pytest.approx(-113 * daily.mean(), rel=1e-6)
+    reach = [decay(daily, daily[::-1], years=years)["high"] for years in ((252, 365), (252, np.full(60, 365)))]
+    assert row["high"] == pytest.approx(reach[0], rel=0.05), "another rounding of the NAVs draws other resamples"
+    assert reach[0] == reach[1]
+
+
 def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
     next((path / "episodes").rglob("ledger.parquet")).write_bytes(b"other")

@@ -179,6 +179,24 @@ def test_a_days_place_in_the_episode_is_all_that_shows_of_it_where_dates_are_hid
             assert max(days) == step, spec.task
 
 
+def test_index_levels_start_at_one_hundred_where_dates_are_hidden(heard: Heard) -> None:
+    seen = 0
+    for spec in heard.folder.manifest.specs:
+        for step, entry in enumerate(heard.transcripts[spec.id]):
+            for message in {m["content"]: m for messages in conversations(entry) for m in messages if m["role"] == "tool"}.values():
+                if not message["content"].startswith('{"calendar"'):
+                    continue
+                value = json.loads(message["content"])
+                labels, levels = zip(*((row[0], row[1]) for row in value["indices"]["rows"]), strict=True)
+                hidden = spec.mask in HIDES_DATES
+                seen += hidden
+                assert all(50 < level < 200 for level in levels) == hidden, spec.task
+                assert set(levels) == {100} or not hidden or step > 0
+                if spec.mask in HIDES_ASSETS:
+                    assert all(re.fullmatch(r"benchmark|index_[0-9]+", label) for label in labels)
+    assert seen > 1
+
+
 def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
     """Counted again from the transcripts, where the conversation shows them."""
     model = heard.folder.manifest.specs[0].model

@@ -36,11 +36,13 @@ from accept_runs import conversations, evaluate, silently
 from ktdeval.market.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.store import RunFolder
-from ktdeval.trading.executor import execute
+from ktdeval.trading.account import open_account
+from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Order, Position, TradingConfig
 from ktdfin_market import FIRST, LAST, rows, small_market, spec_of
 from searching import is_searching
+from trading_market import make_market
 
 RUNS = {
     "chaos": ("builtin/chaos", "blinded_open_research", ("--windows", "W5", "--seeds", "2")),
@@ -355,3 +357,79 @@ def test_a_risk_check_says_what_the_executor_then_does(repeated_days: list[Any])
         assert report["projected"]["positions_held"] == len(after.positions)
         assert report["violations"] == sum(outcome.rule is not None for outcome in outcomes)
     assert set(seen) >= {None, "universe", "suspended", "position_limit", "weight_limit", "target", "lot", "cash"}
+
+
+# ---- by hand
+
+
+HAND_CODES = ("000001.SZ", "300002.SZ", "600003.SH", "688004.SH")
+HAND_OPENS = [
+    [10.00, 20.00, 33.33, 300.00], [10.00, 20.00, 33.33, 300.00], [10.95, 23.90, 33.34, 310.00], [10.94, None, 16.70, 320.00],
+    [11.00, 12.00, 16.00, 330.00],
+]  # fmt: skip
+HAND_CLOSES = [
+    [10.00, 20.00, 33.33, 300.00], [10.00, 20.00, 33.33, 300.00], [10.50, 24.00, 33.40, 310.00], [10.60, None, 16.80, 320.00],
+    [11.00, 12.50, 16.10, 330.00],
+]  # fmt: skip
+HAND = make_market(HAND_CODES, HAND_OPENS, HAND_CLOSES, factor=[[1, 1, 1, 1]] * 3 + [[1, 2, 2, 1]] * 2)
+
+
+def order(asset: int, side: str, weight: float | None = None, shares: int | None = None) -> Order:
+    return Order(asset, side, 0.5, "", weight, shares)  # type: ignore[arg-type]
+
+
+def test_four_days_worked_out_by_hand() -> None:
+    config = TradingConfig()
+    tape = MarketTape.from_snapshot(HAND, config)
+
+    # Day 1. NAV 1,000,000.00. Exactly 10 % is 10,000 shares at 10.00; 10,100 would be more. 100 at 20.00 cost the minimum.
+    # 6 % is exactly 200 STAR shares at 300.00; 5 % is 166, no whole order. 300 at 33.33 = 9,999.00, 5 bps = 4.9995: minimum.
+    actions = (
+        order(0, "BUY", weight=0.10), order(0, "BUY", shares=100), order(1, "BUY", shares=100),
+        order(3, "BUY", weight=0.05), order(3, "BUY", weight=0.06), order(2, "BUY", shares=300),
+    )  # fmt: skip
+    day = settle(open_account(config), tape.day(1), actions, 0)
+    assert [(end.status, end.rule, end.shares, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
+        ("filled", None, 10_000, 10_000_000, 5_000),
+        ("rejected", "weight_limit", 0, 0, 0),
+        ("filled", None, 100, 200_000, 500),
+        ("rejected", "lot", 0, 0, 0),
+        ("filled", None, 200, 6_000_000, 3_000),
+        ("filled", None, 300, 999_900, 500),
+    ]
+    cash = 100_000_000 - 10_005_000 - 200_500 - 6_003_000 - 1_000_400
+    assert (day.after.cash_minor, day.nav_minor) == (cash, 100_000_000 - 5_000 - 500 - 3_000 - 500)
+
+    # Day 2. 10.95 is exactly 9.5 % above 10.00: no buying, but selling. 23.90 is exactly 19.5 % above 20.00.
+    # 33.34 * 100 = 3,334.00, 15 bps = 5.001: 5.00. Selling 1,000 at 10.95 = 10,950.00 costs 16.425: 16.43 (half a fen rounds up).
+    actions = (
+        order(0, "BUY", shares=100), order(1, "BUY", shares=100), order(2, "SELL", shares=100), order(0, "SELL", shares=1_000),
+    )  # fmt: skip
+    day = settle(day.after, tape.day(2), actions, 1)
+    assert [(end.rule, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
+        ("price_limit", 0, 0), ("price_limit", 0, 0), (None, 333_400, 500), (None, 1_095_000, 1_643),
+    ]  # fmt: skip
+    cash += 333_400 - 500 + 1_095_000 - 1_643
+    assert day.after.cash_minor == cash
+    assert day.nav_minor == cash + 9_000 * 1_050 + 100 * 2_400 + 200 * 3_340 + 200 * 31_000
+
+    # Day 3. Two for one in 1 (suspended) and 2: twice the shares at half the price, no fen gained or lost; the suspended holding
+    # stays worth 2,400.00, the other opens at its reference of 16.70.
+    actions = (order(1, "SELL", weight=0.0), order(2, "SELL", weight=0.0))
+    before = day
+    day = settle(day.after, tape.day(3), actions, 2)
+    assert [(action.shares_before, action.shares_after, action.cash_minor) for action in day.corporate_actions] == [
+        (100, 200, 0), (200, 400, 0),
+    ]  # fmt: skip
+    assert day.open_nav_minor - before.nav_minor == 9_000 * (1_094 - 1_050) + 200 * (32_000 - 31_000)
+    assert [(end.rule, end.shares, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
+        ("suspended", 0, 0, 0), (None, 400, 668_000, 1_002),
+    ]  # fmt: skip
+    cash += 668_000 - 1_002
+    assert (day.after.cash_minor, day.nav_minor) == (cash, cash + 9_000 * 1_060 + 200 * 1_200 + 200 * 32_000)
+
+    # Day 4. 1 trades again at 12.00, its own reference: sold whole. 330.00 * 200 = 66,000.00 at 15 bps = 99.00.
+    day = settle(day.after, tape.day(4), (order(1, "SELL", weight=0.0), order(3, "SELL", weight=0.0)), 3)
+    cash += 240_000 - 500 + 6_600_000 - 9_900
+    assert (day.after.cash_minor, day.nav_minor) == (cash, cash + 9_000 * 1_100)
+    assert day.after.positions == {0: Position(9_000)}

@@ -98,6 +98,15 @@ def test_minimum_observations_of_the_table_are_those_that_the_kernels_apply() ->
             assert np.isfinite(factor_values(gapped.as_of(row)).values[definition.name][0]) == defined, (definition.name, missing)
 
 
+def test_a_split_or_dividend_does_not_move_any_factor() -> None:
+    plain, split = market(gap_share=0.02), market(gap_share=0.02)
+    unsplit = {name: getattr(plain, name) * plain.factor for name in ("open", "high", "low", "close")}
+    unsplit |= {"volume": plain.volume / plain.factor, "factor": np.ones_like(plain.factor)}
+    plain = replace(plain, **unsplit)
+    for name, values in factor_values(split.as_of(305)).values.items():
+        np.testing.assert_allclose(values, factor_values(plain.as_of(305)).values[name], rtol=1e-9)
+
+
 def test_a_name_suspended_for_the_whole_year_but_listed_before_has_no_factor() -> None:
     snapshot = market(rows=600, assets=2)
     arrays = {name: getattr(snapshot, name).copy() for name in ("open", "high", "low", "close")}
@@ -107,6 +116,16 @@ def test_a_name_suspended_for_the_whole_year_but_listed_before_has_no_factor() -
     values = factor_values(halted.as_of(599)).values
     assert all(np.isnan(values[name][0]) for name in NAMES)
     assert all(np.isfinite(values[name][1]) for name in NAMES)
+
+
+def test_a_gap_at_the_first_row_of_the_window_uses_the_last_close_before_it() -> None:
+    snapshot = market(rows=300, assets=2)
+    close = snapshot.close.copy()
+    close[40:50, 0] = np.nan
+    gapped = replace(snapshot, close=close)
+    row = 45 + 251
+    expected = gapped.adjusted_close[row - 20, 0] / gapped.adjusted_close[39, 0] - 1.0
+    assert factor_values(gapped.as_of(row)).values["MOM_12_1"][0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_factors_appear_as_soon_as_their_window_holds_enough_days() -> None:

@@ -18,6 +18,7 @@ from ktdeval_qlib.samples import (
     LABEL_REACH,
     Days,
     Label,
+    Layout,
     Samples,
     Scaler,
     feature_names,
@@ -67,6 +68,14 @@ def test_all_factors_are_known_from_the_first_row_on() -> None:
     assert not known[FIRST_ROW - 1].all()
     assert known[FIRST_ROW:].all()
     assert not known[0].any()
+
+
+@pytest.mark.parametrize("layout", ["flat", "window", "unrolled"])
+def test_the_input_of_a_step_does_not_depend_on_the_future(layout: Layout) -> None:
+    scaler = Scaler.fit(samples_of(MARKET))
+    for row in (FIRST_ROW, 290, LAST - 1):
+        views = [one.as_of(row) for one in (MARKET, poisoned(MARKET, row))]
+        np.testing.assert_array_equal(*(step_input(factor_history(view, 20), scaler, layout) for view in views))
 
 
 # ---- labels

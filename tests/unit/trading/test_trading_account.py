@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from math import floor
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given, strategies as st
 from msgspec.structs import replace
@@ -94,6 +97,39 @@ def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
     assert [value_minor(1, ticks, 100) for ticks in (49, 50, 149, 150)] == [0, 1, 1, 2]
     assert holdings_minor({0: Position(1), 1: Position(1)}, [50, 50], RULES.units) == 2, "each position for itself"
     assert open_account(CONFIG) == Account(100_000_000, {})
+
+
+@pytest.mark.shared_data
+def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(shared_data: Path) -> None:
+    bars = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet")
+    bars = bars[bars["traded"]]
+    wide = {name: bars.pivot(index="date", columns="code", values=name) for name in ("raw_open", "raw_close", "factor", "volume")}
+    market = make_market(
+        list(wide["factor"].columns),
+        wide["raw_open"].to_numpy(),
+        wide["raw_close"].to_numpy(),
+        factor=wide["factor"].ffill().fillna(1.0).to_numpy(),
+        volume=wide["volume"].to_numpy(),
+    )
+    days = MarketTape.from_snapshot(market, CONFIG)
+    chance, seen = np.random.default_rng(1), 0
+    for row, events in days.events.items():
+        held = {asset: Position(int(chance.integers(1, 500)) * 100) for asset in events}
+        before = days.day(row - 1)
+        opened, changes, _ = open_day(Account(0, held), days.day(row))
+        for action in changes:
+            assert opened.positions[action.asset].shares == action.shares_after
+            if days.tradable[row, action.asset]:
+                value = action.shares_after * Fraction(before.close_ticks[action.asset], 100) / Fraction(action.ratio)
+            else:
+                value = Fraction(value_minor(action.shares_after, days.day(row).close_ticks[action.asset], 100))
+            worth = value_minor(action.shares_before, before.close_ticks[action.asset], 100)
+            assert abs(value + action.cash_minor - worth) <= 1
+            # What is paid is less than one share: nobody is forced out of a holding.
+            lost_ticks = 0 if days.tradable[row, action.asset] else action.shares_after
+            assert action.cash_minor * 100 <= before.close_ticks[action.asset] + lost_ticks + 100
+        seen += len(changes)
+    assert seen > 1_800
 
 
 # --- each invariant catches the defect it is there for

@@ -14,9 +14,10 @@ from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.moments import day_start
 from qfinzero_memory import MemoryCalendars
 from qfinzero_poison import in_memory
-from qfinzero_world import at, bars_of, minute_starts, small_dataset
+from qfinzero_upq import MINUTE_OPTION, market
+from qfinzero_world import at, bars_of, with_prices
 
-NEAR, FAR, PUT = "O:AVLN250117C00100000", "O:AVLN250117C00105000", "O:AVLN250221P00100000"
+NEAR, FAR, PUT = MINUTE_OPTION, "O:AVLN250117C00105000", "O:AVLN250221P00100000"
 LATER, NEVER = "O:AVLN250221C00115000", "O:AVLN250221C00116000"
 """Contracts on AVLN: two calls that expire soon, a put that expires later, one that is listed late, and one that never is."""
 
@@ -24,16 +25,9 @@ LATER, NEVER = "O:AVLN250221C00115000", "O:AVLN250221C00116000"
 @cache
 def small_world() -> Dataset:
     """The small market with more to come: an option with minutes, one that is listed late, actions, locates, estimates."""
-    dataset = small_dataset()
-    prices, calendars, _ = in_memory(dataset)
-    starts, days = minute_starts(), prices.bar_table["stock", "AVLN", "day"].start_ns
-    worth = np.round(300 + 50 * np.sin(np.arange(len(starts)) / 50)) * 100
+    prices, calendars, _ = in_memory(market())
+    days = prices.bar_table["stock", "AVLN", "day"].start_ns
     late = days[(days >= day_start(date(2025, 1, 10))) & (days <= day_start(date(2025, 2, 21)))]
-    table = {
-        **prices.bar_table,
-        ("option", NEAR, "minute"): bars_of(starts, worth, 20.0),
-        ("option", LATER, "day"): bars_of(late, np.full(len(late), 20_000), 300.0),
-    }
     later = read_contract(LATER)
     assert later is not None
     listed = ContractRow(LATER, "AVLN", later.expiry, later.strike_e4, later.right, at("2025-01-08T21:00:00Z"))
@@ -52,12 +46,12 @@ def small_world() -> Dataset:
         expected={"consensus": 1.0}, releases=(Release(at("2025-01-08T12:00:00Z"), {"consensus": 1.5}),
                                                Release(at("2025-01-09T15:00:00Z"), {"actual": [1.4, {"core": 1.3}]}))
     )  # fmt: skip
-    rows = replace(
-        prices,
-        bar_table=table,
+    further = with_prices(
+        market(),
+        {("option", LATER, "day"): bars_of(late, np.full(len(late), 20_000), 300.0)},
         contract_rows=[*prices.contract_rows, listed],
         dividend_rows=[*prices.dividend_rows, *dividends],
         split_rows=[*prices.split_rows, *splits],
         borrow_rows=[*prices.borrow_rows, *borrow],
     )
-    return replace(dataset, prices=rows, calendars=MemoryCalendars([*calendars.rows, estimated]))
+    return replace(further, calendars=MemoryCalendars([*calendars.rows, estimated]))

@@ -40,11 +40,8 @@ def test_a_workspace_starts_at_the_datasets_moment_or_where_it_is_told_has_its_o
     assert (reply.status, reply.body["as_of_ts"]) == (201, "2025-01-06T21:00:00Z")
     assert earlier.body["as_of_ts"] == "2025-01-03T00:00:00Z"
     first, second = (opened.body["workspace_id"] for opened in (reply, earlier))
-    for workspace, minutes, moment in (
-        (second, 1, "2025-01-03T00:01:00Z"),
-        (first, 5, "2025-01-06T21:05:00Z"),
-        (second, 0, "2025-01-03T00:01:00Z"),
-    ):
+    moves = (second, 1, "2025-01-03T00:01:00Z"), (first, 5, "2025-01-06T21:05:00Z"), (second, 0, "2025-01-03T00:01:00Z")
+    for workspace, minutes, moment in moves:
         assert served.post("/toy/advance", {"minutes": minutes}, workspace).body == {"as_of_ts": moment}
     for workspace in (first, second):
         assert served.send("DELETE", f"/workspaces/{workspace}").body == {"workspace_id": workspace, "dropped": True}
@@ -206,16 +203,11 @@ def test_a_page_of_another_site_reaches_nothing(served: Served, mine: str) -> No
 
 def test_a_guarded_server_wants_its_token_for_everything() -> None:
     with serving(TOYS, security=Security(None, TOKEN)) as served:
+        wrong = (f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", "Bearer")
         for reply in (
-            served.post("/workspaces"),
-            served.get("/openapi.json"),
-            served.post("/mcp"),
-            served.get("/nothing"),
-            served.get("/openapi.json", Authorization=f"Bearer {TOKEN}x"),
-            served.get("/openapi.json", Authorization=f"Bearer {TOKEN[:-1]}"),
-            served.get("/openapi.json", Authorization=f"Basic {TOKEN}"),
-            served.get("/openapi.json", Authorization="Bearer"),
-            served.get(f"/openapi.json?token={TOKEN}"),
+            *(served.post(path) for path in ("/workspaces", "/mcp")),
+            *(served.get(path) for path in ("/openapi.json", "/nothing", f"/openapi.json?token={TOKEN}")),
+            *(served.get("/openapi.json", Authorization=each) for each in wrong),
         ):
             assert (reply.status, reply.error["code"]) == (401, "unauthorized")
             assert reply.headers["www-authenticate"] == 'Bearer realm="qfinzero"'
@@ -273,16 +265,9 @@ def test_a_client_that_breaks_off_leaves_nothing_in_the_log(
 def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
     mine = hasty.open()
     doubled = '{"minutes":1,"minutes":2}'
-    call = (
-        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"toy_clock_advance","arguments":'
-        + doubled
-        + ',"_meta":{}}}'
-    )
-    for path, body in (
-        ("/toy/advance", doubled),
-        ("/workspaces", '{"as_of_ts":"2025-01-03","as_of_ts":"2025-01-06"}'),
-        ("/mcp", call),
-    ):
+    call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"toy_clock_advance","_meta":{},"arguments":'
+    opened = '{"as_of_ts":"2025-01-03","as_of_ts":"2025-01-06"}'
+    for path, body in (("/toy/advance", doubled), ("/workspaces", opened), ("/mcp", f"{call}{doubled}}}}}")):
         reply = hasty.send("POST", path, body, **JSON, **{HEADER: mine, "Mcp-Protocol-Version": "2026-07-28"})
         assert reply.status == 400, (path, reply.text)
         assert ("jsonrpc" in reply.body) is (path == "/mcp"), path

@@ -101,11 +101,6 @@ def test_the_server_tells_of_the_clock_and_its_tools(served: Served) -> None:
 # ---- every tool
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_small(tmp_path_factory.mktemp("data") / "small")
-
-
 def outcomes(day: Played) -> list[Any]:
     """Answers of a day, without the hash of the log, in which the rules stand as they were given."""
     return [(name, {**answer, "log_hash": ""}) for name, _, answer in day]
@@ -113,11 +108,12 @@ def outcomes(day: Played) -> list[Any]:
 
 @pytest.mark.slow
 def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_give_what_the_process_gives(
-    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder.parent)
-    (folder.parent / "rules.yaml").write_text("fills: {max_volume_pct: 20}\naccounts: {cash: 500000}\n")
-    words = ["--data", folder.name, "--rules", "rules.yaml", "--logs", "logs", "--as-of", "2025-01-06T20:00:00Z"]
+    home = store_small(tmp_path / "home" / "small").parent
+    monkeypatch.chdir(home)
+    (home / "rules.yaml").write_text("fills: {max_volume_pct: 20}\naccounts: {cash: 500000}\n")
+    words = ["--data", "small", "--rules", "rules.yaml", "--logs", "logs", "--as-of", "2025-01-06T20:00:00Z"]
     assert main(["qfinzero", "connect", "mcp", *words]) == 0
     printed = capsys.readouterr().out
     assert main(["qfinzero", "connect", "skill", *words]) == 0
@@ -144,56 +140,47 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
 
             return [(name, arguments, await use(name, arguments)) for name, arguments in day()]
 
-    dataset = open_dataset(folder)
+    dataset = open_dataset(home / "small")
     workspace = Workspace(dataset, at("2025-01-06T20:00:00Z"))
     alone = played(day(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
     assert outcomes(asyncio.run(play())) == outcomes(alone)
-    (log,) = (folder.parent / "logs").iterdir()
+    (log,) = (home / "logs").iterdir()
     verify(log.read_text().splitlines(), dataset)
     messages = [json.loads(line) for line in stdout.read_text().splitlines()]  # and nothing else goes to stdout
     assert len(messages) > len(catalogue().operations)
     assert all(message["jsonrpc"] == "2.0" for message in messages)
 
 
-def test_lines_of_stdin_that_are_no_strict_json_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"toy_clock_advance","arguments":%s}}'
-    lines = [call % (7, '{"minutes":1,"minutes":2}'), call % ('"a"', '{"minutes":NaN}'), call % ("true", '{"a":1,"a":1}'), "{"]
-    (tmp_path / "in").write_text("\n".join(lines))
+CALL = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"toy_clock_advance","arguments":%s}}'
+NO_MESSAGES = [
+    (CALL % (7, '{"minutes":1,"minutes":2}'), 7, -32600, "'minutes' stands twice"),
+    (CALL % ('"a"', '{"minutes":NaN}'), "a", -32600, ""),
+    (CALL % ("true", '{"a":1,"a":1}'), None, -32600, ""),
+    ("{", None, -32700, ""),
+    ('{"jsonrpc":"1.0","id":1,"method":"ping"}', 1, -32600, "of JSON-RPC 2.0"),
+    ('{"jsonrpc":"2.0","id":"b","method":"tools/call","params":[]}', "b", -32600, "of JSON-RPC 2.0"),
+    ('{"jsonrpc":"2.0","id":2,"method":"\\ud800"}', 2, -32600, "in UTF-8"),
+    ('{"jsonrpc":"2.0","id":3,"method":"\udcff"}', 3, -32600, "in UTF-8"),  # a byte that is none of UTF-8
+    ('{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', None, -32600, "in UTF-8"),
+    ('[{"jsonrpc":"2.0","id":4,"method":"ping"}]', None, -32600, "of JSON-RPC 2.0"),
+    ('{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None, -32600, "a text or a whole number"),
+    ('{"jsonrpc":"2.0","id":null,"method":"ping"}', None, -32600, "a text or a whole number"),
+    ('{"jsonrpc":"2.0","id":5,"method":"' + "a" * 1_000_000 + '"}', 5, -32600, "at most 1000000"),
+]  # fmt: skip
+"""Lines, the id and the code of what is answered, and words of it."""
+
+
+def test_each_line_of_stdin_that_is_no_message_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n".join(line for line, *_ in NO_MESSAGES)
+    (tmp_path / "in").write_text(text, encoding="utf-8", errors="surrogateescape")
     with (tmp_path / "in").open() as given, (tmp_path / "out").open("w") as told:
         monkeypatch.setattr(sys, "stdin", given)
         monkeypatch.setattr(sys, "stdout", told)
         asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
     answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-    assert [(each["id"], each["error"]["code"]) for each in answers] == [(7, -32600), ("a", -32600), (None, -32600), (None, -32700)]
-    assert "'minutes' stands twice" in answers[0]["error"]["message"]
-
-
-@pytest.mark.parametrize(
-    ("line", "asked", "said"),
-    [
-        ('{"jsonrpc":"1.0","id":1,"method":"ping"}', 1, "of JSON-RPC 2.0"),
-        ('{"jsonrpc":"2.0","id":"b","method":"tools/call","params":[]}', "b", "of JSON-RPC 2.0"),
-        ('{"jsonrpc":"2.0","id":2,"method":"\\ud800"}', 2, "in UTF-8"),
-        ('{"jsonrpc":"2.0","id":3,"method":"\udcff"}', 3, "in UTF-8"),  # a byte that is none of UTF-8
-        ('{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', None, "in UTF-8"),
-        ('[{"jsonrpc":"2.0","id":4,"method":"ping"}]', None, "of JSON-RPC 2.0"),
-        ('{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None, "a text or a whole number"),
-        ('{"jsonrpc":"2.0","id":null,"method":"ping"}', None, "a text or a whole number"),
-        ('{"jsonrpc":"2.0","id":5,"method":"' + "a" * 1_000_000 + '"}', 5, "at most 1000000"),
-    ],
-    ids=lambda case: str(case)[:40],
-)
-def test_lines_of_stdin_that_are_no_message_are_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, asked: Any, said: str
-) -> None:
-    (tmp_path / "in").write_text(f"{line}\n", encoding="utf-8", errors="surrogateescape")
-    with (tmp_path / "in").open() as given, (tmp_path / "out").open("w") as told:
-        monkeypatch.setattr(sys, "stdin", given)
-        monkeypatch.setattr(sys, "stdout", told)
-        asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
-    (refused,) = [json.loads(answer) for answer in (tmp_path / "out").read_text().splitlines()]
-    assert (refused["id"], refused["error"]["code"]) == (asked, -32600)
-    assert said in refused["error"]["message"]
+    for (line, asked, code, said), answer in zip(NO_MESSAGES, answers, strict=True):
+        assert (answer["id"], answer["error"]["code"]) == (asked, code), line[:80]
+        assert said in answer["error"]["message"], line[:80]
 
 
 def test_a_client_that_reads_no_more_ends_the_server_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

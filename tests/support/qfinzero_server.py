@@ -5,8 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,9 +111,3 @@ def serving(
         server.should_exit = True
         thread.join()
         bound.close()
-
-
-def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """Results of calls that run in threads side by side."""
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [each.result() for each in [pool.submit(call) for call in calls]]

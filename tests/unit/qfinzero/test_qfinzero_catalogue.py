@@ -159,17 +159,6 @@ def test_the_story_calls_every_operation_and_every_answer_follows_its_schema(
         assert answer["as_of_ts"], name
 
 
-def test_what_only_looks_changes_nothing() -> None:
-    workspace = Workspace(small_dataset())
-
-    def twice(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        answer = in_process(workspace, name, arguments)
-        assert catalogue().find(name).changes or in_process(workspace, name, arguments) == answer, name
-        return answer
-
-    assert played(day(), twice)
-
-
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     with serving(catalogue()) as server:

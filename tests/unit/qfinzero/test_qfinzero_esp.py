@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.rows import EventRow, Release, row_key
 from ktdeval_qfinzero.data.stores import Dataset
@@ -315,13 +314,6 @@ def test_breaking_news_are_what_the_article_says_whatever_their_age() -> None:
 def test_no_call_takes_a_present_moment_of_its_own() -> None:
     for operation in OPERATIONS:
         assert refused(ask, workspace(), operation.name, now_utc="2026-01-01").code == "invalid_argument"
-
-
-def test_answers_are_repeated_to_the_byte() -> None:
-    for operation in OPERATIONS:
-        arguments = {name: "news_1" for name in ("event_id", "news_id") if name in operation.properties}
-        first, second = (dumps_canonical(ask(workspace(), operation.name, **arguments)) for _ in range(2))
-        assert first == second
 
 
 # ---- limits and cursors

@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits
-from qfinzero_server import Served, at_once, serving
+from qfinzero_server import Served, serving
 from qfinzero_toy import HOLD, HOLDING, TOYS
 
 TOKEN = "a-token-of-some-length"
@@ -94,11 +94,6 @@ def test_calls_of_one_workspace_wait_for_each_other_and_others_do_not(served: Se
     behind.join()
     assert served.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:03:00Z"
     served.workspaces.drop(other)
-
-
-def test_of_many_calls_at_once_none_is_lost(served: Served, mine: str) -> None:
-    replies = at_once(*[lambda: served.post("/toy/advance", {"minutes": 1}, mine)] * 20)
-    assert sorted(reply.body["as_of_ts"] for reply in replies) == [f"2025-01-06T21:{minute:02}:00Z" for minute in range(1, 21)]
 
 
 # ---- arguments

@@ -87,15 +87,6 @@ def test_orders_need_a_running_session_of_their_account() -> None:
 # ---- what is rejected, on record
 
 
-def test_what_the_account_can_not_bear_is_an_order_on_record() -> None:
-    play = begun(FLAT, FLAT, cash=1_000)
-    for side in ("BUY", "SELL"):
-        rejected = play.order(side, "MARKET", 21)
-        assert (rejected.status, code(rejected.reason)) == ("REJECTED", NO_POWER)
-    play.step()
-    assert play.order("BUY", "MARKET", 20).status == "ACCEPTED"
-
-
 def test_working_orders_tie_up_buying_power_until_they_end() -> None:
     play = begun(FLAT, FLAT, cash=1_000)
     first = play.order("BUY", "LIMIT", 10, limit_price=90)

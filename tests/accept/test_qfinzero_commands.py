@@ -1,18 +1,14 @@
-"""`ktdeval qfinzero`: data, tools, single calls and logs from the command line."""
+"""`ktdeval qfinzero`: data, tools, single calls and items from the command line."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from ktdeval.cli.main import main
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.folder import open_dataset
-from ktdeval_qfinzero.workspace import Workspace
-from qfinzero_scenario import played, trading
 from qfinzero_scoring_cases import load_tasks
 from qfinzero_world import store_small
 
@@ -127,23 +123,6 @@ def test_a_market_is_invented_as_it_is_told(capsys: pytest.CaptureFixture[str], 
         assert "starts at 2025-01-07T21:00:00Z" in told
         assert progress == "generating the market: some seconds\n"
     assert printed(capsys, "data", "check", tmp_path / "a") == f"{tmp_path / 'a'}: sound\n"
-
-
-def test_a_log_is_verified_and_carried_out_again(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
-    workspace = Workspace(open_dataset(folder))
-    played(trading(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
-    log = tmp_path / "broker.jsonl"
-    lines = workspace.broker.log.to_lines()
-    log.write_text("".join(f"{line}\n" for line in lines))
-    told = printed(capsys, "replay", log, "--rerun", "--data", folder)
-    assert f"{len(lines)} lines follow from each other" in told
-    assert "1 accounts, 1 sessions" in told
-    assert told.endswith("the same, byte for byte\n")
-    log.write_text("".join(f"{line}\n" for line in lines).replace('"qty":100', '"qty":101', 1))
-    assert "broker log line" in refusal(capsys, "replay", log)
-    assert "can't read" in refusal(capsys, "replay", tmp_path / "none")
-    os.mkfifo(tmp_path / "pipe")
-    assert "is no plain file but a pipe" in refusal(capsys, "replay", tmp_path / "pipe")
 
 
 def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks(

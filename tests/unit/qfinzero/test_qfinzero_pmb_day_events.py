@@ -107,26 +107,22 @@ def expiry(instrument: Instrument, qty: int, spot: float | None, cost: float = 0
 @pytest.mark.parametrize(
     ("instrument", "qty", "spot", "kind", "shares", "cash", "cost"),
     [
-        (CALL, 2, 105, "OPTION_EXERCISED", 200, -20_000, 20_300),
-        (CALL, -2, 105, "OPTION_ASSIGNED", -200, 20_000, -20_300),
-        (PUT, 2, 95, "OPTION_EXERCISED", -200, 20_000, -19_700),
-        (PUT, -2, 95, "OPTION_ASSIGNED", 200, -20_000, 19_700),
+        (CALL, 2, 105, "EXERCISED", 200, -20_000, 20_300),
+        (CALL, -2, 105, "ASSIGNED", -200, 20_000, -20_300),
+        (PUT, 2, 95, "EXERCISED", -200, 20_000, -19_700),
+        (PUT, -2, 95, "ASSIGNED", 200, -20_000, 19_700),
+        # At or out of the money: without delivery or fee, and what was paid is lost.
+        *((instrument, qty, 100, "EXPIRED", 0, 0, 0) for instrument in (CALL, PUT) for qty in (2, -2)),
     ],
 )
-def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike(
+def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike_and_others_expire(
     instrument: Instrument, qty: int, spot: float, kind: str, shares: int, cash: float, cost: float
 ) -> None:
     """IRS Publication 550: the price of a call adds to what its shares cost, that of a put takes from what they bring."""
-    event = expiry(instrument, qty, spot, cost=150 * qty)
-    assert (event.type, event.change, event.stock_change, event.cash_e4) == (kind, -qty, shares, e4(cash))
-    assert (event.stock, event.fee_e4, event.stock_cost_e4) == (STOCK.id, e4(10), e4(cost))
-
-
-@pytest.mark.parametrize(("instrument", "qty"), [(CALL, 1), (CALL, -1), (PUT, 1), (PUT, -1)])
-def test_options_at_or_out_of_the_money_expire_without_delivery_or_fee(instrument: Instrument, qty: int) -> None:
-    event = expiry(instrument, qty, 100, cost=3 * qty)
-    assert (event.type, event.change, event.stock_change, event.cash_e4, event.fee_e4) == ("OPTION_EXPIRED", -qty, 0, 0, 0)
-    assert event.cost_e4 == -event.realized_e4 == e4(3 * qty)
+    event, paid = expiry(instrument, qty, spot, cost=150 * qty), e4(150 * qty)
+    assert (event.type, event.change, event.stock_change, event.cash_e4) == (f"OPTION_{kind}", -qty, shares, e4(cash))
+    assert (event.stock, event.stock_cost_e4, event.cost_e4) == (STOCK.id, e4(cost), paid)
+    assert (event.fee_e4, event.realized_e4) == ((e4(10), 0) if shares else (0, -paid))
 
 
 def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise() -> None:

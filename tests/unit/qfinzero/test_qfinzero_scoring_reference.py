@@ -16,7 +16,7 @@ from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, REGISTRY, GoldCal
 from ktdeval_qfinzero.scoring.values import CALLING_RULES, PLANNING_RULES, reference_time, reference_value
 from qfinzero_reply import score_reply, score_unreadable
 from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, rows_of, said, task, tasks_of
-from tables import on_each_row
+from tables import number, on_each_row
 
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}
 REFUSAL = GoldCall("REFUSE")
@@ -88,41 +88,37 @@ def test_families_are_looked_up_for_calling_and_told_by_prefix_for_planning() ->
 
 # ---- calling
 
-POSITION = "PMB.account.positions"
-CALLING: dict[str, tuple[Any, list[Any], dict[str, Any]]] = {
-    "a lower-case name is no tool": (RATES, [called("upq.rates.query", RATES.required)], {"tm": 0}),
-    "one call serves every expected call of its name": ([RATES] * 2, [called(RATE, RATES.required)], {"tm": 1, "pa": 1, "ta": 1}),
-    "another tool of the family earns parameters, not time": (BARS, [called(MINUTE, BARS.required)], {"tm": 0.5, "pa": 1, "ta": 0}),
-    "a step without times earns time from any call": (POSITIONS, [called("XYZ.foo")], {"ta": 1}),
-    "minutes never parse": (EVENTS, [called("ESP.events.query", EVENTS.required)], {"ta": 0}),
-    "no call earns nothing even where nothing is required": (POSITIONS, [], {"overall": 0, "overall_weighted": 15}),
-    "no expected and no predicted call is right": ([], [], {"overall": 100}),
-    "refusing by no call": (REFUSAL, [], {"overall": 100}),
-    "refusing by pseudo-calls": (REFUSAL, [called("cannot_comply"), called("NONE")], {"overall": 100}),
-    "refusing and calling": (REFUSAL, [called("REFUSE"), called(RATE)], {"overall": 0}),
-    "a name that is none does not refuse": (REFUSAL, [called(None)], {"overall": 0}),
-    "a name is not trimmed": (REFUSAL, [called(" REFUSE")], {"overall": 0}),
-    "order: all inverted": ([RATES, BARS, POSITIONS], [called(name) for name in (POSITION, DAILY, RATE)], {"cos": 0}),
-    "order: two inverted, one absent": ([RATES, BARS, POSITIONS], [called(DAILY), called(RATE)], {"cos": 0}),
-    "order: two in order, one absent": ([RATES, BARS, POSITIONS], [called(RATE), called(DAILY)], {"cos": 1}),
-    "order: one of three": ([RATES, BARS, POSITIONS], [called(POSITION)], {"cos": 0}),
-    "addresses ignore case and slashes": (BARS, [called(DAILY, endpoint="STOCK/DAILY/")], {"ec": 1}),
-    "the first segment of an address": (BARS, [called(DAILY, endpoint="/stockpile")], {"ec": 0.3}),
-    "another address": (BARS, [called(DAILY, endpoint="/daily/stock")], {"ec": 0}),
-    "no address": (BARS, [called(DAILY, endpoint=None)], {"ec": 0}),
-    "a placeholder has to be there": (replace(RATES, required={"tenors": "<x>"}), [called(RATE)], {"pa": 0}),
-    "a null is not there": (replace(RATES, required={"tenors": "<x>"}), [called(RATE, {"tenors": None})], {"pa": 0}),
-    "anything meets a placeholder": (replace(RATES, required={"tenors": "<x>"}), [called(RATE, {"tenors": 0})], {"pa": 1}),
-    "an expected null time is met": (replace(BARS, times={"start": None}), [called(DAILY)], {"ta": 1}),
-    "a missing time is not": (replace(BARS, times={"start": None, "end": "2024-03-08"}), [called(DAILY)], {"ta": 0.5}),
-}  # fmt: skip
+NAMED = {
+    "RATES": RATES,
+    "BARS": BARS,
+    "EVENTS": EVENTS,
+    "POSITIONS": POSITIONS,
+    "ORDER": ORDER,
+    "REFUSAL": REFUSAL,
+    "CANCEL": GoldCall("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "POST"),
+    "FOREIGN": GoldCall("NPP.timeline", "/npp/timeline", "POST", {"a": 1}),
+}
 
 
-@pytest.mark.parametrize("name", CALLING)
-def test_calling_quirks(name: str) -> None:
-    golds, predicted, expected = CALLING[name]
-    scores = score_calling(task(*(golds if isinstance(golds, list) else [golds]), suite="calling"), predicted)
-    assert {figure: figures(scores)[figure] for figure in expected} == pytest.approx(expected)
+def gold_of(given: Any) -> GoldCall:
+    """An expected call of a table: a named one, or `of` a named one with changes."""
+    if isinstance(given, str):
+        return NAMED[given]
+    return replace(NAMED[given["of"]], **{name: value for name, value in given.items() if name != "of"})
+
+
+def calls_of(predicted: list[dict[str, Any]], arguments: str) -> list[dict[str, Any]]:
+    """Predicted calls of a table, whose arguments may be those that a named call requires."""
+    given = [call.get(arguments, {}) for call in predicted]
+    return [{**call, arguments: NAMED[each].required if isinstance(each, str) else each} for call, each in zip(predicted, given)]
+
+
+@on_each_row
+def test_a_call_is_scored_as_the_public_calling_rules_do(
+    what: str, golds: list[Any], predicted: list[Any], expected: dict[str, Any]
+) -> None:
+    scores = score_calling(task(*map(gold_of, golds), suite="calling"), calls_of(predicted, "params"))
+    assert {name: figures(scores)[name] for name in expected} == pytest.approx(expected), what
 
 
 def test_failure_modes_and_terms_of_empty_and_unreadable_replies() -> None:
@@ -169,40 +165,14 @@ def test_tolerances_include_their_ends_and_unknown_ones_are_five_minutes(toleran
 
 # ---- planning
 
-CANCEL = GoldCall("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "POST")
-FOREIGN = GoldCall("NPP.timeline", "/npp/timeline", "POST", {"a": 1})
-PLACED = {"order": ORDER.required["order"]}
-BRACED = {"session_id": "{session_id}", "account_id": "{account_id}", **PLACED}
-IDS_GIVEN = said("PMB.order.place", {"session_id": "any", "account_id": "any"})
-FULL_ADDRESS = "/V1/accounts/acct-dryrun-2025/positions/"
-PLANNING: dict[str, tuple[Any, list[Any], dict[str, Any]]] = {
-    "tm: name, address and method": (BARS, [said(DAILY)], {"tm": 1}),
-    "tm: another method": (BARS, [said(DAILY, method="post")], {"tm": 0.8}),
-    "tm: another address": (BARS, [said(DAILY, endpoint="/a/b")], {"tm": 0.7}),
-    "tm: another name": (BARS, [said("XYZ.foo")], {"tm": 0.2}),
-    "an implied address keeps its placeholder": (POSITIONS, [said(POSITION)], {"tm": 0.925}),
-    "a given address without it": (POSITIONS, [said(POSITION, endpoint=FULL_ADDRESS)], {"tm": 1}),
-    "ids that only an address holds make it too long": (CANCEL, [said("PMB.order.cancel")], {"tm": 0.79}),
-    "all unknown names are one family": (FOREIGN, [said("XYZ.foo", {"a": 1})], {"tm_name_only": 0.5, "pa": 1}),
-    "run ids are compared in parameters": (ORDER, [said("PMB.order.place", {**RUN, **PLACED})], {"pa": 1}),
-    "run ids as braces are not": (ORDER, [said("PMB.order.place", BRACED)], {"pa": 1 / 3}),
-    "an empty plan keeps the time of steps without times": ([BARS, POSITIONS], [], {"ta": 0.5}),
-    "minutes as a number": (EVENTS, [said("ESP.events.query", {"horizon_minutes": 120})], {"ta": 1}),
-    "minutes as text": (EVENTS, [said("ESP.events.query", {"horizon_minutes": "120"})], {"ta": 1}),
-    "minutes have no tolerance": (EVENTS, [said("ESP.events.query", {"horizon_minutes": 121})], {"ta": 0}),
-    "minutes are compared as text": (EVENTS, [said("ESP.events.query", {"horizon_minutes": 120.0})], {"ta": 0}),
-    "time accepts other tools of the family": (BARS, [said(MINUTE, BARS.required)], {"ta": 1}),
-    "dependencies: order and ids": ([BARS, ORDER], [said(DAILY), IDS_GIVEN], {"dc": 1}),
-    "dependencies: inverted": ([BARS, ORDER], [IDS_GIVEN, said(DAILY)], {"dc": 0.4}),
-    "dependencies: without ids": ([BARS, ORDER], [said(DAILY), said("PMB.order.place")], {"dc": 0.9}),
-}  # fmt: skip
 
-
-@pytest.mark.parametrize("name", PLANNING)
-def test_planning_quirks(name: str) -> None:
-    golds, predicted, expected = PLANNING[name]
-    scores = score_planning(task(*(golds if isinstance(golds, list) else [golds])), predicted, RUN)
-    assert {figure: figures(scores)[figure] for figure in expected} == pytest.approx(expected)
+@on_each_row
+def test_a_plan_is_scored_as_the_public_planning_rules_do(
+    what: str, golds: list[Any], predicted: list[Any], expected: dict[str, Any]
+) -> None:
+    scores = score_planning(task(*map(gold_of, golds)), calls_of(predicted, "args"), RUN)
+    wanted = {name: number(figure) for name, figure in expected.items()}
+    assert {name: figures(scores)[name] for name in expected} == pytest.approx(wanted), what
 
 
 def test_unreadable_plans_and_the_named_recovery_episodes() -> None:

@@ -18,10 +18,12 @@ from ktdeval.testing import check_scoring_task
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import SymbolRow
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
+from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
 from ktdeval_qfinzero.suite.brief import clock_words, tools_text
 from ktdeval_qfinzero.suite.grading import with_defaults
 from ktdeval_qfinzero.suite.scores import interval_of, summarise
 from ktdeval_qfinzero.suite.task import SuiteTask
+from qfinzero_scoring_cases import BARS
 from qfinzero_suite_play import (
     VARIANTS,
     Perfect,
@@ -353,20 +355,11 @@ def test_a_config_that_makes_no_sense_is_refused(variant: str, changes: dict[str
 
 def public_file(folder: Path) -> Path:
     """Three tasks in the public format: a query, an order by the run's ids, and one to refuse."""
-    call = {"tool_name": "UPQ.stock.daily", "endpoint": "/stock/daily", "method": "GET"}
-    place = {"tool_name": "PMB.order.place", "endpoint": "/v1/orders", "method": "POST"}
-    order = {"session_id": "{session_id}", "order": {"side": "BUY", "qty": 5}}
-    rows = [
-        ("p-1", "Daily bars of KO in January.", {**call, "required_params": {"tickers": "KO"}}),
-        ("p-2", "Buy 5 in {session_id}.", {**place, "required_params": order}),
-        ("p-3", "Stream KO live.", {"tool_name": "REFUSE"}),
-    ]  # fmt: skip
+    order = GoldCall("PMB.order.place", "/v1/orders", "POST", {"session_id": "{session_id}", "order": {"side": "BUY", "qty": 5}})
+    golds = (BARS, "Daily bars of KO."), (order, "Buy 5 in {session_id}."), (GoldCall("REFUSE"), "Stream KO live.")
+    tasks = [GoldTask(f"p-{number}", "calling", "c", "easy", text, (gold,)) for number, (gold, text) in enumerate(golds, 1)]
     path = folder / "tasks.jsonl"
-    lines = [
-        {"id": name, "category": "c", "difficulty": "easy", "natural_language_instruction": text, "expected_tool_calls": [gold]}
-        for name, text, gold in rows
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path.write_text("".join(json.dumps(task_to_row(one)) + "\n" for one in tasks))
     return path
 
 

@@ -20,12 +20,11 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.rows import EventRow, Release
 from ktdeval_qfinzero.data.stores import Dataset
-from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_fuzz import Maker
 from qfinzero_memory import MemoryCalendars
-from qfinzero_scenario import day, played
+from qfinzero_scenario import day, in_process, played
 from qfinzero_synthetic import small_market
 from qfinzero_world import at, small_dataset
 
@@ -37,23 +36,10 @@ NESTED = EventRow(
 )  # fmt: skip
 
 
-def answer(workspace: Workspace, call: Call) -> Any:
-    try:
-        return catalogue().find(call[0]).call(workspace, call[1])
-    except ServiceError as error:
-        return error.to_json()
-
-
 def alone(dataset: Dataset, calls: list[Call]) -> tuple[list[str], tuple[str, ...]]:
     """Bytes of all answers, and the broker's log."""
     workspace = Workspace(dataset)
-    return [dumps_canonical(answer(workspace, call)) for call in calls], workspace.broker.log.to_lines()
-
-
-def day_calls(dataset: Dataset) -> list[Call]:
-    """One client's day: every operation."""
-    workspace = Workspace(dataset)
-    return [(name, arguments) for name, arguments, _ in played(day(), lambda *call: answer(workspace, call))]
+    return [dumps_canonical(answer) for *_, answer in played(calls, in_process(workspace))], workspace.broker.log.to_lines()
 
 
 def made_up_calls(seed: int, count: int) -> list[Call]:
@@ -80,7 +66,7 @@ def test_two_clients_in_any_order_get_what_each_gets_alone(one: int, other: int,
     turns = [0] * len(calls[0]) + [1] * len(calls[1])
     random.shuffle(turns)
     for turn in turns:
-        got[turn].append(dumps_canonical(answer(workspaces[turn], calls[turn][len(got[turn])])))
+        got[turn].append(dumps_canonical(catalogue().answer(workspaces[turn], *calls[turn][len(got[turn])])))
     assert Workspace(WORLD).clock.as_of_ns == WORLD.info.default_as_of_ns
     for number in (0, 1):
         assert (got[number], workspaces[number].broker.log.to_lines()) == alone(WORLD, calls[number])
@@ -108,14 +94,14 @@ def test_nobody_sees_what_a_client_does_to_its_answers_and_arguments() -> None:
     dataset = replace(WORLD, calendars=MemoryCalendars([*calendars.rows, NESTED]))
     window = {"mode": "window", "start_utc": "2025-01-01", "end_utc": "2025-02-01", "view": "full"}
     more: list[Call] = [("ESP.events.query", window), ("ESP.events.get", {"event_id": "econ_nested"}), ("ESP.events.stream", {})]
-    calls = [*more, *day_calls(dataset), *more, *made_up_calls(7, 100)]
+    calls = [*more, *day(), *more, *made_up_calls(7, 100)]
     expected = alone(dataset, calls)
     workspace, got = Workspace(dataset), []
     for name, arguments in calls:
         own = deepcopy(arguments)
-        given_answer = answer(workspace, (name, own))
-        got.append(dumps_canonical(given_answer))
-        spoil(given_answer)
+        answer = catalogue().answer(workspace, name, own)
+        got.append(dumps_canonical(answer))
+        spoil(answer)
         spoil(own)
     assert (got, workspace.broker.log.to_lines()) == expected
     assert alone(dataset, calls) == expected

@@ -22,7 +22,6 @@ from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.stores import Dataset
-from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
@@ -212,10 +211,7 @@ def answers(workspace: Workspace, calls: Story | Iterator[Call]) -> Iterator[tup
         operation = catalogue().find(name)
         page = arguments
         for _ in range(6):
-            try:
-                answer = operation.call(workspace, page)
-            except ServiceError as error:
-                answer = error.to_json()
+            answer: Any = catalogue().answer(workspace, name, page)
             yield (name, page), dumps_canonical(answer)
             after = answer.get("next_cursor")
             if after is None or "cursor" not in operation.properties or operation.name == "ESP.events.stream":
@@ -394,7 +390,7 @@ def test_later_stocks_events_and_articles_are_told_of_in_the_words_for_none() ->
     """One poisoned future has them, and to ask for them or for anything made up is the same."""
     now = at("2025-01-07T12:00:00Z")
     workspace = Workspace(poison(small_world(), now), now)
-    catalogue().find("PMB.account.create").call(workspace, {})
+    catalogue().call(workspace, "PMB.account.create", {})
     said = []
     for stock, coin, event_id, news_id in (
         (NEW_STOCK, NEW_COIN, "earn_AVLN_soon", "news_poison_1"),
@@ -407,9 +403,8 @@ def test_later_stocks_events_and_articles_are_told_of_in_the_words_for_none() ->
         calls += [("PMB.borrow.query", {"tickers": stock})]
         begun = {"account_id": ACCOUNT, "start_ts": "2025-01-08", "end_ts": "2025-01-10"}
         calls += [("PMB.session.create", {**begun, "universe": {"stocks": ["AVLN", stock]}})]
-        calls += [("ESP.events.get", {"event_id": each}) for each in (event_id, news_id)] + [
-            ("ESP.news.body", {"news_id": news_id})
-        ]
+        calls += [("ESP.events.get", {"event_id": each}) for each in (event_id, news_id)]
+        calls += [("ESP.news.body", {"news_id": news_id})]
         calls += [(f"ESP.{name}", {"tickers": [stock]}) for name in (
             "events.query", "events.stream", "triggers.next", "timeline", "calendar.earnings", "news.search")]  # fmt: skip
         texts = [answer for _, answer in answers(workspace, iter(calls))]

@@ -22,7 +22,7 @@ from ktdeval_qfinzero.access.http import server_app
 from ktdeval_qfinzero.access.openapi import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
-from qfinzero_scenario import CONTRACT, FARTHER, amid_trading
+from qfinzero_scenario import CONTRACT, FARTHER, amid_trading, in_process, played
 from qfinzero_server import Clock
 from qfinzero_world import small_dataset
 
@@ -73,8 +73,7 @@ def busy_workspace(workspaces: Workspaces) -> str:
     """A workspace in the midst of trading: fills, positions, a cancelled order, a session that runs."""
     name = workspaces.open()
     workspace = workspaces.find(name).workspace
-    for call, arguments in amid_trading():
-        catalogue().find(call).call(workspace, arguments)
+    played(amid_trading(), in_process(workspace))
     return name
 
 

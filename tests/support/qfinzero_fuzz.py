@@ -19,7 +19,7 @@ from ktdeval_qfinzero.schemas import write_cursor
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import market, minutes
 from qfinzero_calls import ask, validator
-from qfinzero_scenario import CONTRACT, amid_trading
+from qfinzero_scenario import CONTRACT, amid_trading, in_process, played
 from qfinzero_world import at, small_dataset
 from tables import beside
 
@@ -195,8 +195,7 @@ def world() -> Dataset:
 
 def _busy() -> Workspace:
     workspace = Workspace(world())
-    for name, arguments in amid_trading():
-        ask(workspace, name, **arguments)
+    played(amid_trading(), in_process(workspace))
     for kind, symbol, prices in (("LIMIT", "AVLN", {"limit_price": 50}), ("STOP", "BRKT", {"stop_price": 70}),
                                  ("STOP_LIMIT", "AVLN", {"limit_price": 151, "stop_price": 150})):  # fmt: skip
         order = {"instrument": {"type": "STOCK", "symbol": symbol}, "side": "BUY", "order_type": kind, "qty": 100, **prices}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.workspace import Workspace
 from tables import beside
 
 Call = tuple[str, dict[str, Any]]
@@ -30,6 +33,11 @@ def day() -> list[Call]:
     return [(name, deepcopy(arguments)) for part in ("prices", "events", "trading") for name, arguments in beside(__file__)[part]]
 
 
-def played(calls: Sequence[Call], call: Callable[[str, dict[str, Any]], dict[str, Any]]) -> Played:
+def played(calls: Sequence[Call], call: Callable[[str, dict[str, Any]], Any]) -> Played:
     """Calls with their answers."""
     return [(name, arguments, call(name, arguments)) for name, arguments in calls]
+
+
+def in_process(workspace: Workspace) -> Callable[[str, dict[str, Any]], Any]:
+    """How `played` calls the services of this process; a refusal is answered with its envelope."""
+    return partial(catalogue().answer, workspace)

@@ -24,7 +24,7 @@ from ktdeval_qfinzero.operations import Operation, plain_json
 from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS
 from ktdeval_qfinzero.suite.brief import tool_hashes
 from ktdeval_qfinzero.workspace import Workspace
-from qfinzero_scenario import day, played, trading
+from qfinzero_scenario import Played, day, in_process, played, trading
 from qfinzero_server import Served, serving
 from qfinzero_world import small_dataset
 from tables import on_each_row
@@ -34,10 +34,6 @@ OPERATIONS = catalogue().operations
 
 def name_of(operation: Operation) -> str:
     return operation.name
-
-
-def in_process(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return catalogue().find(name).call(workspace, arguments)
 
 
 # ---- what is declared
@@ -124,7 +120,7 @@ def test_the_openapi_document_refers_to_nothing_that_it_lacks() -> None:
 def test_models_and_logs_are_told_what_they_were() -> None:
     """A change of either hash means that recorded answers and broker logs are of another version."""
     workspace = Workspace(small_dataset())
-    played(trading(), lambda name, arguments: in_process(workspace, name, arguments))
+    played(trading(), in_process(workspace))
     assert workspace.broker.log.last_hash == "66ebc54553c296c6eb268f6fb2fc694b4aae8057aa7a00c9018c6a9e4507c3b6"
     assert content_hash(tool_hashes()) == "ce46ced7011ff97f9a3b774fc6acacd8803f81dcdcf4678a80cb9bf9b0d8efb6"
 
@@ -144,14 +140,13 @@ def test_a_refusal_says_what_to_write_and_no_schema_keyword(changed: dict[str, A
 
 
 @pytest.fixture(scope="module")
-def story() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+def story() -> Played:
     """Calls of every operation and their answers."""
-    workspace = Workspace(small_dataset())
-    return played(day(), lambda name, arguments: in_process(workspace, name, arguments))
+    return played(day(), in_process(Workspace(small_dataset())))
 
 
 def test_the_story_calls_every_operation_and_every_answer_follows_its_schema(
-    story: list[tuple[str, dict[str, Any], dict[str, Any]]],
+    story: Played,
 ) -> None:
     assert {name for name, _, _ in story} == {operation.name for operation in OPERATIONS}
     for name, _, answer in story:
@@ -182,7 +177,7 @@ def over_http(served: Served, workspace: str, operation: Operation, arguments: d
     return reply.body
 
 
-def test_http_gives_what_the_process_gives(served: Served, story: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+def test_http_gives_what_the_process_gives(served: Served, story: Played) -> None:
     workspace = served.open()
     told = played(day(), lambda name, arguments: over_http(served, workspace, catalogue().find(name), arguments))
     assert [(name, dumps_canonical(answer)) for name, _, answer in told] == [
@@ -190,7 +185,7 @@ def test_http_gives_what_the_process_gives(served: Served, story: list[tuple[str
     ]
 
 
-def test_tools_of_a_task_give_what_the_process_gives(story: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+def test_tools_of_a_task_give_what_the_process_gives(story: Played) -> None:
     class Scene:
         workspace = Workspace(small_dataset())
 

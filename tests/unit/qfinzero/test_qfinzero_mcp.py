@@ -28,7 +28,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.workspace import Workspace
-from qfinzero_scenario import Played, day, played
+from qfinzero_scenario import Played, day, in_process, played
 from qfinzero_server import Served, serving
 from qfinzero_toy import TOYS
 from qfinzero_world import at, small_dataset, store_small
@@ -141,8 +141,7 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
             return [(name, arguments, await use(name, arguments)) for name, arguments in day()]
 
     dataset = open_dataset(home / "small")
-    workspace = Workspace(dataset, at("2025-01-06T20:00:00Z"))
-    alone = played(day(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
+    alone = played(day(), in_process(Workspace(dataset, at("2025-01-06T20:00:00Z"))))
     assert outcomes(asyncio.run(play())) == outcomes(alone)
     (log,) = (home / "logs").iterdir()
     verify(log.read_text().splitlines(), dataset)

@@ -1,4 +1,6 @@
-"""InvestorBench on its public files: the paper's Buy & Hold rows, figures and fills recomputed from the files, and masked texts."""
+"""InvestorBench: on its public files the paper's Buy & Hold rows, figures and fills recomputed, and masked texts; on the twin
+portfolios, the rule-based baselines, and signed-rank tests of real runs.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats as scipy_stats
 
 import ktdeval
 from ktdeval.cli.main import main
+from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.store import RunFolder
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
 from ktdeval_markets.portfolio import WeightRule, weights
+from ktdeval_models.params import rules
+from ktdeval_models.technical import RULES, Bars, turn_of_month
 
+TWIN = "synthetic_investorbench"
+SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}
+ARGUMENTS = {"sell_probability": 0.4, "short_probability": 0.5, "largest_weight": 1.0}
 FIGURES = ("ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown")
 PAPER = {  # Tables 2 and 4: CR %, SR, AV %, MDD %
     "msft": (15.340, 1.039, 24.980, 9.428),
@@ -38,9 +48,23 @@ def market(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(market: Path, out: Path, task: str, model: str, **more: Any) -> Any:
-    (card,) = ktdeval.evaluate(model, task, data=str(market), out=str(out), rules="paper", quiet=True, **more).cards
+@pytest.fixture(scope="module")
+def twin() -> MarketSnapshot:
+    return make_twin(TwinParams())
+
+
+def run(market: Path | str, out: Path, task: str, model: str, **more: Any) -> Any:
+    """The card of a run."""
+    options = {"data": str(market), "out": str(out), "rules": "paper", "quiet": True, **more}
+    (card,) = ktdeval.evaluate(model, task, **options).cards
     return card.plain
+
+
+def records(out: Path) -> tuple[Any, Any, Any]:
+    """Spec, steps and transcript of the one episode of a run."""
+    store = RunFolder.load(out)
+    (spec,) = store.manifest.specs
+    return spec, store.load_ledger(spec).steps, store.load_transcript(spec)
 
 
 def prices(files: Path, symbol: str, first: str, last: str) -> dict[str, float]:
@@ -83,13 +107,10 @@ def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(files: P
 def test_figures_and_fills_of_random_decisions_follow_from_the_file(
     symbol: str, first: str, last: str, files: Path, market: Path, tmp_path: Path
 ) -> None:
-    arguments = {"sell_probability": 0.4, "short_probability": 0.5, "largest_weight": 1.0}
-    card = run(market, tmp_path / "run", f"investorbench_{symbol}", "builtin/random", model_args=arguments)
+    card = run(market, tmp_path / "run", f"investorbench_{symbol}", "builtin/random", model_args=ARGUMENTS)
     known = prices(files, symbol, first, last)
     closes = np.array([*known.values()])
-    store = RunFolder.load(tmp_path / "run")
-    (spec,) = store.manifest.specs
-    steps = store.load_ledger(spec).steps
+    _, steps, _ = records(tmp_path / "run")
     assert [steps[0].decided_on, *(step.filled_on for step in steps)] == [*known]
     sides, nav = [], 1_000_000.0
     units = 0.0
@@ -116,9 +137,7 @@ def test_figures_and_fills_of_random_decisions_follow_from_the_file(
 
 def test_a_masked_run_shows_neither_the_company_nor_a_day_and_says_what_it_left_out(market: Path, tmp_path: Path) -> None:
     card = run(market, tmp_path / "run", "investorbench_msft", "builtin/hold", limit=12)
-    store = RunFolder.load(tmp_path / "run")
-    (spec,) = store.manifest.specs
-    told = "".join(json.dumps(entry.exchanges) for entry in store.load_transcript(spec))
+    told = "".join(json.dumps(entry.exchanges) for entry in records(tmp_path / "run")[2])
     assert "asset_" in told
     for word in ("Microsoft", "MSFT", "Azure", "Nadella", "2020", "October"):
         assert word not in told, word
@@ -128,36 +147,125 @@ def test_a_masked_run_shows_neither_the_company_nor_a_day_and_says_what_it_left_
 
 
 @pytest.mark.parametrize("kind", ["optimised", "equal"])
-def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(kind: WeightRule, tmp_path: Path) -> None:
+def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(
+    kind: WeightRule, twin: MarketSnapshot, tmp_path: Path
+) -> None:
     """Weights are compared with other solvers and by hand in tests/unit/markets/test_markets_portfolio.py."""
     task = "investorbench_portfolio" + ("_equal" if kind == "equal" else "")
-    arguments = {"sell_probability": 0.3, "short_probability": 0.5, "largest_weight": 1.0}
-    more = {"model_args": arguments, "limit": 40, "out": str(tmp_path / "run"), "quiet": True}
-    result = ktdeval.evaluate("builtin/random", task, data="synthetic_investorbench", **more)
-    (card,), snapshot = result.cards, make_twin(TwinParams())
-    store = RunFolder.load(tmp_path / "run")
-    (spec,) = store.manifest.specs
-    lens = load_plugins().make_task(task).scene(spec, snapshot).lens
-    columns = [snapshot.asset_index[code] for code in ("MSFT", "JNJ", "UVV", "HON", "NFLX")]
+    card = run(TWIN, tmp_path / "run", task, "builtin/random", model_args=ARGUMENTS | {"sell_probability": 0.3}, limit=40)
+    spec, steps, entries = records(tmp_path / "run")
+    lens = load_plugins().make_task(task).scene(spec, twin).lens
+    columns = [twin.asset_index[code] for code in ("MSFT", "JNJ", "UVV", "HON", "NFLX")]
     column_of = {lens.asset_handle(column): column for column in columns}
-    steps = store.load_ledger(spec).steps
-    first = snapshot.day_index(steps[0].decided_on)
+    first = twin.day_index(steps[0].decided_on)
     nav, units, moved = 1e6, np.zeros(5), set[str]()
-    for step, entry in zip(steps, store.load_transcript(spec), strict=True):
-        row = snapshot.day_index(step.decided_on)
+    for step, entry in zip(steps, entries, strict=True):
+        row = twin.day_index(step.decided_on)
         said = json.loads(entry.submission or "")["decisions"]
-        decided = {column_of[item["stock_id"]]: {"BUY": 1, "SELL": -1, "HOLD": 0}[item["decision"]] for item in said}
-        held = weights(snapshot.close[first - 7 : row + 1, columns], np.array([decided[column] for column in columns]), kind)
+        decided = {column_of[item["stock_id"]]: SIDES[item["decision"]] for item in said}
+        held = weights(twin.close[first - 7 : row + 1, columns], np.array([decided[column] for column in columns]), kind)
         assert {order.status for order in step.orders} <= {"filled"}
         moved |= {f"{order.side} {np.sign(order.target_weight or 0.0):.0f}" for order in step.orders}
         for order in step.orders:
-            place = columns.index(snapshot.asset_index[order.code or ""])
+            place = columns.index(twin.asset_index[order.code or ""])
             units[place] += order.filled_shares / 1e8 * (1 if order.side == "BUY" else -1)
             assert order.target_weight == pytest.approx(held[place], abs=3e-6)
-        assert units * snapshot.close[row, columns] / nav == pytest.approx(held, abs=4e-6)
-        nav += float(units @ (snapshot.close[row + 1, columns] - snapshot.close[row, columns]))
+        assert units * twin.close[row, columns] / nav == pytest.approx(held, abs=4e-6)
+        nav += float(units @ (twin.close[row + 1, columns] - twin.close[row, columns]))
         assert step.nav_minor / 100 == pytest.approx(nav, rel=1e-9, abs=1.0)
     assert moved == {"BUY 1", "BUY 0", "BUY -1", "SELL 1", "SELL 0", "SELL -1"}
     navs = np.log([1e8, *(step.nav_minor for step in steps)])
-    assert card.plain["metrics"]["ib_cumulative_return"]["value"] == pytest.approx(navs[-1] - navs[0], abs=1e-12)
+    assert card["metrics"]["ib_cumulative_return"]["value"] == pytest.approx(navs[-1] - navs[0], abs=1e-12)
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0
+
+
+# ---- rule-based baselines
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(
+    name: str, twin: MarketSnapshot, tmp_path: Path
+) -> None:
+    task = "investorbench_msft_history" + ("_bright" if name == "turn_of_month" else "")
+    out = tmp_path / "run"
+    card = run(TWIN, out, task, f"builtin/{name}", limit=40)
+    _, steps, entries = records(out)
+    said = [json.loads(entry.submission or "")["decisions"] for entry in entries]
+    found = {step.decided_on: SIDES[item["decision"]] for step, (item,) in zip(steps, said, strict=True)}
+    assert len(found) == card["decisions"]["model"] == card["coverage"]["steps_planned"]
+    closes = pd.Series(twin.close[:, twin.asset_index["MSFT"]], index=twin.days.astype(str)).dropna()
+    closes = closes.map(lambda price: float(f"{price:.6g}"))  # as shown
+    for day, side in found.items():
+        shown = closes[:day][-60:].to_numpy()
+        if name == "turn_of_month":
+            expected = turn_of_month(np.array([day], "M8[D]"), "XNYS", **rules()[name]["numbers"])
+        else:
+            expected = RULES[name](Bars(shown, shown, shown), **rules()[name]["numbers"])
+        assert expected.sides[-1] == side, day
+    assert len(set(found.values())) > 1
+    assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0
+
+
+@pytest.mark.parametrize("task", ["investorbench_portfolio", "investorbench_portfolio_equal"])
+def test_equal_weight_says_buy_of_everything_in_a_rebuilt_portfolio(task: str, tmp_path: Path) -> None:
+    run(TWIN, tmp_path / "run", task, "builtin/equal_weight", limit=40)
+    said = [json.loads(entry.submission or "")["decisions"] for entry in records(tmp_path / "run")[2]]
+    assert {len(items) for items in said} == {5}
+    assert {item["decision"] for items in said for item in items} == {"BUY"}
+    assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0
+
+
+# ---- signed-rank tests: two keyless models, three epochs, two assets; rewards from ledgers again
+
+
+TASKS = {"investorbench_msft": "MSFT", "investorbench_btc": "BTC"}
+MODELS = {"builtin/buy_and_hold": 1, "builtin/random": 3, "builtin/chaos": 3}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    for model, seeds in MODELS.items():
+        words = ["--model", model, "--tasks", ",".join(TASKS), "--seeds", str(seeds), "--out", str(folder / model[8:])]
+        shorts = ",".join(f"{name}={value}" for name, value in ARGUMENTS.items())
+        words += ["--model-args", shorts] if model == "builtin/random" else []
+        words += ["--data", TWIN, "--rules", "paper", "--quiet"]
+        assert main(words) == 0
+    return sorted(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def rewards(runs: list[Path], twin: MarketSnapshot) -> pd.DataFrame:
+    """Daily rewards of the epoch of the median Sharpe ratio (numbers of epochs are odd) by task and model, from ledgers and the
+    market's closes.
+    """
+    rows = []
+    for store in map(RunFolder.load, runs):
+        for spec in store.manifest.specs:
+            steps = store.load_ledger(spec).steps
+            first = twin.day_index(steps[0].decided_on)
+            closes = twin.close[first : first + len(steps) + 1, twin.asset_index[TASKS[spec.task]]]
+            sides = [np.sign(sum(position.shares for position in step.positions)) for step in steps]
+            found = np.array(sides) * np.diff(np.log(closes))
+            rows.append([spec.task, spec.model, found.mean() / found.std(ddof=1), found])
+    table = pd.DataFrame(rows, columns=["task", "model", "sharpe", "rewards"])
+    by_system = table.groupby(["task", "model"]).sharpe
+    return table[by_system.rank(method="first") == (by_system.transform("size") + 1) / 2].set_index(["task", "model"])
+
+
+def test_signed_rank_tests_are_those_of_the_ledgers(
+    runs: list[Path], rewards: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["investorbench", "table", *map(str, runs), "--format", "json", "--show", "tests"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert len(rows) == len(TASKS) * 3
+    for row in rows:
+        one, two = (rewards.loc[row["task"], row[place]].rewards for place in ("first", "second"))
+        differing = (one - two)[one != two]
+        p = scipy_stats.wilcoxon(differing, mode="exact").pvalue
+        assert (row["days"], row["differing"]) == (len(one), len(differing))
+        assert row["p"] == pytest.approx(p, rel=0.02, abs=1e-4)  # ties have exact ranks here, and none in scipy
+        assert row["cumulative"] == pytest.approx(one.sum() - two.sum(), abs=1e-9)
+    adjusted = sorted(row["p"] for row in rows)
+    steps = np.minimum(1.0, np.maximum.accumulate([(len(rows) - place) * p for place, p in enumerate(adjusted)]))
+    assert sorted(row["p_holm"] for row in rows) == pytest.approx(list(steps))

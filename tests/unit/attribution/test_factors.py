@@ -1,4 +1,6 @@
-"""The nine style factors against independent pandas implementations, gap rules, standardisation and batching."""
+"""The nine style factors against independent pandas implementations, gap rules and standardisation; the batched panel against the
+daily kernels, and the exposures that regressions use.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
+from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from accept_figures import nine_factors
-from ktdeval.attribution.factors import FACTORS, factor_values, standardise
+from ktdeval.attribution.exposures import exposures, variance_inflation, vif_screen
+from ktdeval.attribution.factors import (
+    FACTORS,
+    factor_values,
+    filled_forward,
+    standardise,
+    trailing_count,
+    trailing_maximum,
+    trailing_sum,
+)
+from ktdeval.attribution.panel import FACTOR_NAMES, factor_history, factor_panel
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 
@@ -55,7 +68,8 @@ def market(rows: int = 330, assets: int = 12, gap_share: float = 0.0, seed: int 
     )
 
 
-FIELDS = ("open", "high", "close", "volume", "amount", "factor")
+PRICES = ("open", "high", "low", "close")
+FIELDS = (*PRICES, "volume", "amount", "factor")
 
 
 @pytest.mark.parametrize("gap_share", [0.0, 0.05, 0.3], ids=["no gaps", "some gaps", "many gaps"])
@@ -171,3 +185,237 @@ def test_exposures_do_not_depend_on_unit_or_origin(numbers: list[float], scale: 
     exposures = standardise(values, everyone)
     if np.ptp(values) > 0.01:
         np.testing.assert_allclose(standardise(values * scale + shift, everyone), exposures, atol=1e-5)
+
+
+# ---- batches: trailing windows
+
+
+def assert_equal_to_kernels(snapshot: MarketSnapshot, rows: range) -> None:
+    panel = factor_panel(snapshot, rows)
+    assert panel.shape == (9, len(rows), len(snapshot.codes))
+    for day, row in enumerate(rows):
+        expected = factor_values(snapshot.as_of(row)).matrix()
+        np.testing.assert_allclose(panel[:, day], expected, rtol=1e-12, atol=1e-12, err_msg=f"row {row}")
+
+
+@given(st.integers(1, 40), st.integers(0, 30), st.integers(0, 2**32 - 1))
+def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=(width + extra, 2)) * 10.0 ** np.arange(2)
+    windows = np.lib.stride_tricks.sliding_window_view(values, width, axis=0)
+    np.testing.assert_allclose(trailing_sum(values, width), windows.sum(axis=-1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(trailing_maximum(values, width), windows.max(axis=-1))
+    np.testing.assert_array_equal(trailing_count(values > 0, width), (windows > 0).sum(axis=-1))
+
+
+@given(st.lists(st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=3, max_size=3), min_size=1, max_size=12))
+def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
+    values = np.array([[np.nan if cell is None else float(cell) for cell in row] for row in rows])
+    np.testing.assert_array_equal(filled_forward(values), pd.DataFrame(values).ffill().to_numpy())
+    before = np.array([7.0, np.nan, 9.0])
+    np.testing.assert_array_equal(filled_forward(values, before), pd.DataFrame(np.vstack([before, values])).ffill().to_numpy()[1:])
+
+
+# ---- the panel
+
+
+@pytest.mark.parametrize("gap_share", [0.0, 0.05, 0.3], ids=["no gaps", "some gaps", "many gaps"])
+def test_panel_equals_the_kernels_on_every_row(gap_share: float) -> None:
+    assert_equal_to_kernels(market(gap_share=gap_share), range(330))
+
+
+def changed(snapshot: MarketSnapshot, rows: slice, value: float, names: tuple[str, ...] = FIELDS) -> MarketSnapshot:
+    """The market with one value in some rows of its arrays."""
+    arrays = {name: getattr(snapshot, name).copy() for name in names}
+    for array in arrays.values():
+        array[rows] = value
+    return replace(snapshot, **arrays)
+
+
+def test_panel_depends_on_neither_the_days_of_one_pass_nor_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = market(gap_share=0.1)
+    whole = factor_panel(snapshot, range(330))
+    poisoned = changed(snapshot, slice(301, None), 1e9)
+    np.testing.assert_array_equal(factor_panel(poisoned, range(330))[:, :301], whole[:, :301])
+    monkeypatch.setattr("ktdeval.attribution.panel._BLOCK", 7)
+    np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
+
+
+def test_names_that_hardly_move_lose_no_digits() -> None:
+    """One-pass variances cancel where values hardly differ from their mean."""
+    snapshot = market(gap_share=0.02)
+    rows = np.arange(330.0)
+    steady = np.column_stack([np.full(330, 10.0), 10.0 * 1.01**rows, 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))])
+    arrays = {name: getattr(snapshot, name).copy() for name in FIELDS}
+    for name in PRICES:
+        arrays[name][:, :3] = steady
+    arrays["factor"][:, :3] = 1.0
+    arrays["volume"][:, :3] = 1e6
+    arrays["amount"][:, :3] = 1e9 + np.array([0.0, 1.0, 1e-3]) * np.sin(rows)[:, None]
+    assert_equal_to_kernels(replace(snapshot, **arrays), range(330))
+
+
+def test_a_days_values_are_the_same_bits_in_whatever_range_and_of_a_view() -> None:
+    """A name that hardly moves goes to the kernel alone on a day alone, and with its other days in a range."""
+    snapshot = market(gap_share=0.02)
+    arrays = {name: getattr(snapshot, name).copy() for name in PRICES}
+    rows = np.arange(330.0)
+    for array in arrays.values():
+        array[:, 2] = 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))
+    steady = replace(snapshot, **arrays)
+    whole = factor_panel(steady, range(330))
+    for row in range(300, 330):
+        assert factor_panel(steady, range(row, row + 1)).tobytes() == whole[:, row : row + 1].tobytes()
+        history = factor_history(steady.as_of(row), 10)
+        assert history.tobytes() == whole[:, row - 9 : row + 1].transpose(1, 2, 0).tobytes()
+    with pytest.raises(DataError, match="rows 299…300 of a view: expected consecutive rows within 0…299"):
+        factor_panel(steady.as_of(299), range(299, 301))
+
+
+def test_days_of_a_history_before_the_data_are_unknown() -> None:
+    snapshot = market()
+    history = factor_history(snapshot.as_of(30), 40)
+    assert np.isnan(history[:9]).all()
+    np.testing.assert_array_equal(history[9:], factor_panel(snapshot, range(31)).transpose(1, 2, 0))
+
+
+def test_a_price_spike_long_ago_leaves_nothing_behind() -> None:
+    snapshot = market()
+    arrays = {name: getattr(snapshot, name).copy() for name in PRICES}
+    for array in arrays.values():
+        array[20, 0] *= 1e8
+    spiked = replace(snapshot, **arrays)
+    late = range(300, 330)
+    np.testing.assert_array_equal(factor_panel(spiked, late)[:, :, 0], factor_panel(snapshot, late)[:, :, 0])
+    assert_equal_to_kernels(spiked, range(330))
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.6))
+def test_panel_equals_the_kernels_on_random_markets(seed: int, gap_share: float) -> None:
+    snapshot = market(rows=290, assets=3, gap_share=gap_share, seed=seed)
+    assert_equal_to_kernels(snapshot, range(240, 290, 1))
+
+
+@pytest.mark.parametrize("rows", [range(0), range(320, 331), range(-1, 3), range(0, 10, 2)], ids=str)
+def test_rows_outside_the_snapshot_are_refused(rows: range) -> None:
+    with pytest.raises(DataError, match="expected consecutive rows within 0…329"):
+        factor_panel(market(), rows)
+
+
+# ---- exposures of regressions
+
+
+def test_exposures_are_standardised_values_of_the_day_before() -> None:
+    snapshot = market(assets=30, gap_share=0.01)
+    known = exposures(snapshot, range(300, 320))
+    assert known.names == FACTOR_NAMES
+    for day, row in enumerate(range(300, 320)):
+        expected = factor_values(snapshot.as_of(row - 1)).standardised(snapshot.member[row - 1]).T
+        np.testing.assert_allclose(known.z[day], np.nan_to_num(expected), rtol=1e-9, atol=1e-12)
+
+
+def test_nothing_of_the_day_itself_enters_its_exposures_and_weights() -> None:
+    snapshot = market(assets=30)
+    poisoned = changed(changed(snapshot, slice(310, None), 5.0), slice(310, None), False, ("member",))
+    known, other = (exposures(each, range(300, 311)) for each in (snapshot, poisoned))
+    for name in ("design", "weights", "investable"):
+        np.testing.assert_array_equal(getattr(known, name), getattr(other, name))
+
+
+def test_weights_are_roots_of_the_mean_amount_of_twenty_days_as_far_as_it_is_known() -> None:
+    snapshot = market(assets=6)
+    mean = snapshot.amount[280:300].mean(axis=0)
+    weights = exposures(snapshot, range(300, 301)).weights[0]
+    np.testing.assert_allclose(weights, np.sqrt(mean) / np.median(np.sqrt(mean)), rtol=1e-12)
+    amount = snapshot.amount.copy()
+    amount[:, 2] = np.nan
+    known = exposures(replace(snapshot, amount=amount), range(300, 310))
+    assert (known.weights[:, 2] == 1.0).all(), "the median, and it is counted"
+    notes = {(note.kind, note.subject): (note.count, note.days) for note in known.notes}
+    assert notes["default_weight", ""] == notes["missing_exposure", "ILLIQ"] == (10, 10)
+    known = exposures(changed(snapshot, slice(None), np.nan, ("amount",)), range(300, 310))
+    assert (known.weights == 1.0).all(), "all the same, and it is said"
+    assert [note.days for note in known.notes if note.kind == "equal_weights"] == [10]
+    assert not [note for note in known.notes if note.kind == "default_weight"]
+
+
+def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None:
+    known = exposures(market(assets=10), range(100, 110))  # MOM_12_1 and HIGH_52W need a year
+    factor = FACTOR_NAMES.index("MOM_12_1")
+    assert (known.z[:, :, factor] == 0.0).all()
+    assert {(note.subject, note.count) for note in known.notes} == {("MOM_12_1", 100), ("HIGH_52W", 100)}
+
+
+def test_a_subset_of_factors_gives_those_columns_and_what_is_unknown_is_refused() -> None:
+    snapshot, rows = market(assets=12), range(300, 305)
+    places = [FACTOR_NAMES.index(name) for name in ("SKEW", "ILLIQ")]
+    np.testing.assert_array_equal(exposures(snapshot, rows, ("SKEW", "ILLIQ")).z, exposures(snapshot, rows).z[:, :, places])
+    with pytest.raises(DataError, match="SKEW is named twice"):
+        exposures(snapshot, rows, ("SKEW", "SKEW"))
+    with pytest.raises(DataError, match="no style factor 'SKW'; did you mean 'SKEW'"):
+        exposures(snapshot, rows, ("SKW",))
+    with pytest.raises(DataError, match="within 1…329"):
+        exposures(snapshot, range(3))
+
+
+# ---- the VIF screen, against statsmodels
+
+
+def correlated_table(rows: int = 400) -> np.ndarray:
+    rng = np.random.default_rng(2)
+    table = rng.normal(size=(rows, 5)) + 3.0
+    table[:, 3] = table[:, 0] + 0.2 * table[:, 3]
+    return table
+
+
+def test_variance_inflation_equals_statsmodels_and_a_case_by_hand() -> None:
+    table = correlated_table()
+    design = np.column_stack([np.ones(len(table)), table])
+    expected = [variance_inflation_factor(design, column) for column in range(1, 6)]
+    np.testing.assert_allclose(variance_inflation(table), expected, rtol=1e-10)
+    x, y = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])  # correlation 0.6: 1 / (1 - 0.36) = 1.5625
+    np.testing.assert_allclose(variance_inflation(np.column_stack([x, 0.6 * x + 0.8 * y])), [1.5625, 1.5625])
+
+
+def test_collinear_columns_are_infinite_and_constant_ones_take_no_part() -> None:
+    table = np.column_stack([correlated_table(), np.full(400, 0.1)])
+    table[:, 4] = table[:, 0] - 2.0 * table[:, 1]
+    values = variance_inflation(table)
+    assert np.isinf(values[[0, 1, 4]]).all()
+    assert np.isnan(values[5])
+    assert values[2] == pytest.approx(1.0, abs=0.05)
+
+
+def test_too_few_rows_and_a_window_in_the_evaluation_are_refused() -> None:
+    with pytest.raises(DataError, match="more than 4 rows"):
+        variance_inflation(np.eye(4)[:, :3])
+    with pytest.raises(DataError, match="not before the evaluation at 310"):
+        vif_screen(market(), range(290, 320), 310)
+
+
+def test_the_screen_equals_statsmodels_on_the_pooled_exposures() -> None:
+    snapshot = market(assets=40, gap_share=0.01)
+    screen = vif_screen(snapshot, range(280, 320), 320)
+    known = exposures(snapshot, range(280, 320))
+    table = known.z[known.investable & known.defined]
+    design = np.column_stack([np.ones(len(table)), table])
+    for index, name in enumerate(known.names):
+        assert screen.vif[name] == pytest.approx(variance_inflation_factor(design, index + 1), rel=1e-9)
+    assert screen.name_days == len(table)
+
+
+def test_the_screen_drops_the_worst_until_all_are_within_the_limit() -> None:
+    snapshot = market(assets=40)
+    strict = vif_screen(snapshot, range(280, 320), 320, limit=1.05)
+    assert strict.dropped
+    assert set(strict.kept) | {name for name, _, _ in strict.dropped} == set(strict.vif)
+    assert all(value is not None and value <= 1.05 for value in strict.final.values())
+    first = max(strict.vif, key=lambda name: strict.vif[name] or 0.0)
+    assert strict.dropped[0] == (first, strict.vif[first], "VIF above 1.05")
+    assert vif_screen(snapshot, range(280, 320), 320).kept == tuple(strict.vif)
+
+
+def test_a_factor_without_history_is_dropped_as_constant() -> None:
+    screen = vif_screen(market(assets=40), range(100, 120), 120)
+    assert {name: reason for name, _, reason in screen.dropped} == {"MOM_12_1": "does not vary", "HIGH_52W": "does not vary"}
+    assert screen.vif["MOM_12_1"] is None

@@ -167,19 +167,24 @@ def test_feedback_never_quotes_what_the_model_wrote(secret):
         assert secret[:5] not in submission.feedback
 
 
-def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission():
-    reading = FORM.read(text_of(order(), order(stock_id="asset_9999")))
-    assert [item.asset for item in reading.submission.action] == [1, None]
-    assert reading.submission.stock_ids == (ONE, "asset_9999")
-    assert (reading.unknown_assets, reading.unmask_attempts) == (1, 0)
+# Under a mask a real identity is withheld and counted; a visible code is an asset in any style.
+REAL = ["600519", "SH600519", "600519.SH", "sz.300750", "601318", "平安银行", "QUILLMARK", "2024-01-02"]
+MOUTAI = MARKET.codes.index("600519.SH")
 
 
-@pytest.mark.parametrize("real", ["600519", "SH600519", "600519.SH", "sz.300750", "601318", "平安银行", "QUILLMARK", "2024-01-02"])
-def test_a_real_identity_under_a_mask_is_withheld_and_counted(real):
-    reading = FORM.read(text_of(order(stock_id=real), order()))
-    assert reading.submission.action[0].asset is None
-    assert reading.submission.stock_ids == ("[withheld]", ONE)
-    assert (reading.unknown_assets, reading.unmask_attempts) == (1, 1)
+@pytest.mark.parametrize(
+    ("form", "said", "assets", "recorded", "unmask_attempts"),
+    [
+        (FORM, (ONE, "asset_9999"), [1, None], (ONE, "asset_9999"), 0),
+        *((FORM, (real, ONE), [None, 1], ("[withheld]", ONE), 1) for real in REAL),
+        (ActionForm(CONFIG, lens_of("bright")), ("SH600519", "601318"), [MOUTAI, None], ("SH600519", "601318"), 0),
+    ],
+)
+def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission(form, said, assets, recorded, unmask_attempts):
+    reading = form.read(text_of(*(order(stock_id=stock) for stock in said)))
+    assert [item.asset for item in reading.submission.action] == assets
+    assert reading.submission.stock_ids == recorded
+    assert (reading.unknown_assets, reading.unmask_attempts) == (1, unmask_attempts)
 
 
 def test_real_identities_are_counted_also_in_an_invalid_submission():
@@ -188,15 +193,6 @@ def test_real_identities_are_counted_also_in_an_invalid_submission():
     )
     assert reading.submission.failure == "schema"
     assert reading.unmask_attempts == 2
-
-
-def test_a_visible_code_is_an_asset_in_any_style():
-    form = ActionForm(CONFIG, lens_of("bright"))
-    reading = form.read(text_of(order(stock_id="SH600519"), order(stock_id="601318")))
-    column = MARKET.codes.index("600519.SH")
-    assert [item.asset for item in reading.submission.action] == [column, None]
-    assert reading.submission.stock_ids == ("SH600519", "601318")
-    assert (reading.unknown_assets, reading.unmask_attempts) == (1, 0)
 
 
 def test_shares_are_converted_back_under_rebased_prices():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.runner.store import MARK
-from run_support import Running, cards, episodes, finished_steps, records
+from run_support import Running, assert_same, episodes, finished_steps
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, finished, start_run, steps
 
@@ -82,8 +82,7 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
         assert answered(run) == stub.answers
     assert steps(run) == steps(whole)
     if wire == "chat":
-        assert records(run) == records(whole)
-        assert cards(run) == cards(whole)
+        assert_same(run, whole)
 
 
 def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
@@ -104,8 +103,7 @@ def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Pa
         again = sum(times - 1 for times in stub.answered_twice.values())
         assert stub.answers == answered(run) + again  # each answer that reached the disk was paid once
         assert again <= kills * EPISODES
-    assert records(run) == records(whole)
-    assert cards(run) == cards(whole)
+    assert_same(run, whole)
 
 
 def test_interrupted_it_waits_for_what_is_paid_and_asks_nothing_twice(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
@@ -121,5 +119,4 @@ def test_interrupted_it_waits_for_what_is_paid_and_asks_nothing_twice(market: Pa
         finished(WIRES["chat"], stub, run, market, *WORDS)
         assert not stub.answered_twice
         assert stub.counts["lost"] == 0
-    assert records(run) == records(whole)
-    assert cards(run) == cards(whole)
+    assert_same(run, whole)

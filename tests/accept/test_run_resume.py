@@ -18,9 +18,8 @@ from run_support import (
     SAME_MASK,
     TASK,
     WINDOW,
+    assert_same,
     card_of,
-    cards,
-    episodes,
     finished_steps,
     ktdeval,
     records,
@@ -39,14 +38,6 @@ def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
     assert ktdeval(*REMEMBERING, "--data", market, "--out", folder / "run", cwd=folder).code == 0
     return folder / "run"
-
-
-def assert_same(run: Path, other: Path) -> None:
-    """Ledgers and transcripts byte for byte, cards but for their provenance, and nothing left over."""
-    assert records(run) == records(other)
-    assert cards(run) == cards(other)
-    names = {path.name for folder in episodes(run) for path in folder.iterdir()}
-    assert names == {"ledger.parquet", "transcript.jsonl.zst", "episode.json"}
 
 
 # -- equal runs ------------------------------------------------------------------------------------------------------

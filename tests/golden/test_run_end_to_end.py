@@ -17,6 +17,7 @@ from run_support import (
     TASK,
     WINDOW,
     Done,
+    assert_same,
     card_of,
     cards,
     copy_run,
@@ -210,8 +211,7 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(session: Path, tm
     assert ktdeval("--config", "run.yaml", "--out", "file", cwd=tmp_path).code == 0
     options = ("--windows", WINDOW, "--seeds", 2, "--limit", 3, "--model-args", "misbehaviour=0.4", "--data", session / "market")
     assert ktdeval(*CHAOS, *options, "--out", "options", cwd=tmp_path).code == 0
-    assert records(tmp_path / "file") == records(tmp_path / "options")
-    assert cards(tmp_path / "file") == cards(tmp_path / "options")
+    assert_same(tmp_path / "file", tmp_path / "options")
     assert ktdeval("--config", "run.yaml", "--limit", "1", "--seeds", "1", "--out", "less", cwd=tmp_path).code == 0
     assert card_of(tmp_path / "less")["coverage"]["steps"] == 1
 

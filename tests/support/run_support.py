@@ -244,6 +244,14 @@ def cards(run: Path) -> dict[str, str]:
     return texts
 
 
+def assert_same(run: Path, other: Path) -> None:
+    """Ledgers and transcripts byte for byte, cards but for their provenance, and nothing left over."""
+    assert records(run) == records(other)
+    assert cards(run) == cards(other)
+    names = {path.name for folder in episodes(run) for path in folder.iterdir()}
+    assert names == {"ledger.parquet", "transcript.jsonl.zst", "episode.json"}
+
+
 def card_of(run: Path, task: str = TASK) -> dict[str, Any]:
     """The card of one task of a run."""
     card: dict[str, Any] = json.loads((run / "cards" / f"{task}.json").read_text())

@@ -47,17 +47,13 @@ class Seen:
 
     number: int  # in order of arrival, from 1
     wire: str  # `chat`, `responses`, `anthropic` or `google`
-    path: str  # of its URL
     body: Any  # what was sent
-    headers: dict[str, str]  # without the key's value
     digest: str = ""  # hash of its content, the same on all wires; empty where it was refused before it was read
-    phase: str = ""  # `research`, `submission` or `text`
     attempt: int = 0  # how many requests of this content there were, this one included
     #: `answered`, the name of the fault, or `status` and kind of a refusal; `open` while it is worked on, `lost` when the client
     #: had gone before the answer was out
     outcome: str = "open"
     is_answered: bool = False  # whether it got a whole answer, which a provider would have billed
-    at: float = 0.0  # monotonic seconds of its arrival
 
 
 class Gone(Exception):
@@ -132,7 +128,7 @@ class Stub:
     async def _serve(self, wire: Any, request: web.Request) -> web.StreamResponse:
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
-        seen = Seen(len(self.requests) + 1, wire.name, request.path, None, _shown(request), at=time.monotonic())
+        seen = Seen(len(self.requests) + 1, wire.name, None)
         self.requests.append(seen)
         try:
             return await self._answer(wire, request, seen)
@@ -170,7 +166,7 @@ class Stub:
             raise Refused(f"Incorrect API key provided: {key}.", "unauthorized", 401)
         asked = wire.read(body, request.match_info.get("name", ""), self.options, request.headers)
         self._asked[asked.digest] += 1
-        seen.digest, seen.phase, seen.attempt = asked.digest, asked.phase, self._asked[asked.digest]
+        seen.digest, seen.attempt = asked.digest, self._asked[asked.digest]
         fault = self.plan.choose(seen.number, asked)
         await self._wait(request)
         if fault is not None and fault in REFUSALS:
@@ -303,11 +299,6 @@ def _reset(request: web.Request) -> None:
 
 def _encode(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-
-
-def _shown(request: web.Request) -> dict[str, str]:
-    secret = ("authorization", "x-api-key", "x-goog-api-key")
-    return {name.lower(): "(key)" if name.lower() in secret else value for name, value in request.headers.items()}
 
 
 def skip_without_sdks() -> None:

@@ -16,6 +16,7 @@ import ktdeval
 from advertised import advertise
 from ktdeval.cli.main import COMMANDS, _make_writable
 from ktdeval.config import RunConfig, load_config
+from paths import REPOSITORY
 from tables import on_each_row
 from terminal import Terminal
 
@@ -104,35 +105,10 @@ def test_a_group_without_a_command_prints_its_help_as_it_is(group: list[str], te
 def test_tasks_are_listed_in_full(terminal: Terminal) -> None:
     head, *lines = terminal.text("tasks").splitlines()
     assert head.split() == ["TASK", "GROUPS", "SUMMARY"]
-    modes = ("memory_only", "fixed_candidate", "open_research")
-    trading = [f"{mask}_{mode}" for mask in ("bright", "stock_blind", "date_blind", "blinded") for mode in modes]
-    trading += [f"blinded_rebased_{mode}" for mode in modes[1:]]
-    probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind", "rebased"))]
-    tool_use = [f"qfinzero_{suite}{way}" for suite in ("calling", "planning") for way in ("", "_text", "_live")]
-    single = [f"investorbench_{name}" for name in ("msft", "jnj", "uvv", "hon", "nflx", "btc", "eth", "msft_bright", "btc_bright")]
-    single += [f"{name}_history" for name in single[:7]] + ["investorbench_msft_history_bright"]
-    single += [f"{name}_inverted_labels" for name in single[:6]]
-    single += [f"investorbench_{name}" for name in ("tsla", "aapl", "nio", "etf", "msft_stock_blind", "msft_date_blind")]
-    single += ["investorbench_portfolio", "investorbench_portfolio_equal"]
-    single += [f"ama_{name}" for name in ("tsla", "bmrn", "btc", "eth")]
-    ama_rules = ("bright", "flat", "close", "pyramid", "long", "long_flat")
-    single += [f"ama_{name}_{rule}" for name in ("tsla", "btc") for rule in ama_rules]
-    single += [f"deepfund_{name}" for name in ("berkshire", "berkshire_bright", "gold", "oil", "crypto", "bank")]
-    assert [line.split()[0] for line in lines] == sorted(
-        [
-            *trading,
-            *probes,
-            *tool_use,
-            *single,
-            "market_blinded",
-            "market_bright",
-            "market_minutes_blinded",
-            "market_news_blinded",
-            "views_blinded",
-        ]
-    )
+    assert [line.split()[0] for line in lines] == sorted(json.loads((REPOSITORY / "tests/golden/every_task.json").read_text()))
     # Its informative cells give the memory premium of each mode and the ladder.
     core = {line.split()[0] for line in terminal.text("tasks", "ktdfin_core").splitlines()[1:]}
+    modes = ("memory_only", "fixed_candidate", "open_research")
     assert core == {f"{mask}_{mode}" for mask in ("bright", "blinded") for mode in modes}
 
 

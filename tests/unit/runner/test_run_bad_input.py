@@ -20,8 +20,8 @@ from run_support import (
     SAME_MASK,
     TASK,
     WINDOW,
+    assert_same,
     card_of,
-    cards,
     copy_run,
     episodes,
     error_line,
@@ -227,10 +227,7 @@ def test_whenever_the_disk_is_full_it_says_so_and_nothing_is_lost(market: Path, 
                 assert f"all {steps} finished records are kept" in line
                 assert "run the same command again to resume" in line
         assert ktdeval(*words, cwd=tmp_path).code == 0
-        assert records(run) == records(whole)
-        assert cards(run) == cards(whole)
-        assert {path.name for folder in episodes(run) for path in folder.iterdir()} == {
-            "ledger.parquet", "transcript.jsonl.zst", "episode.json"}  # fmt: skip
+        assert_same(run, whole)
     assert len(failed_at) >= 4
     assert any(of_journal for _, of_journal in failed_at)
 
@@ -389,7 +386,7 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
     assert said in error_line(ktdeval(*words, cwd=tmp_path))
     assert records(tmp_path / "run") == records(whole)
     assert ktdeval(*MIXED, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
-    assert cards(tmp_path / "run") == cards(whole)
+    assert_same(tmp_path / "run", whole)
 
 
 def test_a_task_that_cannot_describe_itself_is_named_in_one_line(tmp_path: Path) -> None:

@@ -176,8 +176,16 @@ def to_mapping(config: Any) -> dict[str, Any]:
 
 
 def user_path(text: str | Path) -> Path:
-    """Return the path of a user's text: `~` is a home folder, where there is such a user."""
+    """Return the path of a user's text: `~` is a home folder, where there is such a user. Raises UsageError: it is no path."""
+    if not isinstance(text, (str, Path)):
+        raise UsageError(f"expected a path, was {_kind(text)} {text!r:.80}")
     return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
+
+
+def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
+    """Return paths of runs given one by one or as lists: texts, paths, or objects with a `folder`; UsageError for others."""
+    nested = [paths_of_runs(run) if isinstance(run, (list, tuple)) else [user_path(getattr(run, "folder", run))] for run in runs]
+    return [path for paths in nested for path in paths]
 
 
 def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:

@@ -10,6 +10,7 @@ import click
 
 from ktdeval.cli import FilePath, Number
 from ktdeval.errors import UsageError
+from ktdeval.fields import split_list
 from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval_compare import functions
 from ktdeval_compare.cutoff import cutoff as find_decays
@@ -35,7 +36,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="print the whole re
 
 def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
     """Names given one by one or separated by commas."""
-    return tuple(name for text in texts for name in text.split(",") if name)
+    return tuple(name for text in texts for name in split_list(text))
 
 
 def _show(tables: functions.Tables, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import build
+from ktdeval.fields import build, paths_of_runs, split_list
 from ktdeval_compare.cohort import Options as CohortOptions, cohort as find_cohorts
 from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
@@ -58,7 +58,7 @@ def compare(*runs: Any, factors: str | Iterable[str] = (), table: str | Path | N
     CSV file of runs, or "ama-1", in place of `runs`. Raises KtdevalError: they can't be compared, or are no complete crossing.
     """
     if factors:
-        named = tuple(factors.split(",") if isinstance(factors, str) else factors)
+        named = split_list(factors) if isinstance(factors, str) else factors
         settings = build(VarianceOptions, {**_listed(options), "factors": named}, "compare")
         report = study(_paths(runs) if runs else (), None if table is None else str(table), settings)
         return Tables(report, variance_lines(report))
@@ -87,7 +87,7 @@ def effects(*runs: Any, **options: Any) -> Tables:
 
 def luck(*runs: Any, stores: Iterable[str | Path] = ()) -> Tables:
     """How much of each result is luck; `runs` as of `compare`; `stores`: folders of runs to count further trials in."""
-    report = find_luck(load_entrants(_paths(runs)), [Path(store) for store in stores])
+    report = find_luck(load_entrants(_paths(runs)), paths_of_runs(stores))
     return Tables(report, luck_lines(report))
 
 
@@ -95,7 +95,7 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
     """How cohorts of models differ; `runs` as of `compare`; `cohorts`: as of the command, such as `["ML=qlib/*", "LLM=openai/*"]`;
     `options`: `task`, `alpha`, `common`.
     """
-    named = (cohorts,) if isinstance(cohorts, str) else tuple(cohorts)
+    named = (cohorts,) if isinstance(cohorts, str) else cohorts
     report = find_cohorts(_paths(runs) if runs else [], build(CohortOptions, {**options, "cohorts": named}, "cohort"))
     return Tables(report, cohort_lines(report))
 
@@ -112,13 +112,7 @@ def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
 
 
 def _paths(runs: Iterable[Any]) -> list[Path]:
-    """Paths of runs given one by one or as lists: texts, paths, or objects with a `folder`."""
-    paths: list[Path] = []
-    for run in runs:
-        if isinstance(run, (list, tuple)):
-            paths += _paths(run)
-        else:
-            paths.append(Path(getattr(run, "folder", run)))
+    paths = paths_of_runs(runs)
     if not paths:
         raise UsageError("no run given")
     return paths
@@ -126,4 +120,4 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
 
 def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
     metrics = options.get("metrics", ())
-    return {**options, "metrics": tuple(metrics.split(",")) if isinstance(metrics, str) else tuple(metrics)}
+    return {**options, "metrics": split_list(metrics) if isinstance(metrics, str) else metrics}

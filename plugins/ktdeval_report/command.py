@@ -10,6 +10,7 @@ import click
 from ktdeval.cards import count
 from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
 from ktdeval.errors import UsageError
+from ktdeval.fields import paths_of_runs, user_path
 from ktdeval.jsonio import make_folder, write_atomic
 from ktdeval_report.canvas import plot_file, require_matplotlib
 from ktdeval_report.inputs import Sources, load_evaluations
@@ -75,7 +76,8 @@ def draw_report(*runs: object, out: str | Path = "report.html", **options: objec
     """`ktdeval.report`: the command as a function. `runs`: folders, cards or what `ktdeval.evaluate` returns; `options`: those of
     the command (`plots="figures"`), or None. Returns the page's path. Raises KtdevalError, or click's UsageError for a bad option.
     """
-    words = [str(getattr(run, "folder", run)) for item in runs for run in (item if isinstance(item, (list, tuple)) else [item])]
+    words = [str(path) for path in paths_of_runs(runs)]
     named = [text for name, value in options.items() if value is not None for text in (f"--{name}", str(value))]
-    report.main([*words, "--out", str(out), *named], prog_name="report", standalone_mode=False)
-    return Path(out)
+    page = user_path(out)
+    report.main([*words, "--out", str(page), *named], prog_name="report", standalone_mode=False)
+    return page

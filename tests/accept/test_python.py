@@ -146,6 +146,10 @@ def test_what_can_not_be_done_is_said_in_one_line(run: ktdeval.Evaluation) -> No
         (lambda: run.ledger(day="W9"), UsageError, "chosen by task, window, seed, not by 'day'"),
         (lambda: ktdeval.compare(run, metric="x"), ConfigError, "did you mean 'metrics'"),
         (lambda: ktdeval.compare(), UsageError, "no run given"),
+        (lambda: ktdeval.compare(run, metrics=3), ConfigError, "metrics: expected a list, was int"),
+        (lambda: ktdeval.effects(run, 3), UsageError, "expected a path, was int 3"),
+        (lambda: ktdeval.load_run(3), UsageError, "expected a path, was int 3"),
+        (lambda: ktdeval.report(None), UsageError, "expected a path, was null None"),
         (lambda: ktdeval.compar, AttributeError, "did you mean 'compare'"),
     ]
     for call, kind, words in cases:

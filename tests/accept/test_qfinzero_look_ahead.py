@@ -30,6 +30,7 @@ from qfinzero_poison import NEW_COIN, NEW_STOCK, in_memory, known_bars, lawful, 
 from qfinzero_poison_world import FAR, LATER, NEAR, NEVER, PUT, small_world
 from qfinzero_synthetic import dataset_of, small_market
 from qfinzero_world import at
+from tables import on_each_row
 
 Call = tuple[str, dict[str, Any]]
 Story = Generator[Call, dict[str, Any], None]
@@ -233,19 +234,7 @@ def assert_same(ours: list[tuple[Call, str]], theirs: list[tuple[Call, str]]) ->
 
 DAYS = Setting((NEAR, FAR, PUT), LATER, NEVER, "2025-01-06", "2025-02-28", "1d")
 MINUTES = replace(DAYS, start="2025-01-06T14:30:00Z", end="2025-01-10", frequency="1m")
-MOMENTS = (
-    (DAYS, "2025-01-08T14:30:00Z", "stepped"),  # a dividend's ex-day opens
-    (DAYS, "2025-01-08T20:59:59.999999999Z", "stepped"),  # the last moment of a day, and of a contract that is not listed
-    (DAYS, "2025-01-17T21:00:00Z", "stepped"),  # an expiry
-    (DAYS, "2025-01-18T12:00:00Z", "idle"),  # a weekend
-    (DAYS, "2025-01-21T14:29:59.999999999Z", "stepped"),  # before a split
-    (DAYS, "2025-01-29T15:00:00Z", "idle"),  # after another one
-    (DAYS, "2025-02-21T20:59:59Z", "stepped"),
-    (MINUTES, "2025-01-06T14:31:00Z", "stepped"),
-    (MINUTES, "2025-01-06T15:01:59.999999999Z", "stepped"),
-    (MINUTES, "2025-01-07T03:00:00Z", "idle"),
-    (MINUTES, "2025-01-10T20:59:59Z", "stepped"),
-)
+SETTINGS = {"days": DAYS, "minutes": MINUTES}
 
 
 def test_the_story_calls_every_operation() -> None:
@@ -253,23 +242,13 @@ def test_the_story_calls_every_operation() -> None:
     assert names == {operation.name for operation in catalogue().operations}
 
 
-@pytest.mark.parametrize(("setting", "moment", "how"), MOMENTS)
-def test_no_answer_of_the_story_depends_on_what_is_not_yet_known(setting: Setting, moment: str, how: str) -> None:
+@on_each_row
+def test_no_answer_of_the_story_depends_on_what_is_not_yet_known(setting: str, how: str, moment: str) -> None:
     worlds = small_world(), poison(small_world(), at(moment))
-    assert_same(*(told(dataset, setting, at(moment), idle=how == "idle") for dataset in worlds))
+    assert_same(*(told(dataset, SETTINGS[setting], at(moment), idle=how == "idle") for dataset in worlds))
 
 
-EDGES = (
-    "2024-11-01T00:00:00Z", "2024-12-31T00:00:00Z", "2025-01-03T12:00:00Z", "2025-01-06T14:30:00Z",
-    "2025-01-06T14:30:59.999999999Z", "2025-01-06T15:01:59.999999999Z", "2025-01-06T20:59:59Z", "2025-01-06T21:00:00Z",
-    "2025-01-06T23:00:00Z", "2025-01-07T00:00:00Z", "2025-01-07T21:30:00Z", "2025-01-08T12:00:00Z", "2025-01-09T15:00:00Z",
-    "2025-01-10T21:00:00Z", "2025-01-13T14:30:00Z", "2025-01-15T13:29:59.999999999Z", "2025-01-15T13:30:00Z",
-    "2025-01-21T14:29:59Z", "2025-01-21T14:30:00Z", "2025-02-12T13:29:00Z", "2025-02-21T21:00:00Z", "2025-03-15T00:00:00Z"
-)  # fmt: skip
-"""Just before and just at the ends of bars, corporate actions, announcements, publications, releases and a revision."""
-
-
-@pytest.mark.parametrize("moment", EDGES)
+@on_each_row
 def test_no_price_or_event_depends_on_what_is_not_yet_known(moment: str) -> None:
     as_of_ns = at(moment)
     worlds = small_world(), poison(small_world(), as_of_ns)

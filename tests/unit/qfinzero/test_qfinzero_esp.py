@@ -102,9 +102,8 @@ def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
         return ask(workspace(now), "ESP.events.get", event_id="econ_cpi_2025_01")
 
     scheduled = cpi("2025-01-15T13:29:59.999999999Z")
-    assert scheduled["status"] == "scheduled"
     assert scheduled["payload"] == {"consensus": 2.8, "previous": 2.7, "description": "Year on year, %"}
-    assert (scheduled["releases"], scheduled["snippet"]) == ([], "consensus 2.8, previous 2.7")
+    assert [scheduled[name] for name in ("status", "releases", "snippet")] == ["scheduled", [], "consensus 2.8, previous 2.7"]
     occurred = cpi("2025-01-15T13:30:00Z")
     assert occurred["status"] == "occurred"
     # 2.9 − 2.8 = 0.1, and 0.1 / 2.8 = 3.5714 %.

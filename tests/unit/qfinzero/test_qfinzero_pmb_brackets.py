@@ -55,18 +55,9 @@ def pair(play: Play, qty: int = 100) -> None:
     play.order("SELL", "STOP", qty, stop_price=90.0, oco_with=profit.id)
 
 
-@pytest.mark.parametrize(
-    ("row", "price", "statuses"),
-    [
-        (bar(100, 112, 99), 110.0, ["FILLED", "FILLED", "CANCELLED"]),
-        (bar(100, 101, 88), 90.0, ["FILLED", "CANCELLED", "FILLED"]),
-        (bar(100, 112, 88), 90.0, ["FILLED", "CANCELLED", "FILLED"]),  # both are reached: the worse one
-        (bar(115, 115, 88), 115.0, ["FILLED", "FILLED", "CANCELLED"]),  # the open is known to come first
-        (bar(85, 112, 85), 85.0, ["FILLED", "CANCELLED", "FILLED"]),
-    ],
-)
-def test_one_cancels_the_other_and_the_worse_one_is_first(row: Row, price: float, statuses: list[str]) -> None:
-    play = holding(row, CALM)
+@on_each_row
+def test_one_cancels_the_other_and_the_worse_one_is_first(row: list[float], price: float, statuses: list[str]) -> None:
+    play = holding(bar(*row), CALM)
     pair(play)
     play.step(2)
     check(play, [100.0, price], statuses)
@@ -115,26 +106,13 @@ def test_what_can_not_be_a_group_is_refused_in_one_line(asked: dict[str, Any], w
 F, C, A = "FILLED", "CANCELLED", "ACCEPTED"
 
 
-@pytest.mark.parametrize(
-    ("kind", "prices", "rows", "fills", "statuses"),
-    [
-        ("MARKET", {}, [CALM, bar(100, 111, 99)], [100, 110], [F, F, C]),
-        ("MARKET", {}, [CALM, bar(100, 101, 94)], [100, 95], [F, C, F]),
-        ("MARKET", {}, [CALM, bar(93, 111, 92)], [100, 93], [F, C, F]),  # the stop is passed at an open
-        ("MARKET", {}, [bar(100, 111, 94), CALM], [100, 95], [F, C, F]),  # on the bar of the fill: the worse one
-        ("MARKET", {}, [bar(100, 111, 96), CALM], [100, 110], [F, F, C]),  # after its open the profit is sure
-        ("LIMIT", {"limit_price": 98.0}, [bar(100, 111, 97), CALM], [98], [F, A, A]),  # 111 may have been before 98
-        ("LIMIT", {"limit_price": 98.0}, [bar(100, 111, 94), CALM], [98, 95], [F, C, F]),  # 94 can't
-        ("STOP", {"stop_price": 103.0}, [bar(100, 111, 94), CALM], [103, 95], [F, C, F]),  # 94 may have been before 103
-        ("LIMIT", {"limit_price": 98.0}, [bar(94, 96, 93), CALM], [94, 94], [F, C, F]),  # bought below its stop
-    ],
-)
+@on_each_row
 def test_the_bracket_of_a_fill_works_from_that_fill_on(
-    kind: str, prices: dict[str, float], rows: list[Row], fills: list[float], statuses: list[str]
+    kind: str, prices: dict[str, float], rows: list[list[float]], fills: list[float], statuses: list[str]
 ) -> None:
-    play = bracket(*rows, kind=kind, **prices)
+    play = bracket(*[bar(*row) for row in rows], kind=kind, **prices)
     play.step(2)
-    check(play, [float(price) for price in fills], statuses)
+    check(play, fills, statuses)
     assert [order.parent_id for order in play.state.orders.values()] == ["", "ord-000001", "ord-000001"]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
@@ -13,10 +12,12 @@ from ktdeval_qfinzero.pmb import day_events as days
 from ktdeval_qfinzero.pmb.values import FeeRules, Instrument, Position
 from qfinzero_calls import refused
 from qfinzero_margin import EXPIRY, STOCK, account, contract, e4, marks, option
+from tables import on_each_row
 
 OTHER = Instrument("STOCK", "BRKT")
 FEES = FeeRules(option_exercise_e4=e4(5))
 CALL, PUT = option("C", 100), option("P", 100)
+NAMED = {"STOCK": STOCK, "CALL": CALL, "PUT": PUT, "C105": option("C", 105), "C52.50": option("C", 52.50)}
 
 
 # ---- splits
@@ -26,30 +27,18 @@ def split(new: int, old: int) -> SplitRow:
     return SplitRow("AVLN", date(2025, 1, 21), new, old, 0)
 
 
-@pytest.mark.parametrize(
-    ("instrument", "qty", "cost", "ratio", "opening", "becomes", "after", "cost_after", "cash", "realized"),
-    [
-        (STOCK, 75, 7_500, (2, 1), 50, STOCK.id, 150, 7_500, 0, 0),
-        # 3 for 2 on 5 shares: 7 shares, and half a share at $66 is $33. Its cost is a fifteenth of $600, so $40.
-        (STOCK, 5, 600, (3, 2), 66, STOCK.id, 7, 560, 33, 33 - 40),
-        (STOCK, -5, -600, (3, 2), 66, STOCK.id, -7, -560, -33, -33 + 40),  # a short seller pays for his fraction
-        (STOCK, 3, 30, (1, 10), 100, STOCK.id, 0, 0, 30, 0),  # a reverse split can leave nothing but cash
-        (option("C", 105), -3, -900, (2, 1), 5, option("C", 52.50).id, -6, -900, 0, 0),
-        # Options that a split leaves no series for are closed in cash.
-        (CALL, 2, 500, (3, 2), 4, "", 0, 0, 800, 300),
-        (CALL, -2, -500, (1, 10), 4, "", 0, 0, -800, -300),
-    ],
-)
+@on_each_row
 def test_a_split_makes_of_a_position(
-    instrument: Instrument, qty: int, cost: float, ratio: tuple[int, int], opening: float, becomes: str, after: int,
-    cost_after: float, cash: float, realized: float,
-) -> None:  # fmt: skip
+    name: str, qty: int, cost: float, ratio: list[int], opening: float, becomes: str, after: int, amounts: list[float]
+) -> None:
+    """`amounts`: cost after the split, cash and realized profit."""
+    instrument = NAMED[name]
     held = account(0, {instrument: qty, OTHER: 7})
     held.positions[instrument.id].cost_e4 = e4(cost)
     (effect,) = days.split_effects(held, split(*ratio), {instrument.id: e4(opening)})
     assert (effect.instrument, effect.qty_before, effect.new, effect.old) == (instrument.id, qty, *ratio)
-    amounts = (effect.cost_after_e4, effect.cash_e4, effect.realized_e4)
-    assert (effect.becomes, effect.qty_after, *amounts) == (becomes, after, e4(cost_after), e4(cash), e4(realized))
+    assert (effect.becomes, effect.qty_after) == (NAMED[becomes].id if becomes else "", after)
+    assert [effect.cost_after_e4, effect.cash_e4, effect.realized_e4] == list(map(e4, amounts))
 
 
 def test_only_a_fraction_needs_a_price_and_its_cash_is_rounded_against_the_trader() -> None:
@@ -104,22 +93,12 @@ def expiry(instrument: Instrument, qty: int, spot: float | None, cost: float = 0
     return days.expiry_event(ending(position, None if spot is None else e4(spot)), do_not_exercise=do_not_exercise)
 
 
-@pytest.mark.parametrize(
-    ("instrument", "qty", "spot", "kind", "shares", "cash", "cost"),
-    [
-        (CALL, 2, 105, "EXERCISED", 200, -20_000, 20_300),
-        (CALL, -2, 105, "ASSIGNED", -200, 20_000, -20_300),
-        (PUT, 2, 95, "EXERCISED", -200, 20_000, -19_700),
-        (PUT, -2, 95, "ASSIGNED", 200, -20_000, 19_700),
-        # At or out of the money: without delivery or fee, and what was paid is lost.
-        *((instrument, qty, 100, "EXPIRED", 0, 0, 0) for instrument in (CALL, PUT) for qty in (2, -2)),
-    ],
-)
+@on_each_row
 def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike_and_others_expire(
-    instrument: Instrument, qty: int, spot: float, kind: str, shares: int, cash: float, cost: float
+    name: str, qty: int, spot: float, kind: str, shares: int, cash: float, cost: float
 ) -> None:
     """IRS Publication 550: the price of a call adds to what its shares cost, that of a put takes from what they bring."""
-    event, paid = expiry(instrument, qty, spot, cost=150 * qty), e4(150 * qty)
+    event, paid = expiry(NAMED[name], qty, spot, cost=150 * qty), e4(150 * qty)
     assert (event.type, event.change, event.stock_change, event.cash_e4) == (f"OPTION_{kind}", -qty, shares, e4(cash))
     assert (event.stock, event.stock_cost_e4, event.cost_e4) == (STOCK.id, e4(cost), paid)
     assert (event.fee_e4, event.realized_e4) == ((e4(10), 0) if shares else (0, -paid))
@@ -182,22 +161,11 @@ def test_only_what_is_held_can_be_exercised_only_until_expiry_and_in_a_cash_acco
         assert days.exercise_problem(owner, instrument, qty, today) == problem
 
 
-@pytest.mark.parametrize(
-    ("instrument", "qty", "mark", "dividend", "spot", "assigned"),
-    [
-        (CALL, -1, 5.20, 0.25, 105, True),  # the dividend is more than the time value
-        (CALL, -1, 5.25, 0.25, 105, False),
-        (CALL, -1, 5.20, 0, 105, False),
-        (CALL, 1, 5.20, 0.25, 105, False),
-        (PUT, -1, 0.10, 0.25, 105, False),
-        (CALL, -1, 0.10, 0.25, 100, False),  # out of the money
-        (CALL, -1, None, 0.25, 105, True),  # without a price, or one below its exercise, there is no time value
-        (CALL, -1, 4.80, 0.25, 105, True),
-    ],
-)
+@on_each_row
 def test_a_short_call_is_assigned_before_a_dividend_that_is_more_than_its_time_value(
-    instrument: Instrument, qty: int, mark: float | None, dividend: float, spot: float, assigned: bool
+    name: str, qty: int, mark: float | None, dividend: float, spot: float, assigned: bool
 ) -> None:
+    instrument = NAMED[name]
     prices = marks(AVLN=spot) | ({} if mark is None else {instrument.id: e4(mark)})
     instruments = days.early_assignments({instrument.id: Position(instrument, qty)}, prices, {"AVLN": e4(dividend)})
     assert instruments == ((instrument,) if assigned else ())

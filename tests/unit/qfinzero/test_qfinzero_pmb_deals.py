@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,10 @@ from ktdeval_qfinzero.pmb.holding_events import PositionEnded
 from qfinzero_broker_play import EARLY, FLAT, Play, daily, market, table
 from qfinzero_calls import refused
 from qfinzero_invariants import check_invariants
+from qfinzero_margin import e4
 from qfinzero_memory import MemoryPrices
 from qfinzero_world import at, small_dataset, with_prices
+from tables import on_each_row
 
 MIDNIGHT = at("2025-01-03T00:00:00Z")
 CALL, PUT = "O:AVLN250117C00090000", "O:AVLN250117P00120000"
@@ -25,7 +28,7 @@ DAYS = [MIDNIGHT, MIDNIGHT + 3 * DAY]  # the 3rd and the 6th; from the 7th on AV
 
 
 def deal(cash: float = 0.0, into: str = "", new: int = 1, old: int = 1) -> DealRow:
-    return DealRow("AVLN", date(2025, 1, 7), round(cash * 10_000), into, new, old, EARLY)
+    return DealRow("AVLN", date(2025, 1, 7), e4(cash), into, new, old, EARLY)
 
 
 def ended(row: DealRow | None, qty: int = 101, symbol: str = "AVLN", into: float = 40.0) -> tuple[Play, list[PositionEnded]]:
@@ -43,23 +46,12 @@ def ended(row: DealRow | None, qty: int = 101, symbol: str = "AVLN", into: float
     return play, endings
 
 
-@pytest.mark.parametrize(
-    ("row", "qty", "cash", "into", "realized", "terms"),
-    [
-        (deal(124.0), 101, 101 * 124.0, 0, 101 * 24.0, "DEAL"),
-        (deal(124.0), -101, -101 * 124.0, 0, -101 * 24.0, "DEAL"),
-        (deal(0, "BRKT", 3, 1), 101, 0.0, 303, 0.0, "DEAL"),
-        (deal(0, "BRKT", 3, 2), 101, 20.0, 151, 0.0, "DEAL"),  # 151.5 shares: half of one is 20
-        (deal(0, "BRKT", 3, 2), -101, -20.0, -151, 0.0, "DEAL"),
-        (deal(50.0, "BRKT", 1, 1), 101, 101 * 50.0, 101, 0.0, "DEAL"),  # the cash lowers what the new shares cost
-        (deal(), 101, 101 * 100.0, 0, 0.0, "LAST_PRICE"),
-    ],
-)
+@on_each_row
 def test_a_stock_that_ends_is_closed_at_the_terms_of_its_deal(
-    row: DealRow, qty: int, cash: float, into: int, realized: float, terms: str
+    terms: dict[str, Any], qty: int, cash: float, into: int, realized: float, by: str
 ) -> None:
-    play, (event,) = ended(row, qty)
-    assert (event.cash_e4, event.realized_e4, event.terms) == (round(cash * 10_000), round(realized * 10_000), terms)
+    play, (event,) = ended(deal(**terms), qty)
+    assert (event.cash_e4, event.realized_e4, event.terms) == (e4(cash), e4(realized), by)
     assert (play.held(), play.held("BRKT")) == (0, into)
     if into:
         assert play.account.positions["STOCK:BRKT"].cost_e4 == qty * 1_000_000 - event.cash_e4
@@ -67,18 +59,13 @@ def test_a_stock_that_ends_is_closed_at_the_terms_of_its_deal(
     assert "AVLN trades no more since 2025-01-07" in str(refused(play.order, "BUY", "MARKET"))
 
 
-@pytest.mark.parametrize(
-    ("row", "symbol", "qty", "cash"),
-    [
-        (deal(124.0), CALL, 2, 2 * 100 * 34.0),
-        (deal(124.0), PUT, 2, 0.0),
-        (deal(10.0, "BRKT", 2, 1), PUT, -2, -2 * 100 * 30.0),  # 10 and twice 40 are 90
-        (deal(), CALL, 1, 100 * 10.0),
-    ],
-)
-def test_its_options_are_closed_at_what_they_are_worth_at_these_terms(row: DealRow, symbol: str, qty: int, cash: float) -> None:
-    play, (event,) = ended(row, qty, symbol)
-    assert (event.cash_e4, event.terms, play.held(symbol)) == (round(cash * 10_000), "INTRINSIC", 0)
+@on_each_row
+def test_its_options_are_closed_at_what_they_are_worth_at_these_terms(
+    terms: dict[str, Any], right: str, qty: int, cash: float
+) -> None:
+    symbol = {"CALL": CALL, "PUT": PUT}[right]
+    play, (event,) = ended(deal(**terms), qty, symbol)
+    assert (event.cash_e4, event.terms, play.held(symbol)) == (e4(cash), "INTRINSIC", 0)
 
 
 @pytest.mark.parametrize(("cash", "equity"), [(124.0, 1_000_000 + 100 * 24 + 0.01), (24.0, 1_000_000)])

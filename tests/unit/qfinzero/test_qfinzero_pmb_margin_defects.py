@@ -177,19 +177,7 @@ def test_another_currency_and_settings_that_would_do_nothing_are_refused() -> No
 # ---- expiry
 
 
-@pytest.mark.parametrize(
-    ("right", "side", "prices", "marks", "shares", "cash"),
-    [
-        ("C", "BUY", (110, 110), [3] * 4, 100, 89_700),
-        ("C", "SELL", (110, 110), [3] * 4, -100, 110_300),
-        ("P", "BUY", (90, 90), [3] * 4, -100, 109_700),
-        ("P", "SELL", (90, 90), [3] * 4, 100, 90_300),
-        ("C", "BUY", (100, 100), [3] * 4, 0, 99_700),  # out of the money
-        ("C", "BUY", (110, None, 110), [3] * 4, 100, 89_700),  # an underlying without a bar on the day counts at its last close
-        ("C", "BUY", (110, 110), [3, 3, None, None], 100, 89_700),  # so does an option without a bar on its last day
-        ("C", "BUY", (100, 100.01), [3] * 4, 100, 89_700),  # the threshold of exercise is one cent
-    ],
-)
+@on_each_row
 def test_options_in_the_money_deliver_shares_long_and_short_alike(
     right: str, side: str, prices: Any, marks: list[Any], shares: int, cash: float
 ) -> None:

@@ -15,6 +15,7 @@ from ktdeval_qfinzero.pmb.matching import Leg, Match, capacity, match, match_spr
 from ktdeval_qfinzero.pmb.ticks import next_tick
 from ktdeval_qfinzero.pmb.values import Bar, Fill, FillRules, Instrument, Order
 from qfinzero_broker_play import OPEN
+from tables import on_each_row
 
 STOCK = Instrument("STOCK", "AVLN")
 CALL = Instrument("OPTION", OptionContract("AVLN", date(2025, 1, 17), 1_000_000, "C").symbol)
@@ -49,24 +50,13 @@ def price(order_: Order, bar_: Bar, rules: FillRules = NO_COST) -> float | None:
 # --- Prices -----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("order_", "open_", "rules", "found"),
-    [
-        (order("BUY"), 100, NO_COST, 100),  # a market order fills at the open
-        (order("SELL"), 100, NO_COST, 100),
-        (order("BUY"), 100.0001, NO_COST, 100.0001),  # as it is, without slippage
-        (order("BUY"), 100, FillRules(slippage_bps=2), 100.02),  # slippage is against the trader, to the next cent
-        (order("SELL"), 100, FillRules(slippage_bps=2), 99.98),
-        (order("BUY"), 30, FillRules(slippage_bps=2), 30.01),
-        (order("SELL"), 30, FillRules(slippage_bps=2), 29.99),
-        (order("BUY"), 0.5, FillRules(slippage_bps=10), 0.5005),  # below a dollar: to a hundredth of a cent
-        (order("BUY", instrument=CALL), 10, FillRules(slippage_bps=0, option_spread_bps=100), 10.05),  # half the spread
-        (order("SELL", instrument=CALL), 10, FillRules(slippage_bps=0, option_spread_bps=100), 9.95),
-        (order("BUY"), 10, FillRules(slippage_bps=0, option_spread_bps=100), 10),
-    ],
-)
-def test_a_market_order_fills_at_the_open_with_its_costs(order_: Order, open_: float, rules: FillRules, found: float) -> None:
-    assert price(order_, bar(open_, open_ * 1.1, open_ * 0.9, open_), rules) == found
+@on_each_row
+def test_a_market_order_fills_at_the_open_with_its_costs(
+    side: str, instrument: str, open_: float, costs: dict[str, int], found: float
+) -> None:
+    rules = FillRules(**{"slippage_bps": 0, "option_spread_bps": 0, "max_volume_pct": 100, **costs})
+    sent = order(side, instrument={"STOCK": STOCK, "CALL": CALL}[instrument])
+    assert price(sent, bar(open_, open_ * 1.1, open_ * 0.9, open_), rules) == found
 
 
 def test_prices_have_steps_and_a_sale_brings_at_least_one() -> None:

@@ -17,6 +17,7 @@ from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import evaluate
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
+from ktdeval_board.command import leaderboard
 from ktdeval_board.entries import load_board
 from ktdeval_board.init import Begun, NewBoard, init_board
 from ktdeval_board.submit import Outcome, Request, submit_run
@@ -123,6 +124,11 @@ def withdraw(board: Path) -> str:
     return entry.card_id
 
 
-def call(command: Any, *words: object) -> Result:
+def call(command: Any, *words: object, **options: Any) -> Result:
     """Call a command as the terminal does."""
-    return CliRunner().invoke(command, [str(word) for word in words])
+    return CliRunner().invoke(command, [str(word) for word in words], **options)
+
+
+def printed(*words: object) -> str:
+    """What `ktdeval leaderboard` prints; what it raises is raised."""
+    return call(leaderboard, *words, catch_exceptions=False).stdout

@@ -68,20 +68,16 @@ def submit_another(board: BadBoard) -> None:
     board.forge(lambda card: card["model"].update(name="openai/gpt-4.1"), stored="elsewhere")
 
 
-def test_a_proposal_that_changes_nothing_or_only_adds_a_submission_is_in_order(board: BadBoard) -> None:
+def test_a_proposal_that_changes_nothing_or_only_adds_a_submission_is_in_order_whatever_main_gained_since(board: BadBoard) -> None:
     assert findings_on(board) == []
-    submit_another(board)
-    (board.folder / "imported").mkdir()
-    (board.folder / "imported" / "x.json").write_text("{}")
-    assert findings_on(board) == []
-
-
-def test_what_main_gained_since_is_not_the_proposals(board: BadBoard) -> None:
     git(board.folder, "checkout", "--quiet", "main")
     (board.folder / "board.yaml").write_text((board.folder / "board.yaml").read_text() + "# a comment\n")
     commit(board.folder)
     git(board.folder, "checkout", "--quiet", "proposal")
     submit_another(board)
+    submit_another(board)
+    (board.folder / "imported").mkdir()
+    (board.folder / "imported" / "x.json").write_text("{}")
     assert findings_on(board) == []
 
 
@@ -182,15 +178,14 @@ def test_nothing_that_the_repository_configures_is_started(
     assert not canary.exists()
 
 
-def test_a_revision_that_is_none_is_one_line(board: BadBoard) -> None:
+def test_a_revision_that_is_none_a_folder_without_git_and_a_history_without_a_common_root_are_one_line(
+    board: BadBoard, good: Good, tmp_path: Path
+) -> None:
     unknown, none = "git knows no revision", "is no revision"
     for since, message in (("nowhere", f"{unknown} 'nowhere'"), ("--output=/tmp/x", none), ("main\n", none), ("", unknown)):
         with pytest.raises(UsageError, match=message) as caught:
             check_changes(board.folder, since)
         assert str(caught.value).isprintable()
-
-
-def test_a_folder_without_git_and_a_history_without_a_common_root_are_one_line(board: BadBoard, good: Good, tmp_path: Path) -> None:
     git(board.folder, "checkout", "--quiet", "--orphan", "stranger")
     (board.folder / "README.md").write_text("of one's own\n")
     commit(board.folder)

@@ -21,12 +21,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from board_cards import changed, division_of, put_card, put_json, rules_of, submission_of, verdict_of
 from board_forge import forge_board
+from board_runs import printed as run
 from ktdeval.errors import CardError, KtdevalError, UsageError
-from ktdeval_board.command import leaderboard
 from ktdeval_board.documents import Series
 from ktdeval_board.entries import Board, load_board
 from ktdeval_board.exchange import load_daily_frame, load_episodes_frame, load_frame, load_imported_frame
@@ -111,10 +110,6 @@ def check(scoring: Path, tier: str = "re-executed") -> str:
     (files,) = BoardFolder(scoring).submitted()
     put_json(BoardFolder(scoring).verdict(files.card_id), verdict_of(files.card_id, "probe", tier))
     return files.card_id
-
-
-def run(*words: object) -> str:
-    return CliRunner().invoke(leaderboard, [str(word) for word in words], catch_exceptions=False).stdout
 
 
 # ---- frames
@@ -292,10 +287,8 @@ def test_csv_has_no_cell_that_a_spreadsheet_would_run(scoring: Path, tmp_path: P
     run("export", scoring, "--to", "csv", "--out", tmp_path / "out")
     with (tmp_path / "out" / "cards.csv").open(encoding="utf-8", newline="") as stream:
         (row,) = csv.DictReader(stream)
-    assert row["model"] == f"'{MODEL}"
-    assert row["submitter"] == "'@SUM(A1)"
-    assert row["submitted_on"] == "2026-06-02"
-    assert (row["cutoff_date"], row["right_name_reason"]) == ("", "")
+    wanted = {"model": f"'{MODEL}", "submitter": "'@SUM(A1)", "submitted_on": "2026-06-02"}
+    assert row | wanted | {"cutoff_date": "", "right_name_reason": ""} == row
     assert row["labels"] == "; ".join(load_frame(scoring)["labels"].iloc[0])
     units = pd.read_csv(tmp_path / "out" / "columns.csv").set_index("column")["unit"]
     assert units["right_name"] == "'=1+1"
@@ -328,10 +321,7 @@ def test_datasets_loads_every_configuration_offline(
     assert names["cards"] == {"train": [len(cards), list(cards.columns)]}
     assert names["imported"]["train"][0] == 1
     assert names["daily"] == {"train": [len(daily), list(daily.columns)]}
-    row = cards.iloc[0]
-    assert first["card"] == row["card"]
-    assert first["total_return"] == row["total_return"]
-    assert first["why"] == row["why"]
+    assert first == {name: cards.iloc[0][name] for name in ("card", "why", "total_return")}
 
 
 def test_the_readme_of_a_dataset_tells_the_hub_what_it_holds(export: Callable[[str], Path]) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from board_runs import TASK, WINDOW, begin, make_run, plugins, tree
+from board_runs import TASK, WINDOW, begin, call, make_run, plugins, tree
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.jsonio import loads_strict
@@ -29,10 +28,6 @@ WORKFLOW = ".github/workflows/board.yml"
 @pytest.fixture(scope="module")
 def board(empty_board: Path) -> Path:
     return empty_board
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(init, [str(word) for word in words])
 
 
 # ---- what it is
@@ -254,7 +249,7 @@ def test_the_command_says_what_was_begun_and_arguments_of_the_data_provider_reac
     given = "seed=8,first=2024-01-02,last=2024-04-30"
     windows = f"{WINDOW},2024-03-15:2024-03-29"
     words = ("--name", "practice", "--title", "P", "--tasks", TASK, "--windows", windows, "--seeds", "0-1", "--on", "2026-03-01")
-    done = call(tmp_path / "board", *words, "--baseline", "builtin/hold", "--data-args", given)
+    done = call(init, tmp_path / "board", *words, "--baseline", "builtin/hold", "--data-args", given)
     assert done.exit_code == 0, done.output
     assert "board practice of a synthetic market" in done.output
     assert "division blinded-open-research: 2 windows × 2 seeds" in done.output

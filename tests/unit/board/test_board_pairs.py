@@ -190,19 +190,14 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
     assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
 
 
-def test_mask_effects_leave_out_what_is_undefined() -> None:
+def test_mask_effects_are_of_pooled_windows_and_leave_out_what_is_undefined() -> None:
     figures = {(window, 0): 0.01 for window in OVERLAPPING}
-    bright, blinded = masked("bright", figures), masked("blinded", {**figures, ("W3", 0): None})
-    row = next(row for row in mask_effects([bright, blinded]) if row["metric"] == "total_return")
-    assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, 1)
-
-
-def test_mask_effects_are_of_pooled_windows() -> None:
-    figures = {(window, 0): 0.01 for window in OVERLAPPING}
-    entries = [masked("bright", {**figures, ("W3", 0): 0.90}), masked("blinded", figures)]
-    entries = [changed(entry, lambda card: card.update(left_out={"W3": "lengths that do not mix"})) for entry in entries]
-    row = next(row for row in mask_effects(entries) if row["metric"] == "total_return")
-    assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, 0)
+    undefined = [masked("bright", figures), masked("blinded", {**figures, ("W3", 0): None})]
+    alone = [masked("bright", {**figures, ("W3", 0): 0.90}), masked("blinded", figures)]
+    alone = [changed(entry, lambda card: card.update(left_out={"W3": "lengths that do not mix"})) for entry in alone]
+    for entries, left_out in ((undefined, 1), (alone, 0)):
+        row = next(row for row in mask_effects(entries) if row["metric"] == "total_return")
+        assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, left_out)
 
 
 def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:

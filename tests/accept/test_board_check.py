@@ -17,14 +17,12 @@ import yaml
 from board_checked import ON, change_card, make_board, make_run, recorded_card, submit
 from board_ranks import make_verdict
 from board_runs import tree
+from forging import Steps, change_ledger, rehash
 from ktdeval.errors import DataError, UsageError, VerificationError
-from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, rescore
-from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.store import file_sha256
-from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, OpenedMarkets, check_board, missing_plugin
 from ktdeval_board.checking.records import check_records, settle
 from ktdeval_board.documents import Decisions, Rerun, Series, Verdict
@@ -84,12 +82,10 @@ def change_rules(board: Path, change: Callable[[Any], object]) -> None:
     (board / "board.yaml").write_text(yaml.safe_dump(rules))
 
 
-def richer(ledger: Ledger) -> Ledger:
-    """A ledger that ends with 10,000 CNY more."""
-    steps = to_plain(ledger.steps)
+def richer(steps: Steps) -> None:
+    """Let a ledger end with 10,000 CNY more."""
     steps[-1]["cash_minor"] += 1_000_000
     steps[-1]["nav_minor"] += 1_000_000
-    return replace(ledger, steps=from_plain(steps, list[StepRecord], "forged steps"))
 
 
 def verdict_on(board: Path, card_id: str) -> Verdict:
@@ -137,16 +133,12 @@ def test_without_record_nothing_is_written_and_an_empty_board_gets_its_market(bo
 # -- forgeries ---------------------------------------------------------------------------------------------------
 
 
-def forged(run: Path, target: Path, forge: Callable[[Ledger], Ledger]) -> Path:
+def forged(run: Path, target: Path, change: Callable[[Steps], Any]) -> Path:
     """A copy of a run with another ledger, its mark renewed and its card scored anew: consistent in itself."""
     shutil.copytree(run, target)
-    folder = RunFolder.load(target)
-    (spec,) = folder.manifest.specs
-    path = folder.episode_path(spec)
-    (path / "ledger.parquet").write_bytes(encode_ledger(forge(folder.load_ledger(spec))))
-    mark = json.loads((path / "episode.json").read_text())
-    mark["sha256"]["ledger.parquet"] = file_sha256(path / "ledger.parquet")
-    (path / "episode.json").write_text(dumps_pretty(mark))
+    (episode,) = (target / "episodes").iterdir()
+    change_ledger(episode, change)
+    rehash(episode)
     next(target.glob("cards/*.json")).unlink()
     rescore(target, load_plugins(), {})
     return target
@@ -158,9 +150,9 @@ def only_finding(report: CheckReport) -> tuple[str, str, str]:
 
 
 def test_orders_with_hindsight_are_found_by_what_the_model_replied(board: Path, run: Path, other_run: Path, tmp_path: Path) -> None:
-    def hindsight(ledger: Ledger) -> Ledger:
+    def hindsight(_steps: Steps) -> Any:
         other = RunFolder.load(other_run)
-        return replace(ledger, steps=other.load_ledger(other.manifest.specs[0]).steps)
+        return to_plain(other.load_ledger(other.manifest.specs[0]).steps)
 
     files = submit(board, forged(run, tmp_path / "forged", hindsight))
     path, rule, message = only_finding(check(board))

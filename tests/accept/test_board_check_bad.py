@@ -175,7 +175,7 @@ def test_markup_is_found_in_every_text_of_a_card(good: Good) -> None:
 
 @pytest.mark.parametrize("document", ["submission", "list"])
 def test_markup_is_found_in_every_text_of_submission_and_list(full: BadBoard, document: str) -> None:
-    path = full.submission_path if document == "submission" else full.list_path
+    path = full.files.submission if document == "submission" else full.files.records
     value = json.loads(path.read_text())
     value.setdefault("url", "https://example.org/records") if document == "list" else None
     places = kinds_of_text(value)
@@ -258,7 +258,7 @@ def test_a_system_is_division_model_reasoning_and_agent(good: Good, full: BadBoa
 def test_another_reasoning_effort_is_another_system(full: BadBoard) -> None:
     full.add_verdict()
     full.forge(lambda card: [second_attempt(card), card["call"].update(reasoning_effort="high")], stored="elsewhere")
-    full.edit(full.submission_path, setting("attempts", "runs", to=2))
+    full.edit(full.files.submission, setting("attempts", "runs", to=2))
     findings, sound = full.look()
     assert (findings, len(sound)) == ([], 2)
 
@@ -266,7 +266,7 @@ def test_another_reasoning_effort_is_another_system(full: BadBoard) -> None:
 def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attempt(full: BadBoard) -> None:
     full.withdraw(full.card_id)
     full.forge(setting("provenance", "wall_time_s", to=1.0))
-    full.edit(full.submission_path, setting("attempts", "runs", to=2))
+    full.edit(full.files.submission, setting("attempts", "runs", to=2))
     findings, sound = full.look()
     assert (findings, {one.card_id == full.card_id: one.is_withdrawn for one in sound}) == ([], {True: False, False: True})
 
@@ -275,7 +275,7 @@ def test_what_the_board_has_a_verdict_on_comes_first_whatever_days_are_written(f
     old = full.card_id
     full.add_verdict()
     full.forge(second_attempt, stored="elsewhere")
-    full.edit(full.submission_path, lambda value: [value.update(submitted_on="2026-01-02"), value["attempts"].update(runs=9)])
+    full.edit(full.files.submission, lambda value: [value.update(submitted_on="2026-01-02"), value["attempts"].update(runs=9)])
     findings, sound = full.look()
     assert [(finding.rule, full.card_id in finding.path) for finding in findings] == [("duplicate", True)]
     assert [candidate.card_id for candidate in sound] == [old]
@@ -310,7 +310,7 @@ def test_a_card_with_a_verdict_is_read_and_not_validated_again_unless_asked_for(
 
 def test_a_verdict_on_other_bytes_protects_nobody(full: BadBoard) -> None:
     full.add_verdict()
-    full.edit(full.card_path, setting("metrics", "sharpe", "value", to=9.9))
+    full.edit(full.files.card, setting("metrics", "sharpe", "value", to=9.9))
     findings, sound = full.look()
     assert {"hash", "card"} <= {finding.rule for finding in findings}
     assert sound == []
@@ -355,7 +355,7 @@ def test_a_figure_forged_in_an_episode_with_all_that_follows_is_found(board: Bad
     board.forge(change)
     assert board.look()[0] == []
     (finding,) = check(board).findings
-    assert (finding.rule, finding.path) == ("ledger", board.where(board.card_path))
+    assert (finding.rule, finding.path) == ("ledger", board.where(board.files.card))
     assert "total_return" in finding.message
 
 

@@ -17,6 +17,7 @@ from ktdeval_board.ranking.pairing import NULL_DRAWS
 from site_data import changed_site, read_data
 from site_pages import (
     DIVISION,
+    MARKUP,
     OTHER,
     cards_of,
     draw_all,
@@ -28,6 +29,7 @@ from site_pages import (
     pair_page,
     ranked,
     table_rows,
+    with_markup,
 )
 
 pytestmark = needs_browser
@@ -338,35 +340,20 @@ def test_keys_alone_reach_everything(session: Reader, forged_site: Path) -> None
 
 def test_hostile_words_are_shown_as_words(session: Reader, forged_site: Path, tmp_path: Path) -> None:
     first, second = ranked(forged_site)[:2]
-    markup = "<img src=x onerror=\"document.title='owned'\">"
 
     def spoil_card(entry: Any) -> Any:
-        entry["card"]["agent"]["name"] = markup
-        entry["card"]["model"]["args"] = {markup: [markup, {"deep": markup}]}
-        entry["submission"]["submitter"] = {
-            "name": markup,
-            "contact": "https://example.org/x",
-            "url": "javascript:document.title='owned'",
-        }
-        entry["submission"]["note"] = markup
-        entry["verdict"]["notes"] = [markup]
-        entry["errata"] = [{"date": "2026-01-01", "effect": "note", "what": markup, "by": markup}]
-        for metric in entry["card"]["metrics"].values():
-            metric["formula"] = markup
+        entry = with_markup(entry)
+        entry["card"]["model"]["args"] = {MARKUP: [MARKUP, {"deep": MARKUP}]}
+        entry["submission"]["submitter"]["url"] = "javascript:document.title='owned'"
         return entry
 
     def spoil_decisions(value: Any) -> Any:
-        for episode in value["episodes"]:
-            for step in episode["steps"]:
-                step["why"] = markup
-                step["holdings"] = [[markup, 0.5], ["signal.data(1)['x']", 0.2]]
-                step["orders"] = [{"code": markup, "side": "BUY", "asked": markup, "filled": 0, "price": None, "status": "rejected",
-                                   "rule": markup, "reason": markup}]  # fmt: skip
-        return value
+        for step in (step for episode in value["episodes"] for step in episode["steps"]):
+            step["holdings"].append(["signal.data(1)['x']", 0.2])
+        return with_markup(value)
 
-    site = changed_site(
-        forged_site, tmp_path / "site", {f"card/{first['card']}": spoil_card, f"decisions/{first['card']}": spoil_decisions}
-    )
+    changes = {f"card/{first['card']}": spoil_card, f"decisions/{first['card']}": spoil_decisions}
+    site = changed_site(forged_site, tmp_path / "site", changes)
     for page in (
         link("card.html", card=first["card"]),
         link("model.html", model=first["model"], card=first["card"]),
@@ -375,9 +362,9 @@ def test_hostile_words_are_shown_as_words(session: Reader, forged_site: Path, tm
         tab = session.open(page, folder=site)
         draw_all(tab)
         tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
-        assert markup in tab.inner_text("main")
+        assert MARKUP in tab.inner_text("main")
         assert tab.locator("main img, main script, main [onerror], [href^='javascript:']").count() == 0
-        assert "owned" not in tab.title().replace(markup, "")
+        assert "owned" not in tab.title().replace(MARKUP, "")
 
 
 def test_pages_print_on_white_with_every_chart(session: Reader, forged_site: Path) -> None:

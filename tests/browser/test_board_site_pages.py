@@ -16,8 +16,7 @@ from ktdeval_board.rules import Rules, SnapshotRule
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
 from site_data import changed_site, read_data
-
-MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+from site_pages import MARKUP, with_markup
 
 
 @pytest.fixture(scope="module")
@@ -116,24 +115,6 @@ def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_s
     wait_until(tab, "location.hash === '#kind=erratum'")
     assert is_shown(tab, f"{sum(event['kind'] == 'erratum' for event in history['events'])} events")
     tab.wait_for_selector("text=Best total return over time")
-
-
-def with_markup(value: Any) -> Any:
-    """A value in which every text that is no name of something else carries markup."""
-    if isinstance(value, dict):
-        return {
-            key: one
-            if key in ("card", "id", "hash", "scope", "division", "snapshot", "tier", "baseline", "kind", "rank_by")
-            else with_markup(one)
-            for key, one in value.items()
-        }
-    if isinstance(value, list):
-        return [with_markup(one) for one in value]
-    if isinstance(value, str) and not re.fullmatch(
-        r"\d{4}-\d\d-\d\d|[0-9a-f]{64}|[a-z]+_[a-z_]+|all|W\d+|trading|synthetic|main|blinded-.*|bright-.*", value
-    ):
-        return value + MARKUP
-    return value
 
 
 @needs_browser

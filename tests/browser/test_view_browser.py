@@ -111,7 +111,6 @@ def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> 
 
 
 def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path) -> None:
-    # The address names the day.
     dates = [row["decided_on"] for row in head_of(talk)["rows"]]
     for address, day in (("day=17", 17), (f"day={dates[5]}", 5), ("day=day_+3", 3), ("", 0)):
         tab = open_day(session, talk, address)
@@ -137,7 +136,6 @@ def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path)
 
 
 def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk: Path) -> None:
-    # Keys walk through the days.
     tab = open_day(session, talk, "day=5")
     for keys, day in ((("j", "j"), 7), (("k",), 6), (("ArrowRight",), 7), (("ArrowLeft", "ArrowLeft"), 5)):
         press(tab, *keys)
@@ -244,7 +242,6 @@ def test_every_word_of_a_day_is_there_in_order(session: Reader, talk: Path) -> N
 
 
 def test_what_a_model_wrote_is_shown_as_words_and_what_was_withheld_beside_it(session: Reader, talk: Path) -> None:
-    # Markup in a model s words is shown as words.
     tab = open_day(session, talk, f"day={INJECTING}")
     shown = tab.evaluate("document.querySelector('#day-body').textContent")
     assert MARKUP in shown
@@ -292,7 +289,6 @@ def test_orders_show_true_names_handles_and_what_became_of_them(session: Reader,
 
 
 def test_held_days_say_why_and_replies_what_they_took(session: Reader, talk: Path) -> None:
-    # Held days say why.
     tab = open_day(session, talk, f"day={FAILING}")
     assert "the model call failed" in tab.inner_text("#part-decision")
     assert "model_timeout × 1" in tab.inner_text("#part-decision")
@@ -304,26 +300,21 @@ def test_held_days_say_why_and_replies_what_they_took(session: Reader, talk: Pat
     # Cut replies tokens and servers are shown.
     tab = open_day(session, talk, f"day={CUT}")
     shown = tab.evaluate("document.querySelector('#part-talk').innerText")
-    assert "cut off at the longest reply" in shown
-    assert "64 from the prompt cache" in shown
-    assert "200 of reasoning" in shown
-    assert "served by talker-2024-01-01" in shown
+    for words in ("cut off at the longest reply", "64 from the prompt cache", "200 of reasoning", "served by talker-2024-01-01"):
+        assert words in shown, words
     # Another conversation of an agent is marked.
     tab = open_day(session, talk, "day=0")
-    assert "You doubt everything." in tab.evaluate("document.querySelector('#call-1').textContent")
-    assert "I doubt it." in tab.evaluate("document.querySelector('#call-1').textContent")
-    second = tab.evaluate("document.querySelector('#call-2').textContent")
+    first, second = (tab.evaluate(f"document.querySelector('#call-{number}').textContent") for number in (1, 2))
+    assert first.index("You doubt everything.") < first.index("I doubt it.")
     assert "Another conversation: it begins with 0 messages of the call before." in second
     assert "I doubt it." not in second
     # The submission that was taken is marked.
-    tab = open_day(session, talk, "day=0")
     assert tab.evaluate("[...document.querySelectorAll('.tool-call .chip.good')].map((chip) => chip.textContent)") == ["taken"]
     last = "document.querySelector('.call:last-of-type .tool-call').textContent"
     assert "submit_action" in tab.evaluate(last)
 
 
 def test_figures_and_true_names_stand_as_they_were_written(session: Reader, talk: Path) -> None:
-    # Numbers keys and handles are shown as they were written.
     tab = open_day(session, talk, "day=0")
     made = tab.evaluate(
         """(() => { const assets = {asset_0001: ["600000.SH", "Bank"]};
@@ -385,7 +376,6 @@ def test_on_a_telephone_the_list_lies_over_the_page(session: Reader, talk: Path)
 
 
 def test_548_days_are_light_and_without_the_market_all_that_was_said_is_there(session: Reader, long: Path) -> None:
-    # 548 days are light.
     tab = open_day(session, long, "day=500")
     wait_for_day(tab, 500)
     assert tab.evaluate("document.querySelectorAll('#list li').length") == LONG
@@ -413,9 +403,7 @@ def test_548_days_are_light_and_without_the_market_all_that_was_said_is_there(se
 
 
 def test_the_index_sorts_narrows_and_leads_to_the_pages(session: Reader, desk: Path) -> None:
-    tab = session.open(
-        (desk / "seeds" / "view" / "index.html").as_uri(), ready="document.querySelectorAll('tbody tr').length === 3"
-    )
+    tab = open_index(session, desk / "seeds", 3)
     entries = head_of(desk / "seeds" / "view" / "index.html")["episodes"]
     by_return = [entry["page"] for entry in sorted(entries, key=lambda entry: entry["return"])]
     pages_shown = "[...document.querySelectorAll('tbody a')].map((link) => link.getAttribute('href'))"
@@ -439,7 +427,5 @@ def test_an_unfinished_episode_says_so(session: Reader, desk: Path) -> None:
     tab = open_day(session, page, "day=8")
     assert "UNFINISHED" in tab.inner_text("#notes")
     assert f"9 of {DAYS_IN_WINDOW} days so far" in tab.inner_text("#facts")
-    tab = session.open(
-        (desk / "killed" / "view" / "index.html").as_uri(), ready="document.querySelectorAll('tbody tr').length === 2"
-    )
+    tab = open_index(session, desk / "killed", 2)
     assert "not begun" in tab.inner_text("tbody tr:nth-child(2)")

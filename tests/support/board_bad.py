@@ -23,6 +23,7 @@ from ktdeval.runner import evaluate
 from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.entries import Candidate
+from ktdeval_board.layout import CardFiles
 from ktdeval_board.rules import load_errata, load_rules
 
 TASK, MODEL, TODAY = "blinded_open_research", "builtin/momentum", "2026-12-01"
@@ -124,19 +125,9 @@ class BadBoard:
     # -- places --------------------------------------------------------------------------------------------------------
 
     @property
-    def card_path(self) -> Path:
-        """The card that was added last."""
-        return self.card_folder / f"{self.card_id}.json"
-
-    @property
-    def submission_path(self) -> Path:
-        """Its submission."""
-        return self.card_path.with_name(f"{self.card_id}.submission.json")
-
-    @property
-    def list_path(self) -> Path:
-        """The list of its records."""
-        return self.card_path.with_name(f"{self.card_id}.records.json")
+    def files(self) -> CardFiles:
+        """The card that was added last, its submission and the list of its records."""
+        return CardFiles(self.card_id, self.card_folder / f"{self.card_id}.json")
 
     @property
     def records_folder(self) -> Path:

@@ -40,7 +40,8 @@ def forged(name: str, rule: str, change: Change, renew: bool = True) -> None:
 
 def edited(name: str, rule: str, named: str, change: Change) -> None:
     """Note the good submission with a change of its submission or its list."""
-    full(name, rule, named, lambda board: board.edit(board.submission_path if named == "submission" else board.list_path, change))
+    part = "submission" if named == "submission" else "records"
+    full(name, rule, named, lambda board: board.edit(getattr(board.files, part), change))
 
 
 def setting(*path: str | int, to: Any) -> Change:
@@ -96,13 +97,13 @@ def moved_out(path: str) -> Build:
 
 def rewritten(old: str, new: str) -> Build:
     """Other words in the text of the good card; it gets the name that its bytes ask for."""
-    return lambda board: rewrite(board, board.card_path.read_text().replace(old, new, 1).encode("utf-8", "surrogatepass"))
+    return lambda board: rewrite(board, board.files.card.read_text().replace(old, new, 1).encode("utf-8", "surrogatepass"))
 
 
 def rewrite(board: BadBoard, data: bytes, card_id: str = "") -> None:
     """Put other bytes in the place of the good card, under the name that they ask for or another one."""
-    old, card_id = board.card_path, card_id or sha256_hex(data)
-    for path in (board.submission_path, board.list_path):
+    old, card_id = board.files.card, card_id or sha256_hex(data)
+    for path in (board.files.submission, board.files.records):
         board.edit(path, setting("card", to=card_id))
         path.rename(path.with_name(path.name.replace(board.card_id, card_id)))
     board.records_folder.rename(board.records_folder.with_name(card_id))
@@ -134,9 +135,9 @@ def artefact_of_another_hash(value: Value) -> None:
 
 
 SHARPE = setting("metrics", "sharpe", "value", to=9.9)
-full("tampered_metric_under_the_old_name", "hash", "card", lambda board: board.edit(board.card_path, SHARPE))
+full("tampered_metric_under_the_old_name", "hash", "card", lambda board: board.edit(board.files.card, SHARPE))
 edited("artefact_of_another_hash", "hash", "list", artefact_of_another_hash)
-full("card_under_a_name_that_is_not_its_hash", "hash", "card", lambda b: rewrite(b, b.card_path.read_bytes(), "a" * 64))
+full("card_under_a_name_that_is_not_its_hash", "hash", "card", lambda b: rewrite(b, b.files.card.read_bytes(), "a" * 64))
 
 # -- JSON ------------------------------------------------------------------------------------------------------------------
 
@@ -150,13 +151,13 @@ full("integer_of_ten_thousand_digits", "json", "card", rewritten(LIMIT, f'"limit
 full("json_nested_a_hundred_thousand_deep", "json", "card", lambda board: rewrite(board, b"[" * 100_000))
 full("open_object_nested_deep", "depth", "card", rewritten(LIMIT, f'"limit": {"[" * 400}{"]" * 400}'))
 full("card_that_is_a_list", "json", "card", lambda board: rewrite(board, b"[]"))
-full("card_that_is_not_utf8", "json", "card", lambda b: rewrite(b, b.card_path.read_bytes().replace(b"react", b"rea\xff\xfect", 1)))
+full("card_that_is_not_utf8", "json", "card", lambda b: rewrite(b, b.files.card.read_bytes().replace(b"react", b"rea\xff", 1)))
 full("lone_surrogate", "text", "card", rewritten('"source": "', '"source": "\\ud800'))
 full("prototype_as_a_field", "key", "card", rewritten('"environment": {', '"environment": {"__proto__": {"ranked": true},'))
-full("huge_card", "size", "card", LIMITS["card_mb"], lambda b: rewrite(b, b.card_path.read_bytes() + b" " * 1_100_000))
-full("huge_submission", "size", "submission", lambda board: os.truncate(board.submission_path, 300_000))
-full("submission_nested_deep", "json", "submission", lambda board: board.submission_path.write_text('{"a":' * 30_000))
-full("list_with_a_field_twice", "json", "list", lambda board: board.list_path.write_text('{"card": 1, "card": 2}'))
+full("huge_card", "size", "card", LIMITS["card_mb"], lambda b: rewrite(b, b.files.card.read_bytes() + b" " * 1_100_000))
+full("huge_submission", "size", "submission", lambda board: os.truncate(board.files.submission, 300_000))
+full("submission_nested_deep", "json", "submission", lambda board: board.files.submission.write_text('{"a":' * 30_000))
+full("list_with_a_field_twice", "json", "list", lambda board: board.files.records.write_text('{"card": 1, "card": 2}'))
 
 # -- what is compared with what --------------------------------------------------------------------------------------------
 
@@ -247,7 +248,7 @@ def rename_metric(card: Value) -> None:
 def certificate_of_nothing(board: BadBoard) -> None:
     (board.records_folder / "certificate.json").write_text("{}")
     entry = {"path": "certificate.json", "sha256": sha256_hex("{}"), "bytes": 2}
-    board.edit(board.list_path, lambda value: value["files"].append(entry))
+    board.edit(board.files.records, lambda value: value["files"].append(entry))
 
 
 REAL, FALSE = rules(market="real"), setting("snapshot", "synthetic", to=False)
@@ -291,7 +292,7 @@ forged("metric_of_a_free_name", "metric", rename_metric)
 def into_another_models_folder(board: BadBoard) -> None:
     target = board.folder / "cards" / "blinded_open_research" / "openai--gpt-4.1" / "react"
     target.mkdir(parents=True)
-    for path in list(board.card_path.parent.iterdir()):
+    for path in list(board.files.card.parent.iterdir()):
         path.rename(target / path.name)
 
 
@@ -311,11 +312,11 @@ def with_an_early_cutoff(card: Value) -> None:
 
 
 full("cut_off_that_the_card_does_not_say", "cutoff", "submission", forge(with_an_early_cutoff))
-full("no_submission", "missing", "submission", lambda board: board.submission_path.unlink())
-full("no_list", "missing", "list", lambda board: board.list_path.unlink())
+full("no_submission", "missing", "submission", lambda board: board.files.submission.unlink())
+full("no_list", "missing", "list", lambda board: board.files.records.unlink())
 full(
     "submission_without_a_card", "foreign-file", "submission",
-    lambda b: [b.card_path.unlink(), b.list_path.unlink(), shutil.rmtree(b.records_folder)],
+    lambda b: [b.files.card.unlink(), b.files.records.unlink(), shutil.rmtree(b.records_folder)],
 )  # fmt: skip
 
 # -- list of records -------------------------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ full("records_here_that_are_not", "records", "list", lambda board: shutil.rmtree
 
 
 def socket_in_its_place(board: BadBoard) -> None:
-    path, here = board.submission_path, Path.cwd()
+    path, here = board.files.submission, Path.cwd()
     path.unlink()
     with socket.socket(socket.AF_UNIX) as made:
         os.chdir(path.parent)  # the path of a socket is short
@@ -350,7 +351,7 @@ def truncated(pattern: str, size: int) -> Build:
 
 
 MANIFEST = "records/manifest.json"
-full("card_that_is_a_link", "link", "card", lambda b: [b.card_path.unlink(), b.card_path.symlink_to("/etc/passwd")])
+full("card_that_is_a_link", "link", "card", lambda b: [b.files.card.unlink(), b.files.card.symlink_to("/etc/passwd")])
 full("record_that_is_a_link", "link", MANIFEST, linked(MANIFEST))
 full("link_loop", "link", "cards/loop", lambda b: (b.folder / "cards" / "loop").symlink_to(b.folder / "cards"))
 full("records_behind_a_link", "link", "records/episodes", moved_out("records/episodes"))
@@ -360,7 +361,7 @@ full("link_among_what_the_board_wrote", "link", "series/x.json", linked("series/
 full("record_that_is_a_pipe", "special", MANIFEST, lambda b: [path_in(b, MANIFEST).unlink(), os.mkfifo(path_in(b, MANIFEST))])
 full("submission_that_is_a_socket", "special", "submission", socket_in_its_place)
 full("executable_record", "executable", MANIFEST, lambda board: path_in(board, MANIFEST).chmod(0o755))
-full("executable_card", "executable", "card", lambda board: board.card_path.chmod(0o755))
+full("executable_card", "executable", "card", lambda board: board.files.card.chmod(0o755))
 for name, rule, path, said in (
     ("folders_too_deep", "foreign-file", "cards/deep/er/and/deeper/still", "cards/deep/er/and/deeper"),
     ("name_that_is_not_ascii", "path", "cards/na\u00efve", ""),
@@ -386,7 +387,7 @@ full("verdict_of_no_schema", "verdict", "verdicts", verdict(tier="the best"))
 def two(rule: str, change: Change, name: str, named: str = "card", attempts: int = 2) -> None:
     """Note a second card beside the good one, on which the board has its verdict."""
     runs = setting("attempts", "runs", to=attempts)
-    second = (forge(change, stored="elsewhere"), lambda board: board.edit(board.submission_path, runs))
+    second = (forge(change, stored="elsewhere"), lambda board: board.edit(board.files.submission, runs))
     full(name, rule, named, verdict(), *second)
 
 

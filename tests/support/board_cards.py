@@ -17,7 +17,6 @@ from ktdeval_board.entries import Entry
 from ktdeval_board.layout import BoardFolder, CardFiles
 
 _DAY = "2024-01-01"
-_SHA = "a" * 64
 _COUNTS = {"submitted": 0, "filled": 0, "partially_filled": 0, "rejected": 0, "rules": {}}
 _USAGE = dict.fromkeys(
     ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens", "tool_calls",

@@ -20,12 +20,12 @@ import yaml
 
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from board_forge_days import Days, Episode, days_of, forge_decisions, forge_series, play_episode
-from board_forge_scoring import DIVISION as SCORING, scoring_card, scoring_division, scoring_snapshot
 from card_cases import spec_of
 from ktdeval.cards import derived_fields, load_card
+from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.config import RunConfig
 from ktdeval.contracts import Window
-from ktdeval.jsonio import sha256_hex
+from ktdeval.jsonio import content_hash, sha256_hex
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate, open_snapshot
@@ -33,6 +33,8 @@ from ktdeval.typed import to_plain
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.rules import load_rules
 from ktdeval_board.series import make_market
+from metric_cases import market as tiny_market
+from scoring_cases import SAMPLES, TASK as QUESTIONS, record, score_spec, scoring_inputs, summarise
 
 TASKS = ("blinded_open_research", "bright_open_research", "blinded_fixed_candidate", "bright_fixed_candidate")
 """Tasks of the first, second … division of a forged board."""
@@ -51,6 +53,11 @@ HOSTILE = (
     "safe \u202egnirts desrever\u202c and \u0007 bell, {{constructor.constructor('return 1')()}}",
 )
 """Reasons of orders as a hostile model would write them. They must be shown as text."""
+
+SCORING = "name-probe"
+_SEEDS = (0, 1)
+_FILES = ("answers.jsonl.zst", "transcript.jsonl.zst")
+_LONG = {"name": "long", "first": "2024-01-03", "last": "2024-01-09"}
 
 _PROVIDERS = ("alder", "birch", "cedar", "elm")
 _AGENTS = ("react", "react", "planner")
@@ -216,6 +223,32 @@ def _forge_scoring(forge: Forge, entrant: Entrant, rng: np.random.Generator) -> 
     put_json(BoardFolder(forge.path).verdict(files.card_id), _verdict(card, files.card_id, SCORING, "re-executed", "2026-07-02"))
 
 
+def scoring_snapshot(is_synthetic: bool) -> dict[str, Any]:
+    """The board's rule on the market of the division."""
+    return {"name": "tiny", "id": tiny_market(synthetic=is_synthetic).id, "data": ""}
+
+
+def scoring_division() -> dict[str, Any]:
+    """The board's rule on the division."""
+    task = {"name": QUESTIONS["name"], "version": "1", "hash": content_hash(QUESTIONS)}
+    frame, summary = {"task": task, "windows": [_LONG], "seeds": _SEEDS}, "who can tell a name from its prices"
+    return division_of(frame, SCORING, "tiny", rank_by="right_name", summary=summary)
+
+
+def scoring_card(model: str, agent: str, settings: dict[str, Any], is_synthetic: bool, rng: np.random.Generator) -> dict[str, Any]:
+    """A valid card of one model; `settings` are further fields of its calls."""
+    snapshot = tiny_market(synthetic=is_synthetic)
+    call = {"temperature": 0.7, "tool_protocol": "native", **settings}
+    specs = [score_spec(seed, snapshot=snapshot.id, model=model, agent=agent, call=call) for seed in _SEEDS]
+    skill = rng.uniform(0, 0.6)
+    answers = [(spec, [record(step, right=bool(rng.random() < skill)) for step in range(SAMPLES)]) for spec in specs]
+    scores = summarise([each for _, records in answers for each in records])
+    artefacts = {f"episodes/{spec.id}/{name}": "a" * 64 for spec in specs for name in _FILES}
+    return build_scoring_card(
+        scoring_inputs(specs=specs, answers=answers, scores=scores, snapshot=snapshot, artefacts=artefacts)
+    ).plain
+
+
 def _forge_entry(forge: Forge, division: Mapping[str, Any], entrant: Entrant, rng: np.random.Generator) -> None:
     """Card, submission, records list, verdict, series and decisions of one entrant in one division."""
     card, played = _card(forge, division, entrant, rng)
@@ -256,8 +289,9 @@ def _card(
     card["mask_key"] = f"{rng.integers(2**62):032x}"
     card["snapshot"] = _snapshot(forge)
     card["seeds"] = sorted(entrant.seeds)
-    card["call"] = _call(base["call"], entrant)
+    card["call"] = dict(base["call"])
     if not entrant.baseline:
+        card["call"] |= {"tool_protocol": "native", **_settings(entrant)}
         card["cost"] = {"value": None, "reason": "not counted yet"}
         if entrant.special != "unpriced":
             card["cost"]["price"] = _price(rng)
@@ -278,12 +312,6 @@ def _card(
         for name in ("ledger.parquet", "transcript.jsonl.zst")
     }
     return card | derived_fields(card), played
-
-
-def _call(base: Mapping[str, Any], entrant: Entrant) -> dict[str, Any]:
-    if entrant.baseline:
-        return dict(base)
-    return {**base, "tool_protocol": "native", **_settings(entrant)}
 
 
 def _settings(entrant: Entrant) -> dict[str, Any]:
@@ -400,16 +428,16 @@ def _submission(
 
 
 def _verdict(card: Mapping[str, Any], card_id: str, division: str, tier: str, day: str) -> dict[str, Any]:
-    done = tier != "self-reported"
-    rerun = None
+    if tier == "self-reported":
+        return verdict_of(card_id, division, tier, checked_on=day, episodes=0, steps=0)
+    counts = {"episodes": len(card["episodes"]), "steps": card["coverage"]["steps"]}
+    notes = ["the records are stored elsewhere, so they were not executed again"]
+    verdict = verdict_of(card_id, division, tier, checked_on=day, **counts, notes=notes)
     if tier == "re-run":
         figure = card["metrics"]["total_return"]["value"]
-        rerun = {"by": "the board", "on": day, "card": card_id, "figures": {"total_return": {"submitted": figure, "rerun": figure}}}
-    if not done:
-        return verdict_of(card_id, division, tier, checked_on=day, episodes=0, steps=0)
-    notes = ["the records are stored elsewhere, so they were not executed again"]
-    counts = {"episodes": len(card["episodes"]), "steps": card["coverage"]["steps"]}
-    return verdict_of(card_id, division, tier, checked_on=day, **counts, notes=notes, rerun=rerun)
+        figures = {"total_return": {"submitted": figure, "rerun": figure}}
+        verdict["rerun"] = {"by": "the board", "on": day, "card": card_id, "figures": figures}
+    return verdict
 
 
 def _add_errata(forge: Forge, card_id: str, entrant: Entrant) -> None:

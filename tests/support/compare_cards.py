@@ -17,10 +17,13 @@ from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain
-from metric_cases import TASK
+from metric_cases import CODES, TASK, step
 from terminal import Terminal
 
-Figures = Mapping[tuple[str, int], float | None]
+Cell = tuple[str, int]
+"""A window and a seed."""
+
+Figures = Mapping[Cell, float | None]
 
 APART = {f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 13)}
 """Twelve windows a year apart."""
@@ -77,18 +80,22 @@ def save_card(folder: Path, card: Mapping[str, Any]) -> Path:
 def save_run(
     folder: Path,
     card: dict[str, Any],
-    returns: Mapping[tuple[str, int], Sequence[float]],
+    returns: Mapping[Cell, Sequence[float]],
     years: Mapping[str, int] = MappingProxyType({}),
+    held: Mapping[Cell, int] = MappingProxyType({}),
 ) -> Path:
     """Write a card with ledgers beside it, whose NAVs have these daily returns on consecutive days of each window, with 252 days a
-    year unless `years` gives others.
+    year unless `years` gives others; `held`: at how many closes, the first ones, a stock is held.
     """
     for episode in card["episodes"]:
-        daily = returns[episode["window"], episode["seed"]]
-        navs = np.rint(1e8 * np.cumprod(1.0 + np.asarray(daily))).astype(int)
+        cell = episode["window"], episode["seed"]
+        navs = np.rint(1e8 * np.cumprod(1.0 + np.asarray(returns[cell]))).astype(int)
         days = np.datetime64(episode["first_day"], "D") + np.arange(-1, len(navs)).astype("m8[D]")
         charges = {"charges": []} if years else {}  # ledgers of other markets than A-shares have them, and their days a year
-        steps = [_step(number, str(days[number]), str(days[number + 1]), int(nav)) | charges for number, nav in enumerate(navs)]
+        steps = []
+        for number, nav in enumerate(navs.tolist()):
+            record = step(0, nav - 500, {CODES[0]: 500}) if number < held.get(cell, 0) else step(0, nav)
+            steps.append(record | charges | {"step": number, "decided_on": str(days[number]), "filled_on": str(days[number + 1])})
         year = years.get(episode["window"], 252)
         ledger = Ledger({}, 100_000_000, from_plain(steps, list[StepRecord], "steps"), days_a_year=year)
         name = f"episodes/{episode['id']}/ledger.parquet"
@@ -96,13 +103,6 @@ def save_run(
         (folder / name).write_bytes(encode_ledger(ledger))
         card["artefacts"][name] = file_sha256(folder / name)
     return save_card(folder, card)
-
-
-def _step(number: int, decided: str, filled: str, nav: int) -> dict[str, Any]:
-    from metric_cases import step
-
-    record = step(0, nav)
-    return record | {"step": number, "decided_on": decided, "filled_on": filled}
 
 
 class CardTerminal(Terminal):

@@ -12,6 +12,7 @@ from browser_pages import Reader, keep_drawing
 from site_data import read_data
 
 DIVISION, OTHER = "blinded-open-research", "bright-open-research"
+MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 NEXT_TO_DRAW = """() => {
     const open = [...document.querySelectorAll('.chart-plot:not([data-drawn]), .loading')].filter(part => part.checkVisibility());
     open[0]?.scrollIntoView({block: 'center'});
@@ -80,6 +81,18 @@ def facts_of(tab: Any, scope: str = "main") -> dict[str, str]:
 
 def link(page: str, **state: str) -> str:
     return f"{page}#{'&'.join(f'{name}={value}' for name, value in state.items())}"
+
+
+def with_markup(value: Any) -> Any:
+    """A value in which every text that is no name of something else carries markup."""
+    if isinstance(value, dict):
+        names = ("card", "id", "hash", "scope", "division", "snapshot", "tier", "baseline", "kind", "rank_by")
+        return {key: one if key in names and isinstance(one, str) else with_markup(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [with_markup(one) for one in value]
+    names_of_things = r"\d{4}-\d\d-\d\d|[0-9a-f]{64}|[a-z]+_[a-z_]+|all|W\d+|trading|synthetic|main|blinded-.*|bright-.*"
+    is_words = isinstance(value, str) and not re.fullmatch(names_of_things, value)
+    return value + MARKUP if is_words else value
 
 
 def model_page(session: Reader, row: dict[str, Any], **state: str) -> Any:

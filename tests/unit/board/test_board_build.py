@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from board_forge import HOSTILE, entry_ids, forge_board
-from board_forge_scoring import DIVISION as SCORING
+from board_forge import HOSTILE, SCORING, entry_ids, forge_board
 from ktdeval.cards import load_card
 from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError
 from ktdeval_board.entries import load_board

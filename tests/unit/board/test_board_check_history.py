@@ -123,7 +123,7 @@ Change = Callable[[BadBoard, CardFiles], object]
     ],
 )
 def test_an_old_submission_is_neither_changed_nor_deleted(board: BadBoard, change: Change) -> None:
-    change(board, CardFiles(board.card_id, board.card_path))
+    change(board, board.files)
     assert {rule for path, rule in findings_on(board) if board.card_id in path} >= {"foreign-file"}
 
 
@@ -141,9 +141,9 @@ def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_tw
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
     assert findings_on(board) == [("records/x.sh", "executable")]
-    board.card_path.unlink()
-    board.card_path.symlink_to("/etc/passwd")
-    assert {rule for where, rule in findings_on(board) if where == board.where(board.card_path)} == {"foreign-file", "link"}
+    board.files.card.unlink()
+    board.files.card.symlink_to("/etc/passwd")
+    assert {rule for where, rule in findings_on(board) if where == board.where(board.files.card)} == {"foreign-file", "link"}
 
 
 def test_a_board_in_a_folder_of_a_repository_is_looked_at_alone(good: Good, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_nothing_that_the_repository_configures_is_started(
     for name in ("GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_DIR", "GIT_SSH"):
         monkeypatch.setenv(name, str(program))
     (board.folder / ".gitattributes").write_text("* diff=evil\n")
-    board.edit(board.card_path, lambda card: card.update(seeds=[]))
+    board.edit(board.files.card, lambda card: card.update(seeds=[]))
     assert {finding.rule for finding in check_changes(board.folder, "main")} == {"foreign-file"}
     assert not canary.exists()
 

@@ -21,16 +21,11 @@ from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.attribution import FACTOR_NAMES, factor_panel, held_days
 from ktdeval.cards import derived_fields
 from ktdeval.cli.main import main
-from ktdeval.jsonio import dumps_pretty, file_sha256
+from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, recorded_market
-from ktdeval.runner.ledger_file import encode_ledger
-from ktdeval.trading import Ledger
-from ktdeval.trading.ledger import StepRecord
-from ktdeval.typed import from_plain
+from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval_compare.cohort import difference
 from ktdeval_compare.functions import cohort
-from metric_cases import CODES, step
 
 _DEFINITION = {"better": "higher", "formula": "selection_alpha/2: here", "headline": True, "range": [None, None], "source": "here",
                "unit": "fraction", "value": None, "n": 0, "undefined": {}, "reason": "to be derived"}  # fmt: skip
@@ -116,29 +111,17 @@ def test_a_difference_without_a_spread_has_no_interval_and_says_why(one: list[fl
     assert row["value"] == np.mean(one) - np.mean(other)
 
 
-def with_holdings(card: dict[str, Any], folder: Path, held: Sequence[int]) -> Path:
-    """A run whose episodes hold something at the close of their first 0 … 5 steps."""
-    run = save_run(folder, card, {(one["window"], one["seed"]): [0.0] * 5 for one in card["episodes"]}).parent.parent
-    for episode, count in zip(card["episodes"], held, strict=True):
-        path = run / f"episodes/{episode['id']}/ledger.parquet"
-        around = np.datetime64(episode["first_day"], "D") + np.arange(-1, 5).astype("m8[D]")
-        steps = [step(number, 10_000, {CODES[0]: 500} if number < count else {}) for number in range(5)]
-        days = [{"decided_on": str(day), "filled_on": str(after)} for day, after in itertools.pairwise(around)]
-        records = from_plain([one | two for one, two in zip(steps, days, strict=True)], list[StepRecord], "steps")
-        path.write_bytes(encode_ledger(Ledger({}, 10_500, records)))
-        card["artefacts"][str(path.relative_to(run))] = file_sha256(path)
-        # A day is one over which something was held: what stood at the close before it, so not the last step's.
-        assert held_days(Ledger({}, 10_500, records)) == min(count, 4)
-    save_card(run, card)
-    return run
-
-
 def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, terminal: CardTerminal) -> None:
     card = tilted("house/one", {"SKEW": 1.0}, {("A1", 0): 0.0, ("A2", 0): 0.0, ("A3", 0): 0.0})
     exposures_of(card["episodes"][1], {"SKEW": 5.0})
     exposures_of(card["episodes"][2], {"SKEW": None})  # never invested
     card |= derived_fields(card)
-    run = with_holdings(card, tmp_path / "run", [4, 1, 0])
+    cells = [("A1", 0), ("A2", 0), ("A3", 0)]
+    closes = dict(zip(cells, (5, 1, 0), strict=True))
+    run = save_run(tmp_path / "run", card, dict.fromkeys(cells, [0.0] * 5), held=closes).parent.parent
+    # A day is one over which something was held: what stood at the close before it, so not the last step's.
+    ledgers = [load_ledger(run / f"episodes/{episode['id']}/ledger.parquet") for episode in card["episodes"]]
+    assert [held_days(ledger) for ledger in ledgers] == [4, 1, 0]
     assert terminal.report("cohort", run)["exposures"][0]["models"] == {"house/one": (4 * 1 + 1 * 5) / 5}
     (tmp_path / "alone.json").write_text(dumps_pretty(card))
     alone = terminal.report("cohort", tmp_path / "alone.json")

@@ -168,6 +168,9 @@ def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
 def test_shared_days_and_their_correlation() -> None:
     assert shared_days(("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-31")) == 5
     assert shared_days(("2024-01-01", "2024-01-05"), ("2024-01-08", "2024-01-12")) == 0
+    assert shared_days(("2024-01-12", "2024-01-01"), ("2024-01-01", "2024-01-12")) == 0
+    weekend, week = ("2024-01-06", "2024-01-07"), ("2024-01-01", "2024-01-12")
+    assert overlap_correlation([weekend, week]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
     correlation = overlap_correlation([("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-19")])
     assert (correlation[0, 1], effective_count(correlation)) == pytest.approx((0.5, 4 / 3))
     papers = overlap_correlation(W1_TO_W10)
@@ -185,7 +188,9 @@ def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
     assert (correlation == correlation.T).all()
 
 
-def test_the_correlated_null_of_separate_windows_is_the_exact_one() -> None:
+def test_the_correlated_null_has_probability_one_and_of_separate_windows_is_the_exact_one() -> None:
+    for draws in (1000, 25_001):
+        assert correlated_null(overlap_correlation(W1_TO_W10), draws, 0).probabilities.sum() == pytest.approx(1.0, abs=1e-12)
     simulated, exact = correlated_null(np.eye(8), 100_000, 1), rank_null(np.arange(1.0, 9.0))
     assert np.abs(simulated.at_or_below - exact.at_or_below).max() < 0.005
     assert simulated.kind == "simulated"
@@ -228,18 +233,6 @@ def test_windows_of_a_figure_are_of_one_length_and_each_has_days_of_its_own(draw
     assert max(len(held[name]) for name in stand) <= 2 * min(len(held[name]) for name in stand)
     for name in stand:
         assert held[name] - set().union(*(held[other] for other in stand if other != name))
-
-
-def test_a_span_without_a_weekday_shares_nothing() -> None:
-    weekend, week = ("2024-01-06", "2024-01-07"), ("2024-01-01", "2024-01-12")
-    assert overlap_correlation([weekend, week]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert shared_days(("2024-01-12", "2024-01-01"), week) == 0
-
-
-@pytest.mark.parametrize("draws", [1000, 25_001])
-def test_the_simulated_distribution_of_ranks_has_probability_one(draws: int) -> None:
-    null = correlated_null(overlap_correlation(W1_TO_W10), draws, 0)
-    assert null.probabilities.sum() == pytest.approx(1.0, abs=1e-12)
 
 
 def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_count() -> None:

@@ -295,12 +295,9 @@ def test_what_is_no_payload_is_refused_with_its_place(path: tuple[str, ...], val
         attack(with_value(payload_of(MaskConfig(), PROBES[0]), tuple(path), value), HISTORY)
 
 
-def test_a_field_that_does_not_exist_is_refused() -> None:
+def test_the_sets_of_an_ablation_are_of_fields_that_exist() -> None:
     with pytest.raises(DataError, match="no field 'return' to attack; did you mean 'returns'"):
         attack(payload_of(MaskConfig(), PROBES[0]), HISTORY, ["return"])  # type: ignore[list-item]
-
-
-def test_the_sets_of_an_ablation() -> None:
     sets = field_sets(["returns", "board", "index"])
     assert list(sets) == ["returns", "board", "index", "all but returns", "all but board", "all but index", "all"]
     assert sets["all but board"] == ("returns", "index")

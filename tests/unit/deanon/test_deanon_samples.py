@@ -50,6 +50,8 @@ def boards_of(probes: Any) -> Counter[str]:
 def spread_of(shares: Counter[str]) -> int:
     return max(shares.values()) - min(shares.values())
 
+    return max(shares.values()) - min(shares.values())
+
 
 def test_every_probe_is_a_member_that_trades_on_a_decision_day_inside_the_window() -> None:
     first, last = MARKET.day_index("2024-03-01"), MARKET.day_index("2024-03-29")

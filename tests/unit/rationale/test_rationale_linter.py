@@ -76,7 +76,9 @@ def test_words_around_decide_what_is_a_mention() -> None:
         ("The last two sessions were weak.", ""), ("The Two Sessions are near.", "event Two Sessions"),
         ("Poly-factor scores.", ""), ("消费股走弱,消费一半的预算。", "sector 消费股"), ("PingAnBank leads.", "company PingAnBank"),
         ("Sell Ping. An order follows.", ""),
-        # What is told of shown bars is no hindsight.
+        # The phrases that readers think of first; what is told of shown bars is no hindsight.
+        ("I recognise this", "recognition I recognise this"), ("I know what happens next", "hindsight I know what happens next"),
+        ("I bought before the stimulus rally", "hindsight before the stimulus rally"),
         ("It subsequently surged.", "hindsight subsequently surged"), ("After day_-9 it subsequently surged.", ""),
         # The longest reading wins, and phrases stand beside identities.
         ("贵州茅台", "company 贵州茅台"), ("The 2016 circuit breaker.", "event 2016 circuit breaker"),
@@ -275,12 +277,3 @@ def test_fresh_sentences_are_found_as_the_docs_say() -> None:
         recalls = [f"{sum(each)} of {len(each)}" if each else "" for each in of.values()]
         line = f"| {category} | {recalls[0]} | {recalls[1]} | {right / (right + wrong):.2f} | {recalls[2]}".rstrip() + " |"
         assert line in told, line
-
-
-def test_the_phrases_that_readers_think_of_first_are_found() -> None:
-    for text, category in (
-        ("I recognise this", "recognition"),
-        ("I know what happens next", "hindsight"),
-        ("I bought before the stimulus rally", "hindsight"),
-    ):
-        assert category in {mention.category for mention in LINTER.find(text)}, text

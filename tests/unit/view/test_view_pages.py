@@ -22,7 +22,7 @@ from ktdeval_view.market_facts import find_names
 from ktdeval_view.records import EpisodeRecords, page_name, read_episode, step_in_units
 from paths import REPOSITORY
 from report_page import contrast
-from run_support import DAYS_IN_WINDOW, TASK, episodes, error_line, ktdeval
+from run_support import DAYS_IN_WINDOW, TASK, error_line, ktdeval
 from tables import on_each_row
 from view_page import KEY, SECRETS, check_page, data_of, days_of, head_of, make_desk, pages, view
 
@@ -59,7 +59,6 @@ def test_everything_that_was_said_and_booked_is_in_the_pages(desk: Path, run: st
 
 
 def test_every_page_is_one_file_that_asks_for_nothing_and_takes_no_text_for_markup(desk: Path) -> None:
-    # Every page is one file that asks for nothing.
     files = sorted(desk.glob("*/view/*.html"))
     assert len(files) == 4 + 1 + 3 + 1 + 1
     for path in files:
@@ -77,7 +76,6 @@ def test_every_page_is_one_file_that_asks_for_nothing_and_takes_no_text_for_mark
 
 
 def test_true_names_stand_beside_the_handles_where_the_lens_is_the_one_that_ran(desk: Path) -> None:
-    # True names stand beside the handles that the model used.
     (page,) = pages(desk / "talk" / "view")
     names = head_of(page)["names"]
     market = load_snapshot(desk / "market")
@@ -105,7 +103,6 @@ def test_true_names_stand_beside_the_handles_where_the_lens_is_the_one_that_ran(
     (spec,) = run.manifest.specs
     records = read_episode(run, spec)
     other = EpisodeRecords(dataclasses.replace(spec, seed=5), "finished", records.ledger, records.talks)
-    market = load_snapshot(desk / "market")
     assert find_names(records, load_plugins(), market).problem == ""
     assert "other handles" in find_names(other, load_plugins(), market).problem
 
@@ -120,8 +117,8 @@ def test_prices_and_outcomes_of_orders_are_those_of_the_market(desk: Path) -> No
         assert shown == [forecast.success for forecast in judged_orders(run.load_ledger(spec), market).forecasts]
     # Prices around an order are those of the market.
     (page,) = pages(desk / "talk" / "view")
-    market = load_snapshot(desk / "market")
-    day = next(day for day in days_of(page) if any(order["filled_shares"] for order in day["step"]["orders"]))
+    days = days_of(page)
+    day = next(day for day in days if any(order["filled_shares"] for order in day["step"]["orders"]))
     row = market.day_index(day["step"]["filled_on"])
     for order, fact in zip(day["step"]["orders"], day["facts"], strict=True):
         if order["filled_shares"]:
@@ -130,10 +127,7 @@ def test_prices_and_outcomes_of_orders_are_those_of_the_market(desk: Path) -> No
             assert fact["open"] == order["price"]
             assert fact["to_close"] == pytest.approx(market.close[row, column] / market.open[row, column] - 1, abs=1e-6)
     # Closes of every stock that was ordered or held are there.
-    (page,) = pages(desk / "talk" / "view")
     closes = json.loads(data_of(page)["closes"])
-    market = load_snapshot(desk / "market")
-    days = days_of(page)
     codes = {order["code"] for day in days for order in day["step"]["orders"]}
     codes |= {position["code"] for day in days for position in day["step"]["positions"]}
     assert set(closes["closes"]) == codes
@@ -165,7 +159,7 @@ def test_the_index_has_the_figures_of_the_ledgers(desk: Path) -> None:
 
 def test_equal_records_give_equal_bytes_and_the_run_is_only_read(desk: Path) -> None:
     before = {path: file_sha256(path) for path in (desk / "seeds").rglob("*") if path.is_file()}
-    assert view(desk, "seeds", "--out", "again").code == 0
+    view(desk, "seeds", "--out", "again")
     assert {path: file_sha256(path) for path in (desk / "seeds").rglob("*") if path.is_file()} == before
     for path in (desk / "seeds" / "view").iterdir():
         assert (desk / "again" / path.name).read_bytes() == path.read_bytes()
@@ -175,10 +169,8 @@ def test_equal_records_give_equal_bytes_and_the_run_is_only_read(desk: Path) -> 
 
 
 def test_no_secret_is_in_any_page_nor_in_keys_and_lists(desk: Path) -> None:
-    # No secret is in any page.
-    (path,) = episodes(desk / "talk")
-    assert KEY in "".join(map(str, RunFolder.load(desk / "talk").load_transcript(RunFolder.load(desk / "talk").manifest.specs[0])))
-    assert path.is_dir()
+    run = RunFolder.load(desk / "talk")
+    assert KEY in "".join(map(str, run.load_transcript(run.manifest.specs[0])))
     for page in sorted(desk.glob("*/view/*.html")):
         text = page.read_text() + "".join(data_of(page).values())
         assert KEY not in text, page
@@ -211,13 +203,12 @@ def test_a_step_that_is_being_written_is_left_out_and_a_corrupt_journal_shows_th
     (journal,) = run.glob("episodes/*/journal.jsonl")
     whole = journal.read_bytes()
     journal.write_bytes(whole[:-40])
-    assert view(tmp_path, "killed").code == 0
+    view(tmp_path, "killed")
     (page,) = pages(run / "view")
     assert (len(head_of(page)["rows"]), notes_of(page), journal.read_bytes()) == (8, "", whole[:-40])
     lines = whole.splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:5], b"{}\n", *lines[6:]]))
     done = view(tmp_path, "killed")
-    assert done.code == 0
     assert "journal.jsonl:6: the journal is corrupt here" in done.err
     assert len(head_of(page)["rows"]) == 5
     assert "corrupt here" in notes_of(page)
@@ -228,14 +219,13 @@ def test_a_changed_ledger_is_shown_and_said_to_be_so(desk: Path, tmp_path: Path)
     (transcript,) = run.glob("episodes/*/transcript.jsonl.zst")
     transcript.write_bytes(b"nonsense")
     done = view(tmp_path, "talk")
-    assert done.code == 0
     assert "not a readable transcript" in done.err
     (page,) = pages(run / "view")
     assert "not a readable transcript" in notes_of(page)
     assert all(day["talk"] == {"exchanges": [], "submission": None} for day in days_of(page))
     (ledger,) = run.glob("episodes/*/ledger.parquet")
     ledger.write_bytes(b"nonsense")
-    assert "not a readable ledger" in error_line(view(tmp_path, "talk"))
+    assert "not a readable ledger" in error_line(view(tmp_path, "talk", code=2))
 
 
 def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_said_to_be_so(tmp_path: Path) -> None:
@@ -248,7 +238,6 @@ def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_said_
     (changed / "answers.jsonl.zst").write_bytes(pack_lines(to_plain(forged)))
     (damaged / "transcript.jsonl.zst").write_bytes(b"nonsense")
     done = view(tmp_path, "probe")
-    assert done.code == 0
     assert f"{changed.name}/answers.jsonl.zst: is not the file that the episode ended with" in done.err
     assert f"{damaged.name}/transcript.jsonl.zst: not a readable transcript" in done.err
     first, second = (run.path / "view" / page_name(spec) for spec in run.manifest.specs[:2])
@@ -263,7 +252,6 @@ def test_one_damaged_episode_hides_no_other(desk: Path, tmp_path: Path) -> None:
     folder = RunFolder.load(run)
     (folder.episode_path(folder.manifest.specs[1]) / "ledger.parquet").write_bytes(b"nonsense")
     done = view(tmp_path, "seeds")
-    assert done.code == 0
     assert "2 of 3 episodes" in done.out
     entries = head_of(run / "view" / "index.html")["episodes"]
     assert [entry["state"] for entry in entries] == ["finished", "unreadable", "finished"]
@@ -276,7 +264,6 @@ def test_without_the_market_the_page_says_what_it_lacks(desk: Path, tmp_path: Pa
     manifest["data"]["data"] = str(tmp_path / "gone")
     (run / "manifest.json").write_text(json.dumps(manifest))
     done = view(tmp_path, "talk")
-    assert done.code == 0
     assert "Without the market there is no benchmark" in done.err
     (page,) = pages(run / "view")
     head = head_of(page)
@@ -285,7 +272,7 @@ def test_without_the_market_the_page_says_what_it_lacks(desk: Path, tmp_path: Pa
     assert head["names"]["assets"] == {}
     assert days_of(page)[0]["handles"]  # those that the model wrote are in the records
     assert data_of(page)["closes"] == "null"
-    assert view(tmp_path, "talk", "--data", desk / "market").code == 0
+    view(tmp_path, "talk", "--data", desk / "market")
     assert head_of(page)["notes"] == []
 
 
@@ -294,7 +281,6 @@ def test_without_the_market_the_page_says_what_it_lacks(desk: Path, tmp_path: Pa
 
 def test_episode_narrows_the_pages_and_the_index_lists_all(desk: Path) -> None:
     done = view(desk, "seeds", "--episode", "seed-1", "--out", "one", "--day", "day_+3")
-    assert done.code == 0
     (page,) = pages(desk / "one")
     assert done.out.splitlines() == [
         f"view    one/index.html (1 of 3 episodes, {sum(path.stat().st_size for path in (desk / 'one').iterdir()) / 1e6:.1f} MB)",
@@ -321,9 +307,7 @@ def test_open_starts_the_browser_at_the_page(desk: Path, tmp_path: Path) -> None
 
 @on_each_row
 def test_bad_input_is_one_line(desk: Path, words: tuple[str, ...], problem: str) -> None:
-    done = view(desk, *words)
-    assert done.code == 2
-    assert problem in error_line(done)
+    assert problem in error_line(view(desk, *words, code=2))
 
 
 # -- colours

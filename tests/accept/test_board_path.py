@@ -14,7 +14,7 @@ from ktdeval_board.entries import load_board
 from ktdeval_board.layout import SCHEMAS
 from ktdeval_board.reading import DOCUMENTS, schema_texts
 from paths import REPOSITORY
-from site_data import read_data_file
+from site_pages import read_data_file
 
 ROOT = REPOSITORY
 PRACTICE = ROOT / "leaderboards" / "practice"

@@ -10,7 +10,7 @@ import pytest
 from board_arena import AGENTS, HOSTILE, arena_board, play_ama, play_fund, run_frame
 from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways, wait_until
 from ktdeval_board.site.build import build_site
-from site_data import read_data
+from site_pages import read_data
 
 pytestmark = needs_browser
 DRAWN = "document.querySelector('.chart-plot').vega"

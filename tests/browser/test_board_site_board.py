@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from browser_pages import PAGES, Reader, axe_violations, is_shown, needs_browser, scrolls_sideways, tick, wait_until
-from site_data import changed_site, read_data
+from site_pages import changed_site, read_data
 
 pytestmark = needs_browser
 

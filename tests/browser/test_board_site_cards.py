@@ -14,12 +14,12 @@ from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideway
 from ktdeval.jsonio import sha256_hex
 from ktdeval.stats import blocks_of, correlated_null, hodges_lehmann, overlap_correlation, sign_flip, signed_rank
 from ktdeval_board.ranking.pairing import NULL_DRAWS
-from site_data import changed_site, read_data
 from site_pages import (
     DIVISION,
     MARKUP,
     OTHER,
     cards_of,
+    changed_site,
     draw_all,
     entry_of,
     facts_of,
@@ -28,6 +28,7 @@ from site_pages import (
     numbers,
     pair_page,
     ranked,
+    read_data,
     table_rows,
     with_markup,
 )

@@ -14,8 +14,19 @@ import pytest
 from browser_pages import Reader, needs_browser, wait_until
 from ktdeval.jsonio import sha256_hex
 from ktdeval.stats.intervals import wilson
-from site_data import changed_site, read_data
-from site_pages import DIVISION, chart_table, draw_all, entry_of, link, model_page, numbers, ranked, table_rows
+from site_pages import (
+    DIVISION,
+    changed_site,
+    chart_table,
+    draw_all,
+    entry_of,
+    link,
+    model_page,
+    numbers,
+    ranked,
+    read_data,
+    table_rows,
+)
 
 pytestmark = needs_browser
 

@@ -15,8 +15,7 @@ from browser_pages import PAGES, Reader, is_shown, needs_browser, tick, wait_unt
 from ktdeval_board.rules import Rules, SnapshotRule
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
-from site_data import changed_site, read_data
-from site_pages import MARKUP, with_markup
+from site_pages import MARKUP, changed_site, read_data, with_markup
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,21 @@
-"""Pages of a model, of a card and of two cards of a forged site: their addresses, and what stands on them."""
+"""Data files of sites, and pages of a model, of a card and of two cards of a forged site: addresses, and what stands on them."""
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import re
+import shutil
 import time
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from browser_pages import Reader, keep_drawing
-from site_data import read_data
+from ktdeval.jsonio import loads_strict
+from ktdeval_board.site.files import data_file
 
 DIVISION, OTHER = "blinded-open-research", "bright-open-research"
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -105,3 +111,28 @@ def model_page(session: Reader, row: dict[str, Any], **state: str) -> Any:
 def pair_page(session: Reader, first: dict[str, Any], second: dict[str, Any], **state: str) -> Any:
     """The page of two cards."""
     return session.open(link("compare.html", a=first["card"], b=second["card"], **state))
+
+
+def read_data_file(content: bytes) -> Any:
+    """Return the value that the content of a data file hands over."""
+    head, _, rest = content.partition(b"\n")
+    if not rest.endswith(b"\n);\n") or not head.startswith((b"ktdevalReceive(", b"ktdevalReceivePacked(")):
+        raise ValueError("is no data file of a site")
+    value = loads_strict(rest.removesuffix(b"\n);\n"))
+    if head.startswith(b"ktdevalReceivePacked("):
+        return loads_strict(zlib.decompress(base64.b64decode(value)))
+    return value
+
+
+def read_data(site: Path, name: str) -> Any:
+    """The value of a data file of a site."""
+    return read_data_file((site / "data" / f"{name}.js").read_bytes())
+
+
+def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], Any]]) -> Path:
+    """A copy of a site in which some data files hold other values."""
+    shutil.copytree(site, folder)
+    for name, change in changes.items():
+        value = json.dumps(change(read_data(site, name)), ensure_ascii=False)
+        (folder / "data" / f"{name}.js").write_bytes(data_file(name, value.encode()))
+    return folder

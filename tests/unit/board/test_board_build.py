@@ -24,7 +24,7 @@ from ktdeval_board.reading import DOCUMENTS, read_untrusted
 from ktdeval_board.site.build import build_site, run_jobs
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file
 from run_support import error_line, ktdeval
-from site_data import read_data_file
+from site_pages import read_data_file
 
 DIVISION = "blinded-open-research"
 

@@ -25,6 +25,12 @@ def forged_site(plain_site: Path) -> Path:
     return plain_site
 
 
+@pytest.fixture
+def tab(session: Reader) -> Any:
+    """The board as it opens."""
+    return session.open("index.html")
+
+
 def rows_of(tab: Any) -> list[dict[str, Any]]:
     """The rows on show: card, name, and the text of each cell."""
     return list(
@@ -50,8 +56,7 @@ def values_of(tab: Any, key: str) -> list[float]:
 # -- the table
 
 
-def test_the_board_shows_the_rows_of_its_data_in_their_order(session: Reader, forged_site: Path) -> None:
-    tab = session.open("index.html")
+def test_the_board_shows_the_rows_of_its_data_in_their_order(tab: Any, forged_site: Path) -> None:
     data = read_data(forged_site, ALL)
     shown = rows_of(tab)
     assert [row["card"] for row in shown] == [row["card"] for row in data["rows"]]
@@ -63,8 +68,7 @@ def test_the_board_shows_the_rows_of_its_data_in_their_order(session: Reader, fo
     assert {row["baseline"] for row in data["rows"]} >= {"rule", "random", "benchmark", "random_traders"}
 
 
-def test_a_header_sorts_best_first_and_then_the_other_way(session: Reader) -> None:
-    tab = session.open("index.html")
+def test_a_header_sorts_best_first_and_then_the_other_way(tab: Any) -> None:
     everyone = sorted(names_of(tab))
     for key, is_lower_better in (("sharpe", False), ("max_drawdown", True)):
         tab.click(f"[data-key={key}]")
@@ -77,10 +81,9 @@ def test_a_header_sorts_best_first_and_then_the_other_way(session: Reader) -> No
     assert tab.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
 
 
-def test_filters_leave_matching_entrants_and_every_baseline(session: Reader, forged_site: Path) -> None:
+def test_filters_leave_matching_entrants_and_every_baseline(tab: Any, forged_site: Path) -> None:
     data = read_data(forged_site, ALL)["rows"]
     baselines = [row["card"] for row in data if row["baseline"]]
-    tab = session.open("index.html")
 
     def expect(matches: Callable[[dict[str, Any]], bool]) -> None:
         wanted = [row["card"] for row in data if row["baseline"] or matches(row)]
@@ -144,8 +147,7 @@ def test_the_link_to_a_view_is_copied(session: Reader) -> None:
     assert tab.evaluate("navigator.clipboard.readText()") == tab.url
 
 
-def test_mask_and_window_choose_the_table(session: Reader, forged_site: Path) -> None:
-    tab = session.open("index.html")
+def test_mask_and_window_choose_the_table(tab: Any, forged_site: Path) -> None:
     tab.select_option("label:has-text('Mask') select", "bright")
     tab.select_option("label:has-text('Window') select", "W2")
     wanted = read_data(forged_site, "division/bright-open-research/W2")["rows"]
@@ -158,8 +160,7 @@ def test_mask_and_window_choose_the_table(session: Reader, forged_site: Path) ->
     assert tab.url.endswith("#division=bright-open-research&scope=W2")
 
 
-def test_readers_choose_columns_fees_and_intervals(session: Reader, forged_site: Path) -> None:
-    tab = session.open("index.html")
+def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) -> None:
     tick(tab, "Columns", "Sharpe ratio", "Submitter", "Training cut-off")
     heads = tab.locator("thead th").all_inner_texts()
     assert [text.split("\n")[0].strip() for text in heads[4:]] == ["Sharpe ratio", "Submitter", "Training cut-off"]
@@ -175,8 +176,7 @@ def test_readers_choose_columns_fees_and_intervals(session: Reader, forged_site:
     assert is_shown(tab, "ranks are by the return after fees")
 
 
-def test_ranks_by_selection_stand_beside_those_by_return(session: Reader, forged_site: Path) -> None:
-    tab = session.open("index.html")
+def test_ranks_by_selection_stand_beside_those_by_return(tab: Any, forged_site: Path) -> None:
     by_card = {row["card"]: row for row in read_data(forged_site, ALL)["rows"]}
     ranked = [row for row in rows_of(tab) if by_card[row["card"]]["alpha_rank"]]
     by_return = sorted(by_card[row["card"]]["rank"] for row in ranked)
@@ -192,8 +192,7 @@ def test_ranks_by_selection_stand_beside_those_by_return(session: Reader, forged
     assert order == sorted(order)
 
 
-def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(session: Reader) -> None:
-    tab = session.open("index.html")
+def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(tab: Any) -> None:
     boxes = tab.locator("td.pick input")
     boxes.nth(0).check()
     assert is_shown(tab, "Pick another row")
@@ -265,8 +264,7 @@ def test_a_division_without_cards_says_how_to_begin(session: Reader, forged_site
 # -- reading without a mouse, on a phone, in the dark
 
 
-def test_everything_is_reached_by_keyboard(session: Reader) -> None:
-    tab = session.open("index.html")
+def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
     tab.keyboard.press("Enter")

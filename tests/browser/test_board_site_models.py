@@ -36,11 +36,16 @@ def forged_site(odd_site: Path) -> Path:
     return odd_site
 
 
+@pytest.fixture(scope="module")
+def row(forged_site: Path) -> dict[str, Any]:
+    """The best of the ranked cards that have all there is."""
+    return ranked(forged_site)[0]
+
+
 # -- the page of a model
 
 
-def test_a_model_page_says_where_each_card_stands(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
+def test_a_model_page_says_where_each_card_stands(session: Reader, forged_site: Path, row: Any) -> None:
     tab = session.open(link("model.html", model=row["model"]))
     assert tab.inner_text("h1") == row["model"]
     own = read_data(forged_site, f"model/{sha256_hex(row['model'])[:16]}")["cards"]
@@ -54,8 +59,7 @@ def test_a_model_page_says_where_each_card_stands(session: Reader, forged_site: 
     assert numbers(cells[4]) == [round(100 * row["values"][table["columns"].index("total_return")], 2)]
 
 
-def test_windows_stand_before_within_and_after_the_training_data(session: Reader, forged_site: Path, tmp_path: Path) -> None:
-    row = ranked(forged_site)[0]
+def test_windows_stand_before_in_and_after_the_training_data(session: Reader, forged_site: Path, row: Any, tmp_path: Path) -> None:
     first, second, *_ = entry_of(forged_site, row["card"])["card"]["windows"]
     cutoff = second["first"]  # within the second window
 
@@ -76,8 +80,7 @@ def test_windows_stand_before_within_and_after_the_training_data(session: Reader
     assert "A price index lacks dividends: +2.00\u202f% an episode by the members' factors." in tab.inner_text(".report")
 
 
-def test_equity_is_that_of_the_series_with_and_without_fees(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
+def test_equity_is_that_of_the_series_with_and_without_fees(session: Reader, forged_site: Path, row: Any) -> None:
     series = read_data(forged_site, f"series/{row['card']}")
     tab = model_page(session, row, window="W3", seed="1")
     (episode,) = [one for one in series["episodes"] if (one["window"], one["seed"]) == ("W3", 1)]
@@ -96,8 +99,7 @@ def test_equity_is_that_of_the_series_with_and_without_fees(session: Reader, for
     assert tab.locator("figcaption strong", has_text="Return in W3, with fees").count() == 1
 
 
-def test_charts_of_an_episode_are_those_of_its_series(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
+def test_charts_of_an_episode_are_those_of_its_series(session: Reader, forged_site: Path, row: Any) -> None:
     episode = read_data(forged_site, f"series/{row['card']}")["episodes"][0]
     state = {"window": episode["window"], "seed": str(episode["seed"])}
     tab = model_page(session, row, **state)
@@ -133,8 +135,7 @@ def test_charts_of_an_episode_are_those_of_its_series(session: Reader, forged_si
     assert numbers(said.split("portfolio")[1])[0] == pytest.approx(value, abs=0.0051)
 
 
-def test_exposures_calibration_and_random_traders_are_those_of_the_records(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
+def test_exposures_calibration_and_random_traders_are_those_of_the_records(session: Reader, forged_site: Path, row: Any) -> None:
     card = entry_of(forged_site, row["card"])["card"]
     episodes = read_data(forged_site, f"series/{row['card']}")["episodes"]
     tab = model_page(session, row)
@@ -171,8 +172,7 @@ def test_mask_effects_are_shown_where_both_masks_are_there(session: Reader, forg
     assert numbers(shown[0][2]) == pytest.approx([100 * effect["low"], 100 * effect["high"]], abs=0.0051)
 
 
-def test_the_portfolio_of_a_day_is_that_of_the_decisions(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
+def test_the_portfolio_of_a_day_is_that_of_the_decisions(session: Reader, forged_site: Path, row: Any) -> None:
     episode = read_data(forged_site, f"decisions/{row['card']}")["episodes"][2]
     step = next(one for one in episode["steps"][3:] if one["orders"])
     state = {"window": episode["window"], "seed": str(episode["seed"]), "day": step["day"]}
@@ -216,8 +216,7 @@ def test_the_report_says_what_the_card_says(session: Reader, forged_site: Path) 
         assert re.search(tie, session.open(page).inner_text("main")), "by the letter that the board has"
 
 
-def test_bounds_are_called_quartiles_only_where_they_are(session: Reader, forged_site: Path, tmp_path: Path) -> None:
-    row = ranked(forged_site)[0]
+def test_bounds_are_called_quartiles_only_where_they_are(session: Reader, forged_site: Path, row: Any, tmp_path: Path) -> None:
 
     def single(entry: Any) -> Any:
         for figure in (*entry["card"]["metrics"].values(), *entry["card"]["attribution"]["value"]["lines"].values()):
@@ -260,8 +259,7 @@ def test_a_model_or_card_that_is_not_there_is_said_so(chromium: Any, forged_site
 # -- charts
 
 
-def test_charts_are_drawn_without_any_code_made_of_text(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
+def test_charts_are_drawn_without_any_code_made_of_text(session: Reader, row: Any) -> None:
     tab = session.open(link("model.html", model=row["model"], card=row["card"]), as_file=True)
     draw_all(tab)
     assert "unsafe" not in tab.get_attribute("meta[http-equiv=Content-Security-Policy]", "content")

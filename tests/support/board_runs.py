@@ -10,7 +10,6 @@ import zstandard
 from click.testing import CliRunner, Result
 
 import board_teller
-import sums_plugin
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import dumps_pretty, loads_strict, write_atomic
 from ktdeval.registry import Plugins, load_plugins
@@ -98,11 +97,9 @@ def edit(path: Path, **changes: Any) -> None:
 
 def sums_board(home: Path) -> Path:
     """A board of sums, questions about no market, in a new folder with one submission, not checked."""
-    plugins, board = load_plugins((sums_plugin.__file__,)), home / "board"
-    init_board(board, NewBoard("qa", "Sums", ("sums",), TODAY, contact="board@example.org"), plugins)
-    run = evaluate(RunConfig(model="right/adder", tasks=("sums",), out=str(home / "r" / "run"), quiet=True), plugins).folder
-    outcome = submit_run(board, Request(run, TODAY, is_checked=False), CLAIMS, plugins, Redactor({}))
-    assert outcome.missing == ()
+    board, config = home / "board", RunConfig(model="right/adder", tasks=("sums",), out=str(home / "r" / "run"), quiet=True)
+    init_board(board, NewBoard("qa", "Sums", ("sums",), TODAY, contact="board@example.org"), plugins())
+    assert submit(board, evaluate(config, plugins()).folder).missing == ()
     return board
 
 

@@ -1,4 +1,4 @@
-"""A plugin for the tests of submissions: momentum that says aloud whatever a variable of the environment holds."""
+"""A plugin for the tests of boards: momentum that says aloud what a variable holds; sums, and a model that adds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ktdeval.api import QATask, ToolCall
 from ktdeval.fields import option
 from ktdeval.harness import Model, ModelRequest, Reply
 from ktdeval.hookspecs import Spec, hookimpl
@@ -52,6 +53,23 @@ def _make(name: str, _params: TellerParams | None = None) -> Model:
     return model
 
 
+class Adder:
+    """Answers every sum rightly."""
+
+    is_free = True
+
+    def reply(self, request: ModelRequest) -> Reply:
+        question = next(message.content for message in request.messages if message.role == "user")
+        answer = json.dumps({"answer": str(int(question.split()[0]) + 1)})
+        return Reply("", (ToolCall("1", "submit_answer", answer),), "tool_calls")
+
+
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    return [Spec("test/teller", _make, "momentum that tells", TellerParams)]
+    return [Spec("test/teller", _make, "momentum that tells", TellerParams), Spec("right/adder", lambda _=None: Adder(), "Adds")]
+
+
+@hookimpl
+def ktdeval_tasks() -> Sequence[Spec]:
+    samples = [{"question": f"{number} + 1?", "gold": str(number + 1)} for number in range(4)]
+    return [QATask(samples, lambda answer, sample: answer == sample["gold"], name="sums").spec()]

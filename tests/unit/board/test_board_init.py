@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-import sums_plugin
+import board_teller
 from board_runs import (
     TASK,
     TODAY,
@@ -440,7 +440,7 @@ def test_a_baseline_may_have_seeds_of_its_own_and_nobody_else(empty_board: Path,
 
 def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(tmp_path: Path) -> None:
     board = sums_board(tmp_path)
-    extra = (sums_plugin.__file__,)
+    extra = (board_teller.__file__,)
     new = NewBoard("qa", "Sums", ("sums",), "2026-03-01")
     for changes in ({"data": "placebo"}, {"windows": ("W1",)}, {"market": "real"}):
         with pytest.raises(UsageError, match=f"--{next(iter(changes))}: none of these tasks asks about a market; leave it out"):

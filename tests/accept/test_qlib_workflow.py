@@ -17,9 +17,6 @@ pytest.importorskip("qlib", reason="needs the extra qlib: pip install 'ktdeval[q
 
 from qlib.contrib.eva.alpha import calc_ic
 from qlib.contrib.model import gbdt, linear
-from qlib.data.dataset import DatasetH
-from qlib.data.dataset.handler import DataHandlerLP
-from qlib.data.dataset.loader import StaticDataLoader
 
 from ktdeval.attribution import FACTOR_NAMES, factor_panel, fit_factors
 from ktdeval.market import FloatArray, MarketSnapshot
@@ -31,6 +28,7 @@ from ktdeval_qlib.recipes import recipes
 from ktdeval_qlib.samples import Days, Samples, Scaler, Segments, make_samples, make_split
 from ktdeval_qlib.stored import load
 from ktdeval_qlib.training import Settings, predictions, rank_ics, train
+from qlib_data import published
 from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted_market, reduced
 from run_support import SAME_MASK, TASK, episodes, ktdeval
 
@@ -80,18 +78,7 @@ def qlibs_own(name: str, market: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(gbdt, "R", Unrecorded())
     frame = raw_frame(market)
     parts = segments(frame)
-    first, last = parts["train"]
-    scaling = {"fit_start_time": first, "fit_end_time": last, "fields_group": "feature", "clip_outlier": True}
-    norm = {"lightgbm": "CSZScoreNorm", "linear": "CSRankNorm"}[name]
-    handler = DataHandlerLP(
-        data_loader=StaticDataLoader(frame),
-        infer_processors=[
-            {"class": "RobustZScoreNorm", "kwargs": scaling},
-            {"class": "Fillna", "kwargs": {"fields_group": "feature"}},
-        ],
-        learn_processors=[{"class": "DropnaLabel"}, {"class": norm, "kwargs": {"fields_group": "label"}}],
-    )
-    dataset = DatasetH(handler=handler, segments=parts)
+    dataset = published(frame, parts, {"lightgbm": "CSZScoreNorm", "linear": "CSRankNorm"}[name])
     if name == "linear":
         model: Any = linear.LinearModel(estimator="ols")
     else:  # workflow_config_lightgbm_Alpha158.yaml

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -78,3 +79,23 @@ def samples(layout: str, segment: str = "test") -> tuple[np.ndarray, pd.MultiInd
         return np.stack([sampler[row][:, :-1] for row in range(len(sampler))]), sampler.get_index()
     table = data.prepare(segment, col_set="feature")
     return table.to_numpy(), table.index
+
+
+def published(frame: pd.DataFrame, segments: Mapping[str, tuple[Any, Any]], norm: str) -> Any:
+    """Return the DatasetH that a published workflow configures on a raw frame; `norm` of labels: a processor's name or `none`."""
+    from qlib.data.dataset import DatasetH
+    from qlib.data.dataset.handler import DataHandlerLP
+    from qlib.data.dataset.loader import StaticDataLoader
+
+    first, last = segments["train"]
+    scaling = {"fit_start_time": first, "fit_end_time": last, "fields_group": "feature", "clip_outlier": True}
+    labels = [] if norm == "none" else [{"class": norm, "kwargs": {"fields_group": "label"}}]
+    handler = DataHandlerLP(
+        data_loader=StaticDataLoader(frame),
+        infer_processors=[
+            {"class": "RobustZScoreNorm", "kwargs": scaling},
+            {"class": "Fillna", "kwargs": {"fields_group": "feature"}},
+        ],
+        learn_processors=[{"class": "DropnaLabel"}, *labels],
+    )
+    return DatasetH(handler=handler, segments=segments)

@@ -24,18 +24,19 @@ from ktdeval_qlib.samples import (
     normalised_labels,
     step_input,
 )
+from qlib_data import published
 from qlib_market import SEGMENTS, baseline_market
 
 pytest.importorskip("qlib")
 
 from qlib.data.dataset import DatasetH, TSDatasetH
 from qlib.data.dataset.handler import DataHandlerLP
-from qlib.data.dataset.loader import StaticDataLoader
 
 from ktdeval_qlib.dataset import make_dataset
 
 MARKET = baseline_market()
 SPLIT = make_split(MARKET, SEGMENTS)
+SEGMENTED = {name: structs.astuple(days) for name, days in SPLIT.used.items()}
 BOTH = ["feature", "label"]
 LEARN, INFER, RAW = DataHandlerLP.DK_L, DataHandlerLP.DK_I, DataHandlerLP.DK_R
 SEGMENT_NAMES = ("train", "valid", "test")
@@ -53,24 +54,6 @@ def raw_frame(samples: Samples) -> pd.DataFrame:
     return pd.DataFrame(values, index, pd.MultiIndex.from_tuples(columns))
 
 
-def qlibs_own(samples: Samples, norm: Norm) -> Any:
-    """Dataset as the published workflows configure it, on the raw frame."""
-    train = samples.split.used.train
-    scaling = {"fit_start_time": train.first, "fit_end_time": train.last, "fields_group": "feature", "clip_outlier": True}
-    learning: list[Any] = [{"class": "DropnaLabel"}]
-    if norm != "none":
-        learning.append({"class": norm, "kwargs": {"fields_group": "label"}})
-    handler = DataHandlerLP(
-        data_loader=StaticDataLoader(raw_frame(samples)),
-        infer_processors=[
-            {"class": "RobustZScoreNorm", "kwargs": scaling},
-            {"class": "Fillna", "kwargs": {"fields_group": "feature"}},
-        ],
-        learn_processors=learning,
-    )
-    return DatasetH(handler=handler, segments={name: structs.astuple(days) for name, days in samples.split.used.items()})
-
-
 def served(dataset: Any, segment: str, key: str) -> tuple[pd.MultiIndex, np.ndarray]:
     """Index and values of what models get of a segment, windows filled as they ask for it."""
     data = dataset.prepare(segment, col_set=BOTH, data_key=key)
@@ -84,7 +67,7 @@ def served(dataset: Any, segment: str, key: str) -> tuple[pd.MultiIndex, np.ndar
 @pytest.mark.parametrize("label", LABELS)
 def test_flat_data_are_what_pyqlibs_own_workflow_makes_of_the_raw_frame(label: Any, norm: Norm) -> None:
     samples = make_samples(MARKET, SPLIT, label)
-    ours, theirs = make_dataset(samples, Scaler.fit(samples), "flat", norm=norm), qlibs_own(samples, norm)
+    ours, theirs = make_dataset(samples, Scaler.fit(samples), "flat", norm=norm), published(raw_frame(samples), SEGMENTED, norm)
     for segment in SEGMENT_NAMES:
         for key in (LEARN, INFER):
             one, other = (data.prepare(segment, col_set=BOTH, data_key=key) for data in (ours, theirs))

@@ -26,6 +26,13 @@ MODES = ("memory_only", "fixed_candidate", "open_research")
 TASKS = tuple(f"{mask}_{mode}" for mask in MASKS for mode in MODES)
 HIDES_ASSETS = ("stock_blind", "blinded")
 HIDES_DATES = ("date_blind", "blinded")
+REAL = {
+    "bars": "csi300_ever_daily.parquet",
+    "benchmark": "index_daily.csv.gz",
+    "members": "csi300_members_by_rebalance.csv",
+    "industry": "stock_industry.csv",
+}
+"""Files of the real A-share market by the option that imports them."""
 
 
 def evaluate(out: Path, model: str, tasks: Sequence[str], *words: str) -> RunFolder:
@@ -81,13 +88,7 @@ def synthetic() -> MarketSnapshot:
 
 def import_real(shared_data: Path, out: Path) -> Path:
     """The real A-share market, imported with the command that docs/data.md gives."""
-    files = {
-        "bars": "csi300_ever_daily.parquet",
-        "benchmark": "index_daily.csv.gz",
-        "members": "csi300_members_by_rebalance.csv",
-        "industry": "stock_industry.csv",
-    }
-    words = [word for name, file in files.items() for word in (f"--{name}", str(shared_data / "a_share" / file))]
+    words = [word for name, file in REAL.items() for word in (f"--{name}", str(shared_data / "a_share" / file))]
     columns = "open=raw_open,high=raw_high,low=raw_low,close=raw_close"
     assert silently(["data", "import", "long", *words, "--map", columns, "--out", str(out)]) == 0
     return out

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 from placebo_check import DESCRIPTION, LIKENESS, books, describe, false_alpha, likeness, selection
 
@@ -67,13 +68,7 @@ def long_rows(market: MarketSnapshot) -> range:
 
 def references(market: MarketSnapshot) -> FloatArray:
     """[T, N] the last close before each day in that day's terms."""
-    adjusted = np.full(len(market.codes), np.nan)
-    result = np.full(market.close.shape, np.nan)
-    for row in range(len(market.days)):
-        result[row] = adjusted / market.factor[row]
-        traded = np.isfinite(market.close[row])
-        adjusted[traded] = market.close[row, traded] * market.factor[row, traded]
-    return result
+    return pd.DataFrame(market.adjusted_close).ffill().shift(1).to_numpy() / market.factor
 
 
 # ---- what it is

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from accept_runs import REAL
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
@@ -24,13 +25,7 @@ pytestmark = pytest.mark.shared_data
 
 def params(folder: Path, **changes: object) -> LongParams:
     mapping = {name: f"raw_{name}" for name in ("open", "high", "low", "close")}
-    files = {
-        "bars": "csi300_ever_daily.parquet",
-        "benchmark": "index_daily.csv.gz",
-        "members": "csi300_members_by_rebalance.csv",
-        "industry": "stock_industry.csv",
-    }
-    return LongParams(**{**{name: str(folder / file) for name, file in files.items()}, "map": mapping, **changes})
+    return LongParams(**{**{name: str(folder / file) for name, file in REAL.items()}, "map": mapping, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +44,11 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
 
 def test_the_check_finds_what_the_notes_list_also_when_stored(raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path) -> None:
     # The check finds what the notes list.
-    findings = check(raw)
-    by_kind = {finding.kind: finding for finding in findings}
-    assert by_kind["unpriced_members"].count == 2
-    assert [example[:9] for example in by_kind["unpriced_members"].examples] == ["600837.SH", "601989.SH"]
-    assert by_kind["codes_without_amount"].count == 22
-    assert by_kind["suspended_rows"].count == 380
-    assert not [finding for finding in by_kind.values() if finding.severity == "error"]
+    findings, found = check(raw), by_kind(raw)
+    assert [example[:9] for example in found["unpriced_members"].examples] == ["600837.SH", "601989.SH"]
+    counts = {"unpriced_members": 2, "codes_without_amount": 22, "suspended_rows": 380}
+    assert {kind: found[kind].count for kind in counts} == counts
+    assert not [finding for finding in findings if finding.severity == "error"]
     # The stored snapshot gives the same findings.
     save_snapshot(snapshot, tmp_path / "m")
     assert check(raw_from_snapshot(load_snapshot(tmp_path / "m"))) == findings

@@ -1,23 +1,37 @@
-"""The panel against hand-worked figures, independent forms of the same formulas, and degenerate ledgers."""
+"""The panel against hand-worked figures, independent forms of the same formulas, and degenerate ledgers. Metrics made of functions:
+what they may ask for and return, and that a plugin with one is ten lines.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.errors import UsageError
+import ktdeval_builtin
+from ktdeval.api import MetricValue, metric
+from ktdeval.cards.card import TradingCard
+from ktdeval.cards.schema import card_schema
+from ktdeval.errors import PluginError, UsageError
+from ktdeval.registry import load_plugins
 from ktdeval.stats import panel, series
-from ktdeval.stats.metric import MetricValue, RuleSet, range_problem
+from ktdeval.stats.metric import RuleSet, range_problem
+from ktdeval.stats.panel import panel_metrics
+from ktdeval.testing import check_metric
 from ktdeval.testing.markets import Details, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
+from ktdeval_builtin.attribution_metrics import attribution_metrics
 from metric_cases import CODES, ledger, market, nav_ledger, order, step
+from tables import on_each_row
 
 MARKET = market()
 RULE_SETS: tuple[RuleSet, ...] = ("strict", "paper")
@@ -177,14 +191,14 @@ def scaled(of: Ledger, factor: int) -> Ledger:
 @settings(max_examples=40)
 @given(ledgers(), st.integers(2, 1000), st.sampled_from(RULE_SETS))
 def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(of: Ledger, factor: int, rules: RuleSet) -> None:
-    for metric in panel.panel_metrics():
-        before, after = metric.compute(of, MARKET, rules), metric.compute(scaled(of, factor), MARKET, rules)
+    for one in panel.panel_metrics():
+        before, after = one.compute(of, MARKET, rules), one.compute(scaled(of, factor), MARKET, rules)
         assert (before.reason, before.n) == (after.reason, after.n)
         # Sharpe ratios divide by a deviation that may be tiny, so they alone are compared relatively.
         assert after.value == (None if before.value is None else pytest.approx(before.value, rel=1e-6, abs=1e-9))
-        low, high = metric.range
+        low, high = one.range
         figure = before.value
-        assert figure is None or ((low is None or low <= figure) and (high is None or figure <= high)), metric.name
+        assert figure is None or ((low is None or low <= figure) and (high is None or figure <= high)), one.name
     most, hhi = max(len(record.positions) for record in of.steps), compute("hhi", of).value
     assert hhi is None or 1 / most - 1e-12 <= hhi <= 1, "between equal weights and a single name"
     assert 0 <= value("turnover", of, "paper") <= 2 * 252
@@ -211,10 +225,10 @@ def test_the_table_of_metrics_is_whole() -> None:
     assert headline == [name for names in panel.PANEL_FAMILIES.values() for name in names]
     assert len(headline) == 10
     assert [metric.name for metric in metrics if not metric.headline] == list(panel.DIAGNOSTICS)
-    for metric in metrics:
-        assert metric.formula.startswith(f"{metric.name}/1: ")
-        assert metric.unit
-        assert metric.source
+    for one in metrics:
+        assert one.formula.startswith(f"{one.name}/1: ")
+        assert one.unit
+        assert one.source
     assert {metric.name for metric in metrics if metric.range[0] is None} == {"sharpe", "information_ratio"}, "only ratios"
     with pytest.raises(UsageError, match="no panel metric 'sharp'; did you mean 'sharpe'"):
         panel.panel_metric("sharp")
@@ -232,3 +246,80 @@ def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() 
     assert panel.dividend_growth(market, np.arange(1, 5)) == pytest.approx(0.02 / 2 / 4 * 252)
     without = dataclasses.replace(market, meta=dataclasses.replace(market.meta, has_factor=False))
     assert panel.dividend_growth(without, np.arange(1, 5)) is None
+
+
+# ---- metrics made of functions
+
+
+DEFINITION: dict[str, Any] = {"formula": "x/1: x", "unit": "ratio", "better": "higher", "source": "a test"}
+
+
+def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_value() -> None:
+    of, on, value = nav_ledger([1100, 1200]), market(), MetricValue(0.5, 7, detail={"a": 1})
+    cases: list[tuple[Any, MetricValue]] = [
+        (lambda ledger: len(ledger.steps), MetricValue(2.0, 2)),
+        (lambda market: -0.0 * len(market.days), MetricValue(0.0, 2)),
+        (lambda rules, ledger: f"not under {rules} rules", MetricValue(None, 2, "not under paper rules")),
+        (lambda: value, value),
+    ]
+    for function, expected in cases:
+        figure = metric("x", **DEFINITION)(function).compute(of, on, "paper")
+        assert repr(figure) == repr(expected)
+    with pytest.raises(TypeError, match="it gave NoneType; return a number, a text that says why there is none, or MetricValue"):
+        metric("x", **DEFINITION)(lambda ledger: None).compute(of, on, "paper")
+
+
+@on_each_row
+def test_a_definition_is_checked_when_it_is_made(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        metric("x", **(DEFINITION | changes))(lambda prices: 0.0)
+
+
+PLUGIN = '''\
+from ktdeval.api import Ledger, hookimpl, metric
+
+@metric("hit_rate", formula="hit_rate/1: days with r > 0 / days", unit="fraction", better="higher", source="mine", range=(0.0, 1.0))
+def hit_rate(ledger: Ledger) -> float | str:
+    """Share of days on which the NAV rose."""
+    return float((ledger.returns > 0).mean()) if ledger.steps else "no steps"
+
+@hookimpl
+def ktdeval_metrics():
+    return [hit_rate]
+'''
+
+
+def test_a_plugin_with_one_metric_is_ten_lines(tmp_path: Path) -> None:
+    (tmp_path / "hits.py").write_text(PLUGIN)
+    plugins = load_plugins((str(tmp_path / "hits.py"),))
+    rate = plugins.make_metric("hit_rate")
+    assert len(PLUGIN.splitlines()) == 10
+    assert plugins.spec("metrics", "hit_rate").summary == "Share of days on which the NAV rose."
+    assert rate.compute(nav_ledger([1100, 1000, 1200]), market(), "strict") == MetricValue(2 / 3, 3)
+    assert rate.compute(ledger([]), market(), "strict").reason == "no steps"
+    check_metric(rate)
+
+
+# --- the plugin and the documents about metrics and cards say the same as the code
+
+PANEL = {metric.name: metric for metric in (*panel_metrics(), *attribution_metrics())}
+
+
+def test_the_plugin_offers_the_panel_and_its_diagnostics_in_order() -> None:
+    specs = ktdeval_builtin.ktdeval_metrics()
+    assert [spec.name for spec in specs] == list(PANEL)
+    for spec in specs:
+        assert spec.make().formula == PANEL[spec.name].formula
+        assert spec.summary
+
+
+def test_listing_metrics_imports_nothing_heavy() -> None:
+    code = "import sys, ktdeval_builtin; ktdeval_builtin.ktdeval_metrics(); print({'numpy', 'pandas', 'scipy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_every_metric_is_documented_with_its_formula_and_every_field_of_a_card(repository: Path) -> None:
+    metrics, cards = ((repository / "docs" / name).read_text() for name in ("metrics.md", "cards.md"))
+    assert [name for name in PANEL if PANEL[name].formula.partition(":")[0] not in metrics] == []
+    assert [field for field in card_schema(TradingCard, "result-card")["properties"] if f"`{field}`" not in cards] == []

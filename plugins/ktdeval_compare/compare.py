@@ -28,6 +28,7 @@ from ktdeval_compare.entrants import (
     flag_notes,
     label,
     left_out_notes,
+    notes_of_groups,
     on_side,
     paired_cells,
     spans,
@@ -245,15 +246,7 @@ def _best_set(group: Group, table: tuple[Values, int] | str, options: Options) -
 
 def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> Iterator[str]:
     """What a reader must know before trusting the table."""
-    for group in groups:
-        if options.unit == "window":
-            yield from _overlap_notes(group)
-        yield from flag_notes(group.entrants, are_sides_mixed=options.side is None)
-        if options.side:
-            yield f"{group.task}: windows {options.side} the cutoff of every card that records one: {', '.join(group.windows())}"
-        for name, what in (("agent", "agents (scaffolds)"), ("call", "call parameters")):
-            if any(getattr(entrant.card, name) != getattr(group.entrants[0].card, name) for entrant in group.entrants):
-                yield f"{group.task}: the cards have different {what}; the comparison is of model and {what} together"
+    yield from notes_of_groups({group.task: _group_notes(group, options) for group in groups})
     for row in tests:
         for reason, count in row["left_out"].items():
             yield f"{row['metric']}: {count} (window, seed) left out: {reason}"
@@ -265,6 +258,17 @@ def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> I
             "a pair is one (window, seed), as in KTD-Fin: the seeds of a window share its market, so p and interval claim more "
             "than there is wherever agents differ by strategy and not by chance; sign flips keep a window's seeds together"
         )
+
+
+def _group_notes(group: Group, options: Options) -> Iterator[str]:
+    if options.unit == "window":
+        yield from _overlap_notes(group)
+    yield from flag_notes(group.entrants, are_sides_mixed=options.side is None)
+    if options.side:
+        yield f"windows {options.side} the cutoff of every card that records one: {', '.join(group.windows())}"
+    for name, what in (("agent", "agents (scaffolds)"), ("call", "call parameters")):
+        if any(getattr(entrant.card, name) != getattr(group.entrants[0].card, name) for entrant in group.entrants):
+            yield f"the cards have different {what}; the comparison is of model and {what} together"
 
 
 def _overlap_notes(group: Group) -> Iterator[str]:

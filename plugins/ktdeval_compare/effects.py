@@ -24,6 +24,7 @@ from ktdeval_compare.entrants import (
     flag_notes,
     label,
     left_out_notes,
+    notes_of_groups,
     paired_cells,
     spans,
 )
@@ -65,23 +66,24 @@ def effects(entrants: Sequence[Entrant], options: Options) -> Row:
     designs = [_design(name, members, options) for name, members in _by_agent(entrants).items()]
     rows: list[Row] = []
     ladder: list[Row] = []
-    notes: list[str] = []
+    notes: dict[str, list[str]] = {}
     for design in designs:
+        cards = list(design.cards.values())
+        notes[design.name] = [*left_out_notes(cards), *flag_notes(cards)]
         for metric in design.metrics:
             table = _Table(design, metric, options)
             rows += table.mask_effects()
             ladder += table.ladders()
-            notes += table.notes()
-        notes += [*left_out_notes(list(design.cards.values())), *flag_notes(list(design.cards.values()))]
+            notes[design.name] += table.notes()
     if not rows and not ladder:
         needed = "give cards of at least two masks of one mode (bright and blinded), or modes"
         raise CardError(f"nothing to set against each other: {needed}")
     for row, corrected in zip(rows, stats.holm([row["p"] for row in rows]), strict=True):
         row |= {"p_holm": corrected, "verdict": _verdict(row["value"], corrected, options.alpha)}
-    cards = [{"agent": design.name, "mask": mask, "mode": mode, "path": str(entrant.path)}
-             for design in designs for (mask, mode), entrant in design.cards.items()]  # fmt: skip
-    report = {"alpha": options.alpha, "seed": options.seed, "cards": cards, "effects": rows, "ladder": ladder}
-    return {**report, "notes": list(dict.fromkeys(notes))}
+    listed = [{"agent": design.name, "mask": mask, "mode": mode, "path": str(entrant.path)}
+              for design in designs for (mask, mode), entrant in design.cards.items()]  # fmt: skip
+    report = {"alpha": options.alpha, "seed": options.seed, "cards": listed, "effects": rows, "ladder": ladder}
+    return {**report, "notes": list(notes_of_groups(notes))}
 
 
 def _verdict(value: float | None, p: float | None, alpha: float) -> str | None:

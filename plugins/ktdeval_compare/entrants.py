@@ -286,6 +286,16 @@ def flag_notes(entrants: Sequence[_Entry], are_sides_mixed: bool = True) -> Iter
         yield from cutoff_notes(entrants)
 
 
+def notes_of_groups(notes: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Notes of groups of cards, by their names, each once; one that is not of all groups begins with the names of its own."""
+    groups: dict[str, list[str]] = {}
+    for name, lines in notes.items():
+        for line in dict.fromkeys(lines):
+            groups.setdefault(line, []).append(name)
+    for line, names in groups.items():
+        yield line if len(names) == len(notes) else f"{', '.join(names)}: {line}"
+
+
 def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> list[Cell]:
     """Cells whose windows lie wholly on one side (before, after) of the cutoff of every card that records one.
 

@@ -14,7 +14,7 @@ from ktdeval.fields import near_matches
 from ktdeval.jsonio import file_sha256
 from ktdeval.runner import RunFolder
 from ktdeval_compare.compare import Options, correct
-from ktdeval_compare.entrants import Row, Scored, by_task, check_same, facets, flag_notes, label
+from ktdeval_compare.entrants import Row, Scored, by_task, check_same, facets, flag_notes, label, notes_of_groups
 
 _FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps")
 Points = Mapping[str, float]  #: Mean figure of each sample, by its id
@@ -29,7 +29,7 @@ def compare_scores(cards: Sequence[Scored], options: Options) -> Row:
     """
     scores: list[Row] = []
     tests: list[Row] = []
-    notes: list[str] = []
+    notes: dict[str, list[str]] = {}
     if len(cards) < 2:
         raise CardError("a comparison needs at least two cards")
     for task, group in by_task(cards).items():
@@ -38,16 +38,16 @@ def compare_scores(cards: Sequence[Scored], options: Options) -> Row:
         names = _chosen(members, options.metrics)
         scores += [_score(task, name, member) for name in names for member in members]
         answers = [_answers(member) for member in members]
+        notes[task] = list(flag_notes(members))
         for name, pair in itertools.product(names, options.pairs_of(len(members))):
             first, second = pair
             test = _test(task, name, [members[first], members[second]], [answers[first], answers[second]], options)
             if isinstance(test, str):
-                notes.append(f"{task}: {name}: not tested: {test}")
+                notes[task].append(f"{name}: not tested: {test}")
             else:
                 tests.append(test)
-        notes += flag_notes(members)
     correct(tests, options.alpha)
-    return {"alpha": options.alpha, "scores": scores, "tests": tests, "notes": list(dict.fromkeys(notes))}
+    return {"alpha": options.alpha, "scores": scores, "tests": tests, "notes": list(notes_of_groups(notes))}
 
 
 def _chosen(members: Sequence[Scored], wanted: Sequence[str]) -> list[str]:

@@ -29,6 +29,7 @@ from ktdeval_compare.entrants import (
     label,
     left_out_notes,
     load_entrants,
+    notes_of_groups,
     paired_cells,
     recorded_ledger,
 )
@@ -285,7 +286,8 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
     Raises CardError: cards of a task can't be compared or paired, or two are of one agent and model; UsageError: a metric is on no
     card.
     """
-    runs, notes, navs = [], [], True
+    runs, navs = [], True
+    notes: dict[str, list[str]] = {}
     names: list[str] = []
     for task, members in by_task(entrants).items():
         check_same(members, TASK_FACETS, "they can't be compared")
@@ -294,7 +296,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
         names += chosen_metrics(members, metrics)
         members = label(members)
         cells, seen = paired_cells(members, common), dict[tuple[str, str], Entrant]()
-        notes += [*left_out_notes(members), *flag_notes(members)]
+        notes[task] = [*left_out_notes(members), *flag_notes(members)]
         for member in members:
             agent, model = full_name(member.card.agent), full_name(member.card.model)
             if other := seen.get((agent, model)):
@@ -307,7 +309,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
                 levels = {"agent": agent, "model": model, "asset": task, "window": window, "seed": str(seed)}
                 runs.append(Run(levels, episode.metrics[names[-1]].value, path, is_flat))
     compared = "daily NAV" if navs else "daily NAV, or all figures of the card where no ledger is beside it"
-    return Observations(runs, names[-1], compared, notes=list(dict.fromkeys(notes)))
+    return Observations(runs, names[-1], compared, notes=list(notes_of_groups(notes)))
 
 
 def _trajectory(entrant: Entrant, episode: TradingEpisode) -> tuple[Hashable, bool, bool]:

@@ -100,7 +100,7 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
         assert (code, err) == (0, "")
         report = json.loads(out)
         assert [row["n"] for row in report["tests"]] == [1, 1, 1]
-        assert f"{TASK}: windows {side} the cutoff of every card that records one: {window}" in report["notes"]
+        assert f"windows {side} the cutoff of every card that records one: {window}" in report["notes"]
         assert not [note for note in report["notes"] if "both sides" in note]
         episodes = [each for card in cards for each in card["episodes"] if each["window"] == window]
         one, other = (each["metrics"]["total_return"]["value"] for each in episodes)

@@ -193,6 +193,23 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
     assert "ktdeval effects" in terminal.refusal("compare", runs[0])
 
 
+def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal) -> None:
+    def cards(task_of: Any, agent_of: Any) -> list[Path]:
+        """Four cards, two models under two masks, of which one mask's or one model's are of a real market."""
+        made = []
+        for model, mask in ((model, mask) for model in ("house/a", "house/b") for mask in ("bright", "blinded")):
+            market = {"synthetic": task_of == mask or agent_of == model}
+            made.append(make_card(figures(6, 1, len(made)), model, mask=mask, snapshot=market))
+        return terminal.cards(*made)
+
+    assert "blinded_open_research: synthetic: every card" in terminal.report("compare", *cards("blinded", None))["notes"]
+    assert "house/b: synthetic: every card" in terminal.report("effects", *cards(None, "house/b"))["notes"]
+    shares = terminal.report("compare", *cards("bright", None), "--factor", "model,window")["notes"]
+    assert "bright_open_research: synthetic: every card" in shares
+    both = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))["notes"]
+    assert "synthetic: every card" in both
+
+
 # ---- effects
 
 

@@ -39,7 +39,7 @@ class StopSignal:
     def is_set(self) -> bool:
         """Whether the run is to end."""
         if self.reason is None and self._clock() >= self._deadline:
-            self.reason = BudgetError(f"--max-hours {self._hours:g}: they are over; run the same command again to go on")
+            self.reason = BudgetError(f"--max-hours {self._hours:g}: they are over; raise it or run the same command again")
         return self._interrupted or self.reason is not None
 
     def check(self) -> None:

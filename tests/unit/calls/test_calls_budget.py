@@ -234,6 +234,6 @@ def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_en
     reservation = kept.reserve(ASKED)
     now[0] += 1800.0
     kept.settle(reservation, Usage(1, 1))  # what is under way is still paid for
-    with pytest.raises(BudgetError, match=r"^--max-hours 0\.5: they are over; run the same command again to go on$"):
+    with pytest.raises(BudgetError, match=r"^--max-hours 0\.5: they are over; raise it or run the same command again$"):
         kept.reserve(ASKED)
     budget(stop=StopSignal(clock=lambda: 1e12)).reserve(ASKED)

@@ -1,24 +1,40 @@
-"""Markets of InvestorBench's form: its public files, and the synthetic one with planted news."""
+"""Markets of InvestorBench's form: its public files, and the synthetic one with planted news. Its figures, worked by hand, and what
+the paper's own tables agree with.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 
 from ktdeval.contracts.scoring import market_problem
 from ktdeval.errors import DataError, KtdevalError, UsageError
-from ktdeval.market import MarketSnapshot, with_id
+from ktdeval.market import Instrument, MarketSnapshot, with_id
 from ktdeval.registry import load_plugins
+from ktdeval.stats import MetricValue
 from ktdeval.testing import random_snapshot
+from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.trading import Ledger
+from ktdeval_investorbench.classes import classify, read_classes
+from ktdeval_investorbench.epochs import FIGURES
+from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.files import make_market
 from ktdeval_investorbench.params import FileParams, TwinParams
+from ktdeval_investorbench.tables import SIZES, class_rows
 from ktdeval_investorbench.twin import make_twin
 from market_scene import market_scene
+from searching import examples
 from tables import on_each_row
+from trading_market import make_market as literal_market
 
 DAYS = {
     "2020-10-01": {"prices": 10.0, "news": ["Microsoft rose.", "Rain fell."], "10k": ["the year"], "10q": []},
@@ -135,3 +151,219 @@ def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot
     refused = market_problem(task, random_snapshot())
     assert refused is not None
     assert refused.startswith("investorbench_msft is about MSFT, which random-0 has not: import it, or choose other --data")
+
+
+# ---- figures
+
+
+NAMES = ("ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown")
+COIN, STOCK = Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity")
+
+
+def market(*prices: float | None, instrument: Instrument = COIN) -> MarketSnapshot:
+    return literal_market(("AAA", "BBB"), [[price, 5.0] for price in prices], first="2023-04-03", instruments=(instrument,) * 2)
+
+
+def ledger(snapshot: MarketSnapshot, sides: tuple[int, ...], navs: tuple[int, ...] | None = None, code: str = "AAA") -> Ledger:
+    """One step a day from the second on; positions of a share of either sign, or none."""
+    steps = []
+    for number, side in enumerate(sides):
+        held = [{"code": code, "shares": side, "locked": 0, "price_ticks": 1, "value_minor": side}] if side else []
+        nav = 1_000_000 if navs is None else navs[number]
+        money = {"positions": held, "cash_minor": nav - side, "holdings_minor": side, "nav_minor": nav}
+        steps.append(step_record(snapshot, number, number + 1, **money))
+    return dataclasses.replace(ledger_of(steps), initial_cash_minor=1_000_000)
+
+
+def values(of: Ledger, on: MarketSnapshot, rules: Any = "paper") -> dict[str, MetricValue]:
+    return {name: figure(name).compute(of, on, rules) for name in NAMES}
+
+
+@pytest.mark.parametrize(("instrument", "days"), [(COIN, 365), (STOCK, 252)])
+def test_a_holding_then_a_short_worked_by_hand(instrument: Instrument, days: int) -> None:
+    # Held from 100 to 110, short from 110 to 121, out to 60: log returns +0.09531, -0.09531, 0.
+    snapshot = market(100.0, 110.0, 121.0, 60.0, instrument=instrument)
+    figures = values(ledger(snapshot, (1, -1, 0)), snapshot)
+    up = math.log(1.1)
+    assert figures["ib_cumulative_return"].value == pytest.approx(0.0, abs=1e-15)
+    assert figures["ib_volatility"].value == pytest.approx(up * math.sqrt(days), rel=1e-12)  # sd of (x, -x, 0) is x
+    assert figures["ib_sharpe"].value == pytest.approx(0.0, abs=1e-12)
+    assert figures["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 + x, (1 + x)(1 - x)
+    short = values(ledger(snapshot, (-1, 0, 0)), snapshot)
+    assert short["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 - x: from what it began with
+    held = values(ledger(snapshot, (1, 1, 1)), snapshot)
+    returns = [up, up, math.log(60 / 121)]
+    mean = sum(returns) / 3
+    sd = math.sqrt(sum((one - mean) ** 2 for one in returns) / 2)
+    assert held["ib_cumulative_return"].value == pytest.approx(math.log(0.6), rel=1e-12)
+    assert held["ib_sharpe"].value == pytest.approx(math.log(0.6) / (4 / 252) / (sd * math.sqrt(days)), rel=1e-12)
+    assert [one.n for one in held.values()] == [3] * 4
+
+
+def test_a_day_without_a_price_is_skipped_and_counts_no_return() -> None:
+    whole, gap = market(100.0, 110.0, 130.0), market(100.0, 110.0, None, 130.0)
+    figures = values(ledger(gap, (1, 1, 1)), gap)
+    assert {name: one.value for name, one in figures.items()} == {
+        name: pytest.approx(one.value, rel=1e-12) for name, one in values(ledger(whole, (1, 1)), whole).items()
+    }
+
+
+def test_a_split_is_no_return() -> None:
+    whole, split = market(100.0, 110.0, 130.0), market(100.0, 110.0, 65.0)
+    split = dataclasses.replace(split, factor=np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
+    assert values(ledger(split, (1, 1)), split) == values(ledger(whole, (1, 1)), whole)
+
+
+def test_strict_figures_are_those_of_the_nav() -> None:
+    snapshot = market(100.0, 110.0, 121.0, 60.0)
+    figures = values(ledger(snapshot, (1, 1, 0), (1_100_000, 1_050_000, 1_050_000)), snapshot, "strict")
+    returns = np.array([math.log(1.1), math.log(1.05 / 1.1), 0.0])
+    assert figures["ib_cumulative_return"].value == pytest.approx(math.log(1.05), rel=1e-12)
+    assert figures["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
+    sd = float(np.std(returns, ddof=1)) * math.sqrt(365)
+    assert figures["ib_sharpe"].value == pytest.approx(math.log(1.05) / (3 / 365) / sd, rel=1e-12)
+
+
+def test_what_has_no_value_says_why() -> None:
+    snapshot = market(100.0, 110.0, 121.0)
+    none = values(ledger(snapshot, (0, 0)), snapshot)
+    assert [none[name].value for name in NAMES] == [0.0, None, 0.0, 0.0]
+    assert none["ib_sharpe"].reason == "the returns do not vary"
+    steady = values(ledger(snapshot, (1, 1)), snapshot)  # 10 % twice: equal but for rounding
+    assert steady["ib_sharpe"].reason == "the returns do not vary"
+    closed = market(100.0, None)
+    assert set(values(ledger(closed, (1,)), closed).values()) == {MetricValue(None, 0, "no returns")}
+    lost = values(ledger(snapshot, (1, 1), (100, 0)), snapshot, "strict")
+    assert {one.reason for one in lost.values()} == {"the NAV is not positive on a step"}
+
+
+def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper() -> None:
+    snapshot = market(100.0, 110.0, 121.0, instrument=STOCK)
+    navs = (1_100_000, 1_050_000)
+    first, second = ledger(snapshot, (1, 1), navs).steps[0], ledger(snapshot, (1, -1), navs, code="BBB").steps[1]
+    both = dataclasses.replace(ledger(snapshot, (1, 1)), steps=(first, second))
+    figures, strict = values(both, snapshot), values(both, snapshot, "strict")
+    up, down = math.log(1.1), math.log(1.05 / 1.1)
+    volatility = abs(up - down) / math.sqrt(2) * math.sqrt(252)
+    assert [figures[name].value for name in NAMES] == [
+        pytest.approx(value, rel=1e-12)
+        for value in (math.log(1.05), math.log(1.05) / (3 / 252) / volatility, volatility, -down)  # N is prices: 3
+    ]
+    assert strict["ib_sharpe"].value == pytest.approx(math.log(1.05) / (2 / 252) / volatility, rel=1e-12)
+    assert strict["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
+
+
+@examples(40)
+@given(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=30))
+def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(moves: list[float]) -> None:
+    prices = np.cumprod([100.0, *moves]).tolist()
+    snapshot, sides = market(*prices), (1,) * len(moves)
+    long, short = values(ledger(snapshot, sides), snapshot), values(ledger(snapshot, tuple(-side for side in sides)), snapshot)
+    assert long["ib_cumulative_return"].value == pytest.approx(math.log(prices[-1] / prices[0]), abs=1e-9)
+    assert short["ib_cumulative_return"].value == pytest.approx(-math.log(prices[-1] / prices[0]), abs=1e-9)
+    assert long["ib_volatility"].value == pytest.approx(short["ib_volatility"].value, abs=1e-12)
+
+
+# -- the paper's tables
+
+
+KNOWN = read_classes(None, [])
+PRICES = {"BTC": 215, "ETH": 187, "MSFT": 150, "JNJ": 150, "UVV": 150, "HON": 150, "ETF": 178}
+"""Prices that the Sharpe ratios of models rest on; Buy & Hold of stocks has 149 (ETH's 215 in the period are 187 throughout)."""
+
+
+@pytest.fixture(scope="module")
+def text(shared_data: Path) -> list[str]:
+    paper = shared_data.parent / "papers" / "investorbench.txt"
+    if not paper.is_file():
+        pytest.skip(f"needs the text of the paper, {paper}")
+    return paper.read_text(encoding="utf-8").splitlines()
+
+
+def grid(text: list[str], first: str, assets: list[str]) -> pd.DataFrame:
+    """Rows of a table by model and asset, from the line of Buy & Hold that begins with `first` to the end of the table."""
+    start = next(number for number, line in enumerate(text) if line.startswith(f"Buy & Hold\t{first}"))
+    rows = []
+    for line in text[start : start + 20]:
+        name, *cells = line.rstrip().split("\t")
+        if len(cells) == 4 * len(assets) and re.fullmatch(r"-?\d+\.\d+", cells[0]):
+            for number, asset in enumerate(assets):
+                rows.append((name.replace("GPT-40", "GPT-4o").replace("01", "o1"), asset, *map(float, cells[4 * number :][:4])))
+    return pd.DataFrame(rows, columns=["model", "asset", *FIGURES])
+
+
+def as_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as `model_rows` makes them."""
+    rows = []
+    for model, asset, *values in frame[frame.model != "Average"].itertuples(index=False):
+        kind, billions = ("buy_and_hold", None) if model == "Buy & Hold" else classify(model, KNOWN)
+        size = "unknown" if billions is None else next(name for name, most in SIZES.items() if billions <= most)
+        rows.append(
+            {"task": asset, "window": "", "model": model, "type": kind, "size": size, **dict(zip(FIGURES, values, strict=True))}
+        )
+    return rows
+
+
+CASES = [("15.340", ["MSFT", "JNJ", "UVV", "HON"], 13), ("21.821", ["BTC", "ETH"], 13), ("2.069", ["ETF"], 12)]
+
+
+@pytest.mark.parametrize(("first", "assets", "models"), CASES)
+def test_models_of_the_paper_have_the_classes_that_its_tables_put_them_in(
+    first: str, assets: list[str], models: int, text: list[str]
+) -> None:
+    rows = [row for row in as_rows(grid(text, first, assets)) if row["task"] == assets[0]]
+    assert len(rows) == models + 1
+    types = [row["type"] for row in rows]
+    assert types == ["buy_and_hold", "financial_domain", *["proprietary"] * 3, *["open_source"] * (models - 4)]
+    # Large, medium and small models of the paper's Figure 3b; the 67B of DeepSeek is not in Table 4.
+    sizes = [row["size"] for row in rows if row["type"] == "open_source"]
+    assert sizes == [*["> 65B"] * (models - 10), *["10B-65B"] * 3, *["<= 10B"] * 3]
+
+
+@pytest.mark.parametrize(("first", "assets"), [(first, assets) for first, assets, _ in CASES[1:]])
+def test_averages_of_tables_3_and_4_follow_from_their_rows(first: str, assets: list[str], text: list[str]) -> None:
+    frame = grid(text, first, assets)
+    for asset in assets:
+        own = frame[frame.asset == asset]
+        held = own[own.model == "Buy & Hold"].iloc[0]
+        averages = own[own.model == "Average"][list(FIGURES)].to_numpy()
+        rows = {row["class"]: row for row in class_rows(as_rows(own), "type")}
+        for kind, printed in zip(("proprietary", "open_source"), averages, strict=True):
+            figures = [rows[kind][name] / 100 * held[name] for name in FIGURES]
+            assert figures == pytest.approx(list(printed), abs=5.01e-4), (asset, kind)
+
+
+def test_a_drawdown_of_table_3_is_negative_and_is_in_its_average(text: list[str]) -> None:
+    frame = grid(text, "21.821", ["BTC", "ETH"])
+    wrong = frame[(frame.asset == "ETH") & (frame.ib_max_drawdown < 0)]
+    assert wrong[["model", "ib_max_drawdown"]].to_numpy().tolist() == [["Qwen-2.5-Instruct-7B", -16.053]]
+    own = frame[(frame.asset == "ETH") & frame.model.str.contains("B")].iloc[2:]
+    assert own.ib_max_drawdown.abs().mean() == pytest.approx(25.124, abs=1e-3)  # the paper prints 21.557
+
+
+def test_averages_of_table_2_are_of_three_stocks_not_of_all_seven(text: list[str]) -> None:
+    line = next(line for line in text if line.startswith("Model Buy & Hold") and "Llama-3.1-8B-Instruct\t" in line)
+    columns = [[float(number) for number in re.findall(r"-?\d+\.\d{3}", cell)] for cell in line.split("\t")[1:]]
+    tesla, apple, nio, average = (columns[index] for index in (0, 4, 8, 12))
+    assert len(average) == 13  # Buy & Hold and twelve models
+    assert [round((a + b + c) / 3, 3) for a, b, c in zip(tesla, apple, nio, strict=True)] == average
+    first = grid(text, "15.340", ["MSFT", "JNJ", "UVV", "HON"])
+    seven = (first[first.model == "Buy & Hold"].ib_cumulative_return.sum() + tesla[0] + apple[0] + nio[0]) / 7
+    assert (round(seven, 3), average[0]) == (28.767, 34.099)
+
+
+def test_sharpe_ratios_follow_from_returns_and_volatilities_but_for_these(text: list[str]) -> None:
+    frame = pd.concat([grid(text, first, assets) for first, assets, _ in CASES])
+    off = {}
+    for model, asset, returned, sharpe, volatility, _ in frame[frame.model != "Average"].itertuples(index=False):
+        prices = 149 if model == "Buy & Hold" and PRICES[asset] == 150 else PRICES[asset]
+        worked = returned / (prices / 252) / volatility
+        if abs(worked - sharpe) > 0.015 * abs(sharpe) + 0.003:
+            off[model, asset] = (sharpe, round(worked, 3))
+    assert off == {
+        ("Palmyra-Fin-70B", "JNJ"): (0.450, 0.500),
+        ("Llama-3.1-8B-Instruct", "JNJ"): (1.486, 1.149),
+        ("Qwen2.5-72B-Instruct", "ETH"): (0.584, 0.870),
+        ("GPT-o1-preview", "ETF"): (0.849, 0.687),  # with 144 prices
+        ("GPT-4", "ETF"): (0.110, 0.089),  # with 144 prices
+    }

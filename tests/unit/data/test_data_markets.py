@@ -38,9 +38,9 @@ ASSETS = "code,name,venue,kind\nbtc-usd,Bitcoin,crypto_spot,\nORLY,O'Reilly,,\n"
 SPLITS = "code,date,ratio\nORLY,2025-06-10,15\nORLY,2020-01-01,2\nAAPL,2025-06-10,4\n"
 
 
-def read(folder: Path, bars: str = BARS, assets: str = ASSETS, splits: str = "", minutes: str = "", **params: object) -> RawMarket:
+def read(folder: Path, bars: str = BARS, assets: str = ASSETS, splits: str = "", **params: object) -> RawMarket:
     files = {}
-    for name, text in (("bars", bars), ("industry", assets), ("splits", splits), ("minutes", minutes)):
+    for name, text in (("bars", bars), ("industry", assets), ("splits", splits)):
         if text:
             (folder / f"{name}.csv").write_text(text, encoding="utf-8")
             files[name] = str(folder / f"{name}.csv")
@@ -158,7 +158,8 @@ NEW_YORK = {"minutes_zone": "America/New_York"}
 
 
 def read_minutes(folder: Path, minutes: str, **more: Any) -> RawMarket:
-    return read(folder, DAYS, "", minutes=minutes, **more)
+    (folder / "minutes.csv").write_text(minutes, encoding="utf-8")
+    return read(folder, DAYS, "", minutes=str(folder / "minutes.csv"), **more)
 
 
 @on_each_row

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ BARS = GoldCall(
     {"tickers": "KO,PEP", "start": "2024-03-04", "end": "2024-03-08"},
     times={"start": "2024-03-04", "end": "2024-03-08", "format": "date", "tolerance": "1day"},
 )
+NOTED = replace(BARS, notes="again", step_id="s2")
+OTHER = replace(BARS, required={**BARS.required, "tickers": "MCD"})
 EVENTS = GoldCall(
     "ESP.events.query",
     "/esp/events/query",
@@ -41,6 +44,34 @@ ORDER = GoldCall(
     },
 )
 STEP = GoldCall("PMB.session.step", "/v1/sessions/{session_id}/step", "POST", {"step": 3})
+
+
+NAMED = {
+    "RATES": RATES,
+    "BARS": BARS,
+    "NOTED": NOTED,
+    "OTHER": OTHER,
+    "EVENTS": EVENTS,
+    "POSITIONS": POSITIONS,
+    "ORDER": ORDER,
+    "CANCEL": GoldCall("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "POST"),
+    "WAITING": GoldCall("PMB.order.cancel", required={"session_id": "{session_id}", "order_id": "<from_step_1>"}),
+    "FOREIGN": GoldCall("NPP.timeline", "/npp/timeline", "POST", {"a": 1}),
+    "REFUSAL": GoldCall("REFUSE"),
+}  #: Expected calls by the names that tables give them
+
+
+def gold_of(given: Any) -> GoldCall:
+    """An expected call of a table: a named one, or `of` a named one with changes."""
+    if isinstance(given, str):
+        return NAMED[given]
+    return replace(NAMED[given["of"]], **{name: value for name, value in given.items() if name != "of"})
+
+
+def calls_of(predicted: Sequence[dict[str, Any]], arguments: str) -> list[dict[str, Any]]:
+    """Predicted calls of a table, whose arguments may be those that a named call requires."""
+    given = [call.get(arguments, {}) for call in predicted]
+    return [{**call, arguments: NAMED[each].required if isinstance(each, str) else each} for call, each in zip(predicted, given)]
 
 
 def task(*calls: GoldCall, suite: Any = "planning", name: str = "invented-1") -> GoldTask:

@@ -11,7 +11,7 @@ from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.pmb import day_events as days
 from ktdeval_qfinzero.pmb.values import FeeRules, Instrument, Position
 from qfinzero_calls import refused
-from qfinzero_margin import EXPIRY, STOCK, account, contract, e4, marks, option
+from qfinzero_margin import STOCK, account, contract, e4, marks, option
 from tables import on_each_row
 
 OTHER = Instrument("STOCK", "BRKT")
@@ -104,16 +104,11 @@ def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike_
     assert (event.fee_e4, event.realized_e4) == ((e4(10), 0) if shares else (0, -paid))
 
 
-def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise() -> None:
-    for qty, spot, forbidden, kind in (
-        (1, 100.01, False, "EXERCISED"),
-        (-1, 100.01, False, "ASSIGNED"),
-        (1, 100.0099, False, "EXPIRED"),
-        (-1, 100.0099, False, "EXPIRED"),
-        (1, 105, True, "EXPIRED"),
-        (-1, 105, True, "ASSIGNED"),
-    ):
-        assert expiry(CALL, qty, spot, do_not_exercise=forbidden).type == f"OPTION_{kind}"
+@on_each_row
+def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise(
+    qty: int, spot: float, forbidden: bool, kind: str
+) -> None:
+    assert expiry(CALL, qty, spot, do_not_exercise=forbidden).type == f"OPTION_{kind}"
     assert expiry(CALL, 3, None, cost=500) is None, "without any price of the underlying nothing expires"
 
 
@@ -140,25 +135,14 @@ def test_a_part_of_a_position_can_be_exercised_and_only_an_option() -> None:
     assert "is not an option" in str(refused(days.delivery_event, ending(Position(STOCK, 100, 0)), 1))
 
 
-def test_only_what_is_held_can_be_exercised_only_until_expiry_and_in_a_cash_account_only_if_it_can_be_paid() -> None:
-    holder, poor = account(0, {CALL: 2, PUT: -1}), account(10_000, {CALL: 1}, "CASH")
-    poor.unsettled = [(date(2025, 2, 24), e4(1))]
-    held = "{} contracts are held, and from 1 to as many can be exercised"
-    short_of_shares = "a CASH account must hold the 100 shares of AVLN that are to be delivered"
-    for owner, instrument, qty, today, problem in (
-        (holder, CALL, 2, EXPIRY, None),
-        (holder, CALL, 3, EXPIRY, held.format(2)),
-        (holder, CALL, 0, EXPIRY, held.format(2)),
-        (holder, PUT, 1, EXPIRY, held.format(0)),
-        (holder, CALL, 1, date(2025, 2, 24), "the option has expired"),
-        (holder, STOCK, 1, EXPIRY, "only options can be exercised"),
-        (account(0, {PUT: 1}), PUT, 1, EXPIRY, None),  # of a margin account the shares come, and the margin call after them
-        (account(10_000, {CALL: 1}, "CASH"), CALL, 1, EXPIRY, None),
-        (poor, CALL, 1, EXPIRY, "a CASH account must have the $10,000.00 of the strike in settled cash"),
-        (account(0, {PUT: 1, STOCK: 100}, "CASH"), PUT, 1, EXPIRY, None),
-        (account(0, {PUT: 1, STOCK: 99}, "CASH"), PUT, 1, EXPIRY, short_of_shares),
-    ):
-        assert days.exercise_problem(owner, instrument, qty, today) == problem
+@on_each_row
+def test_only_what_is_held_can_be_exercised_only_until_expiry_and_in_a_cash_account_only_if_it_can_be_paid(
+    owner: list[Any], name: str, qty: int, today: str, problem: str | None
+) -> None:
+    cash, held, type_, unsettled = owner
+    who = account(cash, {NAMED[each]: units for each, units in held.items()}, type_)
+    who.unsettled = [(date(2025, 2, 24), e4(unsettled))]
+    assert days.exercise_problem(who, NAMED[name], qty, date.fromisoformat(today)) == problem
 
 
 @on_each_row

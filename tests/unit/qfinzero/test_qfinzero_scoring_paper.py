@@ -18,8 +18,22 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.scoring.paper import align, assign, score
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
 from ktdeval_qfinzero.scoring.values import instant_of, is_within
-from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, perfect_answer, said, task
-from tables import on_each_row
+from qfinzero_scoring_cases import (
+    BARS,
+    EVENTS,
+    ORDER,
+    OTHER,
+    POSITIONS,
+    RATES,
+    RUN,
+    STEP,
+    called,
+    gold_of,
+    perfect_answer,
+    said,
+    task,
+)
+from tables import number, on_each_row
 
 THREE = task(BARS, EVENTS, ORDER)
 REFUSAL = task(GoldCall("REFUSE"), suite="calling")
@@ -44,38 +58,16 @@ def ta(times: Any, given_args: Any) -> float:
 # ---- tools and alignment
 
 DAILY, MINUTE = "UPQ.stock.daily", "UPQ.stock.minute"
-NOTED = replace(BARS, notes="again", step_id="s2")
-OTHER = replace(BARS, required={**BARS.required, "tickers": "MCD"})
 RIGHT, SLIP = said(DAILY, BARS.required), said(DAILY, {**BARS.required, "tickers": "KO"})
-WAITING = GoldCall("PMB.order.cancel", required={"session_id": "{session_id}", "order_id": "<from_step_1>"})
-SAME, HALF, NOTHING = (1, 1, 1), (0.5, 0.5, 0.5), (0, 0, 0)
-# Of three parameters of a slip the tickers are half right: (1/2 + 1 + 1) / 3.
-SLIPPED = (1, pytest.approx(5 / 6), 1)
-RULES: dict[str, tuple[list[GoldCall], list[Any], tuple[Any, ...], tuple[str, ...]]] = {
-    "no call where the task can be done": ([POSITIONS, RATES], [], NOTHING, ("false_refusal",)),
-    "a pseudo-call where the task can be done": ([POSITIONS, RATES], [called("REFUSE")], NOTHING, ("false_refusal",)),
-    "another pseudo-call": ([POSITIONS, RATES], [said("none")], NOTHING, ("false_refusal",)),
-    "one call serves one step": ([BARS, OTHER], [RIGHT], HALF, ("missing_call",)),
-    "a repeat is right where the plan makes the call twice": ([BARS, BARS], [RIGHT] * 2, SAME, ()),
-    "a repeat is an extra call": ([BARS, OTHER], [RIGHT] * 2, HALF, ("extra_call", "missing_call")),
-    "a repeat never stands for another family": ([BARS, POSITIONS], [RIGHT] * 2, HALF, ("extra_call", "missing_call")),
-    "repeats of another family": ([POSITIONS] * 2, [said("ESP.timeline")] * 2, NOTHING, ("wrong_family",)),
-    "a slip made twice is wrong in both": ([BARS, BARS], [SLIP] * 2, SLIPPED, ("wrong_value",)),
-    "a slip made once": ([BARS, BARS], [SLIP], (0.5, pytest.approx(5 / 12), 0.5), ("missing_call", "wrong_value")),
-    "a slip made thrice": ([BARS, BARS], [SLIP] * 3, SLIPPED, ("extra_call", "wrong_value")),
-    "steps are identical by what they ask for": ([BARS, NOTED], [SLIP] * 2, SLIPPED, ("wrong_value",)),
-    "nothing to compare: the tool": ([POSITIONS], [said("PMB.account.positions")], SAME, ()),
-    "nothing to compare: the family": ([POSITIONS], [said("PMB.account.orders")], HALF, ("wrong_tool",)),
-    "nothing to compare: another family": ([POSITIONS], [said("UPQ.rates.query")], NOTHING, ("wrong_family",)),
-    "nothing to compare: placeholders": ([WAITING], [said("PMB.order.cancel")], SAME, ()),
-}  # fmt: skip
+ANSWERS = {"RIGHT": RIGHT, "SLIP": SLIP}
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_rules_by_example(name: str) -> None:
-    golds, answer, figures, modes = RULES[name]
-    scores = score(task(*golds), answer, RUN)
-    assert (three(scores), scores.failure_modes) == (figures, modes)
+@on_each_row
+def test_rules_by_example(what: str, golds: list[Any], answer: list[Any], figures: list[Any], modes: list[str]) -> None:
+    calls = [ANSWERS[call] if isinstance(call, str) else call for call in answer]
+    scores = score(task(*map(gold_of, golds)), calls, RUN)
+    assert three(scores) == pytest.approx(tuple(map(number, figures))), what
+    assert scores.failure_modes == tuple(modes), what
 
 
 def test_tm_is_1_for_the_tool_half_for_its_family_and_0_for_other_and_unknown_names() -> None:

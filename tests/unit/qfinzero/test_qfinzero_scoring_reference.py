@@ -15,7 +15,22 @@ from ktdeval_qfinzero.scoring.reference_planning import score_planning
 from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, REGISTRY, GoldCall, Scores, prefix_family, registry_family
 from ktdeval_qfinzero.scoring.values import CALLING_RULES, PLANNING_RULES, reference_time, reference_value
 from qfinzero_reply import score_reply, score_unreadable
-from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, rows_of, said, task, tasks_of
+from qfinzero_scoring_cases import (
+    BARS,
+    EVENTS,
+    ORDER,
+    POSITIONS,
+    RATES,
+    RUN,
+    STEP,
+    called,
+    calls_of,
+    gold_of,
+    rows_of,
+    said,
+    task,
+    tasks_of,
+)
 from tables import number, on_each_row
 
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}
@@ -87,30 +102,6 @@ def test_families_are_looked_up_for_calling_and_told_by_prefix_for_planning() ->
 
 
 # ---- calling
-
-NAMED = {
-    "RATES": RATES,
-    "BARS": BARS,
-    "EVENTS": EVENTS,
-    "POSITIONS": POSITIONS,
-    "ORDER": ORDER,
-    "REFUSAL": REFUSAL,
-    "CANCEL": GoldCall("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "POST"),
-    "FOREIGN": GoldCall("NPP.timeline", "/npp/timeline", "POST", {"a": 1}),
-}
-
-
-def gold_of(given: Any) -> GoldCall:
-    """An expected call of a table: a named one, or `of` a named one with changes."""
-    if isinstance(given, str):
-        return NAMED[given]
-    return replace(NAMED[given["of"]], **{name: value for name, value in given.items() if name != "of"})
-
-
-def calls_of(predicted: list[dict[str, Any]], arguments: str) -> list[dict[str, Any]]:
-    """Predicted calls of a table, whose arguments may be those that a named call requires."""
-    given = [call.get(arguments, {}) for call in predicted]
-    return [{**call, arguments: NAMED[each].required if isinstance(each, str) else each} for call, each in zip(predicted, given)]
 
 
 @on_each_row

@@ -37,6 +37,11 @@ TOKEN = "a-token-of-some-length"
 START = "2025-01-06T21:00:00Z"
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     with serving(TOYS, Limits(most=3, idle_s=100)) as server:
@@ -68,34 +73,30 @@ def error_of(result: Any) -> dict[str, str]:
     return json.loads(result.content[0].text)["error"]
 
 
-def test_each_session_has_a_clock_of_its_own_and_leaves_nothing_behind(served: Served) -> None:
-    async def play() -> None:
-        async with Client(served.mcp) as first, Client(served.mcp, mode="legacy") as second:
-            assert len(served.workspaces) == 2
-            clocks = await asyncio.gather(*[clock_of(first, 1) for _ in range(5)], clock_of(second, 0))
-            assert sorted(clocks[:5]) == [f"2025-01-06T21:0{minute}:00Z" for minute in range(1, 6)]
-            assert clocks[5] == START
-            assert await clock_of(second, 30) == "2025-01-06T21:30:00Z"
-            assert await clock_of(first) == "2025-01-06T21:05:00Z"
-
-    asyncio.run(play())
+@pytest.mark.anyio
+async def test_each_session_has_a_clock_of_its_own_and_leaves_nothing_behind(served: Served) -> None:
+    async with Client(served.mcp) as first, Client(served.mcp, mode="legacy") as second:
+        assert len(served.workspaces) == 2
+        clocks = await asyncio.gather(*[clock_of(first, 1) for _ in range(5)], clock_of(second, 0))
+        assert sorted(clocks[:5]) == [f"2025-01-06T21:0{minute}:00Z" for minute in range(1, 6)]
+        assert clocks[5] == START
+        assert await clock_of(second, 30) == "2025-01-06T21:30:00Z"
+        assert await clock_of(first) == "2025-01-06T21:05:00Z"
     assert len(served.workspaces) == 0
 
 
-def test_the_server_tells_of_the_clock_and_its_tools(served: Served) -> None:
-    async def play() -> None:
-        async with Client(served.mcp) as client:
-            assert client.server_info.name == "qfinzero"
-            assert "clock" in client.instructions
-            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {operation.wire_name for operation in TOYS.operations}
-        for operation in TOYS.operations:
-            tool = tools[operation.wire_name]
-            assert (tool.input_schema, tool.output_schema) == (operation.parameters, operation.result)
-            assert (tool.title, tool.description) == (operation.name, operation.summary)
-            assert tool.annotations.read_only_hint is not operation.changes
-
-    asyncio.run(play())
+@pytest.mark.anyio
+async def test_the_server_tells_of_the_clock_and_its_tools(served: Served) -> None:
+    async with Client(served.mcp) as client:
+        assert client.server_info.name == "qfinzero"
+        assert "clock" in client.instructions
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(tools) == {operation.wire_name for operation in TOYS.operations}
+    for operation in TOYS.operations:
+        tool = tools[operation.wire_name]
+        assert (tool.input_schema, tool.output_schema) == (operation.parameters, operation.result)
+        assert (tool.title, tool.description) == (operation.name, operation.summary)
+        assert tool.annotations.read_only_hint is not operation.changes
 
 
 # ---- every tool
@@ -198,55 +199,52 @@ def test_a_client_that_reads_no_more_ends_the_server_without_a_word(tmp_path: Pa
 # ---- errors and sessions
 
 
-def test_errors_are_tool_errors_with_the_envelope(served: Served) -> None:
-    async def play() -> None:
-        async with Client(served.mcp) as client:
-            refused = error_of(await client.call_tool("toy_refuse", {}))
-            assert refused == {"code": "conflict", "message": "not now", "field": "thing"}
-            assert error_of(await client.call_tool("toy_nothing", {}))["code"] == "not_found"
-            assert error_of(await client.call_tool("toy_echo_post", {"name": "a"}))["code"] == "invalid_argument"
-            for name in ("toy_crash", "toy_nan"):
-                defect = await client.call_tool(name, {})
-                assert error_of(defect)["code"] == "internal"
-                assert "secret" not in defect.content[0].text
-
-    asyncio.run(play())
+@pytest.mark.anyio
+async def test_errors_are_tool_errors_with_the_envelope(served: Served) -> None:
+    async with Client(served.mcp) as client:
+        refused = error_of(await client.call_tool("toy_refuse", {}))
+        assert refused == {"code": "conflict", "message": "not now", "field": "thing"}
+        assert error_of(await client.call_tool("toy_nothing", {}))["code"] == "not_found"
+        assert error_of(await client.call_tool("toy_echo_post", {"name": "a"}))["code"] == "invalid_argument"
+        for name in ("toy_crash", "toy_nan"):
+            defect = await client.call_tool(name, {})
+            assert error_of(defect)["code"] == "internal"
+            assert "secret" not in defect.content[0].text
 
 
-def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(served: Served) -> None:
-    async def play() -> None:
-        async with AsyncExitStack() as clients:
-            for _ in range(3):
-                await clients.enter_async_context(Client(served.mcp))
-            assert served.post("/workspaces").status == 503
-            refused = served.post("/mcp", initialize(), Accept="application/json, text/event-stream")
-            assert (refused.status, refused.body["id"], refused.body["error"]["code"]) == (503, None, -32600)
-        assert len(served.workspaces) == 0
-
-    asyncio.run(play())
-
-
-def test_a_version_without_sessions_acts_on_the_workspace_that_it_names_and_a_session_may_name_one_too(served: Served) -> None:
-    async def play() -> None:
-        async with connected(served, mode="2026-07-28") as client:
-            assert error_of(await client.call_tool("toy_clock_advance", {}))["field"] == HEADER
-        workspace = served.open()
-        async with connected(served, **{HEADER: workspace}) as client:
-            assert client.protocol_version == "2026-07-28"
-            assert await clock_of(client, 7) == "2025-01-06T21:07:00Z"
-        async with connected(served, "legacy", **{HEADER: workspace}) as client:
-            assert len(served.workspaces) == 1
-            assert await clock_of(client, 2) == "2025-01-06T21:09:00Z"
-        assert served.get("/toy/a", workspace).body["as_of_ts"] == "2025-01-06T21:09:00Z"
-        assert workspace in served.workspaces
-        served.workspaces.drop(workspace)
-
-    asyncio.run(play())
+@pytest.mark.anyio
+async def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(served: Served) -> None:
+    async with AsyncExitStack() as clients:
+        for _ in range(3):
+            await clients.enter_async_context(Client(served.mcp))
+        assert served.post("/workspaces").status == 503
+        refused = served.post("/mcp", initialize(), Accept="application/json, text/event-stream")
+        assert (refused.status, refused.body["id"], refused.body["error"]["code"]) == (503, None, -32600)
     assert len(served.workspaces) == 0
 
 
-def test_a_session_whose_workspace_was_forgotten_does_not_begin_again_silently() -> None:
-    async def play(served: Served) -> None:
+@pytest.mark.anyio
+async def test_a_version_without_sessions_acts_on_the_workspace_that_it_names_and_a_session_may_too(
+    served: Served,
+) -> None:
+    async with connected(served, mode="2026-07-28") as client:
+        assert error_of(await client.call_tool("toy_clock_advance", {}))["field"] == HEADER
+    workspace = served.open()
+    async with connected(served, **{HEADER: workspace}) as client:
+        assert client.protocol_version == "2026-07-28"
+        assert await clock_of(client, 7) == "2025-01-06T21:07:00Z"
+    async with connected(served, "legacy", **{HEADER: workspace}) as client:
+        assert len(served.workspaces) == 1
+        assert await clock_of(client, 2) == "2025-01-06T21:09:00Z"
+    assert served.get("/toy/a", workspace).body["as_of_ts"] == "2025-01-06T21:09:00Z"
+    assert workspace in served.workspaces
+    served.workspaces.drop(workspace)
+    assert len(served.workspaces) == 0
+
+
+@pytest.mark.anyio
+async def test_a_session_whose_workspace_was_forgotten_does_not_begin_again_silently() -> None:
+    with serving(TOYS, Limits(idle_s=100)) as served:
         async with Client(served.mcp) as client:
             assert await clock_of(client, 1) == "2025-01-06T21:01:00Z"
             served.clock.now_s = 101
@@ -254,17 +252,12 @@ def test_a_session_whose_workspace_was_forgotten_does_not_begin_again_silently()
             assert error["code"] == "not_found"
             assert "connect anew" in error["message"]
 
-    with serving(TOYS, Limits(idle_s=100)) as served:
-        asyncio.run(play(served))
 
-
-def test_a_token_is_wanted_here_as_well() -> None:
-    async def play(served: Served) -> None:
+@pytest.mark.anyio
+async def test_a_token_is_wanted_here_as_well() -> None:
+    with serving(TOYS, security=Security(None, TOKEN)) as served:
         async with connected(served, Authorization=f"Bearer {TOKEN}") as client:
             assert await clock_of(client) == START
-
-    with serving(TOYS, security=Security(None, TOKEN)) as served:
-        asyncio.run(play(served))
         assert served.post("/mcp", initialize(), Accept="application/json, text/event-stream").status == 401
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from board_checked import ON, change_card, make_board, make_run, recorded_card, submit
 from board_ranks import make_verdict
-from board_runs import tree
+from board_runs import tree, withdraw
 from forging import Steps, change_ledger, rehash
 from ktdeval.errors import DataError, UsageError, VerificationError
 from ktdeval.registry import load_plugins
@@ -377,9 +377,8 @@ def test_a_later_check_takes_nothing_back(earlier: Any, new: Any, found: Any) ->
 
 
 def test_a_withdrawn_card_is_not_executed(board: Path, run: Path) -> None:
-    files = submit(board, run)
-    entry = {"card": files.card_id, "date": ON, "effect": "withdrawn", "what": "An error of the provider."}
-    (board / "errata.yaml").write_text(yaml.safe_dump({"errata": [entry]}))
+    submit(board, run)
+    withdraw(board)
     report = check(board)
     assert (report.findings, report.checked) == ((), ())
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from board_bad import MODEL, TODAY, BadBoard, Good, make_good
-from board_bad_cases import CASES, second_attempt, setting
+from board_bad_cases import CASES, only_window, second_attempt, setting
 from board_cards import put_json
 from card_cases import typed
 from json_places import Place, leaves, with_value
@@ -286,16 +286,9 @@ def test_the_boards_own_baselines_may_be_in_two_divisions_and_no_one_elses_cards
         short = {**rules["divisions"][0], "id": "short", "windows": rules["divisions"][0]["windows"][:1]}
         rules["divisions"] = [*rules["divisions"], short]
 
-    def first_window(card: Any) -> None:
-        card["windows"] = card["windows"][:1]
-        card["episodes"] = [episode for episode in card["episodes"] if episode["window"] == "W1"]
-        ids = {episode["id"] for episode in card["episodes"]}
-        card["artefacts"] = {path: digest for path, digest in card["artefacts"].items() if path.split("/")[1] in ids}
-        card["reference"]["benchmark_buy_and_hold"].pop("W2")
-
     full.add_verdict()
     full.change_rules(second_division)
-    full.forge(first_window, stored="elsewhere")
+    full.forge(only_window, stored="elsewhere")
     assert [finding.rule for finding in full.look()[0]] == ["copy"]
     full.change_rules(lambda rules: [second_division(rules), rules.update(baselines=[{"model": MODEL}])])
     assert full.look()[0] == []

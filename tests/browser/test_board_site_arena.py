@@ -35,10 +35,6 @@ def cells_of(tab: Any, rows: str) -> list[list[str]]:
     return list(tab.evaluate(f"[...document.querySelectorAll('{rows}')].map(row => [...row.cells].map(cell => cell.innerText))"))
 
 
-def names_of(tab: Any) -> list[str]:
-    return [row[1] for row in cells_of(tab, "tbody tr")]
-
-
 @pytest.mark.parametrize(("width", "scheme", "panels"), [(1280, "light", 6), (390, "dark", 6)])
 def test_ninety_six_lines_stand_in_a_panel_for_each_agent(session: Reader, width: int, scheme: str, panels: int) -> None:
     tab = session.open("ama.html", width=width, color_scheme=scheme)
@@ -67,7 +63,8 @@ def test_the_address_holds_filters_order_fees_and_the_lit_agent(session: Reader,
     table = read_data(forged_site, "division/division-0/all")
     column = table["columns"].index("ama_gap_to_buy_and_hold")
     wanted = [row for row in table["rows"] if row["agent"] in ("trade", "vote") and row["strategy"] == "flip"]
-    assert names_of(tab) == [row["label"] for row in sorted(wanted, key=lambda row: -row["values"][column])]
+    wanted.sort(key=lambda row: -row["values"][column])
+    assert [cells[1] for cells in cells_of(tab, "tbody tr")] == [row["label"] for row in wanted]
     assert len(opacities(tab)) == len(wanted) == 16
     assert sorted(set(opacities(tab))) == [0.15, 0.95]
     assert tab.get_attribute(".agents button[aria-pressed=true]", "data-agent") == "vote"
@@ -128,21 +125,13 @@ def test_funds_are_compared_with_the_index_and_agents_side_by_side(session: Read
     assert [row[0] for row in signals] == [
         f"{team} · {role}" for team in ("deepfund", "hedge_fund") for role in ("macro", "news", "technical")
     ]
-    days = len(session_days(tab))
-    assert all(sum(map(count, row[1:])) == days * 5 * 2 * 16 for row in signals + seen(tab, "Decisions"))
+    wait_until(tab, "document.querySelectorAll('.pickers select').length > 4 && document.querySelector('.days-slider')")
+    days = tab.evaluate("[...document.querySelector('.pickers:has(.pair)').querySelectorAll('select')][1].options").values()
+    for row in signals + seen(tab, "Decisions"):
+        assert sum(int(cell.replace(",", "")) for cell in row[1:]) == len(days) * 5 * 2 * 16, row
     assert tab.title() != "owned"
     assert not scrolls_sideways(tab)
     assert not axe_violations(tab)
-
-
-def count(text: str) -> int:
-    return int(text.replace(",", ""))
-
-
-def session_days(tab: Any) -> list[str]:
-    """Days of the portfolio on show."""
-    wait_until(tab, "document.querySelectorAll('.pickers select').length > 4 && document.querySelector('.days-slider')")
-    return list(tab.evaluate("[...document.querySelector('.pickers:has(.pair)').querySelectorAll('select')][1].options").values())
 
 
 def test_the_portfolio_of_a_card_is_walked_by_keys_and_kept_in_the_address(session: Reader, forged_site: Path) -> None:

@@ -1,6 +1,4 @@
-"""The panel of an agent's memory in a real browser: by day, unfolded on demand, never markup, and gone where there is none; and the
-chart of a stock with its signals.
-"""
+"""Panels of an agent's memory, the chart of a stock with its signals, and pages of a scoring task, in a real browser."""
 
 from __future__ import annotations
 
@@ -13,12 +11,15 @@ import pytest
 from msgspec.structs import replace
 
 from browser_pages import Reader, needs_browser, press, scrolls_sideways, wait_until
+from ktdeval.cli.main import main
 from ktdeval.harness import SIGNAL_FORM
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
 from ktdeval_view.pages import Surroundings, make_episode_page
 from ktdeval_view.records import read_episode
+from paths import SUPPORT
 from run_support import ktdeval
+from view_page import pages
 from view_plugin import MARKUP
 
 pytestmark = needs_browser
@@ -126,3 +127,72 @@ def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(session: Rea
     wait_until(tab, "!document.querySelector('#stock').open")
     tab.click("#stocks")
     wait_until(tab, "document.querySelector('#stock').open")
+
+
+# ==== samples of a scoring task are walked, filtered by kind and outcome, searched, and shown whole
+
+
+PLUGIN, TASK = str(SUPPORT / "qfinzero_suite_plugin.py"), "qfinzero_planning"
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Items of a model that never calls anything: right where it should refuse, failed elsewhere."""
+    out = tmp_path_factory.mktemp("samples") / "run"
+    words = ["--plugin", PLUGIN, "--model", "agent/silent", "--tasks", TASK, "--out", str(out), "--quiet"]
+    assert main(words) == 0
+    assert main(["view", str(out), "--plugin", PLUGIN]) == 0
+    (samples,) = pages(out / "view")
+    return samples
+
+
+def open_sample(session: Reader, samples: Path, address: str = "", **screen: int) -> Any:
+    return session.open(f"{samples.as_uri()}#{address}", ready="document.querySelector('#day-body')?.children.length > 0", **screen)
+
+
+def choose(tab: Any, selector: str, value: str) -> int:
+    """Choose from a list; gives how many samples are left."""
+    tab.evaluate(f"(() => {{ const box = document.querySelector('{selector}'); box.value = '{value}';"
+              " box.dispatchEvent(new Event('input')); })()")  # fmt: skip
+    return int(tab.evaluate("document.querySelectorAll('#list li:not([hidden])').length"))
+
+
+def test_a_sample_has_prompt_reply_expected_and_score(session: Reader, samples: Path) -> None:
+    tab = open_sample(session, samples, "sample=3")
+    assert tab.inner_text("#day-title").startswith("Sample 3 · ")
+    parts = tab.evaluate("[...document.querySelectorAll('#day-body h3')].map((part) => part.textContent)")
+    assert parts == ["Prompt", "Answer", "Expected", "Scores", "What was said"]
+    shown = tab.inner_text("#day-body")
+    for word in ("expected_steps", "reference_overall", "status", "Call 1"):
+        assert word in shown
+    assert len(tab.inner_text("#day-body blockquote")) > 40
+    press(tab, "j")
+    wait_until(tab, "document.querySelector('#day-title').textContent.startsWith('Sample 4')")
+    assert tab.evaluate("location.hash") == "#sample=4"
+
+
+def test_samples_are_chosen_by_outcome_kind_and_words(session: Reader, samples: Path) -> None:
+    tab = open_sample(session, samples)
+    everything = choose(tab, "#outcome", "")
+    right, failed = choose(tab, "#outcome", "right"), choose(tab, "#outcome", "failed")
+    assert 0 < right < failed < everything == right + failed
+    hard = choose(tab, "[data-kind=difficulty]", "hard")
+    assert 0 < hard < failed
+    assert tab.inner_text("#matches") == f"{hard} of {everything} samples"
+    assert choose(tab, "#outcome", "right") < hard
+    choose(tab, "[data-kind=difficulty]", "")
+    choose(tab, "#outcome", "")
+    choose(tab, "#search", "straddle")
+    wait_until(tab, "document.querySelectorAll('#list li:not([hidden])').length < 125")
+    assert tab.evaluate("document.querySelectorAll('#list li:not([hidden])').length") >= 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_fits_its_screen(session: Reader, samples: Path, width: int) -> None:
+    tab = open_sample(session, samples, "sample=0", width=width)
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if width < 960:
+        tab.click("#bar-day")
+        wait_until(tab, "getComputedStyle(document.querySelector('#days')).position === 'fixed'")
+    tab.click("#list li:nth-child(2) a")
+    wait_until(tab, "document.querySelector('#day-title').textContent.startsWith('Sample 1')")

@@ -221,12 +221,9 @@ def rules_of(windows: list[WindowRule], snapshot: MarketSnapshot, others: tuple[
     return Rules("small", "Small", "synthetic", (market,), tuple(divisions))
 
 
-def windows_on(run: RunFolder) -> list[WindowRule]:
-    return [WindowRule(window["name"], window["first"], window["last"]) for window in card_of(run.path)["windows"]]
-
-
 def test_figures_of_a_market_are_those_of_the_cards_reference(run: RunFolder, snapshot: MarketSnapshot) -> None:
-    rules = rules_of(windows_on(run), snapshot)
+    windows = [WindowRule(window["name"], window["first"], window["last"]) for window in card_of(run.path)["windows"]]
+    rules = rules_of(windows, snapshot)
     market = to_plain(make_market(rules, rules.snapshots[0], snapshot))
     reference = card_of(run.path)["reference"]["benchmark_buy_and_hold"]
     for window in market["windows"]:

@@ -6,9 +6,8 @@ import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,10 +37,7 @@ from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, represe
 from metric_cases import CODES, ledger, market, nav_ledger, step
 from report_page import Page, check_page, contrast
 
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
-
-needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="draws with matplotlib")
+pytest.importorskip("matplotlib")
 
 EVIL = "<img src=x onerror=alert(1)>\"'&\u202e\x07$x^2$"
 
@@ -74,7 +70,6 @@ def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
     assert page.all("div")[0].attributes["aria-label"] == "Table: Of <things>"
 
 
-@needs_matplotlib
 def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     cells = {(name, 0): 0.01 * number for number, name in enumerate(APART)}
     card = make_card(cells, model=EVIL)
@@ -84,7 +79,6 @@ def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     assert "\u202e" not in page.text
 
 
-@needs_matplotlib
 def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_path: Path) -> None:
     nothing, some = card_cases.card((0,), failed={0}), card_cases.card((0, 1), failed={1})
     page = check_page(make_report(evaluations(save_card(tmp_path / "a", nothing), save_card(tmp_path / "b", some)), Options()).html)
@@ -136,7 +130,7 @@ def test_each_colour_of_a_plot_stands_for_one_role() -> None:
 
 
 def sample(name: str = "sample") -> Plot:
-    def draw(figure: FigureBase) -> None:
+    def draw(figure: Any) -> None:
         axes = figure.subplots()
         axes.plot([0.0, 1.0], [0.0, 0.123456789], color=colour("one"), marker="o", label='id="x" font: 9px a #1c2128 0.98765')
         axes.set_yticks([0.025, 0.075], ["0.025", "0.07512"])
@@ -145,7 +139,6 @@ def sample(name: str = "sample") -> Plot:
     return Plot(name, "A title", "Its text.", draw)
 
 
-@needs_matplotlib
 def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone() -> None:
     svg = inline_svg(sample(), "p1")
     page = Page(svg)
@@ -163,7 +156,6 @@ def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone
     assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids
 
 
-@needs_matplotlib
 def test_drawing_neither_depends_on_nor_changes_the_settings_of_the_user() -> None:
     import matplotlib
 
@@ -187,7 +179,6 @@ def test_areas_have_a_value_for_each_place(days: int) -> None:
     assert len(places) == days + (step == "post")
 
 
-@needs_matplotlib
 def test_figures_without_interval_or_value_can_be_drawn() -> None:
     points = [Point("a · b", 0.1), Point("c", 0.2, -0.1, 0.5), Point("d", None)]
     svg = inline_svg(forest_plot("f", "T", "x, %", points), "p")
@@ -203,7 +194,6 @@ def nav_of(*levels: int) -> Ledger:
     return nav_ledger(levels, 100)
 
 
-@needs_matplotlib
 def test_a_ruined_account_is_drawn() -> None:
     code = CODES[0]
     steps = [step(0, 2000, {code: -1000}), step(1, 2000, {code: -3000}), step(2, -1000, {}, open_nav_minor=-1000)]
@@ -327,7 +317,6 @@ def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartile
     assert dict(zip(table.heads, row, strict=True))["quartiles"] == UNDEFINED
 
 
-@needs_matplotlib
 def test_an_option_that_is_none_is_the_default(tmp_path: Path) -> None:
     path = save_card(tmp_path / "run", make_card({("A1", 0): 0.1}))
     pages = [draw_report(path, out=tmp_path / f"{len(more)}.html", **more) for more in ({}, {"windows": None, "data": None})]
@@ -343,9 +332,6 @@ def test_labels_of_cards_tell_them_apart(tmp_path: Path) -> None:
 
 
 # -- tokens, cost and calls
-
-
-pytest.importorskip("matplotlib")
 
 
 def facts(shown: dict[str, Any]) -> dict[str, str]:

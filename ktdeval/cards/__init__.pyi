@@ -40,7 +40,12 @@ from ktdeval.cards.derive import (
     episode_cost as episode_cost,
     usage_cost as usage_cost,
 )
-from ktdeval.cards.figures import SCHEME_HEADS as SCHEME_HEADS, price_index as price_index, scheme_rows as scheme_rows
+from ktdeval.cards.figures import (
+    SCHEME_HEADS as SCHEME_HEADS,
+    is_fraction as is_fraction,
+    price_index as price_index,
+    scheme_rows as scheme_rows,
+)
 from ktdeval.cards.inputs import Problem as Problem, decode_strict as decode_strict
 from ktdeval.cards.parts import (
     Calls as Calls,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ktdeval.cards import is_fraction
 from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.stats import TRADING_DAYS, effective_count
@@ -135,7 +136,7 @@ def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
 
 
 def _amount(value: float, unit: str) -> str:
-    return f"{100 * value:.3g} %" if unit == "fraction" else f"{value:.3g}"
+    return f"{100 * value:.3g} %" if is_fraction(unit) else f"{value:.3g}"
 
 
 def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, Row]]:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ktdeval.cards import SIDES
+from ktdeval.cards import SIDES, is_fraction
 from ktdeval.cli import grid_lines
 from ktdeval_compare.cohort import TEXTS
 from ktdeval_compare.entrants import Row
@@ -72,7 +72,7 @@ def figure(value: float | None, unit: str) -> str:
     """A signed figure; fractions in per cent."""
     if value is None:
         return UNDEFINED
-    scaled = 100.0 * value if unit == "fraction" else value
+    scaled = 100.0 * value if is_fraction(unit) else value
     text = f"{scaled:+.{3 if abs(scaled) < 10 else 2}f}"
     return text.replace("+", " ").strip() if float(text) == 0 else text
 
@@ -89,7 +89,7 @@ def p_value(value: float | None) -> str:
 
 def unit_name(unit: str) -> str:
     """A unit as tables show it."""
-    return {"fraction": "%", "ratio": ""}.get(unit, unit)
+    return "%" if is_fraction(unit) else unit if unit != "ratio" else ""
 
 
 def compare_lines(report: Row) -> Iterator[str]:

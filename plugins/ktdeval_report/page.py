@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
-from ktdeval.cards import ScoringCard, TradingCard, count, figures_differ_in, price_index
+from ktdeval.cards import ScoringCard, TradingCard, count, figures_differ_in, is_fraction, price_index
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.stats import MetricValue
@@ -211,7 +211,7 @@ def _effect_plot(effects: Effects, name: str, title: str) -> Plot | None:
     rows: Sequence[Effect] = getattr(effects, name)
     if not any(row.value is not None for row in rows):
         return None
-    unit, scale = unit_name(effects.unit), 100.0 if effects.unit == "fraction" else 1.0
+    unit, scale = unit_name(effects.unit), 100.0 if is_fraction(effects.unit) else 1.0
     agents, contexts = {row.agent for row in rows}, {row.where for row in rows}
     points = []
     for row in rows:

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ktdeval.cards import clean as one_line, count, cutoff_words, price_index, tally, with_args
+from ktdeval.cards import clean as one_line, count, cutoff_words, is_fraction, price_index, tally, with_args
 from ktdeval.stats import Interval
 from ktdeval.yamlio import load_yaml
 
@@ -78,7 +78,7 @@ def figure(value: float | None, unit: str = "ratio", signed: bool = False) -> st
     """A figure without its unit; fractions in per cent; a dash where there is none."""
     if value is None:
         return UNDEFINED
-    scaled, decimals = (100.0 * value, 2) if unit == "fraction" else (value, _DECIMALS.get(unit, 3))
+    scaled, decimals = (100.0 * value, 2) if is_fraction(unit) else (value, _DECIMALS.get(unit, 3))
     text = f"{scaled:{'+' if signed else ''},.{decimals}f}"
     text = text.lstrip("+-") if float(text.replace(",", "")) == 0 else text
     return text.replace("-", _MINUS)
@@ -106,7 +106,7 @@ def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool =
 
 def unit_name(unit: str) -> str:
     """Return the unit as shown next to a figure."""
-    return {"fraction": "%", **dict.fromkeys(("ratio", "index", "probability", "score", "count"), "")}.get(unit, unit)
+    return "%" if is_fraction(unit) else "" if unit in ("ratio", "index", "probability", "score", "count") else unit
 
 
 def p_value(value: float | None) -> str:

@@ -13,6 +13,7 @@ from scipy import stats
 
 from compare_cards import APART, CardTerminal, make_card, save_card, save_run
 from ktdeval.stats.paired import signed_rank
+from ktdeval_compare import texts
 from ktdeval_compare.power import (
     Spread,
     estimate_spread,
@@ -191,6 +192,12 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
     report = terminal.report("compare", *runs)
     assert [row["task"] for row in report["tests"]] == ["blinded_open_research", "bright_open_research"]
     assert "ktdeval effects" in terminal.refusal("compare", runs[0])
+
+
+def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
+    of_answers = "fraction of answers"
+    assert (texts.figure(0.0526, of_answers), texts.unit_name(of_answers)) == (texts.figure(0.0526, "fraction"), "%")
+    assert (texts.figure(0.0526, "points"), texts.unit_name("points"), texts.unit_name("ratio")) == ("+0.053", "points", "")
 
 
 def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal) -> None:

@@ -32,7 +32,7 @@ from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
 from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, weights_plot, x_positions
-from ktdeval_report.render import UNDEFINED, Table, figure, p_value, percent, span, templates, unbroken
+from ktdeval_report.render import UNDEFINED, Table, figure, p_value, percent, span, templates, unbroken, unit_name
 from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, representative
 from metric_cases import CODES, ledger, market, nav_ledger, step
 from report_page import Page, check_page, contrast
@@ -93,6 +93,8 @@ def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_p
 def test_figures_read_as_people_write_them() -> None:
     shown = {
         figure(0.12345, "fraction"): "12.35",
+        figure(0.12345, "fraction of answers"): "12.35",
+        unit_name("fraction of answers"): "%",
         figure(-0.5, "fraction", signed=True): "−50.00",
         figure(-0.000001, "fraction", signed=True): "0.00",
         figure(1234.5, "per year"): "1,234.50",

@@ -40,8 +40,6 @@ def table_command(cards: tuple[Path, ...], name: str, form: str, cohorts: tuple[
 
     CARD is a card file or a run folder. Figures are those of the cards: medians over the windows and seeds that each has.
     """
-    for note in card_notes(label(load_cards(cards)[0])):
-        warn(note)
     click.echo(write_table(table_of(name), paper_frame(name, cards, cohorts), form), nl=False)
 
 
@@ -64,7 +62,9 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
         return _suite_frame(load_cards(paths)[1], metrics)
     if rows == "attackers":
         return pd.DataFrame(_attacker_rows(paths, metrics)).set_index("Attacker")
-    entrants = load_entrants(paths)
+    entrants = label(load_entrants(paths))
+    for note in card_notes(entrants):
+        warn(note)
     if what := figures_differ_in(entrant.card for entrant in entrants):
         raise CardError(f"the cards' figures are of different {what} ({paths[0]} …); a table is of cards of the same ones")
     if rows == "factors":
@@ -145,7 +145,7 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
     tasks = {entrant.card.task.name for entrant in entrants}
     if len(tasks) > 1:
         raise CardError(f"a table of models is of one task, these cards are of {', '.join(sorted(tasks))}; give those of one")
-    rows = {entrant.label: _row(entrant.card, metrics) for entrant in label(entrants)}
+    rows = {entrant.label: _row(entrant.card, metrics) for entrant in entrants}
     if "selection_rank" in metrics:
         ranks = pd.Series([_value(entrant.card, "selection_alpha") for entrant in entrants], dtype=float).rank(ascending=False)
         for row, rank in zip(rows.values(), ranks, strict=True):
@@ -219,7 +219,7 @@ def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataF
 
 def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.DataFrame:
     """Factors x models, or x cohorts and, of two, their difference."""
-    if not (rows := exposures(label(entrants))):
+    if not (rows := exposures(entrants)):
         raise UsageError(f"{entrants[0].path}: these cards have no exposures to the same style factors (metric selection_alpha)")
     frame = pd.DataFrame({row["factor"]: row["cards"] for row in rows}).T.rename_axis("Factor")
     if not cohorts:

@@ -308,26 +308,13 @@ def test_stances_are_remembered_by_asset_and_reasons_stay_out() -> None:
 
 
 @on_each_row
-def test_an_outcome_is_known_when_the_price_is_shown_again(later: Sequence[Any], told: str) -> None:
-    agent = make_team("investor")
-    memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
-    for step, assets in enumerate(later, 1):
-        session = Session()
+def test_an_outcome_is_known_when_the_price_is_shown_again(asset: str, days: Sequence[Any], told: Sequence[str]) -> None:
+    agent, memory = make_team("investor"), None
+    for step, assets in enumerate(days):
+        session = Session() if step else Session(submits=orders((asset, "BUY", 0.5)))
         memory = decide(agent, session, step, memory, assets=assets)
-    assert f"- day_+0, asset_1: BUY to 50 % of NAV{', ' if told[0] == 't' else ''}{told}asset_1 is liked" in session.shown(
-        "investor"
-    )
-
-
-def test_an_asset_without_a_price_is_followed_from_the_first_that_is_shown() -> None:
-    agent = make_team("investor")
-    memory = decide(agent, Session(submits=orders(("asset_9", "BUY", 0.5))), assets={})
-    for step, close in ((1, None), (2, 80.0), (3, 60.0)):
-        session = Session()
-        assets = {} if close is None else {"asset_9": (close, 0.0)}
-        memory = decide(agent, session, step, memory, assets=assets)
-    assert "- day_+0, asset_9: BUY to 50 % of NAV, then -25.00 % since day_+2. asset_9 is liked" in session.shown("investor")
-    assert "- day_+1, the account: no order, then +0.10 %. as agreed" in session.shown("investor")  # 1002 of 1001
+    for line in told:
+        assert f"- {line}" in session.shown("investor")
 
 
 def test_outcomes_outlast_a_failed_call_and_no_failed_decision_is_remembered() -> None:

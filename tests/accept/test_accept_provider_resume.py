@@ -6,13 +6,12 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ktdeval.runner.store import MARK
-from run_support import Running, assert_same, episodes, finished_steps
+from run_support import Running, assert_same, episodes, finished_steps, wait_until
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, finished, start_run, steps
 
@@ -40,13 +39,6 @@ def whole(market: Path, port: int, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def wait_for(condition: Callable[[], bool], process: Running) -> None:
-    """Until a run has come so far."""
-    while not condition():
-        assert process.is_alive(), process.wait()
-        time.sleep(0.002)
-
-
 def ended(run: Path) -> int:
     """Episodes that are over."""
     return sum((folder / MARK).exists() for folder in episodes(run))
@@ -66,7 +58,7 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
     with running_stub(port=port, hold_after=150) as stub:
         process = start_run(WIRES[wire], stub, run, market, *WORDS)
         # Whoever asks again has what it was given before on disk. On a busy machine some episodes are over before others begin.
-        wait_for(lambda: stub.answers >= 150 and stub.held + ended(run) == EPISODES, process)
+        assert wait_until(lambda: stub.answers >= 150 and stub.held + ended(run) == EPISODES, process)
         held = EPISODES - ended(run)
         kill(process)
         before, asked = stub.answers, len(stub.requests)
@@ -90,7 +82,7 @@ def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Pa
     with running_stub(port=port, latency_s=0.01, hold_after=250) as stub:  # of 268, so that it is not over before
         for goal in (2, 130, 240):
             process = start_run(WIRES["chat"], stub, run, market, *WORDS)
-            wait_for(lambda: stub.answers >= goal, process)  # noqa: B023 - called before the next goal
+            assert wait_until(lambda: stub.answers >= goal, process)  # noqa: B023 - called before the next goal
             time.sleep(chance.uniform(0, 0.03))
             kill(process)
             kills += 1
@@ -110,7 +102,7 @@ def test_interrupted_it_waits_for_what_is_paid_and_asks_nothing_twice(market: Pa
     run = tmp_path / "run"
     with running_stub(port=port, latency_s=0.05) as stub:
         process = start_run(WIRES["chat"], stub, run, market, *WORDS)
-        wait_for(lambda: stub.answers >= 100, process)
+        assert wait_until(lambda: stub.answers >= 100, process)
         process.signal(signal.SIGINT)
         done = process.wait()
         assert done.code == 130, done

@@ -17,6 +17,7 @@ from ktdeval.harness import shown_state, table_rows
 from ktdeval.runner.store import RunFolder
 from run_support import PLUGIN, SAME_MASK, card_of, ktdeval as ktdeval_process, records
 from tables import on_each_row
+from terminal import Terminal
 
 PERL = shutil.which("perl")
 # In the order of trading_agent.pl.
@@ -74,12 +75,11 @@ def test_a_strangers_agent_takes_part_and_its_faults_are_failures(address: str, 
 
 
 @needs_perl
-def test_its_card_verifies_when_it_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_card_verifies_when_it_is_gone(tmp_path: Path, terminal: Terminal) -> None:
     with agent() as address:
         words = ["--model", "trading_action/any", "--base-url", address, "--tasks", "investorbench_msft_history", "--limit", "1"]
         assert main([*words, "--data", "synthetic_investorbench", "--out", str(tmp_path / "run"), "--quiet"]) == 0
-    assert main(["card", "verify", str(tmp_path / "run")]) == 0
-    assert "verified" in capsys.readouterr().out
+    assert "verified" in terminal.out("card", "verify", tmp_path / "run")
 
 
 @needs_perl
@@ -110,15 +110,13 @@ def test_it_decides_a_portfolio_asset_by_asset_and_one_fault_is_no_hold(task: st
     assert (decisions["model"], decisions["error"]) == (1, 1)
 
 
-def test_an_agent_that_is_not_there_ends_the_run_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_that_is_not_there_ends_the_run_with_one_line(tmp_path: Path, terminal: Terminal) -> None:
     words = ["--model", "trading_action/any", "--tasks", "investorbench_msft", "--data", "synthetic_investorbench"]
     out = ["--out", str(tmp_path / "run"), "--quiet", "--max-retries", "0"]
-    assert main([*words, *out]) == 2
-    assert "trading_action needs the agent's address: --base-url" in capsys.readouterr().err
-    assert main([*words, *out, "--base-url", "http://127.0.0.1:9", "--limit", "3"]) != 0
-    told = capsys.readouterr().err
-    assert "can't be reached" in told
+    assert "trading_action needs the agent's address: --base-url" in terminal.refusal(*words, *out)
+    code, _, told = terminal.call(*words, *out, "--base-url", "http://127.0.0.1:9", "--limit", "3")
+    assert (code != 0, "can't be reached" in told) == (True, True)
     for task, data in (("blinded_memory_only", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")):
         other = ["--tasks", task, "--data", data, "--base-url", "http://127.0.0.1:9", "--out", str(tmp_path / task), "--quiet"]
-        assert main([*words[:2], *other, "--canary", "0"]) != 0
-        assert "takes tasks that ask for BUY, SELL or HOLD of one asset" in capsys.readouterr().err
+        code, _, told = terminal.call(*words[:2], *other, "--canary", "0")
+        assert (code != 0, "takes tasks that ask for BUY, SELL or HOLD of one asset" in told) == (True, True)

@@ -248,8 +248,7 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
             "low: no research, one submission, no positions yet",
             "typical: half of the research calls (or a task's usual number), two a turn; one submission; "
             "positions as the task allows",
-            "high: all research calls, one a turn; every submission invalid until none is left; "
-            "as many positions as the task allows",
+            "high: all research calls, one a turn; each submission valid at the last attempt; as many positions as the task allows",
             f"{' / '.join(f'{limits.reply_tokens(scenario):,}' for scenario in scenarios)} tokens a reply, reasoning included",
             f"{' / '.join(f'{scenario.prose_bytes:g}' for scenario in scenarios)} bytes a token in instructions, "
             f"{' / '.join(f'{scenario.data_bytes:g}' for scenario in scenarios)} in data",

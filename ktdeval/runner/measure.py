@@ -41,8 +41,7 @@ class Behaviour:
     research_share: float
     calls_a_turn: int  #: research calls in one reply
     remark_bytes: int  #: length of the text beside its calls, which later requests send again
-    #: whether its first submission is valid; otherwise none is, and it is asked again until the attempts are used up
-    valid: bool = True
+    valid: bool = True  #: whether its first submission is valid; otherwise that of its last attempt is
 
 
 LOW = Behaviour(research_share=0.0, calls_a_turn=1, remark_bytes=100)
@@ -66,8 +65,10 @@ class MeasuringModel:
     Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
     """
 
-    def __init__(self, behaviour: Behaviour, research_calls: int) -> None:
+    def __init__(self, behaviour: Behaviour, research_calls: int, attempts: int = 1) -> None:
         self._behaviour = behaviour
+        self._attempts = 1 if behaviour.valid else attempts
+        self._submissions = 0
         self._left = research_calls
         self._number = 0
         self.requests = self.prose_bytes = self.data_bytes = 0
@@ -85,11 +86,14 @@ class MeasuringModel:
         descriptions = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in request.tools)
         self.prose_bytes += sum(len(text.encode()) for text in descriptions)
         if request.response_schema is not None:
-            return Reply(dumps_canonical(self._answer(request.response_schema, request)))
+            valid = self._behaviour.valid
+            return Reply(dumps_canonical(self._answer(request.response_schema, request) if valid else {}))
         forced = next((spec for spec in request.tools if spec.name == request.tool_choice), None)
         calls: tuple[ToolCall, ...]
         if forced is not None:
-            calls = (self._call(forced.name, self._answer(forced.parameters, request)),)
+            self._submissions += 1
+            valid = self._submissions % self._attempts == 0
+            calls = (self._call(forced.name, self._answer(forced.parameters, request) if valid else {}),)
         else:
             calls = tuple(self._research(request.tools))
         return Reply(_text(self._behaviour.remark_bytes), calls, "tool_calls" if calls else "stop")
@@ -99,13 +103,11 @@ class MeasuringModel:
         return [_VECTOR] * len(texts)
 
     def _answer(self, schema: Mapping[str, JsonValue], request: ModelRequest) -> JsonValue:
-        if not self._behaviour.valid:
-            return {}
         answer = example(schema, _text(200))
         if "decisions" in schema.get("properties", ()):  # one for each asset shown
-            prompt = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
             decision = example(schema["properties"]["decisions"]["items"], _text(80))
-            candidates = table_rows(shown_state(prompt).get("candidates"))
+            prompts = [message.content for message in reversed(request.messages) if message.role == "user"]
+            candidates = next(filter(None, (table_rows(shown_state(prompt).get("candidates")) for prompt in prompts)), [])
             answer = {**answer, "decisions": [{**decision, "stock_id": row["stock_id"]} for row in candidates]}
         return answer
 
@@ -151,8 +153,8 @@ def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behavio
     """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first, in
     both cases without a warm-up.
     """
-    research_calls = _research_calls(task, behaviour)
-    first = MeasuringModel(behaviour, research_calls)
+    research_calls, attempts = _research_calls(task, behaviour), 1 + task.harness.schema_retries
+    first = MeasuringModel(behaviour, research_calls, attempts)
     whole = replace(spec, limit=None)
     episode = factory.open(whole, first)
     if isinstance(episode, TradingEpisode):
@@ -161,7 +163,7 @@ def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behavio
     entry = episode.run_step(0)
     if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
         return _size(first, entry, time.perf_counter() - began)
-    model = MeasuringModel(behaviour, research_calls)
+    model = MeasuringModel(behaviour, research_calls, attempts)
     later = factory.open(whole, model)
     invested = _with_positions(spec, factory.trading_parts(spec, model))
     bought: Entry = JournalEntry[Any](step=invested, transcript=entry.transcript, memory=entry.memory)

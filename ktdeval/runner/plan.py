@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktdeval.attribution.factors import FACTORS
+from ktdeval.cards.check import ATTACHED, load_card
+from ktdeval.cards.cutoff import run_cutoff
 from ktdeval.config import RunConfig
 from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring, market_problem, needs_market
 from ktdeval.contracts.spec import EpisodeSpec, Window
@@ -74,6 +76,9 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
         for window in choose_windows(task, config.windows):
             if window is not None and window_problem is not None and (problem := call_foreign(window_problem, where, window)):
                 raise UsageError(str(problem))
+    run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
+    if config.certificate is not None:
+        load_card(config.certificate, ATTACHED)  # a slip shows before a market is made or read
     refuse_market(tasks.values(), config, RunConfig(config.model, config.tasks))
     return tasks
 

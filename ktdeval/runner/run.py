@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ktdeval.calls.stop import StopSignal
-from ktdeval.cards.check import ATTACHED, load_card
 from ktdeval.cards.cutoff import run_cutoff
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
@@ -76,8 +75,6 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     cutoff = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
     if remote is not None:
         remote.connect()
-    if config.certificate is not None:
-        load_card(config.certificate, ATTACHED)  # a slip shows before a market is made or read
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
     snapshot = open_market(plugins, config, tasks.values())

@@ -15,7 +15,7 @@ import far_plugin
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
-from ktdeval.errors import ConfigError, PluginError, UsageError
+from ktdeval.errors import CardError, ConfigError, PluginError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.session import TranscriptEntry
@@ -166,6 +166,18 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
     assert not any("warm-up" in line for line in react.assumptions)
     assert learns.left["typical"].input_tokens > react.left["typical"].input_tokens + 2 * 64 * 500
     assert learns.left["typical"].hours > react.left["typical"].hours
+
+
+def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_last_attempt_is_valid(plugins: Plugins) -> None:
+    left = plan(plugins, model="builtin/hold", agent="by_asset", tasks=("market_blinded",), windows=(WINDOW,)).left
+    assert left["high"].calls == 4 * left["typical"].calls > 0
+
+
+def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -> None:
+    with pytest.raises(CardError, match=r"no\.json: can't read the card"):
+        plan(plugins, certificate="no.json")
+    with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is no day"):
+        plan(plugins, knowledge_cutoff="2024-13")
 
 
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:

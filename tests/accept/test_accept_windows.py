@@ -1,4 +1,6 @@
-"""Every task over every window: as many steps as the market has sessions, and cards that validate and verify."""
+"""Every task over every window: as many steps as the market has sessions, and cards that validate and verify. A mask is a lens, not a
+market: strategies that look at no label trade the same under every mask and every shuffle of handles.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accept_runs import MASKS, MODES, card, evaluate, ledgers, synthetic, verify
+from accept_runs import (
+    HIDES_ASSETS,
+    HIDES_DATES,
+    MASKS,
+    MODES,
+    TASKS,
+    card,
+    conversations,
+    evaluate,
+    import_real,
+    ledgers,
+    synthetic,
+    verify,
+)
 from ktdeval.market.calendar import window_rows
+from ktdeval.runner.store import RunFolder
 
-STEPS = {"W1": 43, "W2": 43, "W3": 43, "W4": 43, "W5": 40, "W6": 44, "W7": 46, "W8": 50, "W9": 50, "W10": 43}
+SESSIONS = {"W1": 43, "W2": 43, "W3": 43, "W4": 43, "W5": 40, "W6": 44, "W7": 46, "W8": 50, "W9": 50, "W10": 43}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -27,10 +43,10 @@ def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
             orders = sum(len(step.orders) for step in ledger.steps)
             assert (orders == 0) == (mode == "memory_only"), "a model that needs data holds where there is none"
             assert {step.provenance for step in ledger.steps} == {"model"}
-        assert found == STEPS
+        assert found == SESSIONS
         made = card(folder, task)
         assert {window["name"]: window["days"] for window in made["windows"]} == found
-        assert made["coverage"]["episodes_finished"] == made["coverage"]["episodes_planned"] == len(STEPS)
+        assert made["coverage"]["episodes_finished"] == made["coverage"]["episodes_planned"] == len(SESSIONS)
         assert "limited" not in made["labels"]
         assert "synthetic" in made["labels"]
         verify(folder.path)
@@ -43,3 +59,49 @@ def test_the_default_window_is_the_long_one(tmp_path: Path) -> None:
     start, stop = window_rows(synthetic().days, spec.window.first, spec.window.last)
     assert (spec.window.name, stop - start) == ("long", 548)
     verify(folder.path)
+
+
+# ---- blindness
+
+
+STEPS, SEEDS = 10, 2
+SHOWN = [task for task in TASKS if not task.endswith("memory_only")]
+"""Four masks, two modes that show data."""
+
+
+@pytest.fixture(scope="module", params=["momentum", "reversal", "low_volatility", "equal_weight"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    words = ["--windows", "W5", "--limit", str(STEPS), "--seeds", str(SEEDS)]
+    return evaluate(tmp_path_factory.mktemp("blindness") / "run", f"builtin/{request.param}", SHOWN, *words)
+
+
+@pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
+def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds(run: RunFolder, mode: str) -> None:
+    episodes = [(spec, ledger) for spec, ledger in ledgers(run) if spec.mode == mode]
+    assert {(spec.mask, spec.seed) for spec, _ in episodes} == {(mask, seed) for mask in MASKS for seed in range(SEEDS)}
+    reference = episodes[0][1]
+    assert len(reference.steps) == STEPS
+    assert sum(order.status == "filled" for step in reference.steps for order in step.orders) >= 15
+    for spec, ledger in episodes[1:]:
+        assert ledger.steps == reference.steps, (spec.mask, spec.seed)
+
+
+@pytest.mark.shared_data
+def test_on_real_prices_too(shared_data: Path, tmp_path: Path) -> None:
+    data = import_real(shared_data, tmp_path / "market")
+    words = ["--data", str(data), "--windows", "W4,W7", "--limit", str(STEPS), "--seeds", "2"]
+    reference: dict[tuple[str, str], object] = {}
+    for spec, ledger in ledgers(evaluate(tmp_path / "run", "builtin/reversal", SHOWN, *words)):
+        assert reference.setdefault((spec.mode, spec.window.name), ledger.steps) == ledger.steps, (spec.task, spec.seed)
+
+
+def test_what_the_strategy_saw_did_differ(run: RunFolder) -> None:
+    """Otherwise the test above would show nothing: handles are others under each mask and each seed."""
+    seen = {}
+    for spec in run.manifest.specs:
+        if spec.mode == "fixed_candidate":
+            first = next(conversations(run.load_transcript(spec)[0]))
+            seen[spec.mask, spec.seed] = first[-1]["content"]
+            assert ("asset_" in first[-1]["content"]) == (spec.mask in HIDES_ASSETS)
+            assert ("day_+0" in first[-1]["content"]) == (spec.mask in HIDES_DATES)
+    assert len(set(seen.values())) == len(seen) == len(MASKS) * SEEDS

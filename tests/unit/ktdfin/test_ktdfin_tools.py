@@ -124,6 +124,8 @@ def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that
     result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[5], "lookback": 20}, step=row - base)
     assert result["status"] == "suspended"
     assert len(result["bars"]["rows"]) == np.isfinite(MARKET.close[row - 19 : row + 1, 5]).sum()
+    listed = rows(ask("get_stock_snapshot", {"stock_id": MARKET.codes[7], "lookback": 120})["bars"])
+    assert [bar["return_pct"] is None for bar in listed] == [True] + [False] * (len(listed) - 1), "a first bar has no change"
     absent = np.arange(len(MARKET.codes)) == 7
     bars = ("open", "high", "low", "close", "volume", "amount")
     market = replace(MARKET, **{name: np.where(absent, np.nan, getattr(MARKET, name)) for name in bars})

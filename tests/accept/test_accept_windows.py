@@ -1,5 +1,5 @@
-"""Every task over every window: as many steps as the market has sessions, and cards that validate and verify. A mask is a lens, not a
-market: strategies that look at no label trade the same under every mask and every shuffle of handles.
+"""Every task over every window: as many steps as the market has sessions, and cards that validate and verify. A mask is a lens, not
+a market: strategies that look at no label trade the same under every mask and every shuffle of handles.
 """
 
 from __future__ import annotations

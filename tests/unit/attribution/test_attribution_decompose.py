@@ -1,4 +1,4 @@
-"""Sums that must be exact, trading effects worked by hand, and ledgers that have no attribution; the attribution as metric plugins."""
+"""Sums that must be exact, trading effects worked by hand, ledgers without an attribution; the attribution as metric plugins."""
 
 from __future__ import annotations
 

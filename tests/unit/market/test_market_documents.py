@@ -15,22 +15,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, LookAheadError
-from ktdeval.market import (
-    NO_DOCUMENTS,
-    Close,
-    Document,
-    Documents,
-    Entity,
-    Instrument,
-    MarketSnapshot,
-    MinuteBars,
-    load_snapshot,
-    read_documents,
-    save_snapshot,
-)
+from ktdeval.market import NO_DOCUMENTS, Close, Document, Documents, Entity, Instrument, MarketSnapshot, MinuteBars, read_documents
 from ktdeval.market.assembly import assemble
 from ktdeval.market.quality import check, raw_from_snapshot
-from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import differences, load_manifest, load_snapshot, save_snapshot, snapshot_id
 from raw_market import market
 from searching import examples

@@ -1,5 +1,5 @@
-"""A stored snapshot: its identity, what is tampered with, and what is left behind. Names and codes with their days: what is shown on a
-day is what was in use by then.
+"""A stored snapshot: its identity, tampering, and what is left behind. Names and codes with their days: what is shown on a day is
+what was in use by then.
 """
 
 from __future__ import annotations

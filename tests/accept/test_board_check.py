@@ -98,7 +98,6 @@ def verdict_on(board: Path, card_id: str) -> Verdict:
 def test_a_good_submission_is_re_executed_and_what_was_derived_is_kept(checked_board: Path) -> None:
     (entry,) = load_board(checked_board).entries
     assert entry.tier == "re-executed"
-    assert entry.verdict is not None
     assert (entry.verdict.checked_on, entry.verdict.episodes, entry.verdict.steps) == (ON, 1, 21)
     folder = BoardFolder(checked_board)
     assert read_own(folder.series(entry.card_id), Series).card == entry.card_id
@@ -275,7 +274,6 @@ def test_a_baseline_without_records_is_run_again(market: Path, tmp_path: Path) -
     (card,) = check(board).checked
     assert (card.tier, card.notes) == ("re-run", ())
     rerun = verdict_on(board, files.card_id).rerun
-    assert rerun is not None
     assert rerun.by == "the board's check"
     assert rerun.figures["total_return"].submitted == rerun.figures["total_return"].rerun != 0
     assert read_own(BoardFolder(board).series(files.card_id), Series).card == files.card_id
@@ -319,7 +317,6 @@ def test_the_maintainers_run_stands_beside_the_submitted_one(checked_board: Path
     (card,) = check(board, rerun=own, rerun_by="The board").checked
     assert card.tier == "re-run"
     rerun = verdict_on(board, card.card_id).rerun
-    assert rerun is not None
     assert (rerun.by, rerun.on) == ("The board", ON)
     (own_card,) = (own / "cards").iterdir()
     assert rerun.card == file_sha256(own_card) != card.card_id

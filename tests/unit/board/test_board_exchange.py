@@ -445,7 +445,6 @@ def test_records_follow_the_shared_schema_and_say_how_far_the_board_trusts_the_c
 def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -> None:
     data = read_board(scoring)
     (entry,) = data.entries
-    assert entry.division
     record = make_record(data, entry, entry.division, "0")
     scores = {result["metric_config"]["metric_name"]: result for result in record["evaluation_results"]}
     interval = scores["right_name"]["score_details"]["uncertainty"]["confidence_interval"]

@@ -195,7 +195,6 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
         [sys.executable, "-m", "ktdeval", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
     with process:
-        assert process.stdout is not None
         printed = [process.stdout.readline(), process.stdout.readline()]
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=240)

@@ -463,7 +463,6 @@ def test_the_detectable_effect_has_the_power_asked_for() -> None:
     assert wilcoxon_effect(5) is None  # five windows find nothing whatever the effect
     assert wilcoxon_power(50.0, 5) == 0.0
     effect, large = wilcoxon_effect(10), wilcoxon_effect(200)
-    assert effect is not None
     assert wilcoxon_power(effect, 10) == pytest.approx(0.8, abs=1e-3)
     assert wilcoxon_effect(10, power=0.01) == 0.0
     assert large == pytest.approx(normal_effect(1.0, 200) * math.sqrt(math.pi / 3), rel=0.03)  # its efficiency is 3/pi
@@ -471,7 +470,6 @@ def test_the_detectable_effect_has_the_power_asked_for() -> None:
 
 def test_the_windows_needed_are_the_fewest_with_the_power() -> None:
     needed = windows_needed(0.9)
-    assert needed is not None
     assert wilcoxon_power(0.9, needed) >= 0.8 > wilcoxon_power(0.9, needed - 1)
     assert (windows_needed(5.0), windows_needed(50.0, alpha=0.05 / 45), windows_needed(-0.9)) == (6, 11, needed)
     assert windows_needed(0.01, draws=2000) is None

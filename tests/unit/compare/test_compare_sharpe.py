@@ -112,7 +112,6 @@ def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(recwarn: pytest.
     test = sharpe_difference(one, returns(5)[:, 0], draws=200)
     assert (test.low, test.high, test.reason) == (None, None, "no interval: too many resamples have no variance")
     assert test.value is not None
-    assert test.p is not None
     assert test.p > 0.3
     assert not recwarn.list
 

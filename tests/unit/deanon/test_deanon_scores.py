@@ -145,7 +145,6 @@ def test_rates_intervals_and_bounds_are_those_of_the_textbook(samples: Any) -> N
     assert all(each.formula and each.source and each.better in ("lower", "") for each in DEFINITIONS.values())
     score = summary["ticker_top1"]
     assert (score.value, score.n) == (7 / 30, 30)
-    assert score.interval is not None
     assert (score.interval.low, score.interval.high) == pytest.approx(proportion_confint(7, 30, method="wilson"))
     assert score.interval.level == 0.95
     assert score.detail["upper_95"] == pytest.approx(stats.binomtest(7, 30, alternative="less").proportion_ci(0.95).high)

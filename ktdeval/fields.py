@@ -96,8 +96,8 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         return _convert_union(args, value, where)
     if origin is Literal:
         if value not in args:
-            names = [str(arg) for arg in args]
-            raise ConfigError(f"{where}: expected one of {', '.join(names)}, was {value!r}{near_matches(str(value), names)}")
+            names, near = ", ".join(map(str, args)), near_matches(str(value)[:80], map(str, args))
+            raise ConfigError(f"{where}: expected one of {names}, was {value!r:.80}{near}")
         return value
     if dataclasses.is_dataclass(hint):
         return build(typing.cast("type[Any]", hint), value, where)
@@ -134,7 +134,7 @@ def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
         raise ConfigError(f"{where}: expected a finite number, was {value!r}")
     if _is_of(hint, value):
         return value
-    raise ConfigError(f"{where}: expected {hint.__name__}, was {_kind(value)} {value!r}")
+    raise ConfigError(f"{where}: expected {hint.__name__}, was {_kind(value)} {value!r:.80}")
 
 
 def _is_of(hint: Any, value: Any) -> bool:

@@ -296,6 +296,7 @@ def test_mistakes_in_task_files_name_file_and_key(tmp_path: Path, change: tuple[
     plugins.specs("tasks")
     assert message in plugins.broken["toy"]
     assert f"{tmp_path}/tasks.yaml" in plugins.broken["toy"]
+    assert len(plugins.broken["toy"]) < len(str(tmp_path)) + 200, "a value of any length is one readable line"
 
 
 def test_a_variant_extends_what_is_made_from_a_file_or_has_a_maker(tmp_path: Path) -> None:

@@ -330,6 +330,14 @@ def test_a_file_that_breaks_while_it_is_served_makes_the_store_unavailable(tmp_p
     assert str(tmp_path) not in str(caught.value)
 
 
+def test_several_threads_read_one_store(tmp_path: Path) -> None:
+    write_news(tmp_path / "news.sqlite", [replace(news()[0], id=f"n{number}") for number in range(50)])
+    store = open_news(tmp_path / "news.sqlite")
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda _: len(store.news(EVER, Tags(text="plant"), ALL, LAST)), range(64)))
+    assert counts == [50] * 64
+
+
 def test_the_indexes_carry_the_usual_queries(tmp_path: Path) -> None:
     path = tmp_path / "calendars.sqlite"
     write_calendars(path, events())

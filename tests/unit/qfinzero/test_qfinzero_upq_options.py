@@ -298,6 +298,24 @@ def test_call_less_put_is_spot_less_discounted_strike(
     assert gaps == [pytest.approx(gap, abs=1e-12) for gap in (1, 0, 0)]
 
 
+def test_greeks_are_the_slopes_of_the_price() -> None:
+    base = {"spot": 103.0, "strike": 100.0, "rate": 0.043, "years": 0.4, "volatility": 0.31}
+
+    def slope(call: bool, name: str, step: float) -> float:
+        up, down = ({**base, name: base[name] + sign * step} for sign in (1, -1))
+        high, low = (price(European(call, at["spot"], 100.0, at["rate"], at["years"]), at["volatility"]) for at in (up, down))
+        return float(high - low) / (2 * step)
+
+    for call in (True, False):
+        sensitivities = greeks(European(call, 103.0, 100.0, 0.043, 0.4), 0.31)
+        ends = [greeks(European(call, spot, 100.0, 0.043, 0.4), 0.31).delta for spot in (102.99, 103.01)]
+        assert float(sensitivities.delta) == pytest.approx(slope(call, "spot", 1e-4), rel=1e-7)
+        assert float(sensitivities.gamma) == pytest.approx(float(ends[1] - ends[0]) / 0.02, rel=1e-5)
+        assert float(sensitivities.theta) == pytest.approx(-slope(call, "years", 1e-5) / 365, rel=1e-6)
+        assert float(sensitivities.vega) == pytest.approx(slope(call, "volatility", 1e-5) / 100, rel=1e-7)
+        assert float(sensitivities.rho) == pytest.approx(slope(call, "rate", 1e-5) / 100, rel=1e-7)
+
+
 def test_without_time_or_volatility_the_price_is_its_lower_bound() -> None:
     option = European(np.array([True, False]), 110.0, 100.0, 0.0, np.array([0.0, 1.0]))
     assert price(option, np.array([0.3, 0.0])).tolist() == [10.0, 0.0]

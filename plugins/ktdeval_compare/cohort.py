@@ -191,7 +191,9 @@ def _windows(members: Sequence[Member], common: bool) -> tuple[list[str], list[s
             where = f"window {window} seed {seed}, which another card has"
             raise CardError(f"{member.entrants[0].path}: {member.label} has not finished {where}; run it{way}")
     first = next(iter(members[0].runs.values()))
-    out = stats.left_out_windows({window: (first[window][1].first_day, first[window][1].last_day) for window in shared})
+    lacking = set.union(*(windows for *_, windows in finished)) - set(shared)
+    out = dict.fromkeys(sorted(lacking), "not every seed of every model has finished it")
+    out |= stats.left_out_windows({window: (first[window][1].first_day, first[window][1].last_day) for window in shared})
     return [window for window in shared if window not in out], [f"window {name} is left out: {why}" for name, why in out.items()]
 
 

@@ -261,6 +261,7 @@ def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> I
 
 
 def _group_notes(group: Group, options: Options) -> Iterator[str]:
+    yield from left_out_notes(group.entrants)
     if options.unit == "window":
         yield from _overlap_notes(group)
     yield from flag_notes(group.entrants, are_sides_mixed=options.side is None)
@@ -272,7 +273,6 @@ def _group_notes(group: Group, options: Options) -> Iterator[str]:
 
 
 def _overlap_notes(group: Group) -> Iterator[str]:
-    yield from left_out_notes(group.entrants)
     windows = group.windows()
     correlation = group.correlation(windows)
     shared = [f"{windows[j]}-{windows[i]}" for i in range(len(windows)) for j in range(i) if correlation[i, j] > 0]

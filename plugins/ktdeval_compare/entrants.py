@@ -247,7 +247,10 @@ def left_out(entrants: Sequence[Entrant]) -> dict[str, str]:
 
 
 def left_out_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
-    """A line for each window that is left out."""
+    """A line on cells that not all cards have finished, and one for each window that is left out."""
+    finished = [set(entrant.episodes()) for entrant in entrants]
+    if lacking := len(set.union(*finished)) - (shared := len(set.intersection(*finished))):
+        yield f"figures are of the {shared} (window, seed) that all have finished; {lacking} are left out"
     for window, reason in left_out(entrants).items():
         yield f"window {window} is left out: {reason}"
 
@@ -275,11 +278,11 @@ def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
     return [covered[window] for window in windows]
 
 
-def flag_notes(entrants: Sequence[_Entry], are_sides_mixed: bool = True) -> Iterator[str]:
+def flag_notes(entrants: Sequence[_Entry], are_sides_mixed: bool = True, but: Sequence[str] = _NO_CAUTION) -> Iterator[str]:
     """Words of cards about themselves that a reader must know: synthetic prices, limited or unfinished runs, windows on both sides
     of a cutoff where they are mixed.
     """
-    for flag in dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag not in _NO_CAUTION):
+    for flag in dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag not in but):
         flagged = [entrant.label for entrant in entrants if flag in entrant.card.labels]
         yield f"{flag}: {'every card' if len(flagged) == len(entrants) else ', '.join(dict.fromkeys(flagged))}"
     if are_sides_mixed:
@@ -312,11 +315,11 @@ def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> li
 
 
 def card_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
-    """A line for each window that a card leaves out of its figures, then `cutoff_notes`."""
+    """A line for each window that a card leaves out of its figures, then `flag_notes` of all but synthetic prices."""
     for entrant in entrants:
         for window, reason in (entrant.card.left_out or {}).items():
             yield f"{entrant.label}: window {window} is left out: {reason}"
-    yield from cutoff_notes(entrants)
+    yield from flag_notes(entrants, but=(*_NO_CAUTION, "synthetic"))
 
 
 def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:

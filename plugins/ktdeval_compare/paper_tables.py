@@ -63,10 +63,10 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
     if rows == "attackers":
         return pd.DataFrame(_attacker_rows(paths, metrics)).set_index("Attacker")
     entrants = label(load_entrants(paths))
-    for note in card_notes(entrants):
-        warn(note)
     if what := figures_differ_in(entrant.card for entrant in entrants):
         raise CardError(f"the cards' figures are of different {what} ({paths[0]} …); a table is of cards of the same ones")
+    for note in card_notes(entrants):
+        warn(note)
     if rows == "factors":
         return _exposure_frame(entrants, cohorts)
     if rows == "models":

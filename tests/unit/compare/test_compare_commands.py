@@ -123,7 +123,9 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
         assert problem in terminal.refusal("compare", *arguments)
     unpaired = terminal.pair(figures(6, 2), figures(7, 1))
     assert "unpaired: it has not finished window A7 seed 0" in terminal.refusal("compare", *unpaired)
-    assert terminal.report("compare", *unpaired, "--common")["tests"][0]["n"] == 6
+    common = terminal.report("compare", *unpaired, "--common")
+    assert common["tests"][0]["n"] == 6
+    assert "figures are of the 6 (window, seed) that all have finished; 7 are left out" in common["notes"]
     nothing = terminal.pair({("A1", 0): 0.1}, {("A1", 1): 0.1})
     assert "no window and seed in common" in terminal.refusal("compare", *nothing, "--common")
 
@@ -317,7 +319,7 @@ def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: 
     assert "Metrics of A1, A2, A3, A4, A5, A6, A7; left out: long" in terminal.call("card", "show", files[0])[1]
     assert terminal.report("compare", *files[:2])["tests"][0]["n"] == 7
     assert terminal.report("effects", files[0], files[2])["effects"][0]["n"] == 7
-    for command in (("compare", *files[:2]), ("effects", files[0], files[2])):
+    for command in (("compare", *files[:2]), ("compare", *files[:2], "--pairs", "episode"), ("effects", files[0], files[2])):
         notes = terminal.report(*command)["notes"]
         assert any("long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note for note in notes), notes
     assert "window long is left out: has 2085 weekdays" in terminal.call("power", *files[:2])[2]

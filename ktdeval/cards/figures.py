@@ -118,7 +118,7 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
     differing = [names for names in (models, tasks, agents) if len(set(names)) > 1] or [models]
     heads = [" ".join(words) for words in zip(*differing, strict=True)]
     if len(set(heads)) < len(heads):
-        heads = [f"{head} #{number}" for number, head in enumerate(heads, 1)]
+        heads = [f"{head} #{index}" for index, head in enumerate(heads, 1)]
     figures = [card.metrics if isinstance(card, TradingCard) else card.scores for card in cards]
     order = {**_FAMILIES, "diagnostics": DIAGNOSTICS}
     fixed = [name for names in order.values() for name in names]

@@ -1,51 +1,33 @@
-"""`ktdeval leaderboard init` and `baselines`: a board in order before anybody has submitted anything, and what is run for it."""
+"""`ktdeval leaderboard init`: a board whose rules, check and site are in order before anybody has submitted anything."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from msgspec.structs import replace
 
-import board_teller
 from board_runs import (
     TASK,
-    TODAY,
     WINDOW,
     begin,
     call,
-    change_rules,
     make_run,
     plugins,
-    sums_board,
     tree,
-    withdraw,
 )
-from ktdeval.attribution import FACTORS
-from ktdeval.cards import load_card, load_evaluation
+from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.jsonio import loads_strict
-from ktdeval.market import with_id
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry import load_plugins
-from ktdeval.runner import open_snapshot
-from ktdeval.typed import to_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_board.baselines import MOST_FACTORS, RIDGE, ridge_coefficients, run_baseline, train_coefficients
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.begin import baselines, init
-from ktdeval_board.entries import division_of, facets, load_board, seeds_of
-from ktdeval_board.exchange.frame import load_frame
-from ktdeval_board.init import DEFAULT_BASELINES, NewBoard, init_board
+from ktdeval_board.commands.begin import init
+from ktdeval_board.entries import division_of, load_board
+from ktdeval_board.init import DEFAULT_BASELINES
 from ktdeval_board.options import as_seeds, moved_market
-from ktdeval_board.rules import Baseline, WindowRule, load_errata, load_rules
+from ktdeval_board.rules import load_errata, load_rules
 from ktdeval_board.site.build import build_site
 
 WORKFLOW = ".github/workflows/board.yml"
@@ -295,173 +277,3 @@ def test_options_are_read_strictly() -> None:
     for texts in (("a",), ("=1",), ("a=1", "a=2"), ("{",)):
         with pytest.raises(UsageError, match="--data-args"):
             moved_market("long", texts)
-
-
-# ==== baselines: run and submitted once; the supervised one learns what was planted before the division alone
-
-
-@pytest.fixture(scope="module")
-def snapshot() -> MarketSnapshot:
-    return open_snapshot(load_plugins(), "synthetic", {})
-
-
-def test_a_regression_by_hand() -> None:
-    # One factor, one day, exposures -1, 0, 1 and returns 0, 3, 3 (mean 2): x'y = 2 + 1 = 3, x'x = 2, penalty 0.1 * 3 = 0.3.
-    coefficients = ridge_coefficients(np.array([[[-1.0, 0.0, 1.0]]]), np.array([[0.0, 3.0, 3.0]]))
-    np.testing.assert_allclose(coefficients, [3 / 2.3], rtol=1e-15)
-
-
-def test_the_regression_is_ridge_and_leaves_out_what_is_undefined() -> None:
-    from sklearn.linear_model import Ridge
-
-    generator = np.random.default_rng(3)
-    exposures, targets = generator.normal(size=(30, 4, 50)), generator.normal(size=(30, 50))
-    exposures[generator.random(exposures.shape) < 0.02] = np.nan
-    targets[generator.random(targets.shape) < 0.1] = np.nan
-    usable = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
-    y = np.concatenate([targets[day][usable[day]] - targets[day][usable[day]].mean() for day in range(30)])
-    x = np.concatenate([exposures[day][:, usable[day]].T for day in range(30)])
-    expected = Ridge(alpha=RIDGE * len(y), fit_intercept=False).fit(x, y).coef_
-    np.testing.assert_allclose(ridge_coefficients(exposures, targets), expected, rtol=1e-10)
-
-
-def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_markets_give_equal_ones(
-    snapshot: MarketSnapshot,
-) -> None:
-    coefficients = train_coefficients(snapshot, "2024-04-01")
-    names = [part.partition(":")[0] for part in coefficients.split()]
-    assert names == [factor.name for factor in FACTORS if factor.name in names]
-    assert len(names) == MOST_FACTORS
-    assert load_plugins().make_model("builtin/linear_factor", {"coefficients": coefficients})
-    assert coefficients == train_coefficients(snapshot, "2024-04-01")
-
-
-def test_nothing_from_the_first_day_on_is_looked_at(snapshot: MarketSnapshot) -> None:
-    start = int(np.searchsorted(snapshot.days, np.datetime64("2024-04-01")))
-    poisoned = {}
-    for name in ("open", "high", "low", "close", "volume", "amount"):
-        values = getattr(snapshot, name).copy()
-        values[start:] *= 1.7
-        poisoned[name] = values
-    other = with_id(dataclasses.replace(snapshot, **poisoned, id=""))
-    assert other.id != snapshot.id
-    assert train_coefficients(other, "2024-04-01") == train_coefficients(snapshot, "2024-04-01")
-
-
-def test_a_market_that_begins_too_late_is_refused_in_words(snapshot: MarketSnapshot) -> None:
-    with pytest.raises(ConfigError, match="training days before 2023-07-03"):
-        train_coefficients(snapshot, "2023-07-03")
-
-
-# ---- run and submitted
-
-
-def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> None:
-    begin(tmp_path / "board", market, baselines=("builtin/equal_weight", "builtin/random"))
-    change_rules(tmp_path / "board", ("seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]", "seeds: [4, 5]"))
-    done = call(baselines, tmp_path / "board", "--on", TODAY)
-    assert done.exit_code == 0, done.output
-    board = load_board(tmp_path / "board")
-    assert {entry.model: entry.card.seeds for entry in board.entries} == {"builtin/equal_weight": [0], "builtin/random": [4, 5]}
-    assert all(entry.division is not None and entry.baseline is not None for entry in board.entries)
-    submission = board.entries[0].submission
-    assert to_plain(submission.submitter) == {"name": "the board", "contact": "board@example.org"}
-    assert submission.model.cutoff_date is None
-    assert not (tmp_path / "board" / "records").exists()
-    before = tree(tmp_path / "board")
-    assert "no baseline is missing" in call(baselines, tmp_path / "board", "--on", TODAY).output
-    assert tree(tmp_path / "board") == before
-    report = check_board(tmp_path / "board", plugins(), CheckOptions(TODAY, record=False))
-    assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
-
-
-def test_a_baseline_gives_the_same_card_wherever_it_runs(market: Path, empty_board: Path, tmp_path: Path) -> None:
-    rules = load_rules(empty_board)
-    division, baseline = rules.divisions[0], rules.baselines[0]
-    first, second = (
-        load_card(
-            run_baseline(rules, division, baseline, tmp_path / name, plugins(), concurrency=concurrency, mask_key="0" * 32)
-        ).plain
-        for name, concurrency in (("a", 1), ("b", 2))
-    )
-    assert {name for name in first if first[name] != second[name]} <= {"provenance"}
-
-
-def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_where_they_are_wanted(
-    empty_board: Path, tmp_path: Path
-) -> None:
-    board = Path(shutil.copytree(empty_board, tmp_path / "board"))
-    call(baselines, board, "--on", TODAY)
-    first = withdraw(board)
-    assert call(baselines, board, "--on", TODAY, "--records", "repository").exit_code == 0
-    attempts = {entry.card_id: entry.submission.attempts.runs for entry in load_board(board).entries}
-    assert (attempts.pop(first), list(attempts.values())) == (1, [2])
-    assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
-
-
-def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
-    begin(tmp_path / "board", market, contact="")
-    done = call(baselines, tmp_path / "board", "--on", TODAY)
-    assert isinstance(done.exception, ConfigError)
-    assert "contact is empty" in str(done.exception)
-    assert call(baselines, tmp_path / "board", "--on", TODAY, "--contact", "https://example.org").exit_code == 0
-
-
-def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path: Path) -> None:
-    rules = load_rules(empty_board)
-    other, short = (WindowRule(name, "2024-03-01", last) for name, last in (("W77", "2024-03-14"), (WINDOW, "2024-03-13")))
-    lost = replace(rules, snapshots=(replace(rules.snapshots[0], data=""),))
-    for changed, change, said in (
-        (rules, {"seeds": (0, 2)}, "seeds 0, 2 do not follow each other"),
-        (rules, {"version": "9"}, "the board asks for 9"),
-        (rules, {"windows": (other,)}, "has no window 'W77' here"),
-        (rules, {"windows": (short,)}, "on the board"),
-        (lost, {}, "does not say where snapshot small is"),
-    ):
-        division = replace(rules.divisions[0], **change)
-        with pytest.raises(ConfigError, match=said):
-            run_baseline(replace(changed, divisions=(division,)), division, rules.baselines[0], tmp_path / said, plugins())
-
-
-def test_a_baseline_may_have_seeds_of_its_own_and_nobody_else(empty_board: Path, run: Path) -> None:
-    rules = load_rules(empty_board)
-    division, card = rules.divisions[0], load_evaluation(run / "cards" / f"{TASK}.json")
-    own = replace(rules, baselines=(Baseline("builtin/momentum", "random", (5, 3, 4)),))
-    assert seeds_of(rules, division, "builtin/momentum") == (0,)
-    assert seeds_of(own, division, "builtin/momentum") == (3, 4, 5)
-    assert seeds_of(own, division, "a/stranger") == (0,)
-    assert facets(rules, division, card) == {}
-    assert facets(own, division, card) == {"seeds": "seeds 0, the board asks for 3, 4, 5"}
-
-
-# ==== a board of questions about no market
-
-
-def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(tmp_path: Path) -> None:
-    board = sums_board(tmp_path)
-    extra = (board_teller.__file__,)
-    new = NewBoard("qa", "Sums", ("sums",), "2026-03-01")
-    for changes in ({"data": "placebo"}, {"windows": ("W1",)}, {"market": "real"}):
-        with pytest.raises(UsageError, match=f"--{next(iter(changes))}: none of these tasks asks about a market; leave it out"):
-            init_board(tmp_path / "other", dataclasses.replace(new, **changes), load_plugins(extra))
-    (division,) = load_rules(board).divisions
-    assert (division.snapshot, division.windows) == (None, ())
-    assert not re.search("snapshot: |windows:", (board / "board.yaml").read_text())
-    assert "--windows" not in (board / "README.md").read_text()
-    report = check_board(board, load_plugins(extra), CheckOptions(today=TODAY, plugins=extra))
-    assert [card.tier for card in report.checked] == ["re-executed"]
-    build_site(board, tmp_path / "site", workers=1)
-    data = json.loads((tmp_path / "site/data/board.json").read_text())
-    assert (data["market"], data["snapshots"], data["divisions"][0]["windows"]) == (None, [], [])
-    (row,) = json.loads((tmp_path / "site/data/division/sums/all.json").read_text())["rows"]
-    assert row["ranked"]
-    assert not (tmp_path / "site/market.html").exists()
-    assert not re.search("snapshot|window|mask", json.dumps(row))
-    facts = load_frame(board).iloc[0]
-    assert facts[["mask", "snapshot", "market", "synthetic"]].isna().all()
-    text = (board / "board.yaml").read_text()
-    for changed, problem in (("    windows: [{name: W1, first: 2024-01-02, last: 2024-01-05}]", "windows without a snapshot"),
-                             ("    snapshot: small", "no windows on its snapshot")):  # fmt: skip
-        (board / "board.yaml").write_text(text.replace("    seeds: [0]", f"{changed}\n    seeds: [0]"))
-        with pytest.raises(ConfigError, match=f"divisions: sums: {problem}; give both, or neither"):
-            load_rules(board)

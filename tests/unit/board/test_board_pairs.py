@@ -1,4 +1,4 @@
-"""Beside a ranking: columns and labels, pairs of cards over windows, pages of models, and the history of a board."""
+"""Beside a ranking: pairs of cards over windows, pages of models, and the history of a board."""
 
 from __future__ import annotations
 
@@ -14,35 +14,23 @@ from board_cards import changed
 from board_ranks import (
     EMPTY,
     LOW,
-    by_label,
     entry,
-    figure,
     make_board,
     make_entry,
     make_verdict,
     ranked_tables,
-    shown,
     two,
 )
 from card_cases import typed
 from compare_cards import make_card
-from ktdeval.errors import ConfigError
 from ktdeval.jsonio import content_hash
 from ktdeval_board.documents import Rerun
-from ktdeval_board.ranking.describe import (
-    default_columns,
-    describe_metrics,
-    division_scopes,
-    system_labels,
-)
-from ktdeval_board.ranking.figures import score_figures
 from ktdeval_board.ranking.models import history, mask_effects, model_pages
 from ktdeval_board.ranking.pairing import FIELDS, MOST_PAIRED, pair_tests, paired_cards, pairs_index, windows_of
 from ktdeval_board.rules import Erratum, WindowRule
 from ktdeval_compare.compare import Options, compare
 from ktdeval_compare.effects import Options as EffectOptions, effects
 from ktdeval_compare.entrants import Entrant
-from scoring_cases import DEFINITIONS, scoring_card
 
 # -- pairs of windows
 
@@ -290,131 +278,3 @@ def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
 
 
 # ==== scoring tasks, labels and columns
-
-
-# -- scoring tasks
-
-
-def scoring_board(better: str = "lower"):
-    """Two cards of a scoring task, which share their window and seeds."""
-    entries = []
-    for number, model in enumerate(("house/leaky", "house/blind")):
-        card = scoring_card(seeds=(0, 1)) | {"model": {"name": model, "args": {}}}
-        card["scores"]["right_name"] |= {"better": better} | {
-            "value": 0.2 - 0.1 * number,
-            "interval": {"kind": "wilson", "low": 0.05, "high": 0.4},
-        }
-        submitted = entry(model, 0.0, 0.0).submission
-        verdict = make_verdict(steps=4)
-        entries.append(
-            replace(entry(model, 0.0, 0.0), card_id=content_hash(card), card=typed(card), submission=submitted, verdict=verdict)
-        )
-    (window,) = entries[0].card.windows
-    return make_board(entries, rank_by="right_name", windows=(WindowRule(window.name, window.first, window.last),), seeds=(0, 1))
-
-
-def test_scores_are_ranked_over_all_answers_beside_chance() -> None:
-    board = scoring_board()
-    tables = ranked_tables(board)
-    assert list(tables) == division_scopes(board, board.rules.divisions[0]) == ["all"]
-    table = tables["all"]
-    assert table["columns"] == ["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"]
-    # lower is better, and nobody is as low as chance
-    stands = [("chance", None, None), ("house/blind", 1, None), ("house/leaky", 2, None)]
-    assert [(row["label"], row["rank"], row["alpha_rank"]) for row in table["rows"]] == stands
-    assert shown(table, "house/blind", "right_name")[:4] == (0.1, 0.05, 0.4, "wilson")
-    assert shown(table, "house/blind", "distance")[3] is None
-    assert shown(table, "house/blind", "decided")[0] == pytest.approx(38 / 40)
-    assert shown(table, "house/blind", "tokens")[0] == 240
-    assert table["ties"]["return"]["reason"] == "scores of a scoring task have no daily returns"
-    assert table["missing_baselines"] == []
-    row = by_label(table)["chance"]
-    assert (row["baseline"], row["card"], figure(table, row, "right_name")) == ("benchmark", None, 0.05)
-    assert row["reasons"]["distance"] == "not defined for chance"
-    with pytest.raises(ConfigError, match="neither more nor less is better"):
-        ranked_tables(scoring_board("neither"))
-
-
-def test_a_score_without_a_value_says_why() -> None:
-    board = scoring_board()
-    none = {"value": None, "interval": None, "n": 0, "reason": "no probe has a valid answer"}
-    first = changed(board.entries[0], lambda card: card["scores"]["right_name"].update(none))
-    board = replace(board, entries=(first, *board.entries[1:]))
-    figures = score_figures(board.entries[:1], ["right_name", "unknown"])
-    assert figures.reasons == [{"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}]
-    row = by_label(ranked_tables(board)["all"])["house/leaky"]
-    assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
-
-
-def test_scores_pair_no_windows() -> None:
-    board = scoring_board()
-    index = pairs_index(windows_of(board, board.rules.divisions[0]), ["a" * 64])
-    assert (index["windows"], index["cards"]) == ([], [])
-
-
-# -- labels and columns
-
-
-def test_labels_say_as_much_as_tells_systems_apart() -> None:
-    entries = [
-        entry("a/one", 0, 0),
-        entry("a/two", 0, 0),
-        entry("a/two", 0, 0, agent="planner"),
-        entry("b/three", 0, 0),
-        entry("b/three", 0, 0, call={"reasoning_effort": "high"}),
-    ]
-    assert list(system_labels(make_board(entries)).values()) == [
-        "a/one",
-        "a/two · react",
-        "a/two · planner",
-        "b/three · default settings",
-        "b/three · reasoning effort high",
-    ]
-
-
-def test_labels_of_different_systems_are_never_equal_and_a_withdrawn_card_gives_way() -> None:
-    entries = [entry("a", 0, 0, agent="b"), entry("a", 0, 0, agent="c"), entry("a · b", 0, 0), entry("a · b", 0, 0.1)]
-    labels = list(system_labels(make_board(entries)).values())
-    assert (len(set(labels)), labels[1]) == (4, "a · c")
-    gone = entry("a/one", 0, 0, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")])
-    again = entry("a/one", 0, 0.1)
-    assert system_labels(make_board([gone, again])) == {gone.card_id: f"a/one #{gone.card_id[:8]}", again.card_id: "a/one"}
-
-
-def test_rows_say_who_submitted_what() -> None:
-    one = entry("house/one", 0.0, 0.0, strategy="momentum", call={"reasoning_effort": "high", "reasoning_budget": None})
-    row = by_label(ranked_tables(make_board([one]))["all"])["house/one"]
-    expected = {
-        "card": one.card_id, "model": "house/one", "agent": "react", "strategy": "momentum", "baseline": None,
-        "tier": "re-executed", "labels": ["synthetic", "price claimed"],
-        "attempts": 2, "cutoff": "2023-12-31", "submitter": "A tester", "submitted_on": "2026-01-01",
-        "settings": "reasoning effort high",
-    }  # fmt: skip
-    assert expected.items() <= row.items()
-
-
-def test_every_column_is_described(forged, forged_tables) -> None:
-    words = describe_metrics(forged)
-    for tables in forged_tables.values():
-        assert set(tables["all"]["columns"]) <= set(words)
-    for name, each in words.items():
-        assert set(each) == {"title", "unit", "better", "group", "headline", "formula", "source", "description"}, name
-        assert each["better"] in {"higher", "lower", "neither"}
-        assert all(each[field] for field in ("title", "unit", "group", "formula", "source", "description"))
-    assert len({each["title"] for each in words.values()}) == len(words)
-    shown = default_columns(forged_tables[forged.rules.divisions[0].id]["all"]["columns"], "total_return")
-    assert shown[:3] == ["total_return", "excess", "selection_alpha"]
-    assert len(shown) < 10
-
-
-def test_scores_are_described_by_their_task() -> None:
-    words = describe_metrics(scoring_board())
-    assert words["right_name"]["group"] == "scores"
-    assert words["distance"] == {
-        "title": "Distance", "unit": "days", "better": "neither", "group": "scores", "headline": True,
-        "formula": "mean distance of the day", "source": DEFINITIONS["distance"].source, "description": "mean distance of the day",
-    }  # fmt: skip
-    assert default_columns([], "right_name") == []
-    assert default_columns(["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"], "right_name") == [
-        "right_name", "distance", "unparsable_rate", "decided", "cost_usd",
-    ]  # fmt: skip

@@ -124,7 +124,7 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
 
 def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
     """Return the names in texts with commas. Raises ConfigError where there are none, as of a shell's variable that is not set."""
-    names = tuple(name for text in texts for name in split_list(text))
+    names = split_list(*texts)
     if not names:
         raise ConfigError(f"{where}: expected one or more names, was {','.join(texts)!r}; give some, or leave the option out")
     return names

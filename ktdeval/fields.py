@@ -236,9 +236,9 @@ def check_plain(value: Any, where: str) -> None:
         raise ConfigError(f"{where}: can't be recorded as JSON: {error}") from error
 
 
-def split_list(text: str) -> tuple[str, ...]:
-    """Split `"a, b"` into `("a", "b")`; empty pieces are dropped."""
-    return tuple(piece.strip() for piece in text.split(",") if piece.strip())
+def split_list(*texts: str) -> tuple[str, ...]:
+    """Split `"a, b"`, or several such texts, into `("a", "b")`; empty pieces are dropped."""
+    return tuple(piece.strip() for text in texts for piece in text.split(",") if piece.strip())
 
 
 def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:

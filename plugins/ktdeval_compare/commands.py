@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -32,11 +31,6 @@ _common = click.option("--common", is_flag=True, help="where cards differ in win
 _seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N",
                      help="seed of simulations and bootstraps")  # fmt: skip
 _json = click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
-
-
-def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """Names given one by one or separated by commas."""
-    return tuple(name for text in texts for name in split_list(text))
 
 
 def _show(tables: functions.Tables, as_json: bool) -> None:
@@ -73,7 +67,7 @@ def compare(
     A verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
     With --factor agent,model: how much of the metric's variance is the agent's and how much the model's.
     """
-    named = _names_of([factors or ""])
+    named = split_list(factors or "")
     if factors is None:
         if not cards or table is not None:
             raise UsageError("compare needs two cards or run folders" if table is None else "--table goes with --factor")
@@ -81,7 +75,7 @@ def compare(
         raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
     elif not named:
         raise UsageError(NO_FACTOR)
-    _show(functions.compare(*cards, factors=named, table=table, metrics=_names_of(metrics), **options), as_json)
+    _show(functions.compare(*cards, factors=named, table=table, metrics=split_list(*metrics), **options), as_json)
 
 
 # --- effects
@@ -100,7 +94,7 @@ def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **
     CARD is a card file or a run folder. Bright and blinded give the memory premium; all four masks also the stock effect, the date
     effect and their interaction; several modes give the information ladder, whose contributions add up exactly.
     """
-    _show(functions.effects(*cards, metrics=_names_of(metrics), **options), as_json)
+    _show(functions.effects(*cards, metrics=split_list(*metrics), **options), as_json)
 
 
 # --- luck

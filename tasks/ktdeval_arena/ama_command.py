@@ -79,7 +79,7 @@ def aggregate(
     if model is None and (mark_missing or any(value is not None for value in options.values())):
         raise UsageError("options of a model without one; give --model, or leave them out")
     articles: list[Document] = [article for path in files for article in read_documents(path)]
-    codes = tuple(document_code(code) for text in assets for code in split_list(text))
+    codes = tuple(map(document_code, split_list(*assets)))
     stream = stream_of(Documents.of(articles), plugins.make_venue(venue), codes)
     failures, folder = dict[str, str](), None
     if model is None or not stream.days:

@@ -15,8 +15,8 @@ from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.stats import TRADING_DAYS, effective_count
 from ktdeval_compare import power
-from ktdeval_compare.compare import Options, make_groups, paired_differences
-from ktdeval_compare.entrants import Cell, Row, left_out_notes, load_entrants
+from ktdeval_compare.compare import Group, Options, make_groups, paired_differences
+from ktdeval_compare.entrants import Cell, Row, left_out_notes, load_entrants, recorded_ledger
 from ktdeval_compare.power import Spread, pairs_needed, smallest_p
 
 _REACH = (5, 6, 8, 10, 11, 15, 20, 40, 60)
@@ -34,7 +34,7 @@ class Plan:
     window_sd: float | None = None  #: this and `seed_sd`: see `Spread`; None when not known
     seed_sd: float | None = None
     tracking_error: float | None = None  #: annual, instead of `window_sd`
-    window_days: int | None = 43  #: trading days of a window; None where a figure is not per time and can't be annualised
+    window_days: float | None = 43  #: trading days of a window; None where a figure is not per time and can't be annualised
     days_per_year: float = TRADING_DAYS  #: for annual figures
     alpha: float = 0.05  #: level; `wanted` is the power
     wanted: float = 0.8
@@ -149,16 +149,28 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, 
         raise UsageError("the spread of a difference needs two cards; give --window-sd instead where there is one")
     for group in make_groups(entrants, Options(metrics=(metric,))):
         windows, card = group.windows(), group.entrants[0].card
-        days = {window.name: min(window.days, card.limit or window.days) for window in card.windows}
-        length = round(float(np.mean([days[window] for window in windows]))) if metric == "total_return" else None
+        length, days_a_year = _length(group) if metric == "total_return" else (None, TRADING_DAYS)
         for note in left_out_notes(group.entrants):
             warn(note)
         worth = effective_count(group.correlation(windows))
         shared: Row = {"windows": len(windows), "overlap": worth if worth < len(windows) - 1e-9 else None, "window_days": length,
-                       "days_per_year": card.snapshot.days_a_year or TRADING_DAYS, "unit": card.metrics[metric].unit}  # fmt: skip
+                       "days_per_year": days_a_year, "unit": card.metrics[metric].unit}  # fmt: skip
         for first, second in itertools.combinations(group.entrants, 2):
             fields = _estimate(paired_differences(first, second, metric, group.cells)[0], windows, metric)
             yield f"{first.label}, {second.label}", {**shared, **fields}
+
+
+def _length(group: Group) -> tuple[float, float]:
+    """Mean days of a window, and days a year by which they last as many years as the windows do on average: in a mixed market a
+    window has days a year of its own, in its ledgers.
+    """
+    entrant, cells = group.entrants[0], dict(group.cells)
+    episodes, known = entrant.episodes(), entrant.card.snapshot.days_a_year or TRADING_DAYS
+    days = {window.name: min(window.days, entrant.card.limit or window.days) for window in entrant.card.windows}
+    ledgers = {window: recorded_ledger(entrant, episodes[window, seed].id) for window, seed in cells.items()}
+    years = [days[window] / (known if isinstance(ledger, str) else ledger.days_a_year) for window, ledger in ledgers.items()]
+    length = np.mean([days[window] for window in cells])
+    return float(length), float(length / np.mean(years))
 
 
 def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric: str) -> Row:

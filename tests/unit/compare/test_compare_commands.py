@@ -184,6 +184,9 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
         one, two = np.concatenate(chosen, axis=1)
         difference = one.mean() / one.std(ddof=1) - two.mean() / two.std(ddof=1)
         assert row["value"] == pytest.approx(np.sqrt(year) * difference, rel=1e-4), words
+    # Twelve windows of five days: six of a year of 252, six of a year of 365.
+    row = terminal.report("power", *runs)[0]["by_seeds"][0]
+    assert row["effect_per_year"] == pytest.approx(row["effect"] * 12 / (6 * 5 / 252 + 6 * 5 / 365))
 
 
 def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTerminal) -> None:

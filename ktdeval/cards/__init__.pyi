@@ -15,7 +15,6 @@ from ktdeval.cards.check import (
     card_files as card_files,
     card_kinds as card_kinds,
     derive_card as derive_card,
-    derived_fields as derived_fields,
     load_card as load_card,
     load_evaluation as load_evaluation,
     parse_card as parse_card,

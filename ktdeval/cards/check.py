@@ -207,12 +207,6 @@ def derive_card(card: SomeCard) -> SomeCard:
     return cast("SomeCard", card_kinds(card.kind)[card.kind].derive(card))
 
 
-def derived_fields(card: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """Return the JSON of a card, which has the fields of its kind, with all fields recomputed that follow from others."""
-    kind = card_kinds(str(card["kind"]))[card["kind"]]
-    return derive_card(from_plain(card, kind.type, "card", CardError)).plain
-
-
 def _at(text: str, path: JsonPath, problem: str) -> str:
     return f"line {line_of(text, path)}: {path_text(path)}: {problem}"
 

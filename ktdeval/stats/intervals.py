@@ -123,11 +123,6 @@ class PoissonBinomial:
         """Probability of this many successes or fewer."""
         return min(1.0, float(self.probabilities[: max(successes + 1, 0)].sum()))
 
-    def mid_p(self, successes: int) -> float:
-        """Two-sided mid-p value (Lancaster 1961): twice the smaller tail, the count itself by half; not conservative."""
-        half = float(self.probabilities[successes]) / 2.0
-        return min(1.0, 2.0 * min(self.at_most(successes) - half, self.at_least(successes) - half))
-
     def middle(self, level: float = 0.95) -> tuple[int, int]:
         """Fewest and most successes of the central range, which holds at least `level` (0 … 1, else ValueError)."""
         _check(0, 0, level)

@@ -1,6 +1,6 @@
 """Tests and estimates for paired differences: Wilcoxon signed-rank, Hodges-Lehmann shift, sign-flip permutation.
 
-Sources: Wilcoxon (1945), Pratt (1959) for zeros, Hodges and Lehmann (1963), Kerby (2014) for the matched-pairs rank-biserial
+Sources: Wilcoxon (1945), Hodges and Lehmann (1963), Kerby (2014) for the matched-pairs rank-biserial
 correlation. The null distribution of the signed-rank statistic is exact, also with zeros and ties, up to `EXACT_UP_TO` pairs.
 """
 
@@ -15,7 +15,6 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 Vector = npt.NDArray[np.float64]
-Zeros = Literal["wilcoxon", "pratt"]
 EXACT_UP_TO = 300
 """Non-zero pairs up to which the signed-rank distribution is enumerated; beyond, its normal approximation is good to 1e-4."""
 
@@ -126,23 +125,20 @@ def levelled(differences: Vector) -> Vector:
     return np.where(np.isnan(differences), np.nan, np.copysign(equal, differences) + 0.0)
 
 
-def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull | None = None) -> SignedRank:
-    """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. `wilcoxon` drops zeros before ranking,
-    `pratt` after; both are exact given zeros and ties, which are those of `levelled`. `null`: another distribution, such as
-    `correlated_null`.
+def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank:
+    """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. Zeros are dropped before ranking; exact
+    given zeros and ties, which are those of `levelled`. `null`: another distribution, such as `correlated_null`.
     """
     differences = levelled(differences)
-    nonzero = differences != 0
-    n, n_nonzero = len(differences), int(nonzero.sum())
+    differing = differences[differences != 0]
+    n, n_nonzero = len(differences), len(differing)
     if n == 0:
         return SignedRank(0, 0, 0.0, 0.0, None, None, None, "exact", "no pair")
     if n_nonzero == 0:
         return SignedRank(n, 0, 0.0, 0.0, None, 1.0, 1.0, "exact")
-    ranked = differences if zeros == "pratt" else differences[nonzero]
-    ranks = _mean_ranks(np.abs(ranked))
-    positive = math.fsum(ranks[ranked > 0])
-    negative = math.fsum(ranks[ranked < 0])
-    ranks = ranks[ranked != 0]
+    ranks = _mean_ranks(np.abs(differing))
+    positive = math.fsum(ranks[differing > 0])
+    negative = math.fsum(ranks[differing < 0])
     if null is None and n_nonzero <= EXACT_UP_TO:
         null = rank_null(ranks)
     if null is None:

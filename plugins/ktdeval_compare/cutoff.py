@@ -26,7 +26,7 @@ _NO_MARKET = "no excess return, no alpha and no selection"
 _FEW = 3  #: Days on a side below which no beta is fitted
 
 
-def decay(before: Values, after: Values, level: float = 0.95, years: tuple[Values | int, Values | int] = (1, 1)) -> Row:
+def decay(before: Values, after: Values, level: float = 0.95, years: Sequence[Values | int] = (1, 1)) -> Row:
     """Mean of daily values before the cutoff less that after, each times the days a year of its side or day (`years`): `value`, and
     an interval from those of both means (stationary bootstrap, studentised), combined as of independent estimates; or the `reason`
     why there is none.
@@ -67,8 +67,8 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
         notes += [f"{entrant.label}: {reason}" for reason in why]
         for figure, by_side in series.items():
             before, after = (np.array(list(by_side[side].values())) for side in (BEFORE, AFTER))
-            scales = tuple(np.array([years[day] for day in by_side[side]]) for side in (BEFORE, AFTER))
-            estimate = decay(before, after, 1.0 - alpha, scales)  # type: ignore[arg-type]
+            scales = [np.array([years[day] for day in by_side[side]]) for side in (BEFORE, AFTER)]
+            estimate = decay(before, after, 1.0 - alpha, scales)
             counts = {f"days_{side}": len(by_side[side]) for side in (BEFORE, ACROSS, AFTER)}
             rows.append(head | {"figure": figure, "unit": "fraction", **counts, **estimate})
     return {"alpha": alpha, "cards": rows, "notes": list(dict.fromkeys(notes))}

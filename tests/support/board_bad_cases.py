@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from board_bad import BadBoard, Change, Value
+from card_cases import derived_fields
 from json_places import put
-from ktdeval.cards import derived_fields
 from ktdeval.jsonio import dumps_pretty, sha256_hex
 from tables import beside
 

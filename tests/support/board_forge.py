@@ -20,8 +20,8 @@ import yaml
 
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from board_forge_days import Days, Episode, days_of, forge_decisions, forge_series, play_episode
-from card_cases import spec_of
-from ktdeval.cards import derived_fields, load_card
+from card_cases import derived_fields, spec_of
+from ktdeval.cards import load_card
 from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.config import RunConfig
 from ktdeval.contracts import Window

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
-from ktdeval.cards import derived_fields
+from ktdeval.cards import card_kinds, derive_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.trading import CardInputs, build_card
 from ktdeval.contracts.spec import EpisodeSpec, Window
@@ -25,6 +25,11 @@ PROVENANCE = {
     "wall_time_s": 1.5,
     "environment": {"python": "3.11"},
 }
+
+
+def derived_fields(card: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of a card with all fields recomputed that follow from others."""
+    return derive_card(from_plain(card, card_kinds(card["kind"])[card["kind"]].type, "card")).plain
 
 
 def episode(of: EpisodeSpec) -> Ledger:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import card_cases
-from ktdeval.cards import derived_fields, validate_card
+from ktdeval.cards import validate_card
 from ktdeval.contracts.spec import Window
 from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256
 from ktdeval.runner.ledger_file import encode_ledger
@@ -48,7 +48,7 @@ def make_card(
     card["reference"]["benchmark_buy_and_hold"] = dict.fromkeys(names, reference)
     card["episodes"] = [_episode(template, card, windows, cell, value) for cell, value in figures.items()]
     card["artefacts"] = {}
-    card |= derived_fields(card)
+    card |= card_cases.derived_fields(card)
     validate_card(card)
     return card
 

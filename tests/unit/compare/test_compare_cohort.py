@@ -18,9 +18,9 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
+from card_cases import derived_fields
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.attribution import FACTOR_NAMES, factor_panel, held_days
-from ktdeval.cards import derived_fields
 from ktdeval.cli.main import main
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import load_plugins

@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 from scipy import stats as scipy_stats
 
 import card_cases
-from ktdeval.cards import derived_fields, validate_card
+from ktdeval.cards import validate_card
 from ktdeval.contracts import Window
 from ktdeval.errors import KtdevalError
 from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256
@@ -59,7 +59,7 @@ def plant(path: Path, model: str, epochs: Mapping[int, Values], task: str = "inv
         if episode["seed"] in rewards:
             name = f"episodes/{episode['id']}/ledger.parquet"
             card["artefacts"][name] = save_ledger(path.parent.parent / name, rewards[episode["seed"]])
-    card |= derived_fields(card)
+    card |= card_cases.derived_fields(card)
     validate_card(card)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(dumps_pretty(card))

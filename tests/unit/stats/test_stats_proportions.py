@@ -88,15 +88,5 @@ def test_two_coins_by_hand():
     assert (coins.at_least(1), coins.at_most(0), coins.at_least(0), coins.at_least(3)) == (0.625, 0.375, 1.0, 0.0)
     assert coins.middle(0.5) == (0, 1)
     assert poisson_binomial([]).middle() == (0, 0)
-    # The mid-p value counts half of what was found.
-    assert [coins.mid_p(k) for k in range(3)] == pytest.approx([0.375, 0.75, 0.125])
-    assert poisson_binomial([0.5, 0.5]).mid_p(1) == 1.0
     with pytest.raises(ValueError, match=r"0 … 1, was 1\.5"):
         poisson_binomial([0.2, 1.5])
-
-
-@pytest.mark.parametrize("share", [0.03, 0.1, 0.5])
-def test_mid_p_values_of_chance_are_below_five_per_cent_five_times_in_a_hundred(share):
-    trials = poisson_binomial([share * factor for factor in (0.5, 1.0, 1.5)] * 70)
-    refused = sum(p for k, p in enumerate(trials.probabilities) if trials.mid_p(k) < 0.05)
-    assert refused == pytest.approx(0.05, abs=0.015)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ktdeval_qfinzero.benchmark.facts import Facts
+from ktdeval_qfinzero.benchmark.facts import Facts, needed
 from ktdeval_qfinzero.data.rows import E4, EventRow, EventType
 from ktdeval_qfinzero.data.stores import Tags
 from ktdeval_qfinzero.instruments import OptionContract
@@ -57,8 +57,8 @@ class Legs:
 
 
 def pick(chance: Random, values: Sequence[T]) -> T:
-    """One of some values."""
-    return values[int(chance.integers(len(values)))]
+    """One of some values. Raises DataError: there are none."""
+    return needed(values)[int(chance.integers(len(values)))]
 
 
 def whole(chance: Random, _: Facts, low: int, high: int, step: int = 1) -> int:
@@ -69,7 +69,8 @@ def whole(chance: Random, _: Facts, low: int, high: int, step: int = 1) -> int:
 def stocks(chance: Random, facts: Facts, low: int, high: int | None = None) -> list[str]:
     """Symbols of `low`, or of `low` to `high`, stocks, each once, in a random order."""
     count = _one_or(chance, facts, low, high)
-    return [facts.stocks[index].symbol for index in chance.permutation(len(facts.stocks))[:count]]
+    rows = needed(facts.stocks, count)
+    return [rows[index].symbol for index in chance.permutation(len(rows))[:count]]
 
 
 def lendable(chance: Random, facts: Facts) -> str:
@@ -99,12 +100,12 @@ def week_of(_: Random, _facts: Facts, day: date) -> Days:
 def next_expiry(_: Random, facts: Facts, underlying: str, *, monthly: bool = False) -> date:
     """First (monthly) expiry at least two weeks ahead."""
     days = facts.monthly_expiries(underlying) if monthly else facts.expiries(underlying)
-    return next(day for day in days if day > facts.session(_TWO_WEEKS))
+    return needed([day for day in days if day > facts.session(_TWO_WEEKS)])[0]
 
 
 def near_strikes(_: Random, facts: Facts, underlying: str, day: date) -> Strikes:
     """Two listed strikes around the last close."""
-    strikes, spot = facts.strikes(underlying, day), facts.close(underlying)
+    strikes, spot = needed(facts.strikes(underlying, day)), facts.close(underlying)
     below = [strike for strike in strikes if strike <= spot] or list(strikes[:1])
     above = [strike for strike in strikes if strike > spot] or list(strikes[-1:])
     return Strikes(below[-min(3, len(below))], above[min(2, len(above) - 1)])
@@ -121,7 +122,7 @@ def near_contract(chance: Random, facts: Facts, underlying: str) -> OptionContra
 def at_the_money(_: Random, facts: Facts, underlying: str, right: str, away: int = 0) -> OptionContract:
     """Contract of the next expiry whose strike is nearest to the last close, or `away` strikes further up."""
     day, spot = next_expiry(_, facts, underlying), facts.close(underlying)
-    rows = sorted(facts.contracts(underlying, day, right), key=lambda row: row.strike)
+    rows = sorted(needed(facts.contracts(underlying, day, right)), key=lambda row: row.strike)
     nearest = min(range(len(rows)), key=lambda index: (abs(rows[index].strike - spot), index))
     return rows[min(max(nearest + away, 0), len(rows) - 1)]
 
@@ -129,7 +130,7 @@ def at_the_money(_: Random, facts: Facts, underlying: str, right: str, away: int
 def five_contracts(_: Random, facts: Facts, underlying: str, day: date, right: str) -> list[OptionContract]:
     """Five contracts of an expiry around the last close, by strike."""
     spot_e4 = facts.close(underlying) * E4
-    rows = sorted(facts.contracts(underlying, day, right), key=lambda row: (abs(row.strike_e4 - spot_e4), row.strike_e4))
+    rows = sorted(needed(facts.contracts(underlying, day, right), 5), key=lambda row: (abs(row.strike_e4 - spot_e4), row.strike_e4))
     return sorted(rows[:5], key=lambda row: row.strike_e4)
 
 
@@ -207,12 +208,12 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "near_contract": near_contract,
         "at_the_money": at_the_money,
         "five_contracts": five_contracts,
-        "item": lambda _, _facts, values, index: values[index],
+        "item": lambda _, _facts, values, index: needed(values, index + 1)[index],
         "most_traded": lambda _, facts, underlying: facts.most_traded(underlying),
         "expired_contract": lambda chance, facts, underlying: (
             pick(chance, [row for row in facts.view.contracts(underlying) if row.expiry < facts.last_day]).symbol
         ),
-        "listed_contract": lambda _, facts, underlying: facts.contracts_of(underlying)[0].symbol,
+        "listed_contract": lambda _, facts, underlying: needed(facts.contracts_of(underlying))[0].symbol,
         # legs of a vertical spread: bull of calls, bear of puts
         "debit_legs": lambda _, _facts, right, low, high: Legs(low, high) if right == "C" else Legs(high, low),
         "half_between": lambda _, _facts, low, high: round((high.strike_e4 - low.strike_e4) / (2 * E4), 2),

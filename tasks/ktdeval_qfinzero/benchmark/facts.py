@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
+from typing import TypeVar
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.rows import E4, ContractRow, EventRow, NewsRow, SymbolRow
@@ -17,6 +18,14 @@ from ktdeval_qfinzero.view import View
 
 _RECENT_SESSIONS = 5
 _MANY = Page(100_000)
+T = TypeVar("T")
+
+
+def needed(values: Sequence[T], least: int = 1) -> Sequence[T]:
+    """Return values of which at least so many are needed. Raises DataError: there are fewer."""
+    if len(values) < least:
+        raise DataError("the dataset has no such thing; items need stocks, coins, options and news")
+    return values
 
 
 @dataclass(frozen=True)
@@ -46,8 +55,11 @@ class Facts:
         return row
 
     def session(self, offset: int) -> date:
-        """Trading day so many sessions after (negative: before) the last one that is over."""
-        return trading_hours().day(self.row + offset)
+        """Trading day so many sessions after (negative: before) the last one that is over; raises DataError: there is none."""
+        hours, row = trading_hours(), self.row + offset
+        if not 0 <= row < len(hours.days):
+            raise DataError(f"the calendar of sessions reaches from {hours.reach}; items need some weeks around the data")
+        return hours.day(row)
 
     def local_moment(self, day: date, hour: int, minute: int) -> int:
         """Moment at which the clocks of New York show a time on a trading day: 9:30 is the open of its session."""
@@ -115,7 +127,9 @@ class Facts:
         traded = self.view.chain_bars(underlying, "day", span)
         near, spot = self.expiries(underlying)[:3], self.close(underlying) * E4
         rows = [row for row in self.contracts_of(underlying) if row.right == "C" and row.expiry in near and row.strike_e4 < spot]
-        most = max(rows, key=lambda row: (float(traded[row.symbol].volume[-1]) if row.symbol in traded else 0.0, row.symbol))
+        most = max(
+            needed(rows), key=lambda row: (float(traded[row.symbol].volume[-1]) if row.symbol in traded else 0.0, row.symbol)
+        )
         return most.contract
 
     # -- events

@@ -177,8 +177,8 @@ def _drawn(drawn: str | Chosen, wording: Wording, facts: Facts) -> Any:
     values = [_argument(text, wording) for text in arguments]
     try:
         return DRAWS[name](wording.chance, facts, *values)
-    except (LookupError, ValueError, StopIteration) as error:
-        raise DataError(f"{drawn}: the dataset has no such thing; items need stocks, coins, options and news") from error
+    except DataError as error:
+        raise DataError(f"{drawn}: {error}") from error
 
 
 def _argument(text: str, wording: Wording) -> Any:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -27,6 +27,7 @@ from ktdeval_qfinzero.moments import day_of, day_start
 ROWS_OF_GROUP = 16_384
 _INT64 = np.iinfo(np.int64)
 _VOLUME = "volume"
+_SCHEMA = pa.schema({"symbol": pa.string()} | {name: pa.float64() if name == _VOLUME else pa.int64() for name in BAR_COLUMNS})
 _ENCODINGS = {name: "BYTE_STREAM_SPLIT" if name == _VOLUME else "DELTA_BINARY_PACKED" for name in BAR_COLUMNS}
 
 
@@ -128,14 +129,15 @@ def write_block(path: Path, block: Block) -> None:
 def read_index(path: Path) -> FileIndex:
     """Return a file's row groups. Raises OSError, pa.ArrowException: unreadable, or not a file of bars."""
     metadata = pq.read_metadata(path)
-    _check_columns(metadata.schema.names)
+    _check_columns(metadata)
     groups = []
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         symbols, starts = group.column(0).statistics, group.column(1).statistics
-        if symbols is None or starts is None:
+        if symbols is None or starts is None or not symbols.has_min_max or not starts.has_min_max:
             raise pa.ArrowInvalid("no statistics")
-        groups.append(Group(symbols.min, symbols.max, starts.min, starts.max))
+        with decoding():
+            groups.append(Group(symbols.min, symbols.max, starts.min, starts.max))
     return FileIndex(metadata, tuple(groups))
 
 
@@ -148,31 +150,38 @@ def read_group(path: Path, index: FileIndex, number: int) -> Block:
 
 def read_block(path: Path) -> Block:
     """Decode a whole file, in its order. Raises OSError, pa.ArrowException: unreadable, or not a file of bars."""
-    table = pq.read_table(path, use_threads=False, read_dictionary=["symbol"])
-    _check_columns(table.column_names)
-    return _decoded(table)
+    metadata = pq.read_metadata(path)
+    _check_columns(metadata)
+    with pq.ParquetFile(path, metadata=metadata, read_dictionary=["symbol"]) as file:
+        return _decoded(file.read(use_threads=False))
 
 
-def _check_columns(names: Sequence[str]) -> None:
-    if names != ["symbol", *BAR_COLUMNS]:
-        raise pa.ArrowInvalid("other columns than those of bars")
+def _check_columns(metadata: pq.FileMetaData) -> None:
+    if not metadata.schema.to_arrow_schema().equals(_SCHEMA):
+        raise pa.ArrowInvalid("other columns than those of bars, or of another type")
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Raise pa.ArrowInvalid, as for other damage of a file, for texts that are not UTF-8 and days that Python does not have."""
+    try:
+        yield
+    except (UnicodeDecodeError, OverflowError) as error:
+        raise pa.ArrowInvalid(f"a cell that can't be read: {error}") from error
 
 
 def _decoded(table: pa.Table) -> Block:
+    if any(column.null_count for column in table.columns):
+        raise pa.ArrowInvalid("a cell that is empty")
     symbols = table["symbol"].combine_chunks()
     # Versions of pyarrow differ in whether this is the array itself or one chunk of it.
     symbols = symbols.chunk(0) if isinstance(symbols, pa.ChunkedArray) else symbols
     codes = symbols.indices.to_numpy()
     begins = np.concatenate(([0], np.flatnonzero(np.diff(codes)) + 1)) if len(codes) else np.empty(0, np.int64)
-    names = symbols.dictionary.to_pylist()
-    columns: list[Any] = [_column(table[name], np.float64 if name == _VOLUME else np.int64) for name in BAR_COLUMNS]
+    with decoding():
+        names = symbols.dictionary.to_pylist()
+    columns: list[Any] = [table[name].to_numpy() for name in BAR_COLUMNS]
+    for column in columns:
+        column.flags.writeable = False
     offsets = np.concatenate((begins, [len(codes)])).astype(np.int64)
     return Block(tuple(names[code] for code in codes[begins].tolist()), offsets, Bars(*columns))
-
-
-def _column(column: pa.ChunkedArray, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
-    if column.null_count or column.type != pa.from_numpy_dtype(dtype):
-        raise pa.ArrowInvalid("a cell that is empty or not a number")
-    values: npt.NDArray[np.generic] = column.to_numpy()
-    values.flags.writeable = False
-    return values

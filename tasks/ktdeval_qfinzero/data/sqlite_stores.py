@@ -7,14 +7,15 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.typed import decode_json, from_plain
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, IMPORTANCE, NEWS_TYPES, EventRow, NewsRow, Release, as_known, known_moments
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError
@@ -40,15 +41,6 @@ Text = TypeVar("Text", EventRow, NewsRow)
 def record_of(row: EventRow | NewsRow) -> dict[str, JsonValue]:
     """Return the record of a row: its fields, releases as [[available_ns, values], …]."""
     return {name: _plain(getattr(row, name)) for name in row.__slots__}
-
-
-def row_of(record: Mapping[str, Any], kind: type[Text]) -> Text:
-    """Return the row of a record."""
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
-    if kind is EventRow:
-        values["releases"] = tuple(Release(available_ns, released) for available_ns, released in record["releases"])
-    make: Callable[..., Text] = kind
-    return make(**values)
 
 
 def checked_record(row: EventRow | NewsRow) -> dict[str, JsonValue]:
@@ -145,8 +137,8 @@ def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
     try:
         with closing(_open(path)) as connection:
             yield connection
-    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
-        raise ServiceError("unavailable", f"the {layout.kind} can't be read ({type(error).__name__})") from error
+    except (sqlite3.Error, DataError) as error:
+        raise ServiceError("unavailable", f"the {layout.kind} can't be read ({error})") from error
 
 
 def query(layout: Layout, columns: str, table: str, order: str, tags: Tags, page: Page, *conditions: str) -> str:
@@ -241,7 +233,7 @@ class SqliteCalendars:
         statement = query(CALENDARS, "event_id, record", "events", "time_ns, event_id", tags, page, *conditions)
         with reading(self.path, CALENDARS) as connection:
             rows = connection.execute(statement, values(span, tags, page, as_of_ns)).fetchall()
-            return [row_of(record, EventRow) for record in _with_releases(connection, rows, as_of_ns)]
+            return _events(connection, rows, as_of_ns)
 
     def updates(self, tags: Tags, page: Page, as_of_ns: int) -> Sequence[tuple[int, EventRow]]:
         """Return what became known by then: the moment, and the event as it stood then; by (moment, event_id), the key of pages."""
@@ -249,15 +241,15 @@ class SqliteCalendars:
         statement = query(CALENDARS, columns, table, "known_ns, event_id", tags, page, "known_ns <= :as_of")
         with reading(self.path, CALENDARS) as connection:
             rows = connection.execute(statement, values(EVERYTHING[0], tags, page, as_of_ns)).fetchall()
-            records = _with_releases(connection, [row[1:] for row in rows], as_of_ns)
-            return [(row[0], as_known(row_of(record, EventRow), row[0])) for row, record in zip(rows, records, strict=True)]
+            events = _events(connection, [row[1:] for row in rows], as_of_ns)
+            return [(row[0], as_known(event, row[0])) for row, event in zip(rows, events, strict=True)]
 
     def event(self, event_id: str, as_of_ns: int) -> EventRow | None:
         """Return one event; None where there is none by then."""
         statement = "SELECT event_id, record FROM events WHERE event_id = ? AND announced_ns <= ?"
         with reading(self.path, CALENDARS) as connection:
             rows = connection.execute(statement, (event_id, bounded(as_of_ns))).fetchall()
-            return next((row_of(record, EventRow) for record in _with_releases(connection, rows, as_of_ns)), None)
+            return next(iter(_events(connection, rows, as_of_ns)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,14 +264,14 @@ class SqliteNews:
         statement = query(NEWS, "record", "articles", "published_ns, id", tags, page, *conditions)
         with reading(self.path, NEWS) as connection:
             records = connection.execute(statement, values(span, tags, page, as_of_ns))
-            return [row_of(loads_strict(record), NewsRow) for (record,) in records]
+            return [_row(record, NewsRow) for (record,) in records]
 
     def article(self, news_id: str, as_of_ns: int) -> NewsRow | None:
         """Return one article; None where there is none by then."""
         statement = "SELECT record FROM articles WHERE id = ? AND published_ns <= ?"
         with reading(self.path, NEWS) as connection:
             row = connection.execute(statement, (news_id, bounded(as_of_ns))).fetchone()
-            return row_of(loads_strict(row[0]), NewsRow) if row else None
+            return _row(row[0], NewsRow) if row else None
 
 
 def open_calendars(path: Path) -> SqliteCalendars:
@@ -325,9 +317,15 @@ def write_news(path: Path, rows: Iterable[NewsRow]) -> None:
             connection.execute("INSERT INTO article_words (rowid, words) VALUES (?, ?)", (number, indexed))
 
 
-def _with_releases(connection: sqlite3.Connection, events: Sequence[tuple[str, str]], as_of_ns: int) -> list[dict[str, Any]]:
-    """Records of events with what was released by then."""
-    released: dict[str, list[tuple[int, Any]]] = {event_id: [] for event_id, _ in events}
+def _events(connection: sqlite3.Connection, events: Sequence[tuple[str, str]], as_of_ns: int) -> list[EventRow]:
+    """Events of records, by id, with what was released by then. Raises DataError: a record is malformed."""
+    released: dict[str, list[Release]] = {event_id: [] for event_id, _ in events}
     for event_id, available_ns, values in connection.execute(_RELEASES, (dumps_canonical(list(released)), bounded(as_of_ns))):
-        released[event_id].append((available_ns, loads_strict(values)))
-    return [loads_strict(record) | {"releases": released[event_id]} for event_id, record in events]
+        terms = {"available_ns": available_ns, "values": decode_json(values, dict[str, Any], "a release", DataError)}
+        released[event_id].append(from_plain(terms, Release, "a release", DataError))
+    return [replace(_row(record, EventRow), releases=tuple(released[event_id])) for event_id, record in events]
+
+
+def _row(record: str, kind: type[Text]) -> Text:
+    """Return the row of a stored record. Raises DataError: malformed."""
+    return decode_json(record, kind, "a record", DataError)

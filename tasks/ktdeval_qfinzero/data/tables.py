@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
+from ktdeval_qfinzero.data.bar_files import decoding
 from ktdeval_qfinzero.data.blocks import FIRST_NS, LARGEST_COUNT, LARGEST_E4, LAST_NS
 from ktdeval_qfinzero.data.layout import SINGLE_TABLES, TableName, contracts_key, table_key
 from ktdeval_qfinzero.data.rows import (
@@ -260,7 +261,8 @@ def _read_parquet(table: Table, path: Path) -> list[Any]:
     schema = pa.schema({**table.own, **dict.fromkeys(curves, pa.float64())})
     if not stored.schema.equals(schema) or any(stored[column].null_count for column in table.own):
         raise pa.ArrowInvalid(f"other columns than those of {table.name}, or an empty cell")
-    values = {column: stored[column].to_pylist() for column in table.own}
+    with decoding():
+        values = {column: stored[column].to_pylist() for column in table.own}
     if curves:
         rows = zip(*(stored[column].to_pylist() for column in curves))
         values["yields_pct"] = [{tenor: pct for tenor, pct in zip(TENOR_YEARS, row) if pct is not None} for row in rows]

@@ -78,9 +78,28 @@ def emptied(cells: pa.ChunkedArray) -> pa.Array:
     return pa.array([None, *cells.to_pylist()[1:]], cells.type)
 
 
-def record_of_another_kind(folder: Path) -> None:
-    with closing(sqlite3.connect(folder / "events.sqlite")) as connection, connection:
-        connection.execute("UPDATE events SET record = '{\"title\": 5}'")
+def numbered(cells: pa.ChunkedArray) -> pa.Array:
+    return pa.array(range(len(cells)))
+
+
+def mangled(cells: pa.ChunkedArray) -> pa.Array:
+    return pa.Array.from_buffers(pa.string(), len(cells), pa.array([b"\xff\xfe"] * len(cells)).buffers())
+
+
+def beyond(cells: pa.ChunkedArray) -> pa.Array:
+    return pa.array([10**8] * len(cells), pa.int32()).cast(pa.date32())
+
+
+def not_a_number(cells: pa.ChunkedArray) -> pa.Array:
+    return pa.array([float("nan")] * len(cells))
+
+
+def record(name: str, table: str, content: dict[str, Any]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        with closing(sqlite3.connect(folder / f"{name}.sqlite")) as connection, connection:
+            connection.execute(f"UPDATE {table} SET record = ?", (json.dumps(content),))
+
+    return damage
 
 
 CONTRACT = tiny_prices().contract_rows[0]
@@ -117,8 +136,17 @@ FINDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "same key": (rows("splits", *[SplitRow("AVLN", date(2025, 1, 13), 2, 1, 0)] * 2), "stands more than once"),
     "empty cell": (column("tables/symbols.parquet", "symbol", emptied), "other columns than those of symbols, or an empty cell"),
     "text": (column("tables/symbols.parquet", "listed_ns", lambda cells: cells.cast(pa.string())), "other columns than those of"),
-    "empty bar": (column("prices/stock/day/AVLN/2025.parquet", "open_e4", emptied), "a cell that is empty or not a number"),
-    "record": (record_of_another_kind, "events.sqlite: can't be read: the calendar store can't be read (TypeError)"),
+    "empty bar": (column("prices/stock/day/AVLN/2025.parquet", "open_e4", emptied), "can't be read: a cell that is empty"),
+    "symbols of another kind": (
+        column("prices/stock/day/AVLN/2025.parquet", "symbol", numbered),
+        "other columns than those of bars",
+    ),
+    "symbols that are not text": (column("prices/stock/day/AVLN/2025.parquet", "symbol", mangled), "a cell that can't be read"),
+    "no day": (column("tables/rates.parquet", "day", beyond), "tables/rates.parquet: can't be read: a cell that can't be read"),
+    "no yield": (column("tables/rates.parquet", "yield_1M", not_a_number), "yields: expected percents a year"),
+    "record": (record("events", "events", {"title": 5}), "the calendar store can't be read (a record: title: expected `str`"),
+    "record without fields": (record("events", "events", {}), "the calendar store can't be read (a record: object missing"),
+    "article": (record("news", "articles", {"id": "news_1", "tickers": 5}), "the news store can't be read (a record: tickers"),
     "holiday": (
         day_bars(lambda bars: bars_of(np.array([day_start(date(2025, 1, 9))]), bars.close_e4[:1], 1.0)),
         "1 bars start outside the exchange's sessions",

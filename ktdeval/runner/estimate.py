@@ -35,8 +35,8 @@ from ktdeval.runner.measure import (
     observed_rates,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.runner.run import recorded_mask_key, run_path, with_model_settings
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.run import recorded_mask_key, run_manifest, run_path, with_model_settings
+from ktdeval.runner.store import ANOTHER_RUN, MANIFEST, RunFolder, check_vacant
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import Value
 
@@ -120,19 +120,20 @@ class _Estimator:
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
         self.config = config = with_model_settings(config, plugins)
         tasks = choose_tasks(config, plugins)
-        model = plugins.make_model(config.model, config.model_args)
-        self.remote = remote = as_remote(model)
-        self.price = run_price(config, model)
+        self.model = plugins.make_model(config.model, config.model_args)
+        self.remote = remote = as_remote(self.model)
+        self.price = run_price(config, self.model)
         snapshot = open_market(plugins, config, tasks.values())
         self.path = run_path(config, make_plan(config, plugins, tasks, snapshot, None))
-        recorded = RunFolder.load(self.path) if (self.path / "manifest.json").is_file() else None
+        check_vacant(self.path)
+        recorded = RunFolder.load(self.path) if (self.path / MANIFEST).is_file() else None
         requested = requested_protocol(config, self.path)
         self.protocol = None if remote is None else remote.protocols[0] if requested == "auto" else requested
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(self.path))
         self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
-        ids = {spec.id for spec in self.plan.specs}
-        self.folder = recorded if recorded is not None and {spec.id for spec in recorded.manifest.specs} == ids else None
-        self.is_other = recorded is not self.folder
+        manifest = run_manifest(config, self.plan, snapshot, remote, self.price)
+        self.difference = "" if recorded is None else recorded.difference(manifest)
+        self.folder = None if self.difference else recorded
         self.paid, latencies_s = Spent(), list[float]()
         for record in read_calls(self.folder.path) if self.folder is not None else ():
             self.paid = self.paid.plus(record)
@@ -154,7 +155,7 @@ class _Estimator:
             planned += total
             steps_left.append(max(total - len(done), 0))
             fresh.append(not done)
-        sizes = measure_scenarios(specs[0], task, self.factory)
+        sizes = measure_scenarios(specs[0], task, self.factory, self.model)
         where = f"task {task.name}: its warm-up can't be measured"
         before = call_foreign(measure_warm_up, where, specs[0], self.factory, sizes["low"])
         warm_up = assumed_rates(dict.fromkeys(SCENARIOS, before), self.limits)
@@ -266,8 +267,8 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
 def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
     config, paid = run.config, run.paid
     yield from run.plan.notes
-    if run.is_other:
-        yield "the folder holds another run, so this one would be refused; choose another --out, or the command that began it"
+    if run.difference:
+        yield f"the folder {ANOTHER_RUN.format(run.difference)}; this one would be refused"
     typical, high = left["typical"], left["high"]
     if config.max_cost is not None and typical.cost_usd is None:
         yield "--max-cost can't be kept without a price, so the run would be refused; give one with --price or --price-table"

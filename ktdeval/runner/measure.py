@@ -15,8 +15,9 @@ from typing import Any
 from ktdeval.contracts.scoring import is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
+from ktdeval.errors import ProviderError
 from ktdeval.harness.agent import Decision, StepCounts
-from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, ToolCall, ToolSpec
 from ktdeval.harness.reading import shown_state, table_rows
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import JsonValue, dumps_canonical
@@ -65,8 +66,11 @@ class MeasuringModel:
     Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
     """
 
-    def __init__(self, behaviour: Behaviour, research_calls: int, attempts: int = 1) -> None:
+    def __init__(
+        self, behaviour: Behaviour, research_calls: int, attempts: int = 1, model: RemoteModel | Model | None = None
+    ) -> None:
         self._behaviour = behaviour
+        self._problem_of = getattr(model, "request_problem", None)  # of the model that it stands for
         self._attempts = 1 if behaviour.valid else attempts
         self._submissions = 0
         self._left = research_calls
@@ -74,7 +78,9 @@ class MeasuringModel:
         self.requests = self.prose_bytes = self.data_bytes = 0
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Count one request and answer it."""
+        """Count one request and answer it. Raises ProviderError: the model that it stands for can't."""
+        if self._problem_of is not None and (problem := self._problem_of(request)):
+            raise ProviderError(str(problem))
         self.requests += 1
         for message in request.messages:
             texts = [message.content, *(text for call in message.tool_calls for text in (call.name, call.arguments))]
@@ -149,12 +155,14 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
     return "null" in schema["type"] if isinstance(schema.get("type"), list) else False
 
 
-def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour) -> StepSize:
+def measure_step(
+    spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour, model: RemoteModel | Model | None = None
+) -> StepSize:
     """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first, in
-    both cases without a warm-up.
+    both cases without a warm-up. Raises ProviderError: `model` can't answer what the task asks.
     """
     research_calls, attempts = _research_calls(task, behaviour), 1 + task.harness.schema_retries
-    first = MeasuringModel(behaviour, research_calls, attempts)
+    first = MeasuringModel(behaviour, research_calls, attempts, model)
     whole = replace(spec, limit=None)
     episode = factory.open(whole, first)
     if isinstance(episode, TradingEpisode):
@@ -163,14 +171,14 @@ def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behavio
     entry = episode.run_step(0)
     if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
         return _size(first, entry, time.perf_counter() - began)
-    model = MeasuringModel(behaviour, research_calls, attempts)
-    later = factory.open(whole, model)
-    invested = _with_positions(spec, factory.trading_parts(spec, model))
+    second = MeasuringModel(behaviour, research_calls, attempts, model)
+    later = factory.open(whole, second)
+    invested = _with_positions(spec, factory.trading_parts(spec, second))
     bought: Entry = JournalEntry[Any](step=invested, transcript=entry.transcript, memory=entry.memory)
     later.resume(bought)
     began = time.perf_counter()
     entry = later.run_step(1)
-    return _size(model, entry, time.perf_counter() - began)
+    return _size(second, entry, time.perf_counter() - began)
 
 
 def measure_warm_up(spec: EpisodeSpec, factory: EpisodeFactory, step: StepSize) -> StepSize:
@@ -273,10 +281,15 @@ class CallLimits:
         return min(scenario.call_s, self.timeout_s)
 
 
-def measure_scenarios(spec: EpisodeSpec, task: Task, factory: EpisodeFactory) -> dict[str, StepSize]:
-    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at it."""
+def measure_scenarios(
+    spec: EpisodeSpec, task: Task, factory: EpisodeFactory, model: RemoteModel | Model | None = None
+) -> dict[str, StepSize]:
+    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at it, or `model` can't answer."""
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    return {name: call_foreign(measure_step, where, spec, task, factory, scenario.behaviour) for name, scenario in ASSUMED.items()}
+    return {
+        name: call_foreign(measure_step, where, spec, task, factory, scenario.behaviour, model)
+        for name, scenario in ASSUMED.items()
+    }
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ktdeval.calls.prices import Price
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.cutoff import run_cutoff
 from ktdeval.config import RunConfig
@@ -17,7 +18,7 @@ from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
 from ktdeval.fields import user_path
-from ktdeval.harness.messages import as_remote
+from ktdeval.harness.messages import RemoteModel, as_remote
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
@@ -72,29 +73,18 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     model = plugins.make_model(config.model, config.model_args)
     remote = as_remote(model)
     price = run_price(config, model)
-    cutoff = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
     if remote is not None:
         remote.connect()
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
     snapshot = open_market(plugins, config, tasks.values())
-    claim = FolderClaim(run_path(config, make_plan(config, plugins, tasks, snapshot, None)))
+    claim = FolderClaim(run_path(config, make_plan(config, plugins, tasks, snapshot, None)).absolute())  # plugins may chdir
     access = None
     try:
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(claim.path) or secrets.token_hex(16))
         access = ModelAccess(model) if remote is None else RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
-        manifest = RunManifest(
-            data=None if snapshot is None else _data_of(config),
-            snapshot=None if snapshot is None else snapshot.id,
-            metrics=config.metrics,
-            rules=config.rules,
-            specs=plan.specs,
-            price=None if price is None else price.to_json(),
-            request_settings=None if remote is None else remote.settings(),
-            knowledge_cutoff=None if cutoff is None else cutoff.to_json(),
-        )
-        folder = RunFolder.create(claim, manifest)
+        folder = RunFolder.create(claim, run_manifest(config, plan, snapshot, remote, price))
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
@@ -103,6 +93,23 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         claim.release()
         raise
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
+
+
+def run_manifest(
+    config: RunConfig, plan: Plan, snapshot: MarketSnapshot | None, remote: RemoteModel | None, price: Price | None
+) -> RunManifest:
+    """Return what a run writes down before its first step."""
+    cutoff = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
+    return RunManifest(
+        data=None if snapshot is None else _data_of(config),
+        snapshot=None if snapshot is None else snapshot.id,
+        metrics=config.metrics,
+        rules=config.rules,
+        specs=plan.specs,
+        price=None if price is None else price.to_json(),
+        request_settings=None if remote is None else remote.settings(),
+        knowledge_cutoff=None if cutoff is None else cutoff.to_json(),
+    )
 
 
 def execute_run(run: PreparedRun) -> RunResult:

@@ -59,6 +59,7 @@ REPLIES, CANARY = "replies.sqlite", "canary.json"  #: Files of a model behind a 
 CERTIFICATE = "certificate.json"  #: The certificate that a run was given
 TASK_FILES = "task-files"  #: Folder of the task files that belong to no package, each named by its hash
 
+ANOTHER_RUN = "holds another run ({}); choose another --out, or the command that began it"
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 _LOCK = ".lock"
 
@@ -190,9 +191,8 @@ class RunFolder:
 
     def _begin(self) -> None:
         """Write the plan, or check that it equals the one that is there; then delete what a killed process left."""
-        recorded = RunFolder.load(self.path).manifest if (self.path / MANIFEST).exists() else self.manifest
-        if difference := _manifest_difference(recorded, self.manifest, carded=any(self.path.glob("cards/*.json"))):
-            raise StoreError(f"{self.path}: holds another run ({difference}); choose another --out, or the command that began it")
+        if (self.path / MANIFEST).exists() and (difference := RunFolder.load(self.path).difference(self.manifest)):
+            raise StoreError(f"{self.path}: {ANOTHER_RUN.format(difference)}")
         self.save_manifest(self.manifest)
         for name in ("episodes", "cards"):
             (self.path / name).mkdir(exist_ok=True)
@@ -204,11 +204,18 @@ class RunFolder:
         for stray in (*self.path.glob(".*.*"), *self.path.glob("cards/.*")):
             stray.unlink()
 
+    def difference(self, planned: RunManifest) -> str:
+        """Return what keeps a planned run from resuming this one; empty where nothing does."""
+        return _manifest_difference(self.manifest, planned, carded=any(self.path.glob("cards/*.json")))
+
     @classmethod
     def load(cls, path: Path) -> RunFolder:
         """Open a run for reading. Raises StoreError: there is no run here, or its manifest is not readable."""
-        if not (path / MANIFEST).exists():
-            raise StoreError(f"{path}: no run here (manifest.json is missing)")
+        try:
+            if not (path / MANIFEST).exists():
+                raise StoreError(f"{path}: no run here (manifest.json is missing)")
+        except OSError as error:  # too long a name, or no permission
+            raise StoreError(f"{path / MANIFEST}: {error.strerror or error}; fix that, or name another path") from error
         return cls(path, RunManifest.load(path / MANIFEST))
 
     def save_manifest(self, manifest: RunManifest) -> None:
@@ -333,10 +340,7 @@ class FolderClaim:
         self._lock: int | None = None
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if (path / MANIFEST).exists():
-                _check_head(read_plain(path / MANIFEST), path / MANIFEST)
-            elif any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
-                raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
+            check_vacant(path)
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             is_ours = try_lock(self._lock)
         except OSError as error:
@@ -350,6 +354,14 @@ class FolderClaim:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def check_vacant(path: Path) -> None:
+    """Raise StoreError where a folder holds something else than a run, or the traces of a start. Raises OSError: not readable."""
+    if (path / MANIFEST).exists():
+        _check_head(read_plain(path / MANIFEST), path / MANIFEST)
+    elif path.exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
+        raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
 
 
 def _is_trace_of_a_start(name: str) -> bool:

@@ -39,12 +39,31 @@ class RuleModel:
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("Research done.")
-        self._check(conversation)
+        if not conversation.is_readable:
+            raise ModelError("bad_request", f"builtin/{self.name}: the conversation shows no account to decide on")
+        if problem := self.request_problem(request):
+            raise ProviderError(problem)
         orders, history = [], conversation.rows(conversation.state["history"])
         for row in conversation.rows(conversation.state["candidates"]):
             side, reason = self.decide([bar for bar in history if bar["stock_id"] == row["stock_id"]], row["kind"])
             orders.append(Intent(row["stock_id"], _DECISIONS[side], side, 0.5, reason).order(conversation))
         return conversation.submit(orders, conversation.reason(f"Decided by the rule {self.name}."))
+
+    def request_problem(self, request: ModelRequest) -> str | None:
+        """Return what the submission of a task would have to ask for or show, and does not; None where the rule can decide."""
+        conversation = Conversation(request)
+        state = conversation.state
+        if not conversation.is_submission or not conversation.is_readable:
+            return None
+        if "hold" not in state["constraints"]:
+            problem = "decides BUY, SELL or HOLD, and the task asks for orders; set its answers: stances"
+        elif "history" not in state:
+            problem = "needs bars, and the task shows none; set its history, or take one of investorbench_history"
+        elif self.name == "turn_of_month" and not _DAY.fullmatch(str(state.get("day"))):
+            problem = "needs days, and the task's mask hides them; take one that shows them: investorbench_msft_history_bright"
+        else:
+            return None
+        return f"builtin/{self.name} {problem}"
 
     def decide(self, rows: Sequence[Row], kind: str) -> tuple[int, str]:
         """Return the side (+1, -1, 0) and the reason, from the bars of one asset of a kind (`stock`, `crypto`), oldest first."""
@@ -61,17 +80,3 @@ class RuleModel:
             return RULES[self.name](days, self._calendar or ("24/7" if kind == "crypto" else "XNYS"), **self._numbers)
         prices = np.array([[row[name] for name in Bars._fields] for row in rows], np.float64).T  # null is NaN
         return RULES[self.name](Bars(*np.where(np.isnan(prices), prices[0], prices)), **self._numbers)
-
-    def _check(self, conversation: Conversation) -> None:
-        state = conversation.state
-        if not conversation.is_readable:
-            raise ModelError("bad_request", f"builtin/{self.name}: the conversation shows no account to decide on")
-        if "hold" not in state["constraints"]:
-            problem = "decides BUY, SELL or HOLD, and the task asks for orders; set its answers: stances"
-        elif "history" not in state:
-            problem = "needs bars, and the task shows none; set its history, or take one of investorbench_history"
-        elif self.name == "turn_of_month" and not _DAY.fullmatch(str(state.get("day"))):
-            problem = "needs days, and the task's mask hides them; take one that shows them: investorbench_msft_history_bright"
-        else:
-            return
-        raise ProviderError(f"builtin/{self.name} {problem}")

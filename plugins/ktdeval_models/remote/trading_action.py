@@ -58,14 +58,22 @@ class TradingActionModel(RemoteAdapter):
             return Reply("This agent answers with a decision alone.")
         return super().reply(request)
 
+    def request_problem(self, request: ModelRequest) -> str | None:
+        """Return why a task can't be answered: it does not ask for BUY, SELL or HOLD of one asset."""
+        conversation = Conversation(request)
+        asks_for_one = len(conversation.rows(conversation.state.get("candidates"))) == 1
+        if not conversation.is_submission or (asks_for_one and "hold" in conversation.state.get("constraints", {})):
+            return None
+        problem = "takes tasks that ask for BUY, SELL or HOLD of one asset, such as ama_tsla or investorbench_msft"
+        return f"trading_action/{self.name} {problem}; this one does not: --agent by_asset asks for each"
+
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError: the task does not ask for BUY, SELL or HOLD of one asset."""
+        """Return the body of a call. Raises ProviderError as of `request_problem`."""
+        if problem := self.request_problem(request):
+            raise ProviderError(problem)
         conversation = Conversation(request)
         state = conversation.state
-        rows = conversation.rows(state.get("candidates"))
-        if "hold" not in state.get("constraints", {}) or len(rows) != 1:
-            problem = "takes tasks that ask for BUY, SELL or HOLD of one asset, such as ama_tsla or investorbench_msft"
-            raise ProviderError(f"trading_action/{self.name} {problem}; this one does not: --agent by_asset asks for each")
+        rows = conversation.rows(state["candidates"])
         symbol, news = str(rows[0]["stock_id"]), conversation.rows(state.get("news"))
         body = {
             "date": state["day"],

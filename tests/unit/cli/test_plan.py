@@ -15,7 +15,7 @@ import far_plugin
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
-from ktdeval.errors import CardError, ConfigError, PluginError, UsageError
+from ktdeval.errors import CardError, ConfigError, PluginError, StoreError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.session import TranscriptEntry
@@ -178,6 +178,10 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
         plan(plugins, certificate="no.json")
     with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is no day"):
         plan(plugins, knowledge_cutoff="2024-13")
+    with pytest.raises(StoreError, match="the folder is not empty and holds no run"):
+        plan(plugins, out=".")
+    with pytest.raises(PluginError, match="builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders"):
+        plan(plugins, model="builtin/zigzag")
 
 
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
@@ -268,7 +272,13 @@ def test_the_folder_that_is_there_says_how_tools_were_offered_and_whether_it_is_
     for changed in ({"seeds": 3}, {"seeds": 1, "tool_protocol": "text"}):  # what `run` would refuse
         other = plan(plugins, tasks=(TASK,), out=str(begun), **changed)
         assert other.tasks[0].finished.steps == 0
-        assert other.warnings[0].startswith("the folder holds another run")
+        assert other.warnings[0].startswith("the folder holds another run (task: ")
+    for changed, said in (
+        ({"rules": "paper"}, "rules: strict; now paper"),
+        ({"metrics": ("cash_ratio",)}, "no further ones; now cash"),
+    ):
+        (warning,) = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), **changed).warnings
+        assert warning.startswith(f"the folder holds another run ({'metrics: ' * ('metrics' in changed)}{said}")
 
 
 # ---- the command

@@ -18,7 +18,7 @@ from ktdeval.cli.run import check_finished, run_shown
 from ktdeval.config import load_config, names_in
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.fields import near_matches, user_path
+from ktdeval.fields import near_matches, shown_path, user_path
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.market.snapshot import MarketSnapshot
@@ -62,7 +62,7 @@ def evaluate(model: str | Model | Replies, tasks: str | object | Sequence[str | 
 
 def load_run(folder: str | Path) -> Evaluation:
     """Open a run folder, complete or not. Raises StoreError: there is no run; UsageError: `folder` is no path."""
-    return Evaluation(RunFolder.load(user_path(folder)).path, load_plugins())
+    return Evaluation(RunFolder.load(user_path(folder).absolute()).path, load_plugins())
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +77,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         cards = ", ".join(f"{card.task.name} by {card.model.name}" for card in self.cards)
-        return f"<Evaluation {self.folder}: {cards}>"
+        return f"<Evaluation {shown_path(self.folder)}: {cards}>"
 
     @cached_property
     def cards(self) -> tuple[TradingCard | ScoringCard, ...]:

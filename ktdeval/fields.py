@@ -179,7 +179,17 @@ def user_path(text: str | Path) -> Path:
     """Return the path of a user's text: `~` is a home folder, where there is such a user. Raises UsageError: it is no path."""
     if not isinstance(text, (str, Path)):
         raise UsageError(f"expected a path, was {_kind(text)} {text!r:.80}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise UsageError(f"expected a path, was {str(text)!a:.80}, which no file can be called") from error
     return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
+
+
+def shown_path(path: Path) -> Path:
+    """Return a path as seen from the working folder, where it lies below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def paths_of_runs(runs: Iterable[Any]) -> list[Path]:

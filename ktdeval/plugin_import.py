@@ -42,14 +42,14 @@ def import_module_or_path(reference: str) -> ModuleType:
     PluginError: there is no such file or module, it can't be imported, or its name belongs to another loaded module.
     """
     is_package = os.path.isfile(os.path.join(reference, "__init__.py"))  # noqa: PTH113, PTH118 - keep start-up light
-    if not (is_package or os.sep in reference or reference.endswith(".py")):
+    if not (is_package or os.sep in reference or reference.startswith(".") or reference.endswith(".py")):
         return cast("ModuleType", import_reference(reference))
     path = os.path.realpath(os.path.expanduser(reference))  # noqa: PTH111
     name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119
     if os.path.isdir(path):  # noqa: PTH112
         name, path = os.path.basename(path), os.path.join(path, "__init__.py")  # noqa: PTH118, PTH119
     if not path.endswith(tuple(SOURCE_SUFFIXES)) or not os.path.isfile(path):  # noqa: PTH113
-        raise PluginError("no such file; give a .py file, a package folder or a module name")
+        raise PluginError(f"{path}: no such file; give a .py file, a package folder or a module name")
     if not name.isidentifier():
         raise PluginError(f"{name!r} is no module name; use letters, digits and underscores")
     loaded = sys.modules.get(name)
@@ -86,7 +86,9 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
         return function(*args)
     except KtdevalError as error:
         raise PluginError(f"{where}: {error}") from error
-    except (Exception, SystemExit) as error:  # a plugin that ends the process would end it without a word
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin that ends the process would end it without a word
         raise PluginError(f"{where}: {type(error).__name__}: {one_line(error)}") from error
 
 

@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import convert, near_matches, to_mapping
+from ktdeval.fields import check_plain, convert, near_matches, to_mapping
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
 from ktdeval.market.venue import find_venue, parse_venue
@@ -51,6 +51,7 @@ _FILE_HINTS: dict[str, Any] = {
     **dict.fromkeys(("data_card", "windows", "defaults", "variants"), dict[str, Any]),
     "sources": tuple[Any, ...],
 }
+_NAMES = ("family", "version", "extends")
 _REQUIRED = ("family", "version", "variants")
 _SHARED = ("data_card", "sources", "windows", "default_windows")
 _VARIANT_HINTS: dict[str, Any] = {
@@ -208,6 +209,10 @@ def _check_types(mapping: PlainConfig, hints: Mapping[str, Any], where: str) -> 
     for key, value in mapping.items():
         if key in hints:
             convert(hints[key], value, f"{where}: {key}")
+        if (key in _NAMES and not value) or (key == "groups" and "" in value):
+            raise ConfigError(f"{where}: {key}: expected text, was ''; fill it in")
+        if key in ("data_card", "sources"):  # free content, which the card of a run holds
+            check_plain(value, f"{where}: {key}")
 
 
 class TaskFile:

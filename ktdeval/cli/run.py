@@ -20,6 +20,7 @@ from ktdeval.cli.options import FilePath, GroupedCommand, config_option, config_
 from ktdeval.cli.table import grid_lines, print_json
 from ktdeval.config import RunConfig, load_config
 from ktdeval.errors import EpisodeFailure, StoreError, VerificationError
+from ktdeval.fields import shown_path
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop import StopSignal
@@ -110,6 +111,7 @@ def run(config: RunConfig) -> None:
     if config.dry_run:
         print_plan(config)
         return
+    here = Path.cwd()
     try:
         result = run_shown(config, open_plugins(config.plugin))
     except KeyboardInterrupt as interrupt:
@@ -117,10 +119,12 @@ def run(config: RunConfig) -> None:
             raise
         click.echo(str(interrupt), err=True)
         raise click.Abort from interrupt  # as click does, less its empty line
-    _print_cards(result.cards)
-    if result.cards:
-        click.echo(f"verify  ktdeval card verify {shlex.quote(str(result.cards[0] if len(result.cards) == 1 else result.folder))}")
-        click.echo(f"score   ktdeval score {shlex.quote(str(result.folder))}")
+    os.chdir(here)  # a plugin may have left it
+    folder, *cards = map(shown_path, (result.folder, *result.cards))
+    _print_cards(cards)
+    if cards:
+        click.echo(f"verify  ktdeval card verify {shlex.quote(str(cards[0] if len(cards) == 1 else folder))}")
+        click.echo(f"score   ktdeval score {shlex.quote(str(folder))}")
     check_finished(result)
 
 

@@ -335,6 +335,8 @@ class LeakGuard:
         if self._index.is_common(word := text[hit.start : hit.end]):
             found = f"{word!r}, a code, name or industry of this market,"
             way = "if it is only a word of a prompt, rename it in the market's source and import it again, or leave the asset out"
+        elif word.isdecimal() and hit.kind == "calendar date":
+            way = f"if it is a number in the task's config, which reads as a day, choose another one; otherwise {way}"
         place = f"at characters {hit.start}…{hit.end} of {len(text)}"
         raise LeakError(f"leak guard: {what} holds {found} {place}, which the mask hides; {way}")
 

@@ -87,7 +87,9 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
         problem = str(error)
     except KtdevalError as error:
         problem = str(error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's agent, model or task may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a stranger's agent, model or task may raise anything, and end the process
         problem = f"{_location(error)}: {type(error).__name__}: {error}"
     else:
         context.emit(EpisodeFinished(spec, already_done=False))

@@ -16,7 +16,7 @@ import ktdeval
 import notebook
 from ktdeval.api import ConfigError, ModelRequest, QATask, Reply, UsageError, metric
 from ktdeval.cli.main import cli
-from ktdeval.errors import PluginError
+from ktdeval.errors import PluginError, StoreError
 from paths import REPOSITORY
 
 BOOK = REPOSITORY / "examples" / "evaluate.ipynb"
@@ -149,6 +149,12 @@ def test_what_can_not_be_done_is_said_in_one_line(run: ktdeval.Evaluation) -> No
         (lambda: ktdeval.compare(run, metrics=3), ConfigError, "metrics: expected a list, was int"),
         (lambda: ktdeval.effects(run, 3), UsageError, "expected a path, was int 3"),
         (lambda: ktdeval.load_run(3), UsageError, "expected a path, was int 3"),
+        (lambda: ktdeval.load_run("x" * 5000), StoreError, "File name too long; fix that, or name another path"),
+        (
+            lambda: ktdeval.evaluate("builtin/hold", TASK, out="a\ud800b"),
+            UsageError,
+            "was 'a\\ud800b', which no file can be called",
+        ),
         (lambda: ktdeval.report(None), UsageError, "expected a path, was null None"),
         (lambda: ktdeval.compar, AttributeError, "did you mean 'compare'"),
     ]

@@ -143,6 +143,7 @@ def test_a_plugin_that_is_not_there_or_named_as_a_loaded_module_is_refused(tmp_p
     (tmp_path / "json.py").write_text("")
     for reference, message in (
         ("./nowhere.py", "no such file"),
+        (".", "/__init__.py: no such file; give"),
         ("no_such_module_anywhere", "No module named"),
         ("pathlib_.py/", "no such file"),
         (str(tmp_path / "json.py"), "'json' is already loaded from elsewhere; rename the file"),

@@ -259,3 +259,5 @@ def test_a_prompt_that_holds_a_common_word_of_the_market_is_refused_with_the_wor
         guard.check("the number of shares or coins", "a system message")
     with pytest.raises(LeakError, match=r"holds a company or industry name at .* build it from payload field types"):
         guard.check("we like Quillmark")
+    with pytest.raises(LeakError, match=r"a calendar date at .* if it is a number in the task's config, which reads as a day"):
+        guard.check("at most 20240110 calls")

@@ -197,7 +197,7 @@ def test_two_processes_never_run_one_folder_at_once(market: Path, whole: Path, t
     assert wait_until((tmp_path / "run" / "cards").exists, first)
     line = error_line(ktdeval(*words, cwd=tmp_path))
     assert first.is_alive()
-    assert line == "run: another process is running this; wait for it or choose another --out"
+    assert line == f"{tmp_path}/run: another process is running this; wait for it or choose another --out"
     hold.unlink()
     assert first.wait().code == 0
     assert records(tmp_path / "run") == records(whole)
@@ -412,6 +412,20 @@ def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes
     assert records(tmp_path / "run") == records(whole)
 
 
+def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text(
+        f"{HEAD}import os\nfrom ktdeval.api import QATask, Reply\nclass Leaves:\n    is_free = True\n"
+        "    def reply(self, request):\n        os.chdir('/')\n        return Reply('?')\n"
+        "@hookimpl\ndef ktdeval_models():\n    return [Spec('leaves', lambda name: Leaves(), 'leaves')]\n"
+        "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}] * 2, len, name='asked').spec()]\n"
+    )
+    words = ("--model", "leaves/x", "--tasks", "asked", "--plugin", "./leaves.py", "--out", "run", "--seeds", 2, "--quiet")
+    done = ktdeval(*map(str, words), cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("verify  ktdeval card verify run/cards/asked.json\nscore   ktdeval score run\n")
+    assert len(list(tmp_path.glob("run/episodes/*/answers.jsonl.zst"))) == 2
+
+
 def test_a_model_that_gives_no_reply_is_told_what_one_is(tmp_path: Path) -> None:
     for number, (reply, problem) in enumerate((
         ("None", "the model gave None, which is no ktdeval.api.Reply"),
@@ -420,9 +434,10 @@ def test_a_model_that_gives_no_reply_is_told_what_one_is(tmp_path: Path) -> None
         ("Reply(finish_reason='done')", "reply ended with 'done', expected one of stop, tool_calls, length"),
         ("json.loads('{')", "gives4.py:8: JSONDecodeError"),  # the place in the plugin, not in Python's library
         ("sys.exit()", "gives5.py:8: SystemExit"),
+        ("(_ for _ in 'x').throw(asyncio.CancelledError('gone'))", "gives6.py:8: CancelledError: gone"),
     )):  # fmt: skip
         (tmp_path / f"gives{number}.py").write_text(
-            f"{HEAD}import json, sys\nfrom ktdeval.api import QATask, Reply, ToolCall\n"
+            f"{HEAD}import asyncio, json, sys\nfrom ktdeval.api import QATask, Reply, ToolCall\n"
             "class Gives:\n    is_free, name = True, 'gives/x'\n"
             f"    def reply(self, request):\n        return {reply}\n"
             "@hookimpl\ndef ktdeval_models():\n    return [Spec('gives', lambda name: Gives(), 'gives')]\n"

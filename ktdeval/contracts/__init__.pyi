@@ -32,7 +32,6 @@ from ktdeval.contracts.spec import (
 from ktdeval.contracts.task import (
     HasForm as HasForm,
     HasLessons as HasLessons,
-    Mask as Mask,
     MaskedConfig as MaskedConfig,
     QuestionsConfig as QuestionsConfig,
     Scene as Scene,

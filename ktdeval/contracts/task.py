@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import ConfigError
@@ -15,11 +15,9 @@ from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import parse_day, window_rows
 from ktdeval.market.snapshot import MarketSnapshot, MarketView
-from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import Account, TradingConfig
-
-Mask = Literal["bright", "stock_blind", "date_blind", "blinded"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class TaskConfig(QuestionsConfig):
 class MaskedConfig(TaskConfig):
     """One variant of a trading task that shows a market behind a mask, otherwise as `TaskConfig`."""
 
-    mask: Mask = option(
+    mask: MaskKind = option(
         help="what the model may not see: codes (stock_blind), dates (date_blind), both (blinded), nothing (bright)"
     )
     metrics: tuple[str, ...] = option(help="metrics on the card, in order")

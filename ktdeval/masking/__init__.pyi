@@ -11,6 +11,7 @@ from ktdeval.masking.lens import (
     UNMASKED as UNMASKED,
     Lens as Lens,
     MaskConfig as MaskConfig,
+    MaskKind as MaskKind,
 )
 from ktdeval.masking.payload import (
     AssetName as AssetName,

@@ -13,12 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from ktdeval.errors import ConfigError, DataError, PluginError
-from ktdeval.fields import option
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.documents import DocumentsView
 from ktdeval.market.snapshot import NO_MARKET, FloatArray, MarketSnapshot, parse_code
@@ -47,7 +46,7 @@ from ktdeval.masking.text import normalise
 from ktdeval.seeds import derive_seed
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
-MASK_KINDS: tuple[MaskKind, ...] = ("bright", "stock_blind", "date_blind", "blinded")
+MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
 REBASE_LEVEL = 100.0
 MOST_DIGITS = 6
 MOST_NOISE_PCT = 50.0
@@ -61,22 +60,12 @@ _SHORT = 64  # characters of a text that may be a handle, and is worth rememberi
 class MaskConfig:
     """Mask: what is hidden. Part of every task config, and so of the card."""
 
-    kind: Literal["bright", "stock_blind", "date_blind", "blinded"] = option(
-        "blinded", help="bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both"
-    )
-    rebase_prices: bool = option(False, help="show each asset's close of day_+0 (listed later: its first) as 100, volumes to match")
-    round_digits: int | None = option(
-        None,
-        help="significant digits of shown prices, volumes, amounts, returns, factor values and index figures; null: as they are",
-        minimum=1,
-        maximum=MOST_DIGITS,
-    )
-    noise_pct: float = option(
-        0.0,
-        help="log-normal noise on each asset's shown prices, volumes, amounts, returns and factor values, in per cent",
-        minimum=0.0,
-        maximum=MOST_NOISE_PCT,
-    )
+    kind: MaskKind = "blinded"  #: bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both
+    rebase_prices: bool = False  #: show each asset's close of day_+0 (listed later: its first) as 100, volumes to match
+    #: significant digits of shown prices, volumes, amounts, returns, factor values and index figures; None: as they are
+    round_digits: int | None = None
+    #: log-normal noise on each asset's shown prices, volumes, amounts, returns and factor values, in per cent
+    noise_pct: float = 0.0
 
     @property
     def is_coarse(self) -> bool:

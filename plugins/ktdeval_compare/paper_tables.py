@@ -17,13 +17,13 @@ import pandas as pd
 from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
 from ktdeval.cli import FilePath, grid_lines, warn
 from ktdeval.errors import CardError, UsageError
+from ktdeval.masking import MASK_KINDS
 from ktdeval.yamlio import load_yaml
 from ktdeval_compare.entrants import Entrant, Scored, card_notes, label, load_cards, load_entrants
 from ktdeval_compare.luck import card_value as _value, cohort_definitions, exposures
 
 Row = dict[str, float | str | None]
 UNDEFINED = "-"
-MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("open_research", "fixed_candidate", "memory_only")
 _SHOWN = {"percent": "+.2f", "share": ".2f", "ratio": ".2f", "small": ".3f", "points": ".2f", "rank": "g"}
 _IN_PERCENT = ("percent", "share")
@@ -82,7 +82,7 @@ def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
         return str(frame.to_csv())
     columns = {metric: (head, how) for head, metric, how in spec["columns"]} or {str(name): (str(name), "ratio") for name in frame}
     if spec["rows"] == "modes":
-        frame, columns = _spelled(frame), {mask: (mask, "") for mask in MASKS}
+        frame, columns = _spelled(frame), {mask: (mask, "") for mask in MASK_KINDS}
     frame = frame[[name for name in columns if name in frame and (spec["rows"] == "attackers" or frame[name].notna().any())]]
     words = [str(name) for name in frame.index.names]
     heads = [*words, *(columns[name][0] for name in frame)]
@@ -106,7 +106,8 @@ def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
         low, high = (_cell(row.get(f"{mask}_{end}"), "percent") for end in ("low", "high"))
         return _cell(row[mask], "percent") + ("" if UNDEFINED in (low, high) else f" [{low}, {high}]")
 
-    return pd.DataFrame({mask: [text(row, mask) for _, row in frame.iterrows()] for mask in MASKS if mask in frame}, frame.index)
+    shown = [mask for mask in MASK_KINDS if mask in frame]
+    return pd.DataFrame({mask: [text(row, mask) for _, row in frame.iterrows()] for mask in shown}, frame.index)
 
 
 def _cell(value: Any, how: str) -> str:
@@ -201,7 +202,7 @@ def _mask_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataF
         key = (entrant.card.model.name, entrant.card.task.mask)
         _check_new(key not in rows, entrant)
         rows[key] = _row(entrant.card, metrics)
-    return _in_order(pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis(["Model", "Mask"]), "Mask", MASKS)
+    return _in_order(pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis(["Model", "Mask"]), "Mask", MASK_KINDS)
 
 
 def _check_new(is_new: bool, entrant: Entrant) -> None:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktdeval.contracts import EpisodeSpec, Mask, Sample, TargetTask, TaskConfig, Window
+from ktdeval.contracts import EpisodeSpec, Sample, TargetTask, TaskConfig, Window
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.fields import option
 from ktdeval.harness import HarnessConfig, call
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market import Board, BoolArray, MarketSnapshot, window_rows
-from ktdeval.masking import Lens
+from ktdeval.masking import Lens, MaskKind
 from ktdeval.seeds import derive_seed
 from ktdeval.trading import Account
 from ktdeval_deanon.answer import ANSWER_FORM, board_of_answer, days_off, names_sector, sector_keys, tickers_of
@@ -31,7 +31,7 @@ _NO_SECTOR = frozenset({"", "unknown"})
 class DeanonConfig(TaskConfig):
     """One variant of the probes."""
 
-    mask: Mask = option(help="the mask under attack; that of the subject")
+    mask: MaskKind = option(help="the mask under attack; that of the subject")
     subject: str = option(help="the trading task whose scene and research tools the attacker sees the answers of")
     screen_factors: tuple[str, ...] = option(help="what the shown screen is ranked by")
     probes_per_window: int = option(40, help="probes drawn from each window", minimum=1, maximum=10_000)

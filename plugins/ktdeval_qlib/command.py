@@ -19,7 +19,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.runner import open_snapshot
 from ktdeval.typed import to_plain
 from ktdeval_qlib import FOLDER, TITLES
-from ktdeval_qlib.model_file import Accuracy, TrainingLog, read_log
+from ktdeval_qlib.model import Accuracy, TrainingLog, read_log
 from ktdeval_qlib.recipes import Device, Recipe, recipes
 from ktdeval_qlib.samples import FIRST_ROW, Days, Label, Samples, Segments, Split, make_samples, make_split, paper_segments
 from ktdeval_qlib.training import Settings, is_trained, train as train_one

@@ -5,7 +5,7 @@
     doubleensemble                 ensemble.json        weights and columns of the sub-models model-0.txt, model-1.txt, …
     the others                     weights.safetensors  state of the torch network, rebuilt from the recipe
 
-Importing this, and applying Linear, needs only numpy. The hashes of `model_file` are checked before a library reads a file: damaged
+Importing this, and applying Linear, needs only numpy. The hashes of `model` are checked before a library reads a file: damaged
 texts crash the process inside LightGBM and XGBoost.
 """
 

@@ -20,7 +20,7 @@ from ktdeval.lazy import later
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import least_squares, newey_west_mean
 from ktdeval.typed import encode_canonical, to_plain
-from ktdeval_qlib.model_file import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
+from ktdeval_qlib.model import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
 from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe, make_estimator
 from ktdeval_qlib.samples import Samples, Scaler, arranged, normalised_labels, sequences, shuffled_labels
 from ktdeval_qlib.stored import Predictor, load, save

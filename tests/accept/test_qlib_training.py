@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ktdeval.market.storage import save_snapshot
 from ktdeval_data.placebo import Recipe as Placebo, placebo_of
-from ktdeval_qlib.model_file import Accuracy, read_log
+from ktdeval_qlib.model import Accuracy, read_log
 from ktdeval_qlib.recipes import Change, Recipe, recipes
 from ktdeval_qlib.samples import Scaler, arranged, sequences
 from ktdeval_qlib.stored import load

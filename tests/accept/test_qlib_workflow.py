@@ -23,7 +23,7 @@ from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval_data.placebo import Recipe as Placebo, placebo_of
-from ktdeval_qlib.model_file import read_log
+from ktdeval_qlib.model import read_log
 from ktdeval_qlib.recipes import recipes
 from ktdeval_qlib.samples import Days, Samples, Scaler, Segments, make_samples, make_split
 from ktdeval_qlib.stored import load

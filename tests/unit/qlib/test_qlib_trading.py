@@ -16,7 +16,7 @@ from ktdeval import testing
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval_qlib import TITLES
-from ktdeval_qlib.model_file import read_log, read_model
+from ktdeval_qlib.model import read_log, read_model
 from ktdeval_qlib.recipes import recipes
 from ktdeval_qlib.samples import Days, Segments, make_samples, make_split
 from ktdeval_qlib.training import rank_ics

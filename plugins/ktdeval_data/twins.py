@@ -6,29 +6,54 @@ venue, then aligned to the days of all. Prices are sums of shocks, rounded once:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace as Group
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import yaml
-from numpy.typing import NDArray
 
 from ktdeval.errors import DataError
-from ktdeval.market import Close, Documents, FloatArray, Instrument, MarketSnapshot, MinuteBars, SnapshotMeta, find_venue, sessions
+from ktdeval.market import (
+    BoolArray,
+    Close,
+    Document,
+    Documents,
+    Entity,
+    FloatArray,
+    Instrument,
+    MarketSnapshot,
+    MinuteBars,
+    SnapshotMeta,
+    find_venue,
+    sessions,
+)
 from ktdeval.seeds import derive_seed
 from ktdeval_data.params import TWIN_VERSION, TwinParams, ViewParams
-from ktdeval_data.twin_news import Named, draw_news, entities, spread_views, write_news
 
-_FILES = (Path(__file__).with_name(name) for name in ("twins.yaml", "synthetic_names.yaml"))
-_TWINS, _SYLLABLES = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in _FILES)
+_FILES = (Path(__file__).with_name(name) for name in ("twins.yaml", "synthetic_names.yaml", "twin_news.yaml"))
+_TWINS, _SYLLABLES, NEWS = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in _FILES)
+DAY_MINUTES = 23 * 60 - 10  #: Before a session's close, when its items are known: after the last close, even on the shortest day
 LEAST_SESSIONS = 40  #: Of each venue: room for listings, halts and splits
 GROUPS = {name: Group(**fields, days_a_year=find_venue(fields["venue"]).days_a_year) for name, fields in _TWINS["groups"].items()}
 
 Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
+
+
+class Named(NamedTuple):
+    """Words of an asset, all invented; each belongs to one asset, those of the sector to one sector."""
+
+    code: str
+    name: str
+    short: str
+    sector: str
+    product: str
+    person: str
 
 
 def make_twin(twin: str, params: TwinParams) -> MarketSnapshot:
@@ -114,7 +139,7 @@ def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Seri
     return Part(group, named, {name: pd.DataFrame(grid, days, codes) for name, grid in bars.items()}, truth, items, minutes)
 
 
-def _listings(rng: np.random.Generator, group: Group, shape: tuple[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _listings(rng: np.random.Generator, group: Group, shape: tuple[int, int]) -> tuple[BoolArray, BoolArray]:
     """[S, n] days from an asset's first bar to its last, and those of them on which it trades; no asset has two events."""
     days, count = shape
     order = iter(rng.permutation(count).tolist())
@@ -141,7 +166,7 @@ def _noise(draw: Draw, group: Group, sectors: Sequence[str], own: FloatArray, sh
     return np.asarray((of_sectors[:, sector_of] + of_assets) / np.sqrt(group.days_a_year) + sizes)
 
 
-def _bars(draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, traded: NDArray[np.bool_]) -> dict[str, FloatArray]:
+def _bars(draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, traded: BoolArray) -> dict[str, FloatArray]:
     """Bars of the assets, [S, n] each. `returns`: log returns without `drift`, which news add after the open."""
     rng, shape = draw("bars"), returns.shape
     start = np.log(group.price[0]) + group.price[1] * rng.standard_normal(shape[1])
@@ -213,3 +238,65 @@ def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
         documents=Documents.of((item for part in parts for item in part.items), parts[0].group.close, entities(named)),
         **grids,
     )
+
+
+# ---- news
+
+
+def entities(named: Iterable[Named]) -> Iterator[Entity]:
+    """Words that identify assets besides their codes, names and sectors."""
+    for asset in named:
+        yield from (Entity(asset.code, "name", asset.short), Entity(asset.code, "product", asset.product))
+        yield Entity(asset.code, "person", asset.person)
+
+
+def draw_news(rng: np.random.Generator, traded: BoolArray, group: Group) -> tuple[pd.DataFrame, FloatArray]:
+    """Draw the items of a group, and the log returns [S, n] that follow them.
+
+    One row an item: session and asset (row and column of `traded`, [S, n]), class, direction, effect, days.
+    The effect is spread over the `days` sessions after the one at whose close the item is first known.
+    """
+    session, asset = np.nonzero(traded & (rng.random(traded.shape) < group.news_a_year / group.days_a_year))
+    names = vars(group).get("news_classes", NEWS["usual"])
+    drawn = rng.choice(len(names), len(session), p=[NEWS["classes"][name]["share"] for name in names])
+    two_sided = np.array(["1" in NEWS["wordings"][group.kind][name] for name in names])
+    direction = np.where(two_sided[drawn], rng.choice([-1, 1], len(session)), 0)
+    effect = direction * np.array([NEWS["classes"][name]["effect"] for name in names])[drawn] * group.news_effect
+    planted, drift = np.zeros((2, *traded.shape))
+    planted[session, asset] = effect / group.news_days
+    for lag in range(1, group.news_days + 1):
+        drift[lag:] += planted[:-lag]
+    items = {"class": np.array(names)[drawn], "direction": direction, "effect": effect, "days": group.news_days}
+    return pd.DataFrame({"session": session, "asset": asset, **items}), drift
+
+
+def spread_views(draw: Callable[[str], np.random.Generator], news: pd.DataFrame, group: Group) -> pd.DataFrame:
+    """Return the items as the desks of a group report them: one for each desk, with its own `source` and the `direction` that it
+    believes: the true one with probability `desk_accuracy`, independently by desk, or with `same_view` that of the first desk.
+    Groups without desks keep their items.
+    """
+    if not (desks := vars(group).get("desks")):
+        return news
+    is_right = draw("views").random((len(news), len(desks))) < group.desk_accuracy
+    if group.same_view:
+        is_right[:] = is_right[:, :1]
+    believed = np.where(is_right, 1, -1) * news["direction"].to_numpy()[:, None]
+    spread = news.loc[news.index.repeat(len(desks))].reset_index(drop=True)
+    return spread.assign(source=desks * len(news), direction=believed.ravel())
+
+
+def write_news(rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[Named]) -> Iterator[Document]:
+    """Yield items in words. `news`: as of `draw_news`, with `date`, the day of the session, and `source` where desks report."""
+    zone, (shortest, longest) = ZoneInfo(group.zone), NEWS["latency_minutes"]
+    minutes, latency = rng.integers(1, DAY_MINUTES, len(news)), rng.integers(shortest, longest + 1, len(news))
+    figures, choice = rng.integers(11, 100, len(news)), rng.random(len(news))
+    for number, row in enumerate(news.to_dict("records")):
+        news_class, asset = NEWS["classes"][row["class"]], named[row["asset"]]
+        wordings = NEWS["wordings"][group.kind][row["class"]][str(row["direction"])]
+        words = asset._asdict() | {"figure": figures[number]}
+        title, text = (part.format(**words) for part in wordings[int(choice[number] * len(wordings))])
+        end = group.close.instant(np.datetime64(row["date"], "D")) // 10**6
+        known = datetime.fromtimestamp(end - 60 * int(minutes[number]), UTC)
+        published = (known - timedelta(minutes=int(latency[number]))).astimezone(zone)
+        source = row.get("source", news_class["source"])
+        yield Document(published, known, source, news_class["kind"], (asset.code,), title, text)

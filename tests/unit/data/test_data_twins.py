@@ -20,8 +20,7 @@ from ktdeval.market.quality import check
 from ktdeval.market.raw import raw_from_snapshot
 from ktdeval.market.storage import snapshot_id
 from ktdeval_data.params import TwinParams, ViewParams
-from ktdeval_data.twin_news import NEWS
-from ktdeval_data.twins import GROUPS, make_twin, make_with_files
+from ktdeval_data.twins import GROUPS, NEWS, make_twin, make_with_files
 from terminal import Terminal
 
 FIRST, LAST = "2024-06-03", "2026-04-10"

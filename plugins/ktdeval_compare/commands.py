@@ -14,7 +14,7 @@ from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval_compare import functions
 from ktdeval_compare.cutoff import cutoff as find_decays
 from ktdeval_compare.entrants import load_entrants
-from ktdeval_compare.plan import Plan, plan_report, spreads_of_cards
+from ktdeval_compare.power import Plan, plan_report, spreads_of_cards
 from ktdeval_compare.texts import cutoff_lines, power_lines
 from ktdeval_compare.variance import NO_FACTOR
 

@@ -33,7 +33,6 @@ from ktdeval_compare.entrants import (
     paired_cells,
     spans,
 )
-from ktdeval_compare.power import pairs_needed
 from ktdeval_compare.sharpe_difference import sharpe_difference
 
 NULL_DRAWS = 100_000  #: Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to 0.0005
@@ -282,6 +281,19 @@ def _overlap_notes(group: Group) -> Iterator[str]:
             f"{len(windows)} overlapping windows = {stats.effective_count(correlation):.1f} effective windows; "
             f"p and interval allow for it, sign flips move them in {len(set(stats.blocks_of(correlation)))} blocks"
         )
+
+
+def smallest_p(pairs: int) -> float:
+    """Smallest two-sided p that an exact signed-rank or sign-flip test can give: all pairs of one sign, `2 / 2**pairs`."""
+    return min(1.0, 2.0 ** (1 - pairs))
+
+
+def pairs_needed(alpha: float, comparisons: int = 1) -> int:
+    """Return the fewest pairs whose smallest p reaches `alpha / comparisons` (Bonferroni; the first step of Holm)."""
+    pairs = 1
+    while smallest_p(pairs) > alpha / comparisons:
+        pairs += 1
+    return pairs
 
 
 def _reach_notes(tests: Sequence[Row], alpha: float) -> Iterator[str]:

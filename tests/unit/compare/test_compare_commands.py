@@ -14,13 +14,12 @@ from scipy import stats
 from compare_cards import APART, CardTerminal, make_card, save_card, save_run
 from ktdeval.stats.paired import signed_rank
 from ktdeval_compare import texts
+from ktdeval_compare.compare import pairs_needed, smallest_p
 from ktdeval_compare.power import (
     Spread,
     estimate_spread,
     median_variance,
     normal_effect,
-    pairs_needed,
-    smallest_p,
     wilcoxon_effect,
     wilcoxon_power,
     windows_needed,

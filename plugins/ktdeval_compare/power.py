@@ -223,7 +223,8 @@ def plan_report(plan: Plan) -> Row:
         rows = [_by_seeds(plan, spread, count) for count in seeds]
     return {
         **{name: getattr(plan, name) for name in ("unit", "windows", "seeds", "alpha", "comparisons", "effect")},
-        **{name: getattr(spread, name, None) for name in ("window_sd", "seed_sd")},
+        "window_sd": None if spread is None else spread.window_sd,
+        "seed_sd": plan.seed_sd,
         "power": plan.wanted,
         "smallest_p": smallest_p(plan.windows),
         "windows_for_any_result": pairs_needed(plan.alpha, plan.comparisons),
@@ -277,8 +278,11 @@ def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
     if plan.overlap is not None:
         yield f"the cards' windows share days ({plan.overlap:.1f} effective windows); figures below take windows as independent"
     if spread is not None:
-        window_sd, seed_sd = _amount(spread.window_sd, plan.unit), _amount(spread.seed_sd, plan.unit)
-        yield f"noise: SD {window_sd} over windows, {seed_sd} over seeds; more seeds cut only the second, never the first"
+        noise = f"noise: SD {_amount(spread.window_sd, plan.unit)} over windows"
+        if plan.seed_sd is None:
+            yield f"{noise}; that over seeds is not known, and what there is of it counts as windows'"
+        else:
+            yield f"{noise}, {_amount(plan.seed_sd, plan.unit)} over seeds; more seeds cut only the second, never the first"
         if plan.effect is not None:
             probability = plan.power_at(spread.of_pairs(plan.seeds))
             yield f"it finds a difference of {_amount(plan.effect, plan.unit)} with probability {probability:.2f}"
@@ -332,5 +336,6 @@ def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric:
         problem = "windows have different numbers of seeds: noise of seeds and of windows can't be told apart"
         return {"seeds": min(counts), "problem": problem}
     spread, none = estimate_spread(np.array(list(by_window.values())))
-    known = {} if spread is None else {"window_sd": spread.window_sd, "seed_sd": spread.seed_sd}
-    return {"seeds": min(counts), "problem": none, **known}
+    seeds = min(counts)
+    known = {} if spread is None else {"window_sd": spread.window_sd, "seed_sd": spread.seed_sd if seeds > 1 else None}
+    return {"seeds": seeds, "problem": none, **known}

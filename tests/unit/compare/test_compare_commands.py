@@ -383,6 +383,8 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     assert (plan["windows"], plan["seeds"]) == (12, 5)
     assert plan["seed_sd"] == pytest.approx(0.03, rel=0.2)  # all of it is seed noise
     assert plan["window_sd"] < 0.02
+    lone = terminal.report("power", *terminal.pair(figures(12), figures(12, 1, 1)))[0]
+    assert (lone["seed_sd"], lone["window_sd"]) == (None, pytest.approx(0.03 * math.sqrt(2), rel=0.4))  # seeds' noise is in it
     assert terminal.call("power", *paths)[0] == 0
     single = terminal.report("power", *terminal.pair({("A1", 0): 0.1}, {("A1", 0): 0.04}))[0]
     assert single["reason"] == "one window does not show how much windows differ"
@@ -411,7 +413,7 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     (ratio,) = terminal.report("power", *paths, "--metric", "sharpe", "--effect", "2")
     assert ratio["by_seeds"][0]["effect_per_year"] is None
     assert [line for line in ratio["sentences"] if "noise" in line or "it finds" in line] == [
-        "noise: SD 0 over windows, 0 over seeds; more seeds cut only the second, never the first",
+        "noise: SD 0 over windows; that over seeds is not known, and what there is of it counts as windows'",
         "it finds a difference of 2 with probability 1.00",
     ]
 

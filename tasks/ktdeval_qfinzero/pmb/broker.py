@@ -13,7 +13,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import Clock
-from ktdeval_qfinzero.pmb import commands
+from ktdeval_qfinzero.pmb import commands, types
 from ktdeval_qfinzero.pmb.engine import Engine, Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, CommandRefused, Event
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, read_lines
@@ -138,11 +138,11 @@ def verify(lines: Iterable[str], dataset: Dataset) -> None:
 def _again(broker: Broker, command: str, given: Mapping[str, JsonValue]) -> None:
     try:
         if command == "clock.move":
-            broker.clock.advance(given["to_ns"])
+            broker.clock.advance(msgspec.convert(given, types.MoveClock).to_ns)
             broker.synchronise()
         elif command in COMMANDS:
             broker.execute(command, given)
     except ServiceError:
         return  # it was refused then too; the lines are compared
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # ValidationError is a ValueError
-        raise DataError(f"broker log: arguments of a {command} are not what its operation takes") from error
+    except msgspec.ValidationError as error:
+        raise DataError(f"broker log: arguments of a {command} are not what its operation takes: {error}") from error

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.typed import decode_json
 from ktdeval_qfinzero.pmb import holding_events as holding_events  # its kinds of events are read too
 from ktdeval_qfinzero.pmb.events import HAPPENINGS, BrokerState, Event, Happening, apply
 
@@ -116,7 +117,7 @@ def _line(last: str, entry: Entry) -> tuple[str, str]:
 
 class _Line(msgspec.Struct):
     seq: int
-    ts_ns: int
+    ts_ns: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
     kind: LineKind
     type: str
     data: dict[str, JsonValue]
@@ -124,10 +125,6 @@ class _Line(msgspec.Struct):
 
 
 def _read(number: int, text: str) -> tuple[Entry, str]:
-    try:
-        raw = msgspec.convert(loads_strict(text), _Line)
-        return Entry(raw.seq, raw.ts_ns, raw.kind, raw.type, raw.data), raw.hash
-    except ValueError as error:  # ValidationError is one
-        raise DataError(
-            f"broker log line {number + 1}: expected one JSON object with seq, ts_ns, kind, type, data and hash"
-        ) from error
+    where = f"broker log line {number + 1}: expected one JSON object with seq, ts_ns, kind, type, data and hash"
+    raw = decode_json(text, _Line, where, DataError)
+    return Entry(raw.seq, raw.ts_ns, raw.kind, raw.type, raw.data), raw.hash

@@ -154,7 +154,7 @@ def replay(log: Path, is_rerun: bool, rules: Path | None, source: Source) -> Non
 
 def _lines(log: Path) -> list[str]:
     try:
-        return read_plain(log).decode().splitlines()
+        return [line.decode() for line in read_plain(log).splitlines()]  # bytes: texts may hold U+2028, which ends lines of text
     except OSError as error:
         raise DataError(f"{log}: can't read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.typed import Value
 
 # An integer and a float are different JSON: a card keeps which of the two it was written with.
@@ -152,6 +153,11 @@ class SnapshotPart(Value, frozen=True):
     currency: Name | UnsetType = UNSET
     minor_per_unit: Count | UnsetType = UNSET  #: minor units, in which money is counted, in a unit of the currency
     days_a_year: Count | UnsetType = UNSET  #: days that annualised figures count with
+
+    @property
+    def year(self) -> int:
+        """Days that annualised figures count with, of A-shares too."""
+        return self.days_a_year or TRADING_DAYS
 
 
 class WindowPart(Value, frozen=True):

@@ -82,7 +82,8 @@ def build_card(inputs: CardInputs) -> TradingCard:
     finished = [spec for spec in planned if spec.id in ledgers]
     # Every finished episode of a window covers the same days.
     covered = {spec.span.name: ledgers[spec.id] for spec in finished}
-    left_out = _left_out({name: (ledger.steps[0].filled_on, ledger.steps[-1].filled_on) for name, ledger in covered.items()})
+    spans = {name: (ledger.steps[0].filled_on, ledger.steps[-1].filled_on) for name, ledger in covered.items()}
+    left_out = left_out_windows(spans, years[-1])
     pooled = [ledgers[spec.id] for spec in finished if spec.span.name not in left_out]
     facts = decode_strict(
         {
@@ -120,7 +121,11 @@ def derive_trading(card: TradingCard) -> TradingCard:
 
 def _derived(card: TradingFacts, definitions: Mapping[str, Definition], price: PriceEntry | None) -> dict[str, Any]:
     orders = [episode.orders for episode in card.episodes]
-    left_out = _left_out({episode.window: (episode.first_day, episode.last_day) for episode in card.episodes})
+    spans = {episode.window: (episode.first_day, episode.last_day) for episode in card.episodes}
+    try:
+        left_out = left_out_windows(spans, card.snapshot.year)
+    except ValueError as error:
+        raise CardError(f"episodes have days that do not exist: {error}") from error
     pooled = [episode for episode in card.episodes if episode.window not in left_out]
     return {
         **derive_common(card),
@@ -136,13 +141,6 @@ def _derived(card: TradingFacts, definitions: Mapping[str, Definition], price: P
         },
         "orders": add_up(Orders, orders, rules=add_counts(one.rules for one in orders)),
     }
-
-
-def _left_out(spans: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    try:
-        return left_out_windows(spans)
-    except ValueError as error:
-        raise CardError(f"episodes have days that do not exist: {error}") from error
 
 
 def _attribution(episodes: Sequence[TradingEpisode]) -> Attribution:

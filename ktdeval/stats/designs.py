@@ -20,10 +20,11 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from ktdeval.stats.metric import MetricValue
-from ktdeval.stats.series import defined, undefined
+from ktdeval.stats.series import TRADING_DAYS, defined, undefined
 
 INDEPENDENT = 0.05  #: Windows whose correlation by shared days is at most this count as independent: one common day in twenty
 LENGTH_RATIO = 2  #: How many times as long as the shortest window of a figure its longest may be
+_MOST_WEEKDAYS = 262  # in a year
 _WEEKEND = (2, 3)  # Saturday and Sunday: 1970-01-01, day 0, was a Thursday
 Span = tuple[str, str]  #: First and last day, ISO, both included
 
@@ -34,12 +35,14 @@ def shared_days(one: Span, other: Span) -> int:
     return max(0, int(np.busday_count(first, np.datetime64(last, "D") + np.timedelta64(1, "D")))) if first <= last else 0
 
 
-def left_out_windows(spans: Mapping[str, Span]) -> dict[str, str]:
+def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS) -> dict[str, str]:
     """Windows left out of figures with the others, and why: figures over windows are of windows of one length, each with
     days of its own. Lengths, in weekdays, are of one class up to `LENGTH_RATIO` times its shortest; the class of most windows
-    stands, of equal ones that of the longer. In it a window is left out whose days all lie in others, the shortest first.
+    stands, of equal ones that of the longer. In it a window is left out whose days all lie in others, the shortest first. At a
+    market of more `days_a_year` than there are weekdays, days of the weekend count as the others.
     """
-    days = {name: _weekdays(span) for name, span in spans.items()}
+    unit = "weekdays" if days_a_year <= _MOST_WEEKDAYS else "days"
+    days = {name: _days(span, unit) for name, span in spans.items()}
     classes: list[list[str]] = []
     for name in sorted(days, key=lambda name: len(days[name])):
         if not classes or len(days[name]) > LENGTH_RATIO * len(days[classes[-1][0]]):
@@ -49,7 +52,7 @@ def left_out_windows(spans: Mapping[str, Span]) -> dict[str, str]:
     reasons = {}
     for name in sorted(days.keys() - standing):
         shortest, longest = len(days[standing[0]]), len(days[standing[-1]])
-        reasons[name] = f"has {len(days[name])} weekdays, the others {shortest} to {longest}: lengths that do not mix"
+        reasons[name] = f"has {len(days[name])} {unit}, the others {shortest} to {longest}: lengths that do not mix"
     order = {name: index for index, name in enumerate(spans)}
     for name in sorted(standing, key=lambda name: (len(days[name]), -order[name])):
         others = [other for other in standing if other != name and other not in reasons]
@@ -59,10 +62,11 @@ def left_out_windows(spans: Mapping[str, Span]) -> dict[str, str]:
     return {name: reasons[name] for name in spans if name in reasons}
 
 
-def _weekdays(span: Span) -> set[int]:
-    """Weekdays of a span, or all days of one at a market that never closes that lies in a weekend."""
+def _days(span: Span, unit: str) -> set[int]:
+    """Weekdays or days of a span; all of one that lies in a weekend."""
     first, last = (int(np.datetime64(day, "D").astype(np.int64)) for day in span)
-    return {day for day in range(first, last + 1) if day % 7 not in _WEEKEND} or set(range(first, last + 1))
+    every = set(range(first, last + 1))
+    return every if unit == "days" else {day for day in every if day % 7 not in _WEEKEND} or every
 
 
 def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:

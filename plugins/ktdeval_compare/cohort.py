@@ -193,7 +193,8 @@ def _windows(members: Sequence[Member], common: bool) -> tuple[list[str], list[s
     first = next(iter(members[0].runs.values()))
     lacking = set.union(*(windows for *_, windows in finished)) - set(shared)
     out = dict.fromkeys(sorted(lacking), "not every seed of every model has finished it")
-    out |= stats.left_out_windows({window: (first[window][1].first_day, first[window][1].last_day) for window in shared})
+    covered = {window: (first[window][1].first_day, first[window][1].last_day) for window in shared}
+    out |= stats.left_out_windows(covered, members[0].entrants[0].card.snapshot.year)
     return [window for window in shared if window not in out], [f"window {name} is left out: {why}" for name, why in out.items()]
 
 

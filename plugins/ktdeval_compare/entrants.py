@@ -243,7 +243,7 @@ def left_out(entrants: Sequence[Entrant]) -> dict[str, str]:
     """Windows that all cards have finished and that stand in no figure over windows, and why."""
     windows = dict.fromkeys(window for window, _ in entrants[0].episodes())
     shared = [window for window in windows if all(window in {cell[0] for cell in one.episodes()} for one in entrants)]
-    return left_out_windows(dict(zip(shared, spans(entrants[0], shared), strict=True)))
+    return left_out_windows(dict(zip(shared, spans(entrants[0], shared), strict=True)), entrants[0].card.snapshot.year)
 
 
 def left_out_notes(entrants: Sequence[Entrant]) -> Iterator[str]:

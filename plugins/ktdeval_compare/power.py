@@ -318,7 +318,7 @@ def _length(group: Group) -> tuple[float, float]:
     window has days a year of its own, in its ledgers.
     """
     entrant, cells = group.entrants[0], dict(group.cells)
-    episodes, known = entrant.episodes(), entrant.card.snapshot.days_a_year or TRADING_DAYS
+    episodes, known = entrant.episodes(), entrant.card.snapshot.year
     days = {window.name: min(window.days, entrant.card.limit or window.days) for window in entrant.card.windows}
     ledgers = {window: recorded_ledger(entrant, episodes[window, seed].id) for window, seed in cells.items()}
     years = [days[window] / (known if isinstance(ledger, str) else ledger.days_a_year) for window, ledger in ledgers.items()]

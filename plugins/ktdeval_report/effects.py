@@ -137,7 +137,7 @@ class _Design:
             for cell in episodes[variants[0]]
         }
         days = {cell[0]: (entry.first_day, entry.last_day) for cell, entry in episodes[variants[0]].items()}
-        left_out = stats.left_out_windows(days)
+        left_out = stats.left_out_windows(days, self.cards[variants[0]].card.snapshot.year)
         self.notes += [f"{self.agent}: {what}: window {window} is left out: {reason}" for window, reason in left_out.items()]
         rows = {cell: row for cell, row in rows.items() if cell[0] not in left_out}
         whole = {cell: row for cell, row in rows.items() if len(row) == len(variants)}

@@ -221,6 +221,13 @@ def test_windows_of_other_lengths_and_without_days_of_their_own_stand_in_no_figu
     assert left_out_windows(spans) == out
 
 
+def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:
+    spans = {"weekend": ("2024-01-05", "2024-01-07"), "week": ("2024-01-08", "2024-01-10")}  # Friday to Sunday, Monday to Wednesday
+    assert left_out_windows(spans, 365) == {}
+    reason = "has 14 days, the others 3 to 3: lengths that do not mix"
+    assert left_out_windows({**spans, "long": ("2024-01-11", "2024-01-24")}, 365) == {"long": reason}
+
+
 @given(st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 28), st.integers(0, 60)), min_size=1))
 def test_windows_of_a_figure_are_of_one_length_and_each_has_days_of_its_own(drawn: dict[str, tuple[int, int]]) -> None:
     days = {name: np.arange(first, first + length + 7) + np.datetime64("2024-01-01") for name, (first, length) in drawn.items()}

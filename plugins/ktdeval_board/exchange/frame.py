@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from msgspec import UNSET
 
 from ktdeval.cards import EpisodeMetric, MetricLine, ScoreLine, ScoringEpisode, TradingCard, TradingEpisode
 from ktdeval_board.documents import EpisodeSeries, Imported, Series
@@ -143,8 +142,9 @@ def _episode_facts(data: BoardData, entry: Entry, episode: TradingEpisode | Scor
     if isinstance(card, TradingCard) and isinstance(episode, TradingEpisode):
         reference = card.reference.benchmark_buy_and_hold.get(episode.window)
         facts.first_day, facts.last_day = episode.first_day, episode.last_day
-        fen = unset_to_none(episode.final_nav_fen) if card.snapshot.currency is UNSET else None
-        facts.final_nav_cny = None if fen is None else fen / 100
+        facts.currency = card.snapshot.currency or "CNY"
+        facts.final_nav = (episode.final_nav_fen or episode.final_nav_minor or 0) / (card.snapshot.minor_per_unit or 100)
+        facts.final_nav_cny = facts.final_nav if facts.currency == "CNY" else None
         facts.benchmark_return = None if reference is None else reference.metrics.total_return.value
     elif card.windows:
         facts.first_day, facts.last_day = next((each.first, each.last) for each in card.windows if each.name == episode.window)

@@ -182,7 +182,7 @@ def test_episodes_have_a_row_each_with_the_benchmark_beside_them(path: Path, boa
         entry, episode = expected[row["episode"]]
         reference = entry.card.plain["reference"]["benchmark_buy_and_hold"][episode["window"]]
         assert row["benchmark_return"] == reference["metrics"]["total_return"]["value"]
-        assert row["final_nav_cny"] == episode["final_nav_fen"] / 100
+        assert (row["final_nav"], row["currency"]) == (row["final_nav_cny"], "CNY") == (episode["final_nav_fen"] / 100, "CNY")
         assert row["total_return"] == episode["metrics"]["total_return"]["value"]
 
 
@@ -225,6 +225,21 @@ def test_scores_are_columns_of_cards_and_not_of_episodes(scoring: Path) -> None:
     assert pd.isna(row["rules"])
     assert ("right_name" in episodes, episodes["steps_decided"].tolist()) == (False, [19])
     assert pd.isna(episodes["final_nav_cny"]).all()
+
+
+def test_a_nav_stands_in_its_own_currency(path: Path, tmp_path: Path) -> None:
+    (first, *_) = BoardFolder(path).submitted()
+    card = json.loads(first.card.read_text())
+    card["snapshot"] |= {"venues": ["us"], "currency": "USD", "minor_per_unit": 10_000, "days_a_year": 252}
+    for episode in card["episodes"]:
+        del episode["final_nav_fen"]
+        episode["final_nav_minor"] = 1_234_567
+    for name in ("board.yaml", "errata.yaml"):
+        (tmp_path / name).write_bytes((path / name).read_bytes())
+    put_card(tmp_path, card).submission.write_bytes(first.submission.read_bytes())
+    frame = load_episodes_frame(tmp_path)
+    assert set(zip(frame["final_nav"], frame["currency"], strict=True)) == {(123.4567, "USD")}
+    assert frame["final_nav_cny"].isna().all()
 
 
 def test_a_submitter_can_not_add_columns_or_take_those_of_others(path: Path, tmp_path: Path, cards: pd.DataFrame) -> None:

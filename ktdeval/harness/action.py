@@ -15,8 +15,8 @@ from jsonschema.exceptions import ValidationError
 
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
-from ktdeval.harness.plain_schema import plainly_follows
-from ktdeval.harness.wording import in_words
+from ktdeval.harness.plain_schema import in_words, plainly_follows
+from ktdeval.harness.reading import as_object
 from ktdeval.jsonio import DoubledFieldError, JsonValue, loads_unique
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
@@ -89,7 +89,7 @@ class ActionForm:
         """Return the submission in `text`, with counts. Any text gives a Reading."""
         value, feedback = read_valid(text, self._validator)
         if feedback is not None:
-            return Reading(feedback, sum(map(self._is_attempt, _offered_ids(value))))
+            return Reading(feedback, count_attempts(value, "orders", self._lens))
         return self._read_orders(value)
 
     def _read_orders(self, value: Mapping[str, Any]) -> Reading:
@@ -123,17 +123,13 @@ class ActionForm:
             shares=shares,
         )
 
-    def _is_attempt(self, stock_id: str) -> bool:
-        return self._lens.parse_asset(stock_id) is None and self._lens.is_hidden_identity(stock_id)
 
-
-def _offered_ids(value: JsonValue) -> list[str]:
-    """Return the stock_ids of an invalid action, as far as it has the form of one."""
-    orders = value.get("orders") if isinstance(value, dict) else None
-    if not isinstance(orders, list):
-        return []
-    ids = [order.get("stock_id") for order in orders if isinstance(order, dict)]
-    return [str(item) for item in ids if isinstance(item, (str, int)) and not isinstance(item, bool)]
+def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
+    """Return how many hidden identities an invalid submission offers as stock_id in the list `field`, as far as it has its form."""
+    items = as_object(value).get(field)
+    ids = [as_object(item).get("stock_id") for item in items] if isinstance(items, list) else []
+    texts = [str(offered) for offered in ids if isinstance(offered, (str, int)) and not isinstance(offered, bool)]
+    return sum(lens.parse_asset(text) is None and lens.is_hidden_identity(text) for text in texts)
 
 
 def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submission | None]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.action import SUBMIT_TOOL, Reading, problem, read_valid
+from ktdeval.harness.action import SUBMIT_TOOL, Reading, count_attempts, problem, read_valid
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.market.venue import Fees
@@ -139,7 +139,7 @@ class StanceForm:
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
         value, feedback = read_valid(text, self._validator)
-        return self._read(value) if feedback is None else Reading(feedback)
+        return self._read(value) if feedback is None else Reading(feedback, count_attempts(value, "decisions", self._lens))
 
     def _read(self, value: Mapping[str, Any]) -> Reading:
         items = value["decisions"]

@@ -196,13 +196,11 @@ class RunFolder:
         self.save_manifest(self.manifest)
         for name in ("episodes", "cards"):
             (self.path / name).mkdir(exist_ok=True)
-        for spec in self.manifest.specs:
-            for stray in self.episode_path(spec).glob(".*"):  # a file that was being written
+        for spec in filter(self.is_complete, self.manifest.specs):
+            self._drop_journal(spec)
+        for folder in ("", "cards/", "episodes/*/"):
+            for stray in self.path.glob(f"{folder}.*.*"):  # of `write_atomic`; a user's own hidden files have one dot
                 stray.unlink()
-            if self.is_complete(spec):
-                self._drop_journal(spec)
-        for stray in (*self.path.glob(".*.*"), *self.path.glob("cards/.*")):
-            stray.unlink()
 
     def difference(self, planned: RunManifest) -> str:
         """Return what keeps a planned run from resuming this one; empty where nothing does."""

@@ -60,6 +60,8 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
         assert (done.submission.failure, done.submission.action) == ("schema", None)
         assert "exactly one decision for each asset shown" in done.submission.feedback
     assert made.read(said((first, "BUY"), ("AAA", "BUY"))).unmask_attempts == 1
+    for unread in (said((first, "buy"), ("AAA", "BUY")), said((first, "BUY"), ("AAA", "BUY"), orders=[])):  # as of orders
+        assert (made.read(unread).submission.failure, made.read(unread).unmask_attempts) == ("schema", 1)
     for text in (said((first, "buy"), (second, "BUY")), said((first, "BUY"), (second, "HOLD"), orders=[]), "{}", "[]"):
         assert made.read(text).submission.failure == "schema"
     assert made.read("BUY").submission.failure == "bad_json"

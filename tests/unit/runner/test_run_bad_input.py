@@ -203,6 +203,17 @@ def test_two_processes_never_run_one_folder_at_once(market: Path, whole: Path, t
     assert records(tmp_path / "run") == records(whole)
 
 
+def test_hidden_files_of_other_programs_stay_and_keep_no_run_from_resuming(market: Path, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, run := tmp_path / "run")
+    episode = next((run / "episodes").iterdir())
+    ours, foreign = episode / ".ledger.parquet.x1y2", (run / "cards" / ".ipynb_checkpoints", episode / ".DS_Store")
+    for path in (ours, foreign[1]):
+        path.write_bytes(b"x")
+    foreign[0].mkdir()
+    assert ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path).code == 0
+    assert [path.exists() for path in (ours, *foreign)] == [False, True, True]
+
+
 # -- disk full -------------------------------------------------------------------------------------------------------
 
 

@@ -1,11 +1,11 @@
 """Public names of model calls: addresses, errors of HTTP as typed errors, and which of them are tried again."""
 
-from ktdeval.calls.address import check_base_url as check_base_url
 from ktdeval.calls.http_errors import (
     Caller as Caller,
     ContentFiltered as ContentFiltered,
     Refusal as Refusal,
     bad_response as bad_response,
+    check_base_url as check_base_url,
     error_of as error_of,
     http_error as http_error,
     json_reply as json_reply,

@@ -1,4 +1,4 @@
-"""Typed errors of HTTP responses: the kind of failure, whether it may pass, and one line that says what to fix.
+"""Addresses of servers, and typed errors of their responses: the kind of failure, whether it may pass, and what to fix in a line.
 
 An adapter of any provider, of ours or of another plugin, calls `http_error` with a response that is not a success, `json_reply`
 with one that is, and `network_error` where none came. The kind of a ModelError says whether the call is made again
@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from ktdeval.errors import ModelError, ProviderError
+from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.messages import encodable
 from ktdeval.jsonio import JsonValue, csv_rows, loads_strict
 
@@ -55,6 +56,24 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u20
 _DNS_WORDS = ("Name or service not known", "nodename nor servname", "name resolution", "getaddrinfo")
 _LONGEST_CODE = 100  # characters
 _KEY_START = 6  # characters; some providers quote a key by its beginning
+
+
+def check_base_url(url: str, option: str = "--base-url") -> str:
+    """Return a base URL as it may be used, shown and recorded, without a final slash. Raises ConfigError, which names `option`: it
+    is no http or https address, or holds a user, a password, a query or a fragment. What it holds is not shown.
+    """
+    example = "such as http://localhost:8000/v1"
+    try:
+        parts = urlsplit(url)
+        port_is_sound = parts.port is None or parts.port > 0
+    except ValueError:
+        raise ConfigError(f"{option} is no address; give one {example}") from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigError(f"{option} holds a user, password, query or fragment; give the bare address, {example}")
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_sound or not is_plain:
+        raise ConfigError(f"{option} must be an http or https address in ASCII, {example}, was {one_line(url)!r}")
+    return url.rstrip("/")
 
 
 class ContentFiltered(ModelError):

@@ -37,22 +37,7 @@ class RetryPolicy:
     rng: random.Random = field(default_factory=random.Random, compare=False)
 
     def run(self, attempt: Callable[[], T], sleep: Callable[[float], None], notify: Notify) -> T:
-        """Call `attempt` until it succeeds, or give up and raise its ModelError; `sleep` may raise to end the
-        call.
-        """
-        try:  # most calls end here, for less than it costs to set up what follows
-            return attempt()
-        except ModelError as error:
-            if not is_retryable(error):
-                raise
-            failed: ModelError | None = error
-
-        def attempt_again() -> T:
-            nonlocal failed
-            if failed is not None:
-                first, failed = failed, None
-                raise first
-            return attempt()
+        """Call `attempt` until it succeeds, or give up and raise its ModelError; `sleep` may raise to end the call."""
 
         def before_sleep(state: RetryCallState) -> None:
             notify(_failure(state).kind, state.upcoming_sleep, state.attempt_number, 1 + self.max_retries)
@@ -65,7 +50,7 @@ class RetryPolicy:
             before_sleep=before_sleep,
             reraise=True,
         )
-        return retrying(attempt_again)
+        return retrying(attempt)
 
     def _gives_up(self, state: RetryCallState) -> bool:
         left = self.max_wait_s - state.idle_for

@@ -29,6 +29,7 @@ from ktdeval.harness.messages import (
     Usage as Usage,
 )
 from ktdeval.harness.phases import decide_in_phases as decide_in_phases, research as research
+from ktdeval.harness.plain_schema import in_words as in_words
 from ktdeval.harness.reading import (
     as_object as as_object,
     json_object as json_object,
@@ -62,4 +63,3 @@ from ktdeval.harness.tools import (
     json_tool as json_tool,
     tool as tool,
 )
-from ktdeval.harness.wording import in_words as in_words

@@ -1,4 +1,4 @@
-"""Fast check of JSON Schema: whether a value follows a schema of the few rules that forms use, which most submissions do.
+"""JSON Schema of forms: a fast check of the few rules that they use, which most submissions follow, and rules in words.
 
 A validator looks at each rule of each value with an object of its own; with ten orders that takes longer than the step's request.
 """
@@ -57,3 +57,37 @@ _RULES: Mapping[str, Callable[[JsonValue, Any, JsonObject], bool]] = {
     ),
 }
 """Rule name -> whether a value follows the rule; its arguments are the value, the rule's own value, and its schema."""
+
+_KINDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_LENGTHS = (("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"))
+
+
+def in_words(schema: Mapping[str, JsonValue]) -> str:
+    """Return what a schema asks of a value: `a whole number from 1 to 100`, `one of BUY, SELL`."""
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    kinds = schema.get("type", "value")
+    words = " or ".join(_KINDS.get(kind, f"a {kind}") for kind in ([kinds] if isinstance(kinds, str) else kinds))
+    if "exclusiveMinimum" in schema:
+        words += f" above {schema['exclusiveMinimum']}" + (f" and at most {schema['maximum']}" if "maximum" in schema else "")
+    else:
+        words += _span(schema.get("minimum"), schema.get("maximum"), "")
+    for least, most, what in _LENGTHS:
+        words += " of" + _span(schema.get(least), schema.get(most), f" {what}") if {least, most} & schema.keys() else ""
+    return words + (f", in the form {schema['pattern']}" if "pattern" in schema else "")
+
+
+def _span(least: JsonValue, most: JsonValue, unit: str) -> str:
+    if least is None and most is None:
+        return ""
+    if least is None or most is None:
+        return f" at {'most' if least is None else 'least'} {most if least is None else least}{unit}"
+    return f" {least} to {most}{unit}" if unit else f" from {least} to {most}"

@@ -163,20 +163,15 @@ _DETAILS: Mapping[str, _Detail] = {
 }
 """Lines of the attribution, of either scheme, and detail of each part that has one."""
 
-_PARTS = {row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv")) if row["version"]}
+ATTRIBUTION = {row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv")) if row["version"]}
 """Parts in the order in which they add to the total return. Those of `strict` end with trading, which is the same in both."""
-
-
-def attribution_metrics() -> list[Metric]:
-    """Return the five parts of `strict`, in the order in which they add to the total return, and the three of `paper`."""
-    return [attribution_metric(name) for name in _PARTS]
 
 
 def attribution_metric(name: str) -> Metric:
     """Return one of the parts. Raises UsageError: the name is unknown."""
-    if name not in _PARTS:
-        raise UsageError(f"no attribution metric {name!r}{near_matches(name, _PARTS)}")
-    row = _PARTS[name]
+    if name not in ATTRIBUTION:
+        raise UsageError(f"no attribution metric {name!r}{near_matches(name, ATTRIBUTION)}")
+    row = ATTRIBUTION[name]
     scheme: Scheme = "paper" if name.startswith("paper_") else "strict"
     formula = f"{name}/{row['version']}: {row['formula'].format(fit=_FIT, paper_fit=_PAPER_FIT)}"
     part = partial(_part, _LINES[name.removeprefix("paper_")], _DETAILS.get(name, lambda _: {}), scheme)

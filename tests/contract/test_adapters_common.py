@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.address import check_base_url
+from ktdeval.calls import check_base_url
 from ktdeval.calls.http_errors import Caller, ContentFiltered, Refusal, error_of, one_line, read_refusal, refusal_of, retry_after_s
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError

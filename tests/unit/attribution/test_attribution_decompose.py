@@ -24,7 +24,7 @@ from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger
-from ktdeval_builtin.attribution_metrics import attribution_metric, attribution_metrics
+from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from ktdeval_report.study import line_intervals
 from metric_cases import order
 from portfolios import decompose
@@ -375,7 +375,8 @@ def test_the_parts_of_both_rule_sets_add_to_the_total_return_whatever_the_card_a
     snapshot: MarketSnapshot, ledger: Ledger
 ) -> None:
     first, again = (
-        {metric.name: metric.compute(ledger, snapshot, rules) for metric in attribution_metrics()} for rules in ("strict", "paper")
+        {metric.name: metric.compute(ledger, snapshot, rules) for metric in map(attribution_metric, ATTRIBUTION)}
+        for rules in ("strict", "paper")
     )
     assert first == again
     total = ledger.nav[-1] / ledger.nav[0] - 1.0

@@ -25,7 +25,7 @@ from ktdeval.testing import tiny_snapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import Scale
-from ktdeval_builtin.attribution_metrics import attribution_metric, attribution_metrics
+from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from metric_cases import ledger, market, nav_ledger, order, spec, step
@@ -98,7 +98,7 @@ def test_without_an_index_figures_against_one_say_so() -> None:
 def test_a_card_says_the_venues_and_refuses_a_ledger_of_other_units() -> None:
     own = spec(snapshot=COINS.id)
     ledger = dataclasses.replace(nav_ledger([10_200, 10_200, 10_302, 10_302, 10_302], 10_000), spec=own.to_json())
-    metrics = [panel_metric(name) for name in ("total_return", "sharpe", "information_ratio")] + attribution_metrics()
+    metrics = [*map(panel_metric, ("total_return", "sharpe", "information_ratio")), *map(attribution_metric, ATTRIBUTION)]
     given = dataclasses.replace(inputs(), snapshot=COINS, specs=[own], ledgers=[of(COINS, ledger)], metrics=metrics)
     card = build_card(given).plain
     validate_card(card, "card")
@@ -218,7 +218,7 @@ def test_few_assets_are_split_into_market_and_rest(index: bool, common: float, s
     assert attribution.invested.tolist() == [0.0, 0.5]
     subject = snapshot.meta.benchmark or "equal weights"
     assert [(note.kind, note.subject, note.days) for note in attribution.notes] == [("market_model", subject, 2)]
-    values = {metric.name: metric.compute(ledger, snapshot, "strict") for metric in attribution_metrics()}
+    values = {metric.name: metric.compute(ledger, snapshot, "strict") for metric in map(attribution_metric, ATTRIBUTION)}
     total = values["common_return"].value + values["selection_alpha"].value + values["trading_effect"].value
     assert total == pytest.approx(0.01, abs=1e-12)
     assert values["paper_common_return"].value == values["common_return"].value == pytest.approx(common, abs=1e-12)

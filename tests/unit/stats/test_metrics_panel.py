@@ -29,7 +29,7 @@ from ktdeval.testing import check_metric
 from ktdeval.testing.markets import Details, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
-from ktdeval_builtin.attribution_metrics import attribution_metrics
+from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from metric_cases import CODES, ledger, market, nav_ledger, order, step
 from tables import on_each_row
 
@@ -302,7 +302,7 @@ def test_a_plugin_with_one_metric_is_ten_lines(tmp_path: Path) -> None:
 
 # --- the plugin and the documents about metrics and cards say the same as the code
 
-PANEL = {metric.name: metric for metric in (*panel_metrics(), *attribution_metrics())}
+PANEL = {metric.name: metric for metric in (*panel_metrics(), *map(attribution_metric, ATTRIBUTION))}
 
 
 def test_the_plugin_offers_the_panel_and_its_diagnostics_in_order() -> None:

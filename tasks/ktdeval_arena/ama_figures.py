@@ -1,11 +1,12 @@
 """Figures of Agent Market Arena (§3.3, Table 1), of an account that holds one asset or none, at costs in basis points.
 
-A path has the account's worth after the trades of each close, from the first decision's on; at its last point the position is
-closed at the run's average cost (5 basis points where nothing was filled). `paper` is the public code (testbed/get_return.py at
-8fa7e5b): the base is the worth after the first trade, so that its cost counts nowhere. Venues of 365 days a year have a return of
-zero before the others; of the others' returns those that are zero are dropped, a closed exchange or an account without a position
-alike. `strict`: the base is the cash before the first trade, the path has the days on which the asset has a price, and their
-returns are all that count. Buy & Hold buys at the first close and sells at the last one, at the same costs. All are fractions.
+A path has the account's worth after the trades of each close, from the first decision's with a price on; at its last point the
+position is closed at the run's average cost (5 basis points where nothing was filled). `paper` is the public code
+(testbed/get_return.py at 8fa7e5b): the base is the worth after the first trade, so that its cost counts nowhere. Venues of 365
+days a year have a return of zero before the others; of the others' returns those that are zero are dropped, a closed exchange or
+an account without a position alike. `strict`: the base is the cash before the first trade, the path has the days on which the
+asset has a price, and their returns are all that count. Buy & Hold buys at the first close and sells at the last one, at the same
+costs. All are fractions.
 """
 
 from __future__ import annotations
@@ -49,26 +50,24 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | s
     before = np.array([*(step.open_nav_minor for step in steps), steps[-1].nav_minor], dtype=np.float64)
     path = before - np.array([*(_paid(step) for step in steps), cost * _gross(steps[-1])])
     sides = np.array([np.sign(sum(position.shares for position in step.positions)) for step in steps], dtype=np.float64)
-    if rules == "strict":
-        path[0] = ledger.initial_cash_minor
     if not (path > 0).all():
         return "the account is worth nothing on a step"
     codes = {code for step in steps for code in (*(one.code for one in step.positions), *(one.code for one in step.orders)) if code}
     assets = [market.asset_index[code] for code in codes] or list(range(len(market.codes)))
-    if len(assets) > 1:
-        return Course(path, before, sides, None, cost, ledger.days_a_year)
-    (asset,) = assets
-    first = market.day_index(steps[0].decided_on)
-    prices = market.adjusted_close[first : first + len(path), asset]
-    known = np.isfinite(prices)
-    held = _held(prices, known, cost, rules) if known.any() else None
-    days = market.rules[market.venues[asset]].days_a_year
-    if rules == "strict" and known[0]:  # days without a price are none of the asset's
-        rows = np.flatnonzero(known)
-        # Nothing moves after the last price, but for the cost of closing.
-        rows = np.append(rows[:-1] if len(rows) > 1 else rows, len(path) - 1)
-        return Course(path[rows], before[rows], sides[rows[:-1]], None if held is None else held[rows], cost, days)
-    return Course(path, before, sides, held, cost, days)
+    rows, held, days = np.arange(len(path)), None, ledger.days_a_year
+    if len(assets) == 1:
+        (asset,) = assets
+        first = market.day_index(steps[0].decided_on)
+        prices = market.adjusted_close[first : first + len(path), asset]
+        days, known = market.rules[market.venues[asset]].days_a_year, np.isfinite(prices)
+        if known[:-1].any():  # nothing moves before the first price, nor after the last one but for the cost of closing
+            rows = np.flatnonzero(known if rules == "strict" else np.maximum.accumulate(known))
+            rows = np.append(rows[:-1] if len(rows) > 1 else rows, len(path) - 1)
+        if known.any():
+            held = _held(prices, known, cost, rules)[rows]
+    if rules == "strict":
+        path[rows[0]] = ledger.initial_cash_minor
+    return Course(path[rows], before[rows], sides[rows[:-1]], held, cost, days)
 
 
 def _paid(step: StepRecord) -> int:
@@ -85,7 +84,7 @@ def _held(prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet) ->
     held: FloatArray = prices[rows] / prices[rows[0]] / (1.0 + cost)
     held[-1] *= 1.0 - cost
     if rules == "strict":
-        held[0] = 1.0
+        held[: int(np.argmax(known)) + 1] = 1.0
     return held
 
 

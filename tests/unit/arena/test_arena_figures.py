@@ -117,12 +117,18 @@ def test_the_last_position_is_closed_at_the_runs_cost_and_its_gain_counts_after_
     assert kept["win_rate"] == MetricValue(0.0, 1)  # what it was worth at the last close counts, not at the best
 
 
-def test_days_on_which_the_exchange_is_closed_count_under_neither_rule_for_stocks() -> None:
-    steps = STEPS[:2]
-    gap = ((1, 100_000, 50, 100_000 - 50), (1, 99_950, 0, 109_950), STEPS[1])
-    whole, weekend = market(*PRICES[:3], instrument=STOCK), market(100.0, None, *PRICES[1:3], instrument=STOCK)
+@pytest.mark.parametrize(
+    ("prices", "gap"),
+    [
+        ((100.0, None, *PRICES[1:3]), ((1, 100_000, 50, 100_000 - 50), (1, 99_950, 0, 109_950), STEPS[1])),
+        ((None, None, *PRICES[:3]), ((0, 100_000, 0, 100_000), (0, 100_000, 0, 100_000), *STEPS[:2])),
+    ],
+    ids=["between", "before the first price"],
+)
+def test_days_on_which_the_exchange_is_closed_count_under_neither_rule_for_stocks(prices: Any, gap: Any) -> None:
+    whole, weekend = market(*PRICES[:3], instrument=STOCK), market(*prices, instrument=STOCK)
     for rules in ("paper", "strict"):
-        gapped, closed = values(ledger(weekend, *gap), weekend, rules), values(ledger(whole, *steps), whole, rules)
+        gapped, closed = values(ledger(weekend, *gap), weekend, rules), values(ledger(whole, *STEPS[:2]), whole, rules)
         assert {name: (figure.value, figure.n) for name, figure in gapped.items() if name != "max_drawdown"} == {
             name: (pytest.approx(figure.value, rel=1e-12), figure.n) for name, figure in closed.items() if name != "max_drawdown"
         }

@@ -31,8 +31,8 @@ from ktdeval_qfinzero.operations import Catalogue, Operation
 from ktdeval_qfinzero.schemas import Schema
 
 MCP_PATH: Final = "/mcp"
-_INTEGER = re.compile(r"[+-]?\d{1,18}")
-_NUMBER = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?")
+_INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?", re.ASCII)
 _TRUTH = {"true": True, "false": False}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -100,6 +100,8 @@ def _workspace_routes(workspaces: Workspaces) -> list[Route]:
 
 async def _arguments(request: Request, operation: Operation) -> dict[str, JsonValue]:
     """Arguments of the path and of the query or the body."""
+    if operation.method == "GET" and await request.body():
+        raise invalid("arguments", "stand in the query, not in the body")
     given = _query(request, operation) if operation.method == "GET" else await _body(request)
     for name in operation.path_parameters:
         if name in given:

@@ -111,7 +111,7 @@ def test_arguments_have_the_types_of_their_schemas(served: Served, mine: str) ->
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        *((f"count={text}", "count") for text in ("x", "1.5", "10", "9" * 5000, "1&count=2")),
+        *((f"count={text}", "count") for text in ("x", "1.5", "10", "9" * 5000, "1&count=2", "%D9%A5")),
         *((f"share={text}", "share") for text in ("NaN", "Infinity", "1e999")),
         *(("is_big=1", "is_big"), ("word=some", "word"), ("name=b", "name"), ("other=1", "arguments")),
     ],
@@ -143,6 +143,7 @@ def test_a_body_is_json_and_says_so(served: Served, mine: str) -> None:
     reply = served.send("POST", "/toy/ab/echo", '{"count":1}', **{"Content-Type": "text/plain", HEADER: mine})
     assert reply.error["field"] == "Content-Type"
     assert served.post("/toy/ab/echo?count=1", {"count": 1}, mine).error["field"] == "arguments"
+    assert served.send("GET", "/toy/ab", '{"count":7}', **JSON, **{HEADER: mine}).error["field"] == "arguments"
 
 
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["declared", "chunked"])

@@ -40,14 +40,14 @@ class Adjustment:
     ticker: str  #: of the stock
     kind: Literal["split", "dividend"]  #: type of event
     ex_day: date  #: the first trading day whose prices are without it
-    open_ns: int  #: the open of its session
+    ex_ns: int  #: the beginning of its trading, before the session's open
     #: what earlier prices are multiplied with; None of a dividend without a previous close above it, which changes nothing
     price_factor: float | None
     volume_factor: float  #: what earlier volumes are multiplied with
 
     def before_ns(self, resolution: Resolution) -> int:
         """Start of the first bar that is not changed any more."""
-        return day_start(self.ex_day) if resolution == "day" else self.open_ns - _EARLY_TRADING
+        return day_start(self.ex_day) if resolution == "day" else self.ex_ns
 
 
 def adjustments(view: View, ticker: str, mode: types.Mode) -> tuple[Adjustment, ...]:
@@ -74,12 +74,13 @@ def factors(events: Sequence[Adjustment], start_ns: IntArray, resolution: Resolu
 
 
 def _ex_session(view: View, ex_day: date) -> tuple[date, int] | None:
-    """First session without the event, and its open; None where it has not opened yet."""
+    """First session without the event, and when its trading begins, after the session before; None where it has not opened yet."""
     hours = view.hours
     row = int(np.searchsorted(hours.days, as_datetime64(ex_day)))
     if row == len(hours.days) or hours.open_ns[row] > view.as_of_ns:
         return None
-    return hours.day(row), int(hours.open_ns[row])
+    early_ns = int(hours.open_ns[row]) - _EARLY_TRADING
+    return hours.day(row), max(early_ns, int(hours.close_ns[row - 1])) if row else early_ns
 
 
 def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Adjustment]:
@@ -92,13 +93,13 @@ def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Ad
         return []
     bars = view.bars("stock", ticker, "day", Span(0, day_start(max(cash)[0])))
     events = []
-    for (ex_day, open_ns), amount_e4 in cash.items():
+    for (ex_day, ex_ns), amount_e4 in cash.items():
         before = int(np.searchsorted(bars.start_ns, day_start(ex_day))) - 1
         close_e4 = float(bars.close_e4[before]) if before >= 0 else 0.0
         for split in splits:
             close_e4 /= split.volume_factor if split.ex_day == ex_day else 1.0
         factor = 1 - amount_e4 / close_e4 if close_e4 > amount_e4 else None
-        events.append(Adjustment(ticker, "dividend", ex_day, open_ns, factor, 1.0))
+        events.append(Adjustment(ticker, "dividend", ex_day, ex_ns, factor, 1.0))
     return events
 
 
@@ -228,7 +229,7 @@ def _indicators(view: View, query: BarQuery, ticker: str, bars: Bars, events: tu
 def _interval_bars(view: View, asset_class: AssetClass, ticker: str, span: Span, step_ns: int) -> Bars:
     """Bars of `step_ns` that start in the span, as known at the view's moment; the last one may still grow."""
     minutes = view.bars(asset_class, ticker, "minute", Span(span.start_ns, span.end_ns + step_ns - MINUTE))
-    start_ns = minutes.start_ns - (minutes.start_ns - _origins(view, asset_class, minutes.start_ns)) % step_ns
+    start_ns, _ = _interval_of(view, asset_class, minutes.start_ns, step_ns)
     inside = (start_ns >= span.start_ns) & (start_ns < span.end_ns)
     minutes, start_ns = minutes.take(inside), start_ns[inside]
     if not len(minutes):
@@ -239,16 +240,18 @@ def _interval_bars(view: View, asset_class: AssetClass, ticker: str, span: Span,
 
 def _interval_ends(view: View, asset_class: AssetClass, start_ns: IntArray, step_ns: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """[n] until when bars reach, at most to a break, a close and the view's moment; and which reach over a whole `step_ns`."""
-    ends = np.minimum(start_ns + step_ns, view.as_of_ns // MINUTE * MINUTE)
-    if asset_class != "crypto":
-        hours = view.hours
-        ends = np.minimum(ends, hours.end_ns[np.searchsorted(hours.end_ns, start_ns, side="right")])
+    ends = np.minimum(_interval_of(view, asset_class, start_ns, step_ns)[1], view.as_of_ns // MINUTE * MINUTE)
     return ends, ends == start_ns + step_ns
 
 
-def _origins(view: View, asset_class: AssetClass, ns: IntArray) -> IntArray:
-    """[n] moments that the bars of these moments are counted from: the beginning of the trading that runs, or comes next."""
+def _interval_of(view: View, asset_class: AssetClass, ns: IntArray, step_ns: int) -> tuple[IntArray, IntArray]:
+    """([n] start, [n] end) of the bar that a moment lies in, counted from the beginning of trading that runs or comes next. None
+    reaches over the end of trading: what is traded after it has bars of its own.
+    """
     if asset_class == "crypto":
-        return np.zeros_like(ns)
+        return ns - ns % step_ns, ns - ns % step_ns + step_ns
     hours = view.hours
-    return hours.begin_ns[np.searchsorted(hours.end_ns, ns, side="right")]
+    row = np.searchsorted(hours.end_ns, ns, side="right")
+    start_ns = ns - (ns - hours.begin_ns[row]) % step_ns
+    closed_ns = np.where(row > 0, hours.end_ns[row - 1], 0)
+    return np.maximum(start_ns, closed_ns), np.minimum(start_ns + step_ns, hours.end_ns[row])

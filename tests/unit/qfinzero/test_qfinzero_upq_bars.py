@@ -13,10 +13,11 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import DividendRow, RateRow, SplitRow
+from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.schemas import MAX_LENGTH, read_cursor, write_cursor
 from ktdeval_qfinzero.upq.columns import indicator_columns
 from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
-from qfinzero_world import at, stock_days, with_prices
+from qfinzero_world import at, bars_of, small_dataset, stock_days, with_prices
 
 EARLY = at("2024-01-01T00:00:00Z")
 JANUARY = {"start": "2025-01-01", "end": "2025-01-31"}
@@ -76,6 +77,18 @@ def test_the_bar_that_runs_says_how_far_it_reaches_and_shows_nothing_later() -> 
     assert early[1]["open"] == whole[1]["open"]
     middle = ask("stock.minute", **{**day, "start": "2025-01-06T14:40:00Z"})["bars"]
     assert column(middle, "window_start") == ["2025-01-06T15:00:00Z"]  # the one of 14:30 starts before
+
+
+def test_minutes_after_the_close_have_longer_bars_of_their_own() -> None:
+    opened, count = at("2025-01-06T14:30:00Z"), 450  # 390 minutes of the session, and an hour after it
+    bars = bars_of(opened + MINUTE * np.arange(count), 1_000_000 + 100 * np.arange(count), 1.0)
+    dataset = with_prices(small_dataset(), {("stock", "AVLN", "minute"): bars})
+    day = {"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-06", "interval": "60m"}
+    rows = ask("stock.minute", dataset=dataset, **day)["bars"][-3:]
+    assert [(row["window_start"][11:16], row["window_end"][11:16], row["is_whole"], row["volume"]) for row in rows] == [
+        *(("20:30", "21:00", False, 30), ("21:00", "21:30", False, 30), ("21:30", "22:30", True, 30))
+    ]
+    assert column(rows, "close") == [100 + 0.01 * last for last in (389, 419, 449)]
 
 
 def test_pages_together_are_the_whole_answer_and_one_that_ends_with_a_ticker_leads_to_the_next() -> None:
@@ -216,6 +229,15 @@ def test_a_day_in_progress_has_no_daily_bar_with_its_close() -> None:
     assert ask("stock.daily", **noon, tickers="AVLN", **JANUARY)["bars"][-1]["date"] == "2025-01-03"
     assert ask("option.chain_query", **noon, **CHAIN)["contracts"] == []
     assert ask("option.ticker_query", **noon, contract=MINUTE_OPTION, **JANUARY)["bars"][-1]["date"] == "2025-01-03"
+
+
+def test_minutes_of_the_session_before_are_not_ex_where_the_market_never_closes() -> None:
+    starts = at("2025-01-20T18:00:00Z") + 60 * MINUTE * np.arange(12)
+    dataset = with_prices(small_dataset(), {("stock", "CSTL", "minute"): bars_of(starts, np.full(12, 2_000_000.0))})
+    dataset = replace(dataset, info=replace(dataset.info, calendar="24/7"))
+    minutes = {"tickers": "CSTL", "start": "2025-01-20", "end": "2025-01-21", "adjust": "split", "fields": "close"}
+    rows = ask("stock.minute", dataset=dataset, **minutes)["bars"]
+    assert column(rows, "close") == [100.0] * 6 + [200.0] * 6, "two new shares for an old one, from midnight on"
 
 
 def test_adjusting_does_not_use_events_that_are_not_yet_ex() -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -141,7 +142,7 @@ class MarketTape:
         _check_factor(snapshot)
         rules = MarketRules.of(snapshot, config)
         ticks = np.array([scale.ticks_per_unit for scale in rules.scales], dtype=np.int64)
-        opens, closes = price_ticks(snapshot.open, ticks), price_ticks(snapshot.close, ticks)
+        opens, closes = price_ticks(snapshot, "open", ticks), price_ticks(snapshot, "close", ticks)
         marks, references, events = _marks(closes, _settled_factor(snapshot.factor))
         tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
         up, down = _at_limits(snapshot, rules.venues, config, np.where(tradable, opens, 0), references)
@@ -227,13 +228,16 @@ def limit_ppm(board: Board, config: TradingConfig) -> int:
     return scaled_int(DAILY_LIMIT_PCT[board], 10_000) - scaled_int(config.limit_buffer_pct, 10_000)
 
 
-def price_ticks(prices: FloatArray, scales: IntArray) -> IntArray:
+def price_ticks(snapshot: MarketSnapshot, field: Literal["open", "close"], scales: IntArray) -> IntArray:
     """[T, N] prices in integer ticks, of which a unit of currency has `scales` ([N]), halves up; 0 where the price is NaN. Raises
     DataError: a price is not below `MAX_PRICE`.
     """
-    finite = np.where(np.isnan(prices), 0.0, prices)
+    finite = np.nan_to_num(getattr(snapshot, field), posinf=np.inf)
     if finite.size and not finite.max() < MAX_PRICE:
-        raise DataError(f"a price of {finite.max():g} a share can't be traded; check the source's price columns and units")
+        row, asset = np.unravel_index(finite.argmax(), finite.shape)
+        where, price = f"{snapshot.codes[asset]} {snapshot.days[row]}", finite[row, asset]
+        fix = "check the source's price columns and units, or leave it out"
+        raise DataError(f"{where}: {field} {price:g} can't be traded, as prices from {MAX_PRICE:g} on; {fix}")
     ticks: IntArray = np.floor(finite * scales + 0.5).astype(np.int64)
     return ticks
 

@@ -25,7 +25,7 @@ from ktdeval_compare.luck import card_value as _value, cohort_definitions, expos
 Row = dict[str, float | str | None]
 UNDEFINED = "-"
 MODES = ("open_research", "fixed_candidate", "memory_only")
-_SHOWN = {"percent": "+.2f", "share": ".2f", "ratio": ".2f", "small": ".3f", "points": ".2f", "rank": "g"}
+_SHOWN = {"percent": "+z.2f", "share": ".2f", "ratio": "z.2f", "small": "z.3f", "points": "z.2f", "rank": "g"}
 _IN_PERCENT = ("percent", "share")
 
 

@@ -74,7 +74,7 @@ def figure(value: float | None, unit: str) -> str:
         return UNDEFINED
     scaled = 100.0 * value if is_fraction(unit) else value
     text = f"{scaled:+.{3 if abs(scaled) < 10 else 2}f}"
-    return text.replace("+", " ").strip() if float(text) == 0 else text
+    return text[1:] if float(text) == 0 else text
 
 
 def both(low: float | None, high: float | None, unit: str) -> str:
@@ -96,7 +96,7 @@ def compare_lines(report: Row) -> Iterator[str]:
     """Lines of the report of `compare`."""
     pair = "windows, each the median over its seeds" if report["unit"] == "window" else "(window, seed) pairs"
     sides = (text("task"), text("first"), text("second"))
-    effect = Column("effect", lambda row: UNDEFINED if row["rank_biserial"] is None else f"{row['rank_biserial']:+.2f}")
+    effect = Column("effect", lambda row: UNDEFINED if row["rank_biserial"] is None else f"{row['rank_biserial']:+z.2f}")
     flips = Column("flip p", lambda row: p_value(row["sign_flip"]["p"]))
     tests = [{**row["shift"], **row} for row in unless_alone(report["tests"], "task")]
     yield f"Paired differences, first - second, over {pair}"
@@ -208,7 +208,7 @@ def luck_lines(report: Row) -> Iterator[str]:
                      figure_of("selection %", "selection"), rank("rank ", "selection_rank"),
                      figure_of("as paper %", "paper_selection"), p_of("psr"), p_of("dsr"), trials, note)  # fmt: skip
     ranks = report["ranks"]
-    spelled = f"Spearman {ranks['spearman']:+.2f}, Kendall {ranks['kendall']:+.2f}" if ranks["reason"] is None else ranks["reason"]
+    spelled = ranks["reason"] or f"Spearman {ranks['spearman']:+z.2f}, Kendall {ranks['kendall']:+z.2f}"
     yield f"  rank by return against rank by selection: {spelled}"
     yield from (f"  {note}" for note in report["notes"])
     if report["exposures"]:

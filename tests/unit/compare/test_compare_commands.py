@@ -200,6 +200,7 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
 
 def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
     of_answers = "fraction of answers"
+    assert (texts.figure(-1e-9, of_answers), texts.figure(0.0, "points")) == ("0.000", "0.000")
     assert (texts.figure(0.0526, of_answers), texts.unit_name(of_answers)) == (texts.figure(0.0526, "fraction"), "%")
     assert (texts.figure(0.0526, "points"), texts.unit_name("points"), texts.unit_name("ratio")) == ("+0.053", "points", "")
 

@@ -14,6 +14,7 @@ from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
 
 FIRST, LAST = date(2015, 1, 1), date(2035, 12, 31)  #: Reach of calendars; those that are known for fewer years end before
+_EARLY_TRADING = 330 * MINUTE
 DEFAULT = "XNYS"  #: Calendar of a dataset that names none, and of the embedded market
 
 
@@ -49,6 +50,13 @@ class TradingHours:
         """When the bar of a day is complete: the session's close; the following midnight where there is no session."""
         row = self.row_of(day)
         return day_start(day) + DAY if row is None else int(self.close_ns[row])
+
+    def ex_ns(self, row: int) -> int:
+        """When prices begin to be without what goes ex on a trading day: five and a half hours before its open (04:00 in New York),
+        or at the close before it where that is later.
+        """
+        early_ns = int(self.open_ns[row]) - _EARLY_TRADING
+        return max(early_ns, int(self.close_ns[row - 1])) if row else early_ns
 
     def rows(self, first_ns: int, last_ns: int) -> range:
         """Rows of the sessions that lie in [first, last], judged by open and close."""

@@ -79,13 +79,13 @@ class Reference:
         """
         day_bar, minute_bar = (self.last_bar(instrument, resolution, as_of_ns) for resolution in ("day", "minute"))
         candidates = [
-            (self._end(bar, resolution), bar) for bar, resolution in ((day_bar, "day"), (minute_bar, "minute")) if bar is not None
+            (self._end(bar, kind), bar, kind) for bar, kind in ((day_bar, "day"), (minute_bar, "minute")) if bar is not None
         ]
-        bar = max(candidates, key=lambda pair: pair[0])[1] if candidates else None
+        _, bar, resolution = max(candidates, key=lambda candidate: candidate[0], default=(0, None, "day"))
         contract = instrument.contract
         if contract is not None:
             return self._option_mark(contract, bar, as_of_ns)
-        return None if bar is None else self._adjusted(instrument.symbol, int(bar.close_e4[0]), int(bar.start_ns[0]), as_of_ns)
+        return None if bar is None else self._adjusted(instrument.symbol, bar, resolution, as_of_ns)
 
     def last_bar(self, instrument: Instrument, resolution: Resolution, as_of_ns: int) -> Bars | None:
         """Last complete bar by a moment, as a table of one row; None without any."""
@@ -130,10 +130,14 @@ class Reference:
                     return max(1, mark * split.old // split.new)
         return None
 
-    def _adjusted(self, symbol: str, price_e4: int, start_ns: int, as_of_ns: int) -> int:
-        """A price of a bar as the corporate actions at the opens after it, up to a moment, leave it."""
-        hours = self.hours
-        first = int(np.searchsorted(hours.days, as_datetime64(day_of(start_ns)), side="right"))
+    def _adjusted(self, symbol: str, bar: Bars, resolution: str, as_of_ns: int) -> int:
+        """Close of a bar as the corporate actions that it is not ex of, up to a moment, leave it."""
+        hours, start_ns, price_e4 = self.hours, int(bar.start_ns[0]), int(bar.close_e4[0])
+        if resolution == "day":
+            first = int(np.searchsorted(hours.days, as_datetime64(day_of(start_ns)), side="right"))
+        else:
+            first = int(np.searchsorted(hours.close_ns, start_ns, side="right"))
+            first += first < len(hours.days) and start_ns >= hours.ex_ns(first)
         stop = int(np.searchsorted(hours.open_ns, as_of_ns, side="right"))
         for row in range(first, stop):
             price_e4 = self.ex_price(symbol, price_e4, hours.day(row))

@@ -30,8 +30,6 @@ from ktdeval_qfinzero.upq.arguments import VALUES, read_days, read_moments, read
 from ktdeval_qfinzero.upq.columns import Rows, indicator_columns, read_indicators
 from ktdeval_qfinzero.view import View
 
-_EARLY_TRADING = 330 * MINUTE  #: Trading before the session's open, which is ex already: from 04:00 in New York
-
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
@@ -40,7 +38,7 @@ class Adjustment:
     ticker: str  #: of the stock
     kind: Literal["split", "dividend"]  #: type of event
     ex_day: date  #: the first trading day whose prices are without it
-    ex_ns: int  #: the beginning of its trading, before the session's open
+    ex_ns: int  #: when minutes begin to be without it
     #: what earlier prices are multiplied with; None of a dividend without a previous close above it, which changes nothing
     price_factor: float | None
     volume_factor: float  #: what earlier volumes are multiplied with
@@ -74,13 +72,12 @@ def factors(events: Sequence[Adjustment], start_ns: IntArray, resolution: Resolu
 
 
 def _ex_session(view: View, ex_day: date) -> tuple[date, int] | None:
-    """First session without the event, and when its trading begins, after the session before; None where it has not opened yet."""
+    """First session without the event, and from when on minutes are without it; None where it has not opened yet."""
     hours = view.hours
     row = int(np.searchsorted(hours.days, as_datetime64(ex_day)))
     if row == len(hours.days) or hours.open_ns[row] > view.as_of_ns:
         return None
-    early_ns = int(hours.open_ns[row]) - _EARLY_TRADING
-    return hours.day(row), max(early_ns, int(hours.close_ns[row - 1])) if row else early_ns
+    return hours.day(row), hours.ex_ns(row)
 
 
 def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Adjustment]:

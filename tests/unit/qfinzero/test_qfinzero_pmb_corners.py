@@ -16,12 +16,13 @@ from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE, Clock
 from ktdeval_qfinzero.pmb.broker import Broker, verify
 from ktdeval_qfinzero.pmb.margin import equity_e4
+from ktdeval_qfinzero.pmb.reference import Reference
 from ktdeval_qfinzero.pmb.shown import summary_shown
 from ktdeval_qfinzero.pmb.values import Instrument
 from qfinzero_broker_play import FLAT, FREE, OPEN, Play, by_days, market, minutes, table
 from qfinzero_calls import refused
 from qfinzero_invariants import check_invariants
-from qfinzero_world import at, with_prices
+from qfinzero_world import at, bars_of, small_dataset, with_prices
 from tables import on_each_row
 
 STOCK = Instrument("STOCK", "AVLN")
@@ -75,6 +76,14 @@ def test_an_ex_day_without_a_session_counts_as_the_next_trading_day(ex_day: date
     happened = [*trader.events("POSITION_SPLIT"), *trader.events("DIVIDEND")]
     assert [event.ts_ns for event in happened] == [at(f"{first}T14:30:00Z")] * 2
     assert trader.equity == 100_000 + 200
+
+
+def test_a_last_price_from_the_evening_before_an_ex_day_is_adjusted_and_one_from_its_morning_is_so_already() -> None:
+    opened, split = at("2025-01-08T14:30:00Z"), SplitRow("BRKT", date(2025, 1, 8), 2, 1, 0)
+    for moment, mark in (("2025-01-08T00:30:00Z", 250_000), ("2025-01-08T09:30:00Z", 500_000)):  # 19:30 and 04:30 in New York
+        late = bars_of(np.array([at(moment)]), np.array([500_000]))
+        dataset = with_prices(small_dataset(), {("stock", "BRKT", "minute"): late}, split_rows=[split])
+        assert Reference(dataset).visible_mark(Instrument("STOCK", "BRKT"), opened) == mark
 
 
 def test_a_session_of_days_that_begins_inside_a_day_has_the_prices_of_that_moment() -> None:

@@ -15,7 +15,7 @@ from ktdeval.cli.options import FilePath, config_option, field_option, inherited
 from ktdeval.cli.table import param_json, params_of, print_json, print_table
 from ktdeval.errors import UsageError
 from ktdeval.fields import build_params, near_matches, parse_assignments
-from ktdeval.jsonio import dumps_pretty
+from ktdeval.jsonio import csv_rows, dumps_pretty
 from ktdeval.registry import Plugins
 from ktdeval.task_files import merge_layers
 from ktdeval.yamlio import load_yaml
@@ -53,9 +53,6 @@ def data(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) 
     print_table(("PROVIDER", "OPTIONS", "SUMMARY"), rows)
 
 
-_PROVIDER = "PROVIDER [OPTIONS]"
-
-
 def _verb(spec: Spec) -> str:
     """Return the subcommand of `ktdeval data` that makes a provider's market."""
     return "import" if "read" in spec.extra else "fetch" if "fetch" in spec.extra else "build"
@@ -66,7 +63,7 @@ class ProviderGroup(click.Group):
 
     def __init__(self, *args: Any, body: Body, own: Sequence[click.Option], only: str | None = None, **kwargs: Any) -> None:
         """Give every provider's command `body` and its `own` options; `only` is an `extra` that providers must have."""
-        super().__init__(*args, **{"subcommand_metavar": _PROVIDER, **kwargs})
+        super().__init__(*args, **kwargs)
         self.body, self.own, self.only = body, own, only
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -246,49 +243,21 @@ def _check_folder(context: click.Context, folder: Path, as_json: bool) -> int:
 
 _OUT = click.Option(["--out"], required=True, type=FilePath(), metavar="DIR", help="folder to write")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="print JSON")
-data.add_command(ProviderGroup("build", body=_build, own=[_OUT], help="Make a snapshot from a provider and store it."))
-data.add_command(
-    ProviderGroup(
-        "import",
-        body=_import,
-        own=[_OUT],
-        only="read",
-        help="Import a source of market data as a snapshot. Refuses data with errors, unless --repair names what fixes them.",
-        short_help="Import a source of market data as a snapshot.",
-    )
+_AGAIN = (
+    click.Option(["--recipe"], type=FilePath(), metavar="FILE", help="make the market of a recipe again"),
+    click.Option(["--out"], type=FilePath(), metavar="DIR", help="folder to write, with --recipe"),
+    click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="what no recipe says, such as answers=DIR"),
 )
-data.add_command(
-    ProviderGroup(
-        "fetch",
-        body=_fetch,
-        own=[_OUT],
-        only="fetch",
-        callback=_fetch_again,
-        invoke_without_command=True,
-        params=[
-            click.Option(["--recipe"], type=FilePath(), metavar="FILE", help="make the market of a recipe again"),
-            click.Option(["--out"], type=FilePath(), metavar="DIR", help="folder to write, with --recipe"),
-            click.Option(
-                ["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="what no recipe says, such as answers=DIR"
-            ),
-        ],
-        help="Fetch a market from a vendor as a snapshot, with the recipe that makes it again. A broken fetch resumes.",
-        short_help="Fetch a market from a vendor as a snapshot.",
-        subcommand_metavar=f"--recipe FILE --out DIR | {_PROVIDER}",
-    )
-)
-data.add_command(
-    CheckGroup(
-        "check",
-        body=_check_source,
-        own=[_JSON],
-        params=[_JSON],
-        callback=lambda **_: None,  # the command that it calls reads the group's `--json`
-        help="Judge a stored snapshot (a folder), or a source before it is imported. Exits with 1 when there are errors.",
-        short_help="Judge a stored snapshot, or a source before it is imported.",
-        subcommand_metavar=f"FOLDER | {_PROVIDER}",
-    )
-)
+_GROUPS: dict[str, dict[str, Any]] = {
+    "build": {"body": _build, "own": [_OUT]},
+    "import": {"body": _import, "own": [_OUT]},
+    "fetch": {"body": _fetch, "own": [_OUT], "callback": _fetch_again, "invoke_without_command": True, "params": [*_AGAIN]},
+    # The command that it calls reads the group's `--json`.
+    "check": {"body": _check_source, "own": [_JSON], "params": [_JSON], "callback": lambda **_: None},
+}
+for _row in csv_rows(Path(__file__).with_name("data_groups.csv")):
+    _words: dict[str, Any] = {column: text or None for column, text in _row.items()}
+    data.add_command((CheckGroup if _row["name"] == "check" else ProviderGroup)(**_words, **_GROUPS[_row["name"]]))
 
 
 @data.command("info", short_help="Show what a stored snapshot holds.")

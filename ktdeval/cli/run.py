@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli.options import FilePath, GroupedCommand, config_option, config_options, open_plugins
 from ktdeval.cli.table import grid_lines, print_json
 from ktdeval.config import RunConfig, load_config
@@ -71,9 +72,8 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             prepared = prepare_run(config, plugins, stop)
         for note in prepared.plan.notes:
             console.print(f"note: {clean(note)}", markup=False, highlight=False)
-        hold_collector_back()
         try:
-            with ProgressObserver(console, len(prepared.plan.specs)) as progress:
+            with _collector_held_back(), ProgressObserver(console, len(prepared.plan.specs)) as progress:
                 plugins.register_observer(progress)
                 return execute_run(prepared)
         except KeyboardInterrupt as interrupt:
@@ -84,12 +84,19 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             prepared.close()
 
 
-def hold_collector_back() -> None:
-    """Make Python's collector run less often and skip the present objects: market and modules stay to the process's end, and a step
-    leaves almost nothing behind that refers to itself.
+@contextlib.contextmanager
+def _collector_held_back() -> Iterator[None]:
+    """Let Python's collector run less often meanwhile and skip the present objects: market and modules stay to the run's end, and a
+    step leaves almost nothing behind that refers to itself.
     """
+    before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def check_finished(result: RunResult) -> None:
@@ -258,8 +265,7 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
         done = task.finished.steps
         steps = f"{task.steps - done:,} of {task.steps:,} steps left" if done else f"{task.steps:,} steps"
         click.echo()
-        episodes = f"{task.episodes:,} episode{'' if task.episodes == 1 else 's'}"
-        _print_table(f"{task.name}: {episodes}, {steps}", task.finished, task.left)
+        _print_table(f"{task.name}: {count(task.episodes, 'episode')}, {steps}", task.finished, task.left)
     if len(estimate.tasks) > 1:
         click.echo()
         _print_table("all tasks, steps that are left", None, estimate.left)
@@ -284,7 +290,7 @@ def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
     if estimate.paid.cost_usd or estimate.paid.possibly_usd:
         besides = f", possibly {estimate.paid.possibly_usd:,.2f} more" if estimate.paid.possibly_usd else ""
         facts.append(("paid", f"{estimate.paid.cost_usd:,.2f} USD{besides}"))
-    return [*facts, ("at once", f"{estimate.concurrency:,} episode{'' if estimate.concurrency == 1 else 's'}")]
+    return [*facts, ("at once", count(estimate.concurrency, "episode"))]
 
 
 def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:

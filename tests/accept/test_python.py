@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +123,15 @@ def test_comparisons_are_those_of_the_command_line(run: ktdeval.Evaluation, tmp_
         said = CliRunner().invoke(cli, [name, str(run.folder), str(other.folder), *words, "--json"])
         assert made.report == json.loads(said.stdout)
     assert ktdeval.compare(run, other)["tests"].first.tolist() == ["builtin/momentum"]
+
+
+def test_a_process_is_left_as_it_was(tmp_path: Path) -> None:
+    def state() -> list[object]:
+        return [gc.get_threshold(), gc.get_freeze_count(), signal.getsignal(signal.SIGINT), sys.excepthook, Path.cwd()]
+
+    before = state()
+    ktdeval.evaluate("builtin/hold", TASK, windows="W1", limit=1, out=tmp_path / "run", quiet=True)
+    assert state() == before
 
 
 def test_what_can_not_be_done_is_said_in_one_line(run: ktdeval.Evaluation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -62,5 +63,6 @@ def tally(counts: Mapping[str, int]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return `1 step`, `2 steps`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Return `1 step`, `2 steps`, `3 replies`."""
+    plural = re.sub("([^aeiou])y$", r"\1ie", noun) + "s"
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli.options import FilePath, Number, json_option, warn
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import StoreError, UsageError
@@ -59,7 +60,7 @@ def ls(file: Path | None, as_json: bool) -> None:
         rows.append((f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day))
     if rows:
         print_table(_HEADER, rows)
-    click.echo(f"{path}: {_count(sum(use.replies for use in uses), 'reply')}, {size:,} bytes on disk")
+    click.echo(f"{path}: {count(sum(use.replies for use in uses), 'reply')}, {size:,} bytes on disk")
 
 
 @cache.command("prune", short_help="Remove replies.")
@@ -92,7 +93,7 @@ def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **c
         print_json({"file": str(path), "dry_run": dry_run, **pruned._asdict()})
         return
     did = "would remove" if dry_run else "removed"
-    click.echo(f"{path}: {did} {_count(pruned.replies, 'reply')}, {pruned.bytes:,} bytes")
+    click.echo(f"{path}: {did} {count(pruned.replies, 'reply')}, {pruned.bytes:,} bytes")
 
 
 @cache.command("verify", short_help="Check the file and every reply in it.")
@@ -115,8 +116,8 @@ def verify(file: Path | None, as_json: bool) -> int:
         click.echo(f"{f'reply {finding.key[:16]}' if finding.key else 'the file'}: {finding.problem}")
     if len(findings) > _SHOWN_FINDINGS:
         click.echo(f"… and {len(findings) - _SHOWN_FINDINGS:,} more; --json lists all")
-    verdict = _count(len(findings), "problem") if findings else "all as they were stored"
-    click.echo(f"{path}: {_count(checked.replies, 'reply')} checked, {verdict}")
+    verdict = count(len(findings), "problem") if findings else "all as they were stored"
+    click.echo(f"{path}: {count(checked.replies, 'reply')} checked, {verdict}")
     if any(not finding.key for finding in findings):
         click.echo("the file itself is damaged: delete it; replies that are asked for again are then paid again")
     return 1 if findings else 0
@@ -145,8 +146,3 @@ def _warn_of_glob(glob: str | None, uses: list[ModelUse]) -> None:
     names = [f"{use.provider}/{use.model}" for use in uses]
     if glob is not None and not any(fnmatchcase(name, glob) for name in names):
         warn(f"--model {glob!r} fits no PROVIDER/MODEL in the cache{near_matches(glob, names)}")
-
-
-def _count(number: int, word: str) -> str:
-    plural = f"{word.removesuffix('y')}ies" if word.endswith("y") else f"{word}s"
-    return f"{number:,} {word if number == 1 else plural}"

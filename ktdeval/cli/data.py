@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli.options import FilePath, config_option, field_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table
 from ktdeval.errors import UsageError
@@ -221,8 +222,8 @@ def _report(raw: RawMarket, as_json: bool) -> int:
             rows.append(("", "", f"fix with --repair {' or --repair '.join(finding.repairs)}"))
     if rows:
         print_table(("SEVERITY", "   COUNT", "FINDING"), rows)
-    days, kinds = raw.table.days, f"{errors} kind{'' if errors == 1 else 's'} of error"
-    click.echo(f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets, {kinds}")
+    days = raw.table.days
+    click.echo(f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets, {count(errors, 'kind')} of error")
     return 1 if errors else 0
 
 

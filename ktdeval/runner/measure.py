@@ -17,7 +17,7 @@ from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
 from ktdeval.errors import ProviderError
 from ktdeval.harness.agent import Decision, StepCounts
-from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, ToolCall, ToolSpec
+from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.reading import shown_state, table_rows
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import JsonValue, dumps_canonical
@@ -66,9 +66,7 @@ class MeasuringModel:
     Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
     """
 
-    def __init__(
-        self, behaviour: Behaviour, research_calls: int, attempts: int = 1, model: RemoteModel | Model | None = None
-    ) -> None:
+    def __init__(self, behaviour: Behaviour, research_calls: int, attempts: int = 1, model: object = None) -> None:
         self._behaviour = behaviour
         self._problem_of = getattr(model, "request_problem", None)  # of the model that it stands for
         self._attempts = 1 if behaviour.valid else attempts
@@ -155,9 +153,7 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
     return "null" in schema["type"] if isinstance(schema.get("type"), list) else False
 
 
-def measure_step(
-    spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour, model: RemoteModel | Model | None = None
-) -> StepSize:
+def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour, model: object = None) -> StepSize:
     """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first, in
     both cases without a warm-up. Raises ProviderError: `model` can't answer what the task asks.
     """
@@ -281,15 +277,11 @@ class CallLimits:
         return min(scenario.call_s, self.timeout_s)
 
 
-def measure_scenarios(
-    spec: EpisodeSpec, task: Task, factory: EpisodeFactory, model: RemoteModel | Model | None = None
-) -> dict[str, StepSize]:
+def measure_scenarios(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, model: object = None) -> dict[str, StepSize]:
     """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at it, or `model` can't answer."""
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    return {
-        name: call_foreign(measure_step, where, spec, task, factory, scenario.behaviour, model)
-        for name, scenario in ASSUMED.items()
-    }
+    behaviours = {name: scenario.behaviour for name, scenario in ASSUMED.items()}
+    return {name: call_foreign(measure_step, where, spec, task, factory, one, model) for name, one in behaviours.items()}
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Protocol
 
@@ -70,15 +71,15 @@ def catalogue() -> Catalogue:
     return Catalogue((*UPQ, *ESP, *PMB))
 
 
-def service_tools() -> tuple[Tool, ...]:
-    """Each operation as a tool of a task; its context has a `workspace`."""
-    operations = catalogue().operations
-    return tuple(json_tool(each.wire_name, each.summary, each.parameters, partial(answered, each)) for each in operations)
-
-
 def answered(operation: Operation, context: HasWorkspace, arguments: JsonValue) -> Any:
     """Call an operation as a tool: its answer, or a refusal that is the error envelope, counted by its code."""
     try:
         return Exact(operation.call(context.workspace, arguments))
     except ServiceError as error:
         return Refusal(Exact(error.to_json()), "bad_arguments" if error.code == "invalid_argument" else error.code)
+
+
+def service_tools(function: Callable[[Operation, Any, Any], Any] = answered) -> tuple[Tool, ...]:
+    """Each operation as a tool of a task, carried out by a function of it, of a context (with a `workspace`) and of arguments."""
+    operations = catalogue().operations
+    return tuple(json_tool(each.wire_name, each.summary, each.parameters, partial(function, each)) for each in operations)

@@ -40,7 +40,7 @@ qfinzero = LazyGroup(
         "tools": _in("explore", "tools", "Print the services' tools with their schemas."),
         "call": _in("explore", "call", "Call one tool once and print its answer."),
         "items": _in("explore", "items", "Print the benchmark's items, or prove that each can be done."),
-        "connect": _in("connect", "connect", "Print what connects an agent: a configuration of MCP, or a skill file."),
+        "connect": _in("explore", "connect", "Print what connects an agent: a configuration of MCP, or a skill file."),
         "replay": _in("explore", "replay", "Verify a broker's log."),
     },
     extras=_EXTRAS,

@@ -22,7 +22,7 @@ import pyarrow.csv as pa_csv
 
 from ktdeval.errors import ConfigError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import MOST_LEVELS, JsonValue, is_nested_within
+from ktdeval.jsonio import MOST_LEVELS, JsonValue, is_nested_within, reject_constant, unique_fields
 from ktdeval_qfinzero.data.blocks import Problems
 from ktdeval_qfinzero.data.ingest_spec import TableSource
 from ktdeval_qfinzero.data.rows import IntArray
@@ -170,18 +170,7 @@ class _Unreadable(Exception):
     """A file that can't be read on."""
 
 
-def _no_constant(token: str) -> Any:
-    raise ValueError(f"{token} is not JSON")
-
-
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key is given twice")
-    return result
-
-
-_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=reject_constant, object_pairs_hook=unique_fields)
 
 
 def _is_csv(source: Source) -> bool:

@@ -16,7 +16,6 @@ from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.esp.reading import (
     StoreQuery,
     article_payload,
-    available,
     calendar_rows,
     event_rows,
     event_shown,
@@ -39,13 +38,7 @@ def query_events(view: View, given: types.EventsQuery) -> types.EventsPage:
 
 def get_event(view: View, given: types.OneEvent) -> Answer:
     """Get one event in full by its event id (the whole text of an article is at ESP.news.body)."""
-    row: EventRow | NewsRow | None = None
-    if given.event_id.isascii():
-        with available("calendar"):
-            row = view.event(given.event_id)
-        if row is None:
-            with available("news"):
-                row = view.article(given.event_id)
+    row = (view.event(given.event_id) or view.article(given.event_id)) if given.event_id.isascii() else None
     if row is None:
         raise not_found("event_id", "there is no such event as of the clock")
     answer: Answer = types.EventAnswer(as_of_ts=moment_text(view.as_of_ns), **asdict(event_shown(row)))
@@ -72,8 +65,7 @@ def search_news(view: View, given: types.NewsQuery) -> types.EventsPage:
 
 def news_body(view: View, given: types.OneArticle) -> types.Article:
     """Get an article with its whole text."""
-    with available("news"):
-        row = view.article(given.news_id) if given.news_id.isascii() else None
+    row = view.article(given.news_id) if given.news_id.isascii() else None
     if row is None:
         raise not_found("news_id", "there is no such article as of the clock")
     return types.Article(

@@ -5,19 +5,17 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
 
-from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, EventType, NewsRow, row_key
 from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
-from ktdeval_qfinzero.errors import ServiceError, invalid
+from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.moments import DAY, moment_text, parse_moment
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
@@ -48,22 +46,13 @@ def event_rows(view: View, query: StoreQuery) -> Iterator[EventRow | NewsRow]:
 def calendar_rows(view: View, query: StoreQuery) -> Iterator[EventRow]:
     """Calendar events by (time_ns, event_id)."""
     tags = of_types(query.tags, CALENDAR_TYPES)
-    return iter(()) if tags is None else _pages(view.events, "calendar", replace(query, tags=tags))
+    return iter(()) if tags is None else _pages(view.events, replace(query, tags=tags))
 
 
 def news_rows(view: View, query: StoreQuery) -> Iterator[NewsRow]:
     """Articles by (published_ns, id)."""
     tags = of_types(query.tags, NEWS_TYPES)
-    return iter(()) if tags is None else _pages(view.news, "news", replace(query, tags=tags))
-
-
-@contextmanager
-def available(source: str) -> Iterator[None]:
-    """Failures of a store as `unavailable`. Raises ServiceError: `unavailable`."""
-    try:
-        yield
-    except (OSError, DataError) as error:
-        raise ServiceError("unavailable", f"the {source} store can't be read ({type(error).__name__})") from error
+    return iter(()) if tags is None else _pages(view.news, replace(query, tags=tags))
 
 
 def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
@@ -80,11 +69,10 @@ def page_of(rows: Iterator[Given], limit: int) -> tuple[list[Given], str | None]
     return first_rows[:limit], write_cursor(*row_key(first_rows[limit - 1])) if len(first_rows) > limit else None
 
 
-def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], source: str, query: StoreQuery) -> Iterator[Row]:
+def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], query: StoreQuery) -> Iterator[Row]:
     after = query.after
     while True:
-        with available(source):
-            page = read(query.span, query.tags, Page(query.block, after))
+        page = read(query.span, query.tags, Page(query.block, after))
         yield from page
         if len(page) < query.block:
             return
@@ -98,8 +86,7 @@ def unknown_tickers(view: View, tickers: Sequence[str]) -> list[str]:
     """Tickers that are not listed as of the clock. Raises ServiceError: `unavailable`."""
     if not tickers:
         return []
-    with available("price"):
-        listed = {row.symbol for row in view.symbols()}
+    listed = {row.symbol for row in view.symbols()}
     return [ticker for ticker in tickers if ticker not in listed]
 
 

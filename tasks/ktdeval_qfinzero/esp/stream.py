@@ -19,7 +19,6 @@ from ktdeval_qfinzero.esp.reading import (
     BLOCK,
     Key,
     StoreQuery,
-    available,
     calendar_rows,
     event_shown,
     news_rows,
@@ -70,8 +69,7 @@ def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> 
     if chosen is None:
         return
     while True:
-        with available("calendar"):
-            page = [Update(*pair) for pair in view.updates(chosen, Page(block, after))]
+        page = [Update(*pair) for pair in view.updates(chosen, Page(block, after))]
         yield from page
         if len(page) < block:
             return

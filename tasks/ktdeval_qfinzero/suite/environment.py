@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from ktdeval.harness import Refusal, Tool, ToolSpec, json_tool
+from ktdeval.harness import Refusal, Tool, ToolSpec
 from ktdeval.jsonio import JsonValue, dumps_canonical, is_flat
 from ktdeval.masking import Exact
 from ktdeval.typed import to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.items import end_state
-from ktdeval_qfinzero.catalogue import answered, catalogue
+from ktdeval_qfinzero.catalogue import answered, catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.suite.config import Calls
@@ -127,10 +127,7 @@ class LiveEnvironment(DryEnvironment):
 @cache
 def recording_tools(is_live: bool) -> tuple[Tool, ...]:
     """All tools of the services: calls are recorded, and made where they are live."""
-    function = _make if is_live else _record
-    return tuple(
-        json_tool(each.wire_name, each.summary, each.parameters, partial(function, each)) for each in catalogue().operations
-    )
+    return service_tools(_make if is_live else _record)
 
 
 def _record(operation: Operation, environment: DryEnvironment, arguments: Mapping[str, JsonValue]) -> Any:

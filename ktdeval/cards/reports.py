@@ -208,10 +208,16 @@ def _windows(card: TradingCard) -> Grid:
         ours, theirs = own["total_return"].value, held["total_return"].value
         excess = UNDEFINED if ours is None or theirs is None else number("total_return", "fraction", ours - theirs)
         days, (gain, *risk), (held_gain, *held_risk) = str(episodes[0].steps), _return_and_risk(own), _return_and_risk(held)
-        rows.append((clean(window.name), policy, days, str(len(episodes)), gain, excess, *risk))
+        rows.append((clean(window.name), policy, days, _rest_on(own.values(), len(episodes)), gain, excess, *risk))
         rows.append(("", benchmark, days, "", held_gain, "", *held_risk))
     columns = ("window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown")
     return Grid("Against the benchmark (return, excess and drawdown in %)", columns, tuple(rows), left=2)
+
+
+def _rest_on(lines: Iterable[Line], episodes: int) -> str:
+    """Return how many of so many episodes the least of these medians rests on: `4 of 6`, or `6` for all."""
+    least = min((line.n for line in lines if line.n), default=episodes)
+    return str(episodes) if least == episodes else f"{least} of {episodes}"
 
 
 def _return_and_risk(values: Mapping[str, Line | EpisodeMetric]) -> Iterator[str]:
@@ -224,9 +230,10 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
     headlines = ("total_return", "sharpe", "max_drawdown", "information_ratio", "decision_coverage")
     rows = []
     for card in cards:
-        metrics = [(name, card.metrics.get(name)) for name in headlines]
-        figures = (UNDEFINED if metric is None else number(name, metric.unit, metric.value) for name, metric in metrics)
-        rows.append((clean(card.task.name), *figures))
+        metrics = {name: card.metrics[name] for name in headlines if name in card.metrics}
+        figures = (number(name, metrics[name].unit, metrics[name].value) if name in metrics else UNDEFINED for name in headlines)
+        rests = _rest_on(metrics.values(), len(card.pooled))
+        rows.append((clean(card.task.name) + (f" ({rests} episodes)" if " of " in rests else ""), *figures))
     title = "All tasks (medians; return, drawdown and decided steps in %)"
     return Grid(title, ("task", "return", "sharpe", "drawdown", "info ratio", "decided"), tuple(rows))
 

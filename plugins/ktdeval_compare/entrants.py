@@ -314,11 +314,20 @@ def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> li
     return chosen
 
 
-def card_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
-    """A line for each window that a card leaves out of its figures, then `flag_notes` of all but synthetic prices."""
+def card_notes(entrants: Sequence[Entrant], metrics: Sequence[str] = ()) -> Iterator[str]:
+    """A line for each window that a card leaves out of its figures, and on those of these metrics whose median is not over all
+    episodes, then `flag_notes` of all but synthetic prices.
+    """
     for entrant in entrants:
         for window, reason in (entrant.card.left_out or {}).items():
             yield f"{entrant.label}: window {window} is left out: {reason}"
+        partly: dict[str, list[str]] = {}
+        for name in metrics:
+            if (line := entrant.card.metrics.get(name)) and line.n and line.undefined:
+                rest = f"{line.n} of {len(entrant.card.pooled)} episodes: {'; '.join(line.undefined)}"
+                partly.setdefault(rest, []).append(name)
+        for rest, names in partly.items():
+            yield f"{entrant.label}: {', '.join(names)}: median over {rest}"
     yield from flag_notes(entrants, but=(*_NO_CAUTION, "synthetic"))
 
 

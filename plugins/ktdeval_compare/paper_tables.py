@@ -65,7 +65,8 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
     entrants = label(load_entrants(paths))
     if what := figures_differ_in(entrant.card for entrant in entrants):
         raise CardError(f"the cards' figures are of different {what} ({paths[0]} …); a table is of cards of the same ones")
-    for note in card_notes(entrants):
+    of = {"excess": "total_return", "selection_rank": "selection_alpha"}
+    for note in card_notes(entrants, list(dict.fromkeys(of.get(name, name) for name in metrics))):
         warn(note)
     if rows == "factors":
         return _exposure_frame(entrants, cohorts)

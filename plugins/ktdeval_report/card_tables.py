@@ -139,7 +139,8 @@ def window_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
         own, held = median(returns), evaluation.card.reference.benchmark_buy_and_hold[name].metrics.total_return.value
         least, greatest = (min(returns), max(returns)) if len(returns) > 1 else (None, None)
         excess = None if own is None or held is None else own - held
-        row = {"name": name, "episodes": episodes, "own": own, "least": least, "greatest": greatest}
+        seeds = f"{len(returns)} of {len(episodes)}" if 0 < len(returns) < len(episodes) else len(episodes)
+        row = {"name": name, "first": episodes[0], "seeds": seeds, "own": own, "least": least, "greatest": greatest}
         yield {**row, "benchmark": held, "excess": excess}
 
 

@@ -173,7 +173,12 @@ def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]
     for study, value in zip(studies, excesses, strict=True):
         low, high = ((value.detail or {}).get(end) for end in ("low", "high"))
         selection = median(study.lines.get("selection", ()))
-        rows.append({"of": study.evaluation, "excess": value.value, "low": low, "high": high, "selection": selection})
+        gain = study.evaluation.card.metrics.get("total_return")
+        rests = (
+            [f"return in {gain.n} of {len(study.evaluation.card.pooled)} episodes"] if gain and gain.n and gain.undefined else []
+        )
+        row = {"of": study.evaluation, "excess": value.value, "low": low, "high": high, "selection": selection}
+        rows.append({**row, "rests": rests})
         points.append(Point(study.evaluation.label, value.value, low, high))
     if any(value.value is not None for value in excesses):
         title = "Excess return over the benchmark, with 95 % interval over windows"

@@ -67,6 +67,18 @@ def card(seeds: Sequence[int] = (0,), failed: Collection[int] = (), limit: int |
     return build_card(inputs(seeds, failed, limit, **changes)).plain
 
 
+RUIN = "the NAV is not positive on a day"
+
+
+def ruined_card() -> dict[str, Any]:
+    """A card of three seeds, of which one has no return and no risk."""
+    made = card((0, 1, 2))
+    figures = made["episodes"][1]["metrics"]
+    for name in ("total_return", "sharpe", "max_drawdown"):
+        figures[name] = {"value": None, "n": 5, "reason": RUIN}
+    return derive_card(typed(made)).plain
+
+
 CALLS = summarise_calls(
     [
         CallRecord("2026-01-02T03:04:05Z", spec().id, "a", "rate_limited", 1, 0.5),

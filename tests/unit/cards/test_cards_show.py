@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from card_cases import card, remote_card, section, typed
+from card_cases import card, remote_card, ruined_card, section, typed
 from ktdeval.cards.figures import number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
@@ -149,6 +149,15 @@ def test_several_episodes_show_median_spread_and_count() -> None:
     head, _, first, *_ = words(card((0, 1, 2)), "Metrics")
     assert head == ["metric", "median", "unit", "better", "quartiles", "episodes"]
     assert first == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
+
+
+def test_a_median_that_is_not_over_all_seeds_says_over_how_many() -> None:
+    made = ruined_card()
+    own = words(made, BENCHMARK)[1]
+    assert own[3:7] == ["2", "of", "3", "+10.80"]
+    assert words(card((0, 1, 2)), BENCHMARK)[1][3:5] == ["3", "+10.80"]
+    tasks = plain_text(summary_lines([typed(made), typed(card((0, 1, 2)))])).splitlines()
+    assert ["(2 of 3 episodes)" in line for line in tasks[-2:]] == [True, False]
 
 
 def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartiles() -> None:

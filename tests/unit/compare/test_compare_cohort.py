@@ -18,7 +18,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
-from card_cases import derived_fields
+from card_cases import RUIN, derived_fields, ruined_card
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.attribution import FACTOR_NAMES, factor_panel, held_days
 from ktdeval.cli.main import main
@@ -433,6 +433,10 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(traders: Path, tmp_pat
     for card, spread in ((cards[0], True), (str(traders / "cut"), False)):  # of one episode there are no quartiles
         code, shown, said = terminal.call("table", card, "--like", "ktdfin-3")
         assert (code, "[" in shown, said) == (0, spread, "ktdeval: warning: limited: every card\n")
+    ruined = save_card(tmp_path / "ruined", ruined_card())
+    note = f"total_return, sharpe, max_drawdown: median over 2 of 3 episodes: {RUIN}"
+    assert note in terminal.call("table", ruined, "--like", "ktdfin-4")[2]
+    assert "lies in no run folder, so its trials can't be counted" in terminal.refusal("luck", ruined)
     # The deflated Sharpe ratio is that of the library on the ledgers.
     folders = [RunFolder.load(traders / model) for model in MODELS]
     expected = []

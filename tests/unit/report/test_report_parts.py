@@ -87,6 +87,13 @@ def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_p
     assert [row[-1] for row in page.table("All cards")[1:]] == ["0 of 1", "1 of 2"]
 
 
+def test_a_median_that_is_not_over_all_seeds_says_over_how_many(tmp_path: Path) -> None:
+    cards = save_card(tmp_path / "a", card_cases.ruined_card()), save_card(tmp_path / "b", card_cases.card((0, 1)))
+    page = check_page(make_report(evaluations(*cards), Options()).html)
+    assert ["return in 2 of 3 episodes" in row[0] for row in page.table("All cards")[1:]] == [True, False]
+    assert [row[3] for row in page.table("By window")[1:]] == ["2 of 3"]
+
+
 # -- figures
 
 

@@ -12,7 +12,7 @@ from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.cutoff import cutoff_words
 from ktdeval.cards.derive import aggregate
 from ktdeval.cards.figures import chosen_columns, claims, is_fraction, number, panel
-from ktdeval.cards.parts import Calls, EpisodeMetric, Line, Pluggable, PriceEntry
+from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, tally, word_grid
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
@@ -214,7 +214,7 @@ def _windows(card: TradingCard) -> Grid:
     return Grid("Against the benchmark (return, excess and drawdown in %)", columns, tuple(rows), left=2)
 
 
-def _rest_on(lines: Iterable[Line], episodes: int) -> str:
+def _rest_on(lines: Iterable[Line | MetricLine], episodes: int) -> str:
     """Return how many of so many episodes the least of these medians rests on: `4 of 6`, or `6` for all."""
     least = min((line.n for line in lines if line.n), default=episodes)
     return str(episodes) if least == episodes else f"{least} of {episodes}"

@@ -129,11 +129,15 @@ def _spec_problem(spec: EpisodeSpec, market: str | None) -> str | None:
     return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
 
 
+class NotARunError(StoreError):
+    """A manifest.json is of something else than a run."""
+
+
 def _check_head(data: bytes, path: Path) -> None:
     """Raise StoreError where a manifest is not that of a run, or of another version."""
     head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
     if "episodes" not in head:
-        raise StoreError(f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a new one")
+        raise NotARunError(f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a new one")
     if (version := bytes(head.get("version", b"null")).decode()) != str(MANIFEST_VERSION):
         raise StoreError(f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import content_hash
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.store import NotARunError, RunFolder
 from ktdeval.stats.luck import Shape, sharpe_shape
 
 _DEPTH = 4  #: How deep below the store a run folder may lie
@@ -32,14 +33,17 @@ class Trials:
 
 
 def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
-    """Return the runs in or below these folders, by path. Raises StoreError where there is none, or one is unreadable."""
-    paths: set[Path] = set()
+    """Return the runs in or below these folders, by path. Raises StoreError where there is none, or one is unreadable. A
+    manifest.json of something else, such as of a market beside the runs, is none of a run.
+    """
+    runs: dict[Path, RunFolder] = {}
     for root in roots:
-        run_paths = {path.resolve().parent for path in _manifests(root)}
-        if not run_paths:
+        for path in (own := {path.resolve().parent for path in _manifests(root)}) - runs.keys():
+            with suppress(NotARunError):
+                runs[path] = RunFolder.load(path)
+        if runs.keys().isdisjoint(own):
             raise StoreError(f"{root}: no run here or in the folders below it (a run has a manifest.json)")
-        paths |= run_paths
-    return [RunFolder.load(path) for path in sorted(paths)]
+    return [runs[path] for path in sorted(runs)]
 
 
 def _manifests(root: Path) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from ktdeval.attribution import held_days
 from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
-from ktdeval.errors import UsageError
+from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import split_list
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
@@ -29,7 +29,9 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     `exposures`: factor rows over all cards, without a `mean` where they are not.
     """
     named = label(entrants)
-    roots = [*stores, *(entrant.run_folder for entrant in named)]
+    roots = [*stores, *(folder for entrant in named if ((folder := entrant.run_folder) / "manifest.json").is_file())]
+    if not roots:
+        raise CardError(f"{named[0].path}: lies in no run folder, so its trials can't be counted; name the runs with --runs")
     wanted = {(window.name, entrant.card.snapshot.id) for entrant in named for window in entrant.card.windows}
     trials = {(window, snapshot): count_trials(roots, window, snapshot) for window, snapshot in sorted(wanted)}
     rows: list[Row] = [_card_row(entrant, trials) for entrant in named]
@@ -39,7 +41,7 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
         factors = [row | {"mean": None, "members": 0, "same_sign": 0} for row in factors]
     else:
         ranks = rank(rows)
-    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": list(card_notes(named))}
+    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": list(card_notes(named, ("total_return", _SELECTION)))}
 
 
 def rank(rows: Sequence[Row]) -> Row:

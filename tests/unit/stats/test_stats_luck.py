@@ -136,6 +136,9 @@ def test_trials_are_distinct_episodes_finished_or_not(tmp_path: Path) -> None:
     run(tmp_path / "d", specs(2, model="builtin/random"), finished=0)
     trials = count_trials([tmp_path / "a", tmp_path / "c", tmp_path / "d"])
     assert (trials.episodes, trials.strategies) == (7, 3), "a limited episode and another model are trials of their own"
+    (tmp_path / "market").mkdir()
+    (tmp_path / "market" / "manifest.json").write_text('{"arrays": {}}')
+    assert count_trials([tmp_path]).runs == 4, "a market beside the runs is no run"
     (tmp_path / "none").mkdir()
     with pytest.raises(StoreError, match="no run here or in the folders below it"):
         count_trials([tmp_path / "none"])

@@ -33,6 +33,7 @@ from ktdeval.harness.plain_schema import in_words as in_words
 from ktdeval.harness.reading import (
     as_object as as_object,
     json_object as json_object,
+    label_key as label_key,
     rows_by_asset as rows_by_asset,
     shown_state as shown_state,
     table_rows as table_rows,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ktdeval.jsonio import loads_strict
+from ktdeval.market import parse_code
+from ktdeval.masking import normalise
 
 _JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
 
@@ -40,3 +42,11 @@ def table_rows(value: Any) -> list[Mapping[str, Any]]:
 def rows_by_asset(value: Any) -> dict[str, Mapping[str, Any]]:
     """Return the rows of a table of assets by their labels, in its order; rows without one are left out."""
     return {str(row["stock_id"]): row for row in table_rows(value) if "stock_id" in row}
+
+
+def label_key(label: str) -> str:
+    """Return what is equal for all spellings of an asset's label that tasks take for the same: `Asset_0042` is `asset_0042`, and
+    sh600519 is 600519.SH.
+    """
+    text = normalise(label).strip()
+    return (parse_code(text) or text).lower()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ktdeval.harness.reading import as_object, json_object, rows_by_asset, shown_state
+from ktdeval.harness.reading import as_object, json_object, label_key, rows_by_asset, shown_state
 from ktdeval.harness.session import TranscriptEntry
 
 Signal = Literal["Bullish", "Bearish", "Neutral"]
@@ -19,19 +19,20 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 def last_object(text: str) -> Mapping[str, Any]:
-    """Return the last flat JSON object in a text; empty where there is none, or where it is malformed."""
+    """Return the last flat JSON object in a text by `label_key` of its fields; empty where there is none, or it is malformed."""
     objects = _OBJECT.findall(text)
-    return json_object(objects[-1]) if objects else {}
+    return {label_key(name): value for name, value in json_object(objects[-1]).items()} if objects else {}
 
 
 def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
     """Return the signal of each asset (label) that the last JSON object of an answer gives one, by its label or as one of `OTHERS`.
 
-    Case does not matter; an asset named with anything else than one of `SIGNALS` has none.
+    Spelling and case do not matter; an asset named with anything else than one of `SIGNALS` has none.
     """
     answer = last_object(text)
     by_name = {name.lower(): name for name in SIGNALS}
-    signals = {asset: by_name.get(str(answer.get(asset, answer.get(OTHERS))).strip().lower()) for asset in assets}
+    others = answer.get(label_key(OTHERS))
+    signals = {asset: by_name.get(str(answer.get(label_key(asset), others)).strip().lower()) for asset in assets}
     return {asset: signal for asset, signal in signals.items() if signal is not None}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.harness import last_object
+from ktdeval.harness import label_key, last_object
 from ktdeval.masking import figure, render_json
 from ktdeval.yamlio import load_yaml
 from ktdeval_agents.limits import limit_lines
@@ -82,7 +82,7 @@ def position_ratios(sight: Sight) -> tuple[float, ...]:
 def read_ratios(text: str, sight: Sight) -> dict[str, float]:
     """Return the position ratios of assets shown, from the last JSON object of a text, each rounded to the grid."""
     reply, grid = last_object(text), position_ratios(sight)
-    ratios = {asset: first_number(reply, (asset,)) for asset in sight.rows}
+    ratios = {asset: first_number(reply, (label_key(asset),)) for asset in sight.rows}
     return {asset: min(grid, key=lambda step: abs(step - ratio)) for asset, ratio in ratios.items() if ratio is not None}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ktdeval.harness import Decision, json_object
+from ktdeval.harness import Decision, json_object, label_key
 from ktdeval_agents.graph import MemoryRule
 from ktdeval_agents.sight import ACCOUNT, Sight, first_number
 
@@ -58,9 +58,11 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         items = list(_stances(submitted, sight) if sight.asks_stances else _orders(decision))
         if not items:
             items = [(sight.candidates[0] if len(sight.candidates) == 1 else ACCOUNT, "no order", "")]
+        shown = {label_key(label): label for label in sight.prices}
         for asset, decided, reason in items:
-            why, label = (" ".join(text.replace("```", "'''").split()) for text in (reason or decision.overall_reason, asset))
-            self.entries.append(Entry(step, sight.day, withhold(label), decided, withhold(_cut(why)), sight.prices.get(asset)))
+            label = shown.get(label_key(asset), asset)
+            why, named = (" ".join(text.replace("```", "'''").split()) for text in (reason or decision.overall_reason, label))
+            self.entries.append(Entry(step, sight.day, withhold(named), decided, withhold(_cut(why)), sight.prices.get(label)))
         self.entries = self.entries[-_KEPT:]
 
     def shown(self, rule: MemoryRule, sight: Sight) -> str:
@@ -96,8 +98,9 @@ def _orders(decision: Decision) -> Iterable[tuple[str, str, str]]:
 
 def _stances(submitted: str, sight: Sight) -> Iterable[tuple[str, str, str]]:
     """Yield submitted decisions on assets that were shown, without their reasons, which may name what the mask hides."""
+    candidates = set(map(label_key, sight.candidates))
     for item in json_object(submitted).get("decisions", ()):
-        if item["stock_id"] in sight.candidates:
+        if label_key(item["stock_id"]) in candidates:
             yield item["stock_id"], item["decision"], ""
 
 

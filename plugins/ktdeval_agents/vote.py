@@ -9,9 +9,8 @@ from typing import Any
 
 from ktdeval.errors import ConfigError
 from ktdeval.fields import near_matches
-from ktdeval.harness import Decision, Observation, StepSession, json_object
+from ktdeval.harness import Decision, Observation, StepSession, json_object, label_key
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.masking import normalise
 from ktdeval.typed import from_plain
 from ktdeval_agents import TEAMS, VoteParams
 from ktdeval_agents.team import RoleSession, make_team
@@ -65,7 +64,7 @@ def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, A
     by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
     for voter, ballot in enumerate(ballots):
         for item in ballot[kind]:
-            by_asset.setdefault(normalise(item["stock_id"]).strip().lower(), {})[voter] = item
+            by_asset.setdefault(label_key(item["stock_id"]), {})[voter] = item
     for votes in by_asset.values():
         side, count = Counter(item[field] for item in votes.values()).most_common(1)[0]
         chosen = [item for item in votes.values() if item[field] == side]

@@ -14,7 +14,7 @@ import numpy as np
 from ktdeval.cards import TradingCard, load_card
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.harness import StepSignals, TranscriptEntry, as_object, json_object, step_signals
+from ktdeval.harness import StepSignals, TranscriptEntry, as_object, json_object, label_key, step_signals
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder, run_of
 from ktdeval.stats import day_rows, next_return
@@ -109,10 +109,10 @@ class _ReadStep:
 
 def _submitted(talk: TranscriptEntry, step: StepRecord, signals: StepSignals) -> tuple[dict[str, Action], dict[str, OrderRecord]]:
     """Return actions, and where orders were submitted their records, by the label that was shown."""
-    submitted, shown = json_object(talk.submission or "{}"), {label.lower(): label for label in signals.held}
+    submitted, shown = json_object(talk.submission or "{}"), {label_key(label): label for label in signals.held}
     orders, entries = "orders" in submitted, submitted.get("orders", submitted.get("decisions"))
     items = [as_object(item) for item in entries] if isinstance(entries, list) else []
-    labels = [shown.get(str(item.get("stock_id")).lower(), str(item.get("stock_id"))) for item in items]
+    labels = [shown.get(label_key(str(item.get("stock_id"))), str(item.get("stock_id"))) for item in items]
     sides = [str(item.get("side", item.get("decision"))).upper() for item in items]
     actions = {label: _ACTIONS[side] for label, side in zip(labels, sides, strict=True) if side in _ACTIONS}
     return actions, dict(zip(labels, step.orders, strict=True)) if orders and len(labels) == len(step.orders) else {}

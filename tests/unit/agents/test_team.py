@@ -300,8 +300,18 @@ def test_words_that_name_a_day_only_once_they_are_joined_or_cut_are_withheld(sai
     assert any("[withheld]" in text for text in shown)
 
 
-def test_stances_are_remembered_by_asset_and_reasons_stay_out() -> None:
-    said = {"decisions": [{"stock_id": "asset_1", "decision": "HOLD", "reason": "600519"}], "overall_reason": "flat"}
+@pytest.mark.parametrize("spelled", ["asset_1", "Asset_1 ", "ａsset_1"])
+def test_orders_are_remembered_by_the_label_shown_with_their_outcome(spelled: str) -> None:
+    agent = make_team("investor")
+    memory = decide(agent, Session(submits=orders((spelled, "BUY", 0.5))))
+    session = Session()
+    decide(agent, session, 1, memory)
+    assert "- day_+0, asset_1: BUY to 50 % of NAV, then +1.00 %." in session.shown("investor")
+
+
+@pytest.mark.parametrize("spelled", ["asset_1", "Asset_1 ", "ａsset_1"])
+def test_stances_are_remembered_by_asset_and_reasons_stay_out(spelled: str) -> None:
+    said = {"decisions": [{"stock_id": spelled, "decision": "HOLD", "reason": "600519"}], "overall_reason": "flat"}
     limits = {"constraints": {"hold": "flat"}}
     memory = decide(make_team("investor"), Session(submits=said), **limits)
     assert [(one["asset"], one["decision"], one["reason"]) for one in memory["entries"]] == [("asset_1", "HOLD", "flat")]
@@ -417,6 +427,8 @@ def test_decisions_without_a_majority_are_hold() -> None:
 
 def test_one_asset_in_several_spellings_has_one_majority() -> None:
     ballots = [{"decisions": [decision(spelled, "BUY")]} for spelled in ("Asset_1", "asset_1 ", "ａsset_1")]
+    codes = [{"decisions": [decision(spelled, "BUY")]} for spelled in ("600519.SH", "sh600519", "600519")]
+    assert elected(codes, 3)["decisions"] == [decision("600519.SH", "BUY")]
     assert elected(ballots, 3)["decisions"] == [decision("Asset_1", "BUY")]
     ballots[1]["decisions"] = [decision("asset_1", "SELL")]
     ballots[2]["decisions"] = [decision("ASSET_1", "HOLD")]

@@ -44,7 +44,7 @@ def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
     [
         ('{"a": 0.07}', {"a": 0.05}), ('first {"a": 0.4} then {"a": 0.1}', {"a": 0.1}), ('{"a": 1e999}', {}),
         ('{"a": 1' + "0" * 400 + "}", {}), ('{"a": true}', {}), ('{"a": NaN}', {}), ('{"a": ' + "[" * 100_000 + "}", {}),
-        ('{"b": 0.1}', {}), ("[0.1]", {}), ("{" * 100_000, {}),
+        ('{"A ": 0.07}', {"a": 0.05}), ('{"b": 0.1}', {}), ("[0.1]", {}), ("{" * 100_000, {}),
     ],
 )  # fmt: skip
 def test_ratios_are_read_from_the_last_object_whatever_a_reply_holds(said: str, ratios: dict[str, float]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from statistics import fmean, stdev
+from typing import Any
 
 from ktdeval.contracts.scoring import AnswerRecord, Sample, Score, ScoreDefinition, TargetTask
 from ktdeval.contracts.spec import EpisodeSpec, Window
@@ -119,13 +121,17 @@ class _Questions:
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         result = self._score(answer["answer"], deepcopy(self._samples[number]))  # a copy, which it may change
-        scores = dict(result) if isinstance(result, Mapping) else {self._names[0]: result}
+        scores: dict[str, Any] = dict(result) if isinstance(result, Mapping) else {self._names[0]: result}
+        # Comparing with numpy gives its scalars, whose truth values and numbers count as Python's own.
+        scores = {name: value.item() if getattr(value, "shape", None) == () else value for name, value in scores.items()}
         if set(scores) != set(self._names):
             gave = ", ".join(map(str, scores)) or "nothing"
             raise PluginError(f"sample {number}: score() gave {gave}, expected {', '.join(self._names)}")
         for name, value in scores.items():
-            if not (value is None or (isinstance(value, int | float) and math.isfinite(value))):
-                raise PluginError(f"sample {number}: score {name!r} is {value!r}, expected a finite number, a truth value or None")
+            if not (value is None or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)):
+                raise PluginError(
+                    f"sample {number}: score {name!r} is {value!r:.80}, expected a finite number, a truth value or None"
+                )
         return scores
 
 

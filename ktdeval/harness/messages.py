@@ -171,8 +171,12 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     calls, or counts of tokens that no call has. Without bounds, one reply could hold up or end an episode. Raises PluginError: a
     plugin's model returned no Reply, or one with values that are no text or an unknown finish reason.
     """
-    if not isinstance(reply, Reply) or not all(isinstance(call, ToolCall) for call in reply.tool_calls):
-        raise PluginError(f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply, or has tool calls that are no ToolCall")
+    if not isinstance(reply, Reply):
+        raise PluginError(f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply")
+    if not (isinstance(reply.tool_calls, tuple | list) and all(isinstance(call, ToolCall) for call in reply.tool_calls)):
+        raise PluginError(f"the model's reply has tool calls that are no tuple of ToolCall: {reply.tool_calls!r:.80}")
+    if not isinstance(reply.usage, Usage):
+        raise PluginError(f"the model's reply has a usage that is no ktdeval.harness.Usage: {reply.usage!r:.80}")
     if reply.finish_reason not in _FINISH_REASONS:
         raise PluginError(f"the model's reply ended with {reply.finish_reason!r:.80}, expected one of {', '.join(_FINISH_REASONS)}")
     texts = [reply.content, reply.reasoning, reply.served_by]
@@ -182,7 +186,7 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
             texts.append(call.opaque.data)
     if odd := [text for text in texts if not isinstance(text, str)]:
         raise PluginError(f"the model's reply has {odd[0]!r:.80} as a text; arguments of a ToolCall are JSON text")
-    counts = {name: getattr(reply.usage, name, None) for name in USAGE_FIELDS}
+    counts = reply.usage.to_json()
     odd = [name for name, count in counts.items() if type(count) is not int or not 0 <= count <= MAX_TOKEN_COUNT]
     if sum(map(len, texts)) > MAX_REPLY_CHARS or len(reply.tool_calls) > MAX_REPLY_CALLS or odd:
         problem = f"counts {odd[0]} that no call has" if odd else "is larger than 1,048,576 characters or 256 tool calls"

@@ -107,12 +107,14 @@ def _hopeless(errors: int, failures: Mapping[str, int]) -> str:
 
 
 def _location(error: BaseException) -> str:
-    """File and line of the innermost call that is not in Python's own library."""
-    location = "unknown place"
+    """File and line of the innermost call that is not in Python's own library; after a plugin's, where it is in ktdeval."""
+    plugin = location = ""
     for frame, line in walk_tb(error.__traceback__):
-        if str(frame.f_globals.get("__name__")).partition(".")[0] not in sys.stdlib_module_names:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in sys.stdlib_module_names:
             location = f"{Path(frame.f_code.co_filename).name}:{line}"
-    return location
+            plugin = plugin if package == "ktdeval" else location
+    return location if plugin in ("", location) else f"{plugin} → {location}"
 
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:

@@ -369,7 +369,7 @@ def test_arguments_that_are_too_long_deep_or_large_are_a_counted_failure_and_are
 @pytest.mark.parametrize("reply", [
     Reply("x" * (MAX_REPLY_CHARS + 1)), Reply(tool_calls=(ToolCall("1", "look", "x" * MAX_REPLY_CHARS),)),
     Reply(tool_calls=(ToolCall("1", "look", "{}"),) * 257), Reply(usage=Usage(10**40)), Reply(usage=Usage(-1)),
-    Reply(usage=Usage(1.5)), Reply(usage=Usage(True)), Reply(usage=None),
+    Reply(usage=Usage(1.5)), Reply(usage=Usage(True)),
 ])  # fmt: skip
 def test_a_reply_without_bounds_is_a_failed_call(reply):
     session, _ = desk_of(reply)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ktdeval.contracts import AnswerRecord, EpisodeSpec
@@ -129,11 +130,21 @@ def test_a_score_that_changes_its_sample_changes_no_question() -> None:
         ({"f1": 1.0}, "gave f1, expected accuracy"),
         (float("nan"), "expected a finite number"),
         ("yes", "expected a finite number"),
+        (10**400, "expected a finite number"),
+        (np.array([True]), "expected a finite number"),
     ],
 )
 def test_a_score_that_is_no_number_is_the_plugins_error(given: Any, problem: str) -> None:
     with pytest.raises(PluginError, match=problem):
         task_of(lambda answer, sample: given).samples(SPEC, None, None).score(0, {"answer": "5"})
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"), [(np.bool_(True), True), (np.float32(0.5), 0.5), (np.int64(2), 2), (np.array(False), False)]
+)
+def test_a_scalar_of_numpy_is_the_truth_value_or_number_that_it_holds(given: Any, plain: bool | float) -> None:
+    (value,) = task_of(lambda answer, sample: given).samples(SPEC, None, None).score(0, {"answer": "5"}).values()
+    assert (value, type(value)) == (plain, type(plain))
 
 
 # -- tools of a sample

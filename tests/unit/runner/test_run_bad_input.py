@@ -440,12 +440,17 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
 def test_a_model_that_gives_no_reply_is_told_what_one_is(tmp_path: Path) -> None:
     for number, (reply, problem) in enumerate((
         ("None", "the model gave None, which is no ktdeval.api.Reply"),
-        ("Reply(tool_calls=({'name': 'x'},))", "has tool calls that are no ToolCall"),
+        ("Reply(tool_calls=({'name': 'x'},))", "has tool calls that are no tuple of ToolCall: ({'name': 'x'},)"),
         ("Reply(tool_calls=(ToolCall('1', 'x', {}),))", "has {} as a text; arguments of a ToolCall are JSON text"),
         ("Reply(finish_reason='done')", "reply ended with 'done', expected one of stop, tool_calls, length"),
         ("json.loads('{')", "gives4.py:8: JSONDecodeError"),  # the place in the plugin, not in Python's library
         ("sys.exit()", "gives5.py:8: SystemExit"),
         ("(_ for _ in 'x').throw(asyncio.CancelledError('gone'))", "gives6.py:8: CancelledError: gone"),
+        ("Reply('', ToolCall('1', 'x', '{}'))", "has tool calls that are no tuple of ToolCall: ToolCall(id='1'"),
+        ("Reply('', None)", "has tool calls that are no tuple of ToolCall: None"),
+        ("Reply(usage={'input_tokens': 3})", "has a usage that is no ktdeval.harness.Usage: {'input_tokens': 3}"),
+        ("len(request.messages, 1)", "gives10.py:8: TypeError"),
+        ("__import__('ktdeval.jsonio').jsonio.loads_untrusted({})", "gives11.py:8 → jsonio.py:"),  # the plugin's line, and ours
     )):  # fmt: skip
         (tmp_path / f"gives{number}.py").write_text(
             f"{HEAD}import asyncio, json, sys\nfrom ktdeval.api import QATask, Reply, ToolCall\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import fnmatch
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.fields import build, option
 from ktdeval.harness.messages import Usage
 from ktdeval.jsonio import JsonValue
+from ktdeval.market.calendar import parse_day
 from ktdeval.yamlio import load_yaml
 
 _MILLION = 1e6
@@ -98,13 +98,13 @@ def load_price_table(path: Path | str) -> PriceTable:
     doubled.
     """
     table = build(_Table, load_yaml(path), str(path))
-    _check_day(table.as_of, f"{path}: as_of")
+    parse_day(table.as_of, f"{path}: as_of: ", ConfigError)
     prices: dict[str, Price] = {}
     owners: dict[str, int] = {}
     for index, entry in enumerate(table.models):
         where = f"{path}: models[{index}]"
         as_of = table.as_of if entry.as_of is None else entry.as_of
-        _check_day(as_of, f"{where}: as_of")
+        parse_day(as_of, f"{where}: as_of: ", ConfigError)
         source = table.source if entry.source is None else entry.source
         price = Price(entry.input, entry.output, entry.cache_read, entry.cache_write, as_of, source)
         for pattern in _patterns(entry, where):
@@ -135,10 +135,3 @@ def _patterns(entry: _Entry, where: str) -> tuple[str, ...]:
         if not re.fullmatch(r"[^/\s]+/\S+", pattern):
             raise ConfigError(f"{where}: match: expected PROVIDER/NAME, was {pattern!r}")
     return patterns
-
-
-def _check_day(text: str, where: str) -> None:
-    try:
-        datetime.date.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(f"{where}: expected a day as YYYY-MM-DD, was {text!r}") from error

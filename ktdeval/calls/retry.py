@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from tenacity import RetryCallState, Retrying, retry_if_exception
+from tenacity import Future, RetryCallState, Retrying, retry_if_exception
 
 from ktdeval.errors import ModelError
 
@@ -67,7 +67,4 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def _failure(state: RetryCallState) -> ModelError:
-    error = state.outcome.exception() if state.outcome is not None else None
-    if not isinstance(error, ModelError):
-        raise TypeError(f"a wait without a failed attempt before it: {error!r}")
-    return error
+    return cast("ModelError", cast("Future", state.outcome).exception())  # only such failures are waited after

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -16,8 +14,9 @@ import numpy as np
 from ktdeval.cards.card import Evaluation
 from ktdeval.cards.inputs import EvaluationInputs, Problem, WindowDays
 from ktdeval.cards.parts import SideDays
-from ktdeval.errors import UsageError
+from ktdeval.errors import DataError, UsageError
 from ktdeval.jsonio import JsonValue, csv_rows
+from ktdeval.market.calendar import parse_day
 from ktdeval.market.snapshot import DayArray
 
 Side = Literal["before", "across", "after"]
@@ -43,17 +42,13 @@ class Cutoff:
 
 def parse_cutoff(spelled: str, confidence: str = "given", source: str = "", where: str = "--cutoff") -> Cutoff:
     """Return the cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError, which `where` starts: it is neither."""
+    is_month = len(spelled) == len("2024-06")
     try:
-        if len(spelled) == len("2024-06"):
-            first = date.fromisoformat(f"{spelled}-01")
-            last = first.replace(day=calendar.monthrange(first.year, first.month)[1])
-        else:
-            first = last = date.fromisoformat(spelled)
-        if spelled not in (first.isoformat(), first.isoformat()[:7]):
-            raise ValueError("another ISO form, such as 20240601")
-    except ValueError:
+        first = parse_day(f"{spelled}-01" if is_month else spelled)
+    except DataError:
         raise UsageError(f"{where}: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)") from None
-    return Cutoff(np.datetime64(first, "D"), np.datetime64(last, "D"), spelled, confidence, source)
+    last = (first.astype("M8[M]") + 1).astype("M8[D]") - np.timedelta64(1, "D") if is_month else first
+    return Cutoff(first, last, spelled, confidence, source)
 
 
 def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | Literal["none", "unknown"]:

@@ -15,9 +15,14 @@ _MARGIN = np.timedelta64(14, "D")  # makes room for ranges of one day
 
 
 def parse_day(text: str | np.datetime64, where: str = "", kind: type[KtdevalError] = DataError) -> np.datetime64:
-    """Return a calendar day from ISO text such as `2024-01-02`. Raises `kind`, which `where` starts: the text is no ISO date."""
+    """Return a calendar day from text such as `2024-01-02`, the one form of a day that sorts as text. Raises `kind`, which `where`
+    starts: any other text.
+    """
     try:
-        return np.datetime64(date.fromisoformat(str(text)), "D")
+        day = date.fromisoformat(str(text))  # from Python 3.11 on `20240102` and `2024-W01-2`, too
+        if str(day) != str(text):
+            raise ValueError(text)
+        return np.datetime64(day, "D")
     except ValueError as error:
         raise kind(f"{where}{str(text)!r} is not a date; write it as 2024-01-02") from error
 

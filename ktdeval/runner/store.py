@@ -20,7 +20,6 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ from ktdeval.jsonio import (
     try_lock,
     write_atomic,
 )
+from ktdeval.market.calendar import parse_day
 from ktdeval.plugin_import import is_file_name
 from ktdeval.runner.journal import Entry, Journal, Record, check_exchanges, compacted, entry_type, read_journal, unpack_lines
 from ktdeval.runner.ledger_file import load_ledger
@@ -110,6 +110,8 @@ class RunManifest:
                 raise StoreError(f"{path}: episode {str(recorded_id)[:20]} has been changed: its spec hashes to {spec.id}")
             if problem := _spec_problem(spec, file.snapshot):
                 raise StoreError(f"{where}: episodes[{number}].{problem}")
+            for name in ("first", "last") if spec.window is not None else ():
+                parse_day(getattr(spec.window, name), f"{where}: episodes[{number}].window.{name}: ", StoreError)
             specs.append(spec)
         data, price, cutoff = map(to_plain, (file.data if file.snapshot else None, file.price, file.knowledge_cutoff))
         return cls(data, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings, cutoff)
@@ -121,11 +123,6 @@ def _spec_problem(spec: EpisodeSpec, market: str | None) -> str | None:
         return "snapshot: expected that of the run"
     if (spec.window is None) != (spec.snapshot is None):
         return "window: it and snapshot go together"
-    for name in ("first", "last") if spec.window is not None else ():
-        try:
-            date.fromisoformat(getattr(spec.window, name))
-        except ValueError:
-            return f"window.{name}: expected a day as 2024-01-02"
     return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
 
 

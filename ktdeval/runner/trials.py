@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import content_hash
-from ktdeval.runner.store import NotARunError, RunFolder
+from ktdeval.runner.store import MANIFEST, NotARunError, RunFolder
 from ktdeval.stats.luck import Shape, sharpe_shape
 
 _DEPTH = 4  #: How deep below the store a run folder may lie
@@ -38,17 +38,13 @@ def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
     """
     runs: dict[Path, RunFolder] = {}
     for root in roots:
-        for path in (own := {path.resolve().parent for path in _manifests(root)}) - runs.keys():
+        manifests = (path for depth in range(_DEPTH + 1) for path in root.glob(f"{'*/' * depth}{MANIFEST}"))
+        for path in (own := {path.resolve().parent for path in manifests}) - runs.keys():
             with suppress(NotARunError):
                 runs[path] = RunFolder.load(path)
         if runs.keys().isdisjoint(own):
             raise StoreError(f"{root}: no run here or in the folders below it (a run has a manifest.json)")
     return [runs[path] for path in sorted(runs)]
-
-
-def _manifests(root: Path) -> Iterator[Path]:
-    for depth in range(_DEPTH + 1):
-        yield from root.glob("/".join(["*"] * depth + ["manifest.json"]))
 
 
 def count_trials(roots: Iterable[Path], window: str | None = None, snapshot: str | None = None) -> Trials:

@@ -191,16 +191,16 @@ def _known_days(table: pd.DataFrame, column: str, where: Path | str) -> pd.Serie
 def to_our_units(
     bars: pd.DataFrame, params: LongParams | QlibParams, in_fen: npt.NDArray[np.bool_] | bool = True
 ) -> tuple[bool, tuple[str, ...]]:
-    """Convert bars in place to shares, units of currency and unadjusted prices (in whole fen those `in_fen`); return whether they
-    have a factor, and notes on how they were read. Prices without a factor become missing where others have one. Raises DataError:
-    volumes don't show how they are stored.
+    """Convert bars in place to shares, units of currency and unadjusted prices (A-shares, `in_fen`, to whole shares and fen);
+    return whether they have a factor, and notes on how they were read. Prices without a factor become missing where others have
+    one. Raises DataError: volumes don't show how they are stored.
     """
     bars["volume"] *= _VOLUME_UNITS[params.volume_unit]
     bars["amount"] *= _AMOUNT_UNITS[params.amount_unit]
     if not bars["factor"].notna().any():
         return False, ()
     factor = bars["factor"].where(bars["factor"] > 0)
-    notes = _undo_volume(bars, factor, params)
+    notes = _undo_volume(bars, factor, params, in_fen)
     if params.prices == "adjusted":
         for name in ("open", "high", "low", "close"):
             prices = bars[name] / factor
@@ -208,8 +208,10 @@ def to_our_units(
     return True, notes
 
 
-def _undo_volume(bars: pd.DataFrame, factor: pd.Series, params: LongParams | QlibParams) -> tuple[str, ...]:
-    """Multiply volumes by the factor where they were divided by it, to whole shares."""
+def _undo_volume(
+    bars: pd.DataFrame, factor: pd.Series, params: LongParams | QlibParams, in_fen: npt.NDArray[np.bool_] | bool
+) -> tuple[str, ...]:
+    """Multiply volumes by the factor where they were divided by it."""
     kind = params.volume
     if kind == "auto":
         detected = stored_volume(bars["volume"].to_numpy(dtype=np.float64), factor.to_numpy(dtype=np.float64))
@@ -220,7 +222,8 @@ def _undo_volume(bars: pd.DataFrame, factor: pd.Series, params: LongParams | Qli
             )
         kind = detected or "raw"
     if kind == "divided":
-        bars["volume"] = (bars["volume"] * factor).round()
+        volume = bars["volume"] * factor
+        bars["volume"] = np.where(in_fen, volume.round(), volume)
     how = "told by whole shares" if params.volume == "auto" else "as asked for"
     what = {"raw": "as traded, taken as they are", "divided": "divided by the factor, multiplied by it"}[kind]
     return (f"volumes were stored {what} ({how})",) if (params.volume, kind) != ("raw", "raw") else ()

@@ -58,6 +58,9 @@ def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     assert market.instruments == (Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity"))
     assert market.names == ("Bitcoin", "O'Reilly")
     assert market.volume[:, 0].tolist() == [0.5, 0.25, 0.25, 0.25]
+    # Volumes of shares that are divided by splits cut no coin's to whole ones, nor to none, which is no trade.
+    divided = read(tmp_path, BARS.replace("90.3,1500", "90.3,100"), splits=SPLITS, volume="divided")
+    assert divided.bars["volume"].tolist() == [100, 100, 1500, 0.5, 0.25, 0.25, 0.25]
     assert np.isnan(market.close[1]).tolist() == [False, True]  # Saturday
     assert market.indices == {}
     # Without a factor the split is a loss that nobody had, and the check says so.

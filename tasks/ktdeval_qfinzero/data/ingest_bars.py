@@ -262,7 +262,7 @@ class BarReader:
             if self.units.setdefault((spec.asset_class, symbol), spec.unit) != spec.unit:
                 raise ConfigError(f"{name}: unit: {symbol[:40]} has another one in other files; give all bars of it the same")
         start_ns, wrong = _starts(spec, texts["time"])
-        mark(wrong, "time", _EXPECTED["time"])
+        mark(wrong, "time", _EXPECTED["time"] + ("" if spec.zone in (None, "UTC") else f", which clocks in {spec.zone} show once"))
         values: dict[str, npt.NDArray[np.generic]] = {"start_ns": start_ns}
         for price in _PRICES:
             values[f"{price}_e4"], wrong, count = prices_e4(texts[price], self.rounded, spec.unit)

@@ -131,7 +131,7 @@ class Reference:
         return None
 
     def _adjusted(self, symbol: str, bar: Bars, resolution: str, as_of_ns: int) -> int:
-        """Close of a bar as the corporate actions that it is not ex of, up to a moment, leave it."""
+        """Close of a bar as the corporate actions up to a moment leave it, also where it is ex of those at the open that comes."""
         hours, start_ns, price_e4 = self.hours, int(bar.start_ns[0]), int(bar.close_e4[0])
         if resolution == "day":
             first = int(np.searchsorted(hours.days, as_datetime64(day_of(start_ns)), side="right"))
@@ -141,6 +141,10 @@ class Reference:
         stop = int(np.searchsorted(hours.open_ns, as_of_ns, side="right"))
         for row in range(first, stop):
             price_e4 = self.ex_price(symbol, price_e4, hours.day(row))
+        for day in map(hours.day, range(stop, first)):
+            price_e4 += sum(dividend.amount_e4 for dividend in self.dividends_on(symbol, day, as_of_ns))
+            for split in self.splits_on(symbol, day):
+                price_e4 = price_e4 * split.new // split.old if split.announced_ns <= as_of_ns else price_e4
         return price_e4
 
     def _effective_row(self, ex_day: date) -> int:

@@ -78,12 +78,17 @@ def test_an_ex_day_without_a_session_counts_as_the_next_trading_day(ex_day: date
     assert trader.equity == 100_000 + 200
 
 
-def test_a_last_price_from_the_evening_before_an_ex_day_is_adjusted_and_one_from_its_morning_is_so_already() -> None:
-    opened, split = at("2025-01-08T14:30:00Z"), SplitRow("BRKT", date(2025, 1, 8), 2, 1, 0)
-    for moment, mark in (("2025-01-08T00:30:00Z", 250_000), ("2025-01-08T09:30:00Z", 500_000)):  # 19:30 and 04:30 in New York
+def test_a_last_price_from_outside_of_sessions_is_about_the_shares_that_are_held() -> None:
+    day = date(2025, 1, 8)
+    actions = {"split_rows": [SplitRow("BRKT", day, 2, 1, 0)], "dividend_rows": [DividendRow("BRKT", day, day, 10_000, 0)]}
+    for moment, before, after in (
+        ("2025-01-08T00:30:00Z", 500_000, 240_000),  # 19:30 in New York: of old shares, with the dividend
+        ("2025-01-08T09:30:00Z", 1_020_000, 500_000),  # 04:30 in New York: of new shares, which nobody holds before the open
+    ):
         late = bars_of(np.array([at(moment)]), np.array([500_000]))
-        dataset = with_prices(small_dataset(), {("stock", "BRKT", "minute"): late}, split_rows=[split])
-        assert Reference(dataset).visible_mark(Instrument("STOCK", "BRKT"), opened) == mark
+        reference = Reference(with_prices(small_dataset(), {("stock", "BRKT", "minute"): late}, **actions))
+        for now, mark in (("2025-01-08T13:00:00Z", before), ("2025-01-08T14:30:00Z", after)):
+            assert reference.visible_mark(Instrument("STOCK", "BRKT"), at(now)) == mark
 
 
 def test_a_session_of_days_that_begins_inside_a_day_has_the_prices_of_that_moment() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
+from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.ingest import ingest_dataset, ingest_update
@@ -62,6 +63,17 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of
     for ticker in TIMES:
         starts = prices.bars("stock", ticker, "minute", EVER).start_ns.tolist()
         assert [moment_text(start) for start in starts] == ["2025-01-06T14:30:00Z", "2025-01-06T14:31:00Z"], ticker
+
+
+def test_a_local_time_that_clocks_skip_in_spring_or_show_twice_in_autumn_is_refused(tmp_path: Path) -> None:
+    head, row = "time,open,high,low,close,volume", "10,11,9.5,10.5,100"
+    source = "asset_class: stock, symbol: AVLN, resolution"
+    spec = f"zone: America/New_York\nbars:\n  - {{file: days.csv, {source}: day}}\n  - {{file: minutes.csv, {source}: minute}}\n"
+    for number, time in enumerate(("2024-03-10 02:30", "2024-11-03 01:30")):
+        (tmp_path / str(number)).mkdir()
+        files = {"days": f"{head}\n2024-03-08,{row}\n", "minutes": f"{head}\n{time},{row}\n"}
+        with pytest.raises(DatasetRefused, match=f"which clocks in America/New_York show once, was '{time}'"):
+            made(tmp_path / str(number), spec, **files)
 
 
 def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(tmp_path: Path, terminal: Terminal) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,14 +85,16 @@ def _instrument(venue: Venue, kind: str, currency: str, where: str) -> Instrumen
     return instrument
 
 
-def apply_splits(bars: pd.DataFrame, path: str, mapping: Mapping[str, str], listing: Listing) -> str:
+def apply_splits(bars: pd.DataFrame, path: str, mapping: Mapping[str, str], codes: Callable[[pd.Series], pd.Series]) -> str:
     """Fill the factor of bars without one, in place, from a file of splits: code, date (the first day on which the price is after
-    it), ratio (15 for 15:1, 0.1 for a reverse split of ten to one). Return a note of it. Splits before a code's first bar or after
-    its last have no effect. Raises UsageError: there is a factor; DataError: a ratio or day is invalid, or is given twice.
+    it), ratio (15 for 15:1, 0.1 for a reverse split of ten to one); `codes` turns its codes into those of the bars. Return a
+    note of it. Splits before a code's first bar or after its last have no effect.
+
+    Raises UsageError: there is a factor; DataError: a ratio or day is invalid, or is given twice.
     """
     if bars["factor"].notna().any():
         raise UsageError("--splits: the bars have a factor already; leave out one of the two")
-    table = read_events(path, "code", "ratio", mapping, listing.codes)
+    table = read_events(path, "code", "ratio", mapping, codes)
     lives = bars.groupby("code", observed=True)["date"].agg(["min", "max"])
     inside = table.join(lives, on="code").query("min < date <= max")
     inside = inside.assign(factor=inside.groupby("code")["ratio"].cumprod()).astype({"code": bars["code"].dtype})

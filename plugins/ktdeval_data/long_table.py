@@ -66,7 +66,11 @@ def read_long(params: LongParams) -> RawMarket:
     listing = read_listing(params.industry, mappings["industry"], params.venue, params.kind)
     names = read_names(params.names, mappings["names"], listing.codes)
     bars = renumbered(_read_bars(params, mappings["bars"], listing), names)
-    split = (apply_splits(bars, params.splits, mappings["splits"], listing),) if params.splits else ()
+
+    def present(codes: pd.Series) -> pd.Series:
+        return renumbered(pd.DataFrame({"code": listing.codes(codes)}), names)["code"]
+
+    split = (apply_splits(bars, params.splits, mappings["splits"], present),) if params.splits else ()
     boards = {code: listing.venues[listing.of(code).venue].has_boards for code in bars["code"].unique()}
     has_factor, notes = to_our_units(bars, params, bars["code"].map(boards).to_numpy(dtype=np.bool_))
     if params.members is None:

@@ -85,6 +85,16 @@ def test_what_can_not_be_read_is_one_clear_line(tmp_path: Path, changes: dict[st
     assert "\n" not in str(caught.value)
 
 
+def test_a_split_under_a_former_code_is_that_of_the_asset(tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text(
+        "code,name,in_date,out_date,code_then\nORLY,Old,,2025-06-09,OLD\nORLY,New,2025-06-10,,ORLY\n"
+    )
+    bars, splits = BARS.replace("ORLY,1350", "OLD,1350").replace("orly", "old"), "code,date,ratio\nold,2025-06-10,15\n"
+    raw = read(tmp_path, bars, splits=splits, names=str(tmp_path / "names.csv"))
+    assert raw.bars.query("code == 'ORLY'")["factor"].tolist() == [1, 1, 15]
+    assert "split_like_moves" not in by_kind(raw)
+
+
 def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     bars = "date,code,close\n2025-08-01,MSFT,524.1\n2025-08-04,MSFT,535.6\n2025-08-01,SPY,621.7\n2025-08-04,SPY,631.2\n"
     same = f"{tmp_path}/../{tmp_path.name}/bars.csv"  # the file is the bars' own, however its path is written

@@ -9,15 +9,15 @@ from typing import Literal
 
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError
-from ktdeval.harness import TranscriptEntry
-from ktdeval.jsonio import dumps_canonical, loads_strict
+from ktdeval.harness import TranscriptEntry, as_object, json_object
+from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.masking import WITHHELD
 from ktdeval.runner import RunFolder
 from ktdeval.trading import StepRecord
 from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
 
-#: `reason` of an order; `overall_reason` of a submission; `research`: text next to tool calls; `reasoning`: the separate channel,
-#: if a provider has it
+#: `reason` of an order or of a decision on an asset; `overall_reason` of a submission; `research`: text next to tool calls;
+#: `reasoning`: the separate channel, if a provider has it
 Source = Literal["reason", "overall_reason", "research", "reasoning"]
 REASONS: tuple[Source, ...] = ("reason", "overall_reason")  #: Sources of the rationale; the others are the model's thinking
 
@@ -40,7 +40,7 @@ class Text:
     source: Source
     #: as written; reasons as in the ledger, with what it withholds restored from the submission if there is one
     text: str
-    order: int | None = None  #: number of the order, for its reason
+    order: int | None = None  #: number of the order, or of the decision on an asset, for its reason
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,19 @@ def read_steps(folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str
 
 
 def _texts(step: StepRecord, entry: TranscriptEntry) -> Iterator[Text]:
-    def whole(recorded: str, submitted: str) -> str:
-        return submitted if WITHHELD in recorded and submitted else recorded
+    def whole(recorded: str, written: str) -> str:
+        return written if WITHHELD in recorded and written else recorded
 
-    reasons, overall = _submitted(entry.submission, len(step.orders))
-    for number, order in enumerate(step.orders):
-        if order.reason:
-            yield Text("reason", whole(order.reason, reasons[number]), number)
+    submitted = json_object(entry.submission or "{}")
+    decisions, orders = _reasons(submitted.get("decisions")), _reasons(submitted.get("orders"))
+    # A decision that trades nothing has a reason, but no order that could have it.
+    written = orders if len(orders) == len(step.orders) else [""] * len(step.orders)
+    reasons = decisions or [whole(order.reason, reason) for order, reason in zip(step.orders, written, strict=True)]
+    for number, reason in enumerate(reasons):
+        if reason:
+            yield Text("reason", reason, number)
     if step.overall_reason:
-        yield Text("overall_reason", whole(step.overall_reason, overall))
+        yield Text("overall_reason", whole(step.overall_reason, _text(submitted.get("overall_reason"))))
     for exchange in entry.exchanges:
         reply = exchange.get("reply", {})
         if reply.get("content"):
@@ -90,17 +94,13 @@ def _texts(step: StepRecord, entry: TranscriptEntry) -> Iterator[Text]:
             yield Text("reasoning", reply["reasoning"])
 
 
-def _submitted(text: str | None, orders: int) -> tuple[list[str], str]:
-    """Return reasons and overall reason of a submission as written; empty texts if it can't be read."""
-    try:
-        value = loads_strict(text) if text else None
-    except ValueError:
-        value = None
-    if not isinstance(value, dict) or not isinstance(value.get("orders"), list) or len(value["orders"]) != orders:
-        return [""] * orders, ""
-    reasons = [order.get("reason", "") if isinstance(order, dict) else "" for order in value["orders"]]
-    *whole, overall = [reason if isinstance(reason, str) else "" for reason in (*reasons, value.get("overall_reason", ""))]
-    return whole, overall
+def _reasons(items: JsonValue) -> list[str]:
+    """Return the reasons of submitted orders or decisions as written, in their order."""
+    return [_text(as_object(item).get("reason")) for item in items] if isinstance(items, list) else []
+
+
+def _text(value: JsonValue) -> str:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else ""  # JSON may spell lone surrogates
 
 
 @dataclass(frozen=True)

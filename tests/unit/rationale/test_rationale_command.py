@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import ktdeval
 import rationale_plugin
 from accept_runs import evaluate
 from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.storage import save_snapshot
 from ktdeval.masking.identities import WITHHELD
@@ -123,6 +126,19 @@ def test_what_the_ledger_withholds_is_counted_as_what_was_submitted_where_that_i
         reopen(copied, spec, lambda entry: {**entry, "transcript": {**entry["transcript"], "submission": None}})
     rates = masks_of(told(copied.path))["blinded"]["step_rates"]
     assert (rates["code"]["count"], rates["withheld"]["count"]) == (0, 3)
+
+
+def test_a_decision_that_trades_nothing_has_a_reason_too_and_none_of_them_is_withheld(tmp_path: Path) -> None:
+    def says_a_name(request: ModelRequest) -> Reply:
+        [label] = set(re.findall("asset_[0-9]+", request.messages[1].content))
+        said = {"stock_id": label, "decision": "BUY", "confidence": 0.5, "reason": "Tesla will rise, \ud800 and TSLA with it."}
+        text = json.dumps({"decisions": [said], "overall_reason": "TSLA is cheap, I think."})
+        return Reply("", (ToolCall("1", "submit_action", text),), "tool_calls")
+
+    ktdeval.evaluate(says_a_name, "ama_tsla", data="synthetic_arena", limit=3, out=str(tmp_path / "run"), quiet=True)
+    rates = masks_of(told(tmp_path / "run"))["blinded"]["reason_rates"]
+    found = {row: (rates[row]["count"], rates[row]["n"]) for row in ("company", "withheld", "any")}
+    assert found == {"company": (6, 6), "withheld": (0, 6), "any": (6, 6)}  # of three days; only the first one trades
 
 
 def test_appendix_a_shows_in_the_model_that_has_it(report: Any) -> None:

@@ -189,9 +189,11 @@ def _days(episode: EpisodeSeries) -> dict[str, Sequence[Any]]:
 
 def _returns(levels: Sequence[float]) -> list[float]:
     values = np.asarray(levels, dtype=float)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a level of 0 has no return after it: NaN
+    with np.errstate(divide="ignore", invalid="ignore"):
         returns = values[1:] / values[:-1] - 1
-    return [float(value) for value in np.where(np.isfinite(returns), returns, np.nan)]
+    # A level of 0 or less, as of a ruined account, has no return after it.
+    returned: list[float] = np.where(values[:-1] > 0, returns, np.nan).tolist()
+    return returned
 
 
 def _series(column: Column, values: list[Any]) -> pd.Series[Any]:

@@ -24,7 +24,7 @@ class Daily:
     """Days of one episode."""
 
     days: Days  #: [n] trading days
-    returns: Vector  #: [n] simple daily returns of the NAV; not finite where a NAV is not positive
+    returns: Vector  #: [n] simple daily returns of the NAV; NaN where the NAV before or after is not positive
     selection: Vector  #: [n] daily selection returns, unlinked; NaN where they are not defined
 
 
@@ -61,7 +61,7 @@ def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Daily
     selection = np.full(len(days), math.nan) if episode.selection_daily is None else np.array(episode.selection_daily)
     with np.errstate(divide="ignore", invalid="ignore"):
         returns = nav[1:] / nav[:-1] - 1.0
-    return Daily(arrays[days], np.where(nav[1:] > 0, returns, math.nan), selection)
+    return Daily(arrays[days], np.where((nav[1:] > 0) & (nav[:-1] > 0), returns, math.nan), selection)
 
 
 def mean_by_day(episodes: Sequence[Sequence[Daily]], attribute: str) -> Vector:

@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import functools
 import json
+import math
 import os
 import re
 import subprocess
@@ -33,6 +34,7 @@ from ktdeval_board.exchange.board_data import FRAMES, IS_BASELINE, Exported, col
 from ktdeval_board.exchange.frame import MAKERS
 from ktdeval_board.exchange.results import make_record, record_path, repository_of
 from ktdeval_board.layout import BoardFolder
+from ktdeval_board.ranking.daily import facts_of
 from ktdeval_board.ranking.describe import EXTRA
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.reading import read_own
@@ -197,6 +199,24 @@ def test_daily_returns_compound_to_nav_and_contributions_add_up_to_the_return(pa
         assert parts.isna().all() or parts.sum() == pytest.approx(days["nav"].iloc[-1] - 1, abs=1e-4)
         assert days["day"].is_monotonic_increasing
     assert daily["common"].notna().any()
+
+
+def test_a_ruined_account_has_no_returns_after_its_nav_is_gone(path: Path, tmp_path: Path) -> None:
+    (first, *_) = BoardFolder(path).submitted()
+    for name in ("board.yaml", "errata.yaml", f"series/{first.card_id}.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((path / name).read_bytes())
+    put_card(tmp_path, json.loads(first.card.read_text())).submission.write_bytes(first.submission.read_bytes())
+    file = tmp_path / "series" / f"{first.card_id}.json"
+    series = json.loads(file.read_text())
+    levels = series["episodes"][0]["nav"]
+    levels[1:5] = [1.2, -0.6, -0.3, 0.3]
+    levels[5] = 0.6
+    file.write_text(json.dumps(series))
+    own = load_daily_frame(tmp_path)["daily_return"].head(5).tolist()
+    assert own == pytest.approx([0.2, -1.5, math.nan, math.nan, 1.0], nan_ok=True)
+    (daily,) = [facts_of(read_own(file, Series)).daily[episode["window"], episode["seed"]] for episode in series["episodes"][:1]]
+    assert daily.returns[:5].tolist() == pytest.approx([0.2, math.nan, math.nan, math.nan, 1.0], nan_ok=True)
 
 
 def test_columns_and_their_types_are_as_stated_whether_or_not_there_are_rows(path: Path, tmp_path: Path) -> None:

@@ -110,8 +110,7 @@ class Facts:
 
     def monthly_expiries(self, underlying: str) -> tuple[date, ...]:
         """Expiries on the third Friday of their month, or on the Thursday before where that is a holiday."""
-        thirds = {day for year in (2024, 2025) for month in range(1, 13) for day in _third_friday(year, month)}
-        return tuple(day for day in self.expiries(underlying) if day in thirds)
+        return tuple(day for day in self.expiries(underlying) if day in _third_friday(day.year, day.month))
 
     def strikes(self, underlying: str, expiry: date) -> tuple[float, ...]:
         """Listed strikes of an expiry, in dollars, ascending."""

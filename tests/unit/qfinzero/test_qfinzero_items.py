@@ -66,6 +66,13 @@ def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_
     assert len(items(suite)) == sum(weights) >= {"calling": 300, "planning": 100}[suite]
 
 
+def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = (date(2022, 1, 14), date(2022, 1, 21), date(2022, 4, 14), date(2031, 10, 17), date(2031, 10, 24))
+    monkeypatch.setattr(Facts, "expiries", lambda *_: days)
+    monthly = Facts(embedded_dataset(0), 0).monthly_expiries("AVLN")
+    assert monthly == (date(2022, 1, 21), date(2022, 4, 14), date(2031, 10, 17)), "15 April 2022 was Good Friday"
+
+
 def test_every_category_and_difficulty_is_there() -> None:
     categories = Counter(item.task.category for item in items("calling"))
     assert set(categories) == {

@@ -5,7 +5,8 @@ A mention is a fact about a text. Under `bright` a code is the label of an asset
 
 The snapshot's own codes, names, industries and all dates are found by `identities_of`, in every spelling that the leak guard
 knows; the shipped lexicon adds well-known companies, brands, sectors and events; phrases add recognition and hindsight. Unlike
-the guard, which prefers to stop too much, the linter measures: a price or an amount does not count as a code or a date.
+the guard, which prefers to stop too much, the linter measures: a price or an amount (`a close of 2015`, `cash 600519`) does not
+count as a code or a date. The words around a number decide; `numbers.txt` has them.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ktdeval.market import NO_MARKET, MarketSnapshot
-from ktdeval.masking import WITHHELD, identities_of, normalise, normalise_with_places, places_of
+from ktdeval.masking import WITHHELD, identities_of, is_amount, normalise, normalise_with_places, places_of
 from ktdeval.yamlio import load_yaml
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
-from ktdeval_rationale.numbers import CALENDAR_WORDS, FOREIGN_CODES, is_code_here, is_date_here
-from ktdeval_rationale.phrases import NAME, SECTOR, TIME, find_hindsight, find_recognition
+from ktdeval_rationale.phrases import NAME, SECTOR, TIME, find_hindsight, find_recognition, read_patterns
 
 Category = Literal["code", "company", "brand", "sector", "date", "event", "hindsight", "recognition", "withheld"]
 
@@ -42,6 +42,15 @@ _RANK: Mapping[Category, int] = {category: rank for rank, category in enumerate(
 _OF_LEXICON: Mapping[str, Category] = {"company": "company", "brand": "brand", "sector": "sector", "event": "event", "date": "date"}
 _LETTERS = re.compile(r"[\W_]+")
 _BLANK = "\x00"
+
+_NEAR = 48
+_NUMBERS = read_patterns("numbers.txt")
+_BARE_YEAR = re.compile(r"(?:199|20[0-3])[0-9]s?")
+_MONTH_AND_NUMBER = re.compile(r"[A-Za-z]+\.?[ -]([0-9]{1,2})")
+_BARE_CODE = re.compile(r"[0-9]{6}")
+
+_FOREIGN_CODES, _CALENDAR_WORDS = _NUMBERS["foreign_code"], _NUMBERS["calendar"]
+"""Codes of other exchanges, and quarters or halves of a year without the year."""
 
 
 class Mention(NamedTuple):
@@ -92,15 +101,15 @@ class RationaleLinter:
         for kind, start, end in self._index.find(folded, any_code=True):
             if kind not in ("security code", "calendar date"):
                 yield _Hit("sector" if _letters(folded[start:end]) in self._industries else "company", start, end)
-            elif kind == "security code" and is_code_here(folded, start, end):
+            elif kind == "security code" and _is_code_here(folded, start, end):
                 yield _Hit("code", start, end)
-            elif kind == "calendar date" and is_date_here(folded, start, end):
+            elif kind == "calendar date" and _is_date_here(folded, start, end):
                 yield _Hit("date", start, end)
 
     def _terms(self, folded: str) -> Iterator[_Hit]:
         yield from (_Hit("withheld", start, start + len(WITHHELD)) for start in places_of(folded, WITHHELD))
-        yield from (_Hit("code", *match.span()) for pattern in FOREIGN_CODES for match in pattern.finditer(folded))
-        yield from (_Hit("date", *match.span()) for pattern in CALENDAR_WORDS for match in pattern.finditer(folded))
+        yield from (_Hit("code", *match.span()) for pattern in _FOREIGN_CODES for match in pattern.finditer(folded))
+        yield from (_Hit("date", *match.span()) for pattern in _CALENDAR_WORDS for match in pattern.finditer(folded))
         yield from (_Hit(_OF_LEXICON[kind], start, end) for kind, start, end in self._lexicon.find(folded))
 
 
@@ -136,3 +145,35 @@ def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
 
 def _letters(name: str) -> str:
     return _LETTERS.sub("", normalise(name)).lower()
+
+
+def _is_code_here(folded: str, start: int, end: int) -> bool:
+    """Whether a number in the form of a code is one: next to a word of quantity it is an amount, `0.600519` is a decimal number."""
+    if folded.startswith("0.", start):
+        return False
+    if not _BARE_CODE.fullmatch(folded, start, end):
+        return True
+    return not (is_amount(folded, start, end) or _is_figure(folded, start, end))
+
+
+def _is_date_here(folded: str, start: int, end: int) -> bool:
+    """Whether a text in the form of a date is one, and not a price such as 2015, nor a month's name before another number."""
+    if _BARE_YEAR.fullmatch(folded, start, end):
+        is_sure = _begins("year_after", folded, end)
+        return is_sure or not (_ends("price_before", folded, start) or _is_figure(folded, start, end))
+    month = _MONTH_AND_NUMBER.fullmatch(folded, start, end)
+    return month is None or not (_begins("no_day_after", folded, end) or is_amount(folded, *month.span(1)))
+
+
+def _is_figure(folded: str, start: int, end: int) -> bool:
+    return _begins("figure_after", folded, end) or _ends("figure_before", folded, start)
+
+
+def _begins(kind: str, folded: str, at: int) -> bool:
+    """Whether words of a kind begin at an offset."""
+    return any(pattern.match(folded, at) for pattern in _NUMBERS[kind])
+
+
+def _ends(kind: str, folded: str, at: int) -> bool:
+    """Whether words of a kind end at an offset."""
+    return any(pattern.search(folded, max(0, at - _NEAR), at) for pattern in _NUMBERS[kind])

@@ -14,9 +14,8 @@ from ktdeval.cli import FilePath, LazyCommand, LazyGroup, grid_lines, open_plugi
 from ktdeval.errors import UsageError
 from ktdeval.runner import RunFolder, open_recorded_snapshot
 from ktdeval.yamlio import load_yaml
-from ktdeval_investorbench.classes import read_classes
 from ktdeval_investorbench.epochs import read_epochs
-from ktdeval_investorbench.tables import Row, class_rows, model_rows, notes, wilcoxon_rows
+from ktdeval_investorbench.tables import Row, class_rows, model_rows, notes, read_classes, wilcoxon_rows
 
 _TABLE = LazyCommand(__name__, "table", "Print InvestorBench's tables, made of your own cards, and test models day by day.")
 investorbench = LazyGroup("ktdeval investorbench", {"table": _TABLE}, help="Tables of InvestorBench.")

@@ -13,8 +13,16 @@ from ktdeval.harness import Observation
 from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from ktdeval.yamlio import load_yaml
-from ktdeval_agents.figures import position_ratios, read_ratios, technical, technical_figures, volatility_limits
-from ktdeval_agents.limits import average_correlations, correlation_factor, scaled_limit
+from ktdeval_agents.figures import (
+    average_correlations,
+    correlation_factor,
+    position_ratios,
+    read_ratios,
+    scaled_limit,
+    technical,
+    technical_figures,
+    volatility_limits,
+)
 from ktdeval_agents.sight import Sight
 from paths import REPOSITORY
 from tables import on_each_row

@@ -25,10 +25,9 @@ from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain
-from ktdeval_investorbench.classes import classify, read_classes
 from ktdeval_investorbench.epochs import FIGURES, read_epochs
 from ktdeval_investorbench.figures import figure
-from ktdeval_investorbench.tables import class_rows, model_rows, wilcoxon_rows
+from ktdeval_investorbench.tables import class_rows, classify, model_rows, read_classes, wilcoxon_rows
 from metric_cases import TASK, market, step
 from searching import examples
 from tables import on_each_row

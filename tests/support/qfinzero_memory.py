@@ -43,7 +43,7 @@ def has_words(text: str, wanted: str) -> bool:
 
 @dataclass(frozen=True)
 class MemoryPrices(PriceRows):
-    """A `PriceStore` of plain rows."""
+    """Prices as `ParquetPrices` gives them, of plain rows."""
 
     def symbols(self, as_of_ns: int) -> Sequence[SymbolRow]:
         return sorted((row for row in self.symbol_rows if row.listed_ns <= as_of_ns), key=lambda row: row.symbol)
@@ -89,7 +89,7 @@ class MemoryPrices(PriceRows):
 
 @dataclass(frozen=True)
 class MemoryCalendars:
-    """A `CalendarStore` of plain rows."""
+    """Events as `SqliteCalendars` gives them, of plain rows."""
 
     rows: Sequence[EventRow] = ()
 
@@ -111,7 +111,7 @@ class MemoryCalendars:
 
 @dataclass(frozen=True)
 class MemoryNews:
-    """A `NewsStore` of plain rows."""
+    """Articles as `SqliteNews` gives them, of plain rows."""
 
     rows: Sequence[NewsRow] = ()
 

@@ -1,4 +1,4 @@
-"""Prices from a dataset folder: the store that answers from Parquet what `MemoryPrices` answers from rows.
+"""Prices from a dataset folder, in Parquet.
 
 A caller's symbol never becomes part of a path: it is looked up among the parts that the manifest names.
 """
@@ -60,8 +60,8 @@ class _Contracts:
 
 
 class ParquetPrices:
-    """A `PriceStore` of a dataset folder, for any number of threads. Files are read when first needed, a row group at a time; at
-    most `cache_bytes` stay decoded. All arrays are read-only. Raises DataError: no dataset is there.
+    """Prices of a dataset folder and what belongs to them, for any number of threads. Files are read when first needed, a row group
+    at a time; at most `cache_bytes` stay decoded. All arrays are read-only. Raises DataError: no dataset is there.
     """
 
     def __init__(self, folder: Path, manifest: Manifest | None = None, cache_bytes: int = CACHE_BYTES) -> None:
@@ -84,7 +84,9 @@ class ParquetPrices:
         return [row for row in self._of("symbols", _ALL) if row.listed_ns <= as_of_ns]
 
     def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
-        """Bars that start in the span; empty for an unknown symbol. Raises ServiceError: `unavailable`."""
+        """Bars that start in the span; empty for an unknown symbol. NOT cut: only `View` and the broker's engine call this. Raises
+        ServiceError: `unavailable`.
+        """
         owner = symbol
         if asset_class == "option":
             contract = read_contract(symbol)
@@ -101,7 +103,7 @@ class ParquetPrices:
         return join([bars for bars in pieces if len(bars)])
 
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
-        """Bars of all options on an underlying in the span, by OPRA symbol in order. Raises ServiceError: `unavailable`."""
+        """Bars of all options on an underlying in the span, by OPRA symbol in order; NOT cut, as `bars`, whose error it raises."""
         pieces: dict[str, list[Bars]] = {}
         contracts = self._contract_parts.get(underlying)
         roots = {underlying} if contracts is None else self._contracts_of(contracts.file).roots
@@ -112,7 +114,7 @@ class ParquetPrices:
         return {symbol: join(pieces[symbol]) for symbol in sorted(pieces)}
 
     def contracts(self, underlying: str, as_of_ns: int) -> Sequence[ContractRow]:
-        """Options on an underlying that were listed by then, by symbol."""
+        """Options on an underlying that were listed by then, by symbol; expired ones too."""
         part = self._contract_parts.get(underlying)
         if part is None:
             return ()

@@ -223,7 +223,7 @@ _RELEASES = """SELECT event_id, available_ns, record FROM releases
 
 @dataclass(frozen=True, slots=True)
 class SqliteCalendars:
-    """A `CalendarStore` in a file that nobody writes while it is read."""
+    """Calendar events, each with what was released by then, in a file that nobody writes while it is read."""
 
     path: Path
 
@@ -254,7 +254,7 @@ class SqliteCalendars:
 
 @dataclass(frozen=True, slots=True)
 class SqliteNews:
-    """A `NewsStore` in a file that nobody writes while it is read."""
+    """Articles in a file that nobody writes while it is read."""
 
     path: Path
 

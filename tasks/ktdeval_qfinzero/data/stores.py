@@ -1,4 +1,4 @@
-"""Queries of stores. Every query takes `as_of_ns` and must give nothing that became known later.
+"""What stores are asked, and a dataset of them. Every query takes `as_of_ns` and must give nothing that became known later.
 
 Stores are immutable while they are read. Where a store can, it cuts in the query, so that limits count only what may be seen;
 `ktdeval_qfinzero.view.View` is what services read through, and passes the clock.
@@ -6,29 +6,16 @@ Stores are immutable while they are read. Where a store can, it cuts in the quer
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from ktdeval_qfinzero.data.rows import (
-    AssetClass,
-    Bars,
-    BorrowRow,
-    ContractRow,
-    DealRow,
-    DividendRow,
-    EventRow,
-    EventType,
-    Importance,
-    Market,
-    NewsRow,
-    RateRow,
-    Resolution,
-    SplitRow,
-    SymbolRow,
-)
+from ktdeval_qfinzero.data.rows import EventType, Importance, Market
 from ktdeval_qfinzero.trading_hours import DEFAULT, TradingHours, trading_hours
+
+if TYPE_CHECKING:
+    from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
+    from ktdeval_qfinzero.data.sqlite_stores import SqliteCalendars, SqliteNews
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,60 +46,6 @@ class Page:
     after: tuple[int, str] | None = None
 
 
-class PriceStore(Protocol):
-    """Prices and what belongs to them."""
-
-    def symbols(self, as_of_ns: int) -> Sequence[SymbolRow]:
-        """Stocks and coins listed by then, by symbol."""
-
-    def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
-        """Bars that start in the span; empty for an unknown symbol. NOT cut: only `View` and the broker's engine call this."""
-
-    def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
-        """Bars of all options on an underlying that start in the span, by OPRA symbol in order. NOT cut, as `bars`."""
-
-    def contracts(self, underlying: str, as_of_ns: int) -> Sequence[ContractRow]:
-        """Options on an underlying that were listed by then, by symbol; expired ones too."""
-
-    def rates(self, first: date, last: date, as_of_ns: int) -> Sequence[RateRow]:
-        """Curves of the days [first, last] that were published by then, by day."""
-
-    def dividends(self, symbol: str, as_of_ns: int) -> Sequence[DividendRow]:
-        """Dividends declared by then, by ex-day."""
-
-    def splits(self, symbol: str, as_of_ns: int) -> Sequence[SplitRow]:
-        """Splits announced by then, by ex-day."""
-
-    def deals(self, symbol: str, as_of_ns: int) -> Sequence[DealRow]:
-        """Return what was announced by then about the end of a stock's trading, by day."""
-
-    def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
-        """Return what can be borrowed then; None where nothing is known."""
-
-
-class CalendarStore(Protocol):
-    """Calendar events. Rows come with `releases` cut to those available by `as_of_ns`."""
-
-    def events(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[EventRow]:
-        """Events due in the span that stood in the calendar by then, by (time_ns, event_id)."""
-
-    def updates(self, tags: Tags, page: Page, as_of_ns: int) -> Sequence[tuple[int, EventRow]]:
-        """Return what became known by then: the moment, and the event as it stood then; by (moment, event_id), the key of pages."""
-
-    def event(self, event_id: str, as_of_ns: int) -> EventRow | None:
-        """Return one event; None where there is none by then."""
-
-
-class NewsStore(Protocol):
-    """Articles."""
-
-    def news(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[NewsRow]:
-        """Return articles published in the span and by then, by (published_ns, id)."""
-
-    def article(self, news_id: str, as_of_ns: int) -> NewsRow | None:
-        """Return one article; None where there is none by then."""
-
-
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
     """Description of a dataset; its days are those with daily bars, and with minute bars."""
@@ -139,6 +72,6 @@ class Dataset:
     """Everything that the services read."""
 
     info: DatasetInfo
-    prices: PriceStore
-    calendars: CalendarStore
-    news: NewsStore
+    prices: ParquetPrices
+    calendars: SqliteCalendars
+    news: SqliteNews

@@ -9,8 +9,9 @@ from functools import cache
 
 import numpy as np
 
+from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
 from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, Resolution
-from ktdeval_qfinzero.data.stores import PriceStore, Span
+from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start, parse_moment
 from ktdeval_qfinzero.pmb.values import Bar, Frequency, Instrument
@@ -106,7 +107,7 @@ class Frame:
 class BarFeed:
     """Reads bars some days ahead, so that stores are asked seldom; only frames, which are read tick by tick, see them."""
 
-    prices: PriceStore
+    prices: ParquetPrices
     hours: TradingHours  # of the dataset
     frequency: Frequency  # of the session
     last_row: int  # last trading day (row of the calendar) that is needed

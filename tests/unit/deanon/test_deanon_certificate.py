@@ -33,7 +33,7 @@ from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.store import ANSWERS, TRANSCRIPT, RunFolder
 from ktdeval.typed import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.certify import certify as on_board
+from ktdeval_board.commands.check import certify as on_board
 from ktdeval_board.init import NewBoard, init_board
 from ktdeval_deanon.certificate.card import EXACT_MATCHER, NO_ANSWER, NO_MODEL, build_certificate, covered_by
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify

@@ -24,7 +24,7 @@ from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import from_plain, to_plain
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import Names, find_names, stock_paths
-from ktdeval_view.memory import memory_panels
+from ktdeval_view.pages import memory_panels
 from ktdeval_view.records import EpisodeRecords, page_name, read_episode, step_in_units
 from ledger_cases import short_ledger
 from paths import REPOSITORY

@@ -73,6 +73,8 @@ def read_long(params: LongParams) -> RawMarket:
     split = (apply_splits(bars, params.splits, mappings["splits"], present),) if params.splits else ()
     boards = {code: listing.venues[listing.of(code).venue].has_boards for code in bars["code"].unique()}
     has_factor, notes = to_our_units(bars, params, bars["code"].map(boards).to_numpy(dtype=np.bool_))
+    index_bars = bars[bars["code"] == present(pd.Series([params.benchmark_code]))[0]] if params.index_is_asset else bars
+    indices = _read_indices(params, mappings["benchmark"], benchmark_code, index_bars)
     if params.members is None:
         lives = bars.groupby("code", sort=True, observed=True)["date"].agg(["min", "max"]).reset_index()
         members = lives.set_axis(["code", "first", "last"], axis=1).astype({"code": str})
@@ -92,7 +94,7 @@ def read_long(params: LongParams) -> RawMarket:
         source=params.source or "; ".join((f"long tables {', '.join(files)}", *universe)),
         benchmark=benchmark_code,
         bars=bars,
-        indices=_read_indices(params, mappings["benchmark"], benchmark_code),
+        indices=indices,
         members=members,
         assets=listing.assets,
         has_factor=has_factor,
@@ -233,7 +235,10 @@ def _undo_volume(
     return (f"volumes were stored {what} ({how})",) if (params.volume, kind) != ("raw", "raw") else ()
 
 
-def _read_indices(params: LongParams, mapping: Mapping[str, str], benchmark_code: str) -> pd.DataFrame:
+def _read_indices(params: LongParams, mapping: Mapping[str, str], benchmark_code: str, bars: pd.DataFrame) -> pd.DataFrame:
+    """Levels of the indices. `bars`: those of an index that is an asset; its splits and dividends are no moves of the index, unless
+    a column of levels is named.
+    """
     if not params.benchmark:
         return pd.DataFrame({"date": pd.to_datetime([]), "code": [], "close": np.empty(0)})
     path = Path(params.benchmark)
@@ -243,7 +248,10 @@ def _read_indices(params: LongParams, mapping: Mapping[str, str], benchmark_code
     codes = sorted(set(table["code"]))
     if benchmark_code not in codes:
         raise DataError(f"{path}: no levels of benchmark {benchmark_code}; it has {', '.join(codes[:8])}")
-    if params.index_is_asset:  # the other codes are assets, not indices
+    if params.index_is_asset and not mapping:
+        own = bars.sort_values("date", ignore_index=True)
+        table = own.assign(code=benchmark_code, close=own["close"] * own["factor"].ffill().fillna(1.0))
+    elif params.index_is_asset:  # the other codes are assets, not indices
         table = table[table["code"] == benchmark_code].reset_index(drop=True)
     return table[["date", "code", "close"]]
 

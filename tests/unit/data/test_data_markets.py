@@ -104,6 +104,10 @@ def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     assert set(market.kinds) == {"etf"}
     assert np.isnan(market.volume).all()
     assert "missing_volume_rows" not in by_kind(raw_from_snapshot(market))
+    # A split of the index's asset is no fall of the index; a column that is named is taken as it is.
+    split = {"benchmark": same, "benchmark_code": "SPY", "splits": "code,date,ratio\nSPY,2025-08-04,2\n"}
+    for mapping, last in (({}, 2 * 631.2), ({"benchmark.close": "close"}, 631.2)):
+        assert assemble(read(tmp_path, bars, "", **split, map=mapping)).benchmark.tolist() == [621.7, last]
     # A-shares need opens and volumes.
     with pytest.raises(DataError, match="no column for 'open'"):
         read(tmp_path, bars, "", venue="a_share")

@@ -48,9 +48,9 @@ class KeylessModel:
         forbidden = {row["stock_id"] for row in report if row["violation"] is not None}
         return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]
 
-    def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """Return the calls of the first research turn."""
-        raise NotImplementedError
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - it looks nothing up
+        """Return the calls of the first research turn; none unless a model has its own."""
+        return ()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Return the orders that follow from the conversation so far; none when it holds no data to decide on."""

@@ -155,7 +155,7 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
 
 def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour, model: object = None) -> StepSize:
     """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first, in
-    both cases without a warm-up. Raises ProviderError: `model` can't answer what the task asks.
+    both cases without a warm-up. Raises ProviderError: `model` can't answer what the first one asks.
     """
     research_calls, attempts = _research_calls(task, behaviour), 1 + task.harness.schema_retries
     first = MeasuringModel(behaviour, research_calls, attempts, model)
@@ -167,7 +167,7 @@ def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behavio
     entry = episode.run_step(0)
     if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
         return _size(first, entry, time.perf_counter() - began)
-    second = MeasuringModel(behaviour, research_calls, attempts, model)
+    second = MeasuringModel(behaviour, research_calls, attempts)  # holding what the model may never be shown
     later = factory.open(whole, second)
     invested = _with_positions(spec, factory.trading_parts(spec, second))
     bought: Entry = JournalEntry[Any](step=invested, transcript=entry.transcript, memory=entry.memory)

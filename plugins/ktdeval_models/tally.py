@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval.keyless import Call, Conversation, Intent, KeylessModel
+from ktdeval.keyless import Conversation, Intent, KeylessModel
 
 _SIDES = {"rise": 1, "fall": -1}
 _DOCUMENT_VIEW = re.compile(r"\bto (rise|fall) by the next close\b")
@@ -30,10 +30,6 @@ class TallyModel(KeylessModel):
         views = sorted(_views(conversation).items())
         lines = [f"View of {desk} on {asset}: {'rise' if side > 0 else 'fall'}" for (desk, asset), side in views]
         return Reply("\n".join(["Views known to me, by desk:", *lines]) if lines else "No view is known to me.")
-
-    def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - it looks nothing up
-        """Return no calls."""
-        return ()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Hold each asset on the side of its majority, in equal parts."""

@@ -149,6 +149,11 @@ def test_nobody_is_asked_and_no_key_is_needed(plugins: Plugins) -> None:
     assert not Path("run").exists()
 
 
+def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positions_of_the_measure() -> None:
+    of = {"tasks": ("investorbench_msft_history",), "windows": (), "data": "synthetic_investorbench", "agent": "by_asset"}
+    assert plan(load_plugins(), model="builtin/zigzag", **of).warnings == ()
+
+
 def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
     plugins, days = load_plugins(), 148
     of = {

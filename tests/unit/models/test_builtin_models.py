@@ -248,6 +248,13 @@ def test_a_lesson_counts_the_words_of_its_news_for_its_label() -> None:
     assert ask(many, label="BUY").content.count("+1") == 24
 
 
+def test_as_a_role_that_does_not_submit_it_looks_nothing_up() -> None:
+    state = {"account": {"nav": 1.0}, "positions": {}, "constraints": {}}
+    asked = Message("user", f"Report.\n```json\n{json.dumps(state)}\n```\n")
+    for tools in ((), (ToolSpec("get_market_context", "Indices.", {"type": "object"}),)):
+        assert MODEL.reply(ModelRequest((Message("system", "s"), asked), tools)) == Reply("Research done.")
+
+
 def test_it_decides_by_the_newest_votes_that_it_is_shown() -> None:
     old, new = "day_-9, reflection: votes: raised-5", "day_-1, reflection: votes: raised+2 weak-3 sales+1"
     assert decided(ask("raised sales", old, new)) == ("BUY", "votes: weak-3 raised+2 sales+1")  # and remembers them again

@@ -24,7 +24,7 @@ from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.draws import DRAWS, Random
 from ktdeval_qfinzero.benchmark.facts import Facts
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Difficulty, Draft, Item, Step
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Difficulty, Draft, Item, Step, is_empty, run_calls
 from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
@@ -32,6 +32,7 @@ from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
 from ktdeval_qfinzero.scoring.values import Tolerance
 from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.workspace import Workspace
 
 IDS: dict[str, JsonValue] = {"session_id": SESSION, "account_id": ACCOUNT}
 _CASH = 250_000.0
@@ -264,15 +265,23 @@ def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[Item, ...]:
 def _new_draft(
     file: TemplateFile, template: Template, chance: np.random.Generator, facts: Mapping[int, Facts], instructions: set[str]
 ) -> tuple[Draft, int]:
-    """Make a draft whose instruction no other item has, and return it with its moment."""
+    """Make a draft whose instruction no other item has and whose calls find something, and return it with its moment."""
     moments = sorted(facts)
     for _ in range(_TRIES):
         as_of_ns = moments[int(chance.integers(len(moments)))]
         draft = file.draft(template, chance, facts[as_of_ns])
-        if draft.instruction not in instructions:
+        if draft.instruction not in instructions and _finds_something(draft, facts[as_of_ns]):
             instructions.add(draft.instruction)
             return draft, as_of_ns
     raise DataError(f"template {template.name}: gives no new instruction in {_TRIES} tries; give it a smaller weight")
+
+
+def _finds_something(draft: Draft, facts: Facts) -> bool:
+    """Whether no expected call finds nothing that must find something; those in a situation of the broker's find what it holds."""
+    if draft.setup:
+        return True
+    answers = run_calls(Workspace(facts.dataset, facts.as_of_ns), [step.call for step in draft.steps])
+    return all(step.may_be_empty or not is_empty(answer) for step, answer in zip(draft.steps, answers, strict=True))
 
 
 def _moments(dataset: Dataset, seed: int) -> Sequence[int]:

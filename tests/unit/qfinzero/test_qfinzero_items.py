@@ -66,6 +66,14 @@ def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_
     assert len(items(suite)) == sum(weights) >= {"calling": 300, "planning": 100}[suite]
 
 
+def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
+    """Seed 1 draws a far expiry of which nobody traded on the day asked for, and draws again."""
+    chains = [item for item in embedded_items(0, "calling", 1) if item.template.startswith("chain_")]
+    assert len(chains) > 20
+    for item in chains:
+        prove(item, embedded_dataset(0))
+
+
 def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(monkeypatch: pytest.MonkeyPatch) -> None:
     days = (date(2022, 1, 14), date(2022, 1, 21), date(2022, 4, 14), date(2031, 10, 17), date(2031, 10, 24))
     monkeypatch.setattr(Facts, "expiries", lambda *_: days)

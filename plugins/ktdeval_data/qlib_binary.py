@@ -147,13 +147,15 @@ def _read_bars(features: Mapping[str, Path], calendar: DayArray, members: pd.Dat
 
 
 def _read_index(features: Mapping[str, Path], calendar: DayArray, code: str) -> pd.DataFrame:
-    """Levels of the benchmark, divided by its factor where it has one."""
+    """Levels of the benchmark, divided by its first factor where it has one: as stored they are adjusted, and a split of a fund
+    is no fall of the index that it stands for.
+    """
     name = f"{code[7:]}{code[:6]}".lower()
     files = _entries(features[name]) if name in features else {}
     if "close.day.bin" not in files:
         raise DataError(f"features/{name}: no close.day.bin of benchmark {code}; choose another benchmark_code")
     level = read_bin(files["close.day.bin"], len(calendar))
     factor = read_bin(files.get("factor.day.bin"), len(calendar))
-    level = level / np.where(factor > 0, factor, 1.0)
+    level = level / next(iter(factor[factor > 0]), 1.0)
     has_level = np.isfinite(level)
     return pd.DataFrame({"date": calendar[has_level], "code": code, "close": level[has_level]})

@@ -78,6 +78,8 @@ def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Pat
     assert snapshot.member[:, 0].tolist() == [True, True, True, False, False]
     assert snapshot.benchmark.tolist() == [3300, 3310, 3320, 3330, 3340]
     assert snapshot.meta.benchmark == "000688.SH"
+    # The factor of an asset that stands for an index doubles on its last day, at half the price.
+    assert read(folder, benchmark_code="600519").indices["close"].tolist() == pytest.approx([10.1, 10.2, 10.2])
     assert snapshot.meta.name == "cn_data"
 
 

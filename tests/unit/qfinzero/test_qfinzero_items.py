@@ -69,7 +69,7 @@ def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_
 def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
     """Seed 1 draws a far expiry of which nobody traded on the day asked for, and draws again."""
     chains = [item for item in embedded_items(0, "calling", 1) if item.template.startswith("chain_")]
-    assert len(chains) > 20
+    assert {"chain_month", "chain_monthly"} <= {item.template for item in chains}
     for item in chains:
         prove(item, embedded_dataset(0))
 

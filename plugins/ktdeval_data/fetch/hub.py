@@ -23,8 +23,7 @@ from ktdeval.fields import build_params
 from ktdeval.jsonio import content_hash, file_sha256, make_folder, sha256_hex, write_atomic
 from ktdeval.market import MarketSnapshot
 from ktdeval_data.columns import SUFFIXES
-from ktdeval_data.fetch.answers import Answers
-from ktdeval_data.fetch.vendor import Answer, Request, vendors
+from ktdeval_data.fetch.vendor import Answer, Answers, Request, vendors
 from ktdeval_data.fetch.web import Web
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import FetchHubParams

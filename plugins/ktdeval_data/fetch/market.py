@@ -18,9 +18,8 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, parse_day, parse_symbol
 from ktdeval_data.columns import normalise_codes, parse_days, parse_flags, to_numbers
-from ktdeval_data.fetch.answers import Answers
 from ktdeval_data.fetch.libraries import Akshare, Baostock, Ccxt, Yfinance
-from ktdeval_data.fetch.vendor import Answer, Request, Table, Transport, Vendor, plan, vendors
+from ktdeval_data.fetch.vendor import Answer, Answers, Request, Table, Transport, Vendor, plan, vendors
 from ktdeval_data.fetch.web import Alpaca, Binance, Tushare
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import OPEN_END, intervals, read_members

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -104,6 +105,11 @@ class SiteServer(ThreadingHTTPServer):
             reason = getattr(error, "strerror", None) or error
             raise UsageError(f"can't listen on {address[0]} port {address[1]}: {reason}; choose another --port") from error
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Pass over a browser that left before its answer, as when a tab is closed."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
     @property
     def address(self) -> str:
         """Where the site is."""
@@ -154,10 +160,11 @@ class _Handler(SimpleHTTPRequestHandler):
         if any(part.startswith(".") or "\\" in part or "\0" in part for part in parts):
             return None
         file = site.joinpath(*parts)
-        if file.is_dir():
-            file = file / "index.html"
-        resolved = file.resolve()
-        return resolved if resolved.is_relative_to(site) and resolved.is_file() else None
+        try:
+            resolved = (file / "index.html" if file.is_dir() else file).resolve()
+            return resolved if resolved.is_relative_to(site) and resolved.is_file() else None
+        except OSError:  # a name longer than any
+            return None
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> BytesIO:
         takes_gzip = "gzip" in self.headers.get("Accept-Encoding", "")

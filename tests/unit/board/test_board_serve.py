@@ -128,11 +128,30 @@ def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(own: Served) -> No
         "/data/..%2f..%2f..%2fsecret.txt",
         "//etc/passwd",
     )
-    for path in (*outside, "/..\\..\\secret.txt", "/data/%00", "/.ktdeval-site", "/link.txt", "/nothing.html", "/data"):
+    for path in (
+        *outside,
+        "/..\\..\\secret.txt",
+        "/data/%00",
+        "/.ktdeval-site",
+        "/link.txt",
+        "/nothing.html",
+        "/data",
+        "/" + 300 * "a",
+    ):
         status, headers, body = own.get(path)
         assert (status, b"not for you" in body, b"There is no such page" in body) == (404, False, True), path
         assert "Content-Security-Policy" in headers
     assert own.get("/", method="POST")[0] == own.get("/data/board.json", method="DELETE")[0] == 501
+
+
+def test_a_browser_that_leaves_before_its_answer_is_passed_over(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    with SiteServer(("127.0.0.1", 0), served.live) as server:
+        for error, is_said in ((BrokenPipeError(), False), (ConnectionResetError(), False), (ValueError("a defect"), True)):
+            try:
+                raise error
+            except (OSError, ValueError):
+                server.handle_error(None, ("127.0.0.1", 1))
+            assert ("a defect" in capsys.readouterr().err) == is_said
 
 
 def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(own: Served) -> None:

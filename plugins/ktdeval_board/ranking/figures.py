@@ -259,7 +259,9 @@ def reference_rows(
     """Return the rows of a scope that are not of a card."""
     if not samples:
         return list(_chance(columns, entries))
-    return [_benchmark(columns, windows, benchmark, by_trust(entries)[0]), *_random(columns, windows, samples)]
+    source = by_trust(entries)[0]
+    held = [_benchmark(columns, windows, benchmark, source)] if source.trading.snapshot.benchmark != "none" else []
+    return [*held, *_random(columns, windows, samples)]
 
 
 def _benchmark(columns: Sequence[str], windows: Sequence[str], benchmark: Mapping[str, Mapping[str, float]], source: Entry) -> Row:

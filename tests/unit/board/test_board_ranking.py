@@ -363,6 +363,10 @@ def test_the_benchmark_row_is_buying_and_holding_the_index() -> None:
     assert values == {"gross_return": pytest.approx(-0.01), "excess": 0.0, "selection_alpha": None}
     assert (row["card"], row["reasons"]["vs_random"]) == (None, "buying and holding the index takes no decisions")
     assert shown(tables["W2"], label, "total_return")[0] == -0.03
+    no_index = {"benchmark": "none", "benchmark_name": "no index"}
+    without = [changed(one, lambda card: card["snapshot"].update(no_index)) for one in with_baselines()]
+    rows = ranked_tables(make_board(without))["all"]["rows"]
+    assert [row["baseline"] for row in rows] == [None, "rule", "random", "random_traders", None]
 
 
 def test_the_row_of_random_traders_is_of_all_their_episodes() -> None:

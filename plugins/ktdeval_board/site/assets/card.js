@@ -74,6 +74,10 @@ Address: #card=ID */
       table("Headline figures", true), names.some((name) => !given[name].headline) ? table("Further figures", false) : null);
   }
 
+  /** A window's name, whose days are not broken: 2024-03-01:2024-03-20 goes on in the next line after the colon. */
+  const windowName = (name) => (name.length > 24 ? name
+    : name.split(/(?<=:)/).flatMap((part, at) => [...(at ? [el("wbr")] : []), el("span.nb", {}, part)]));
+
   function episodesSection({entry: {card}, board}) {
     const shown = ["total_return", "selection_alpha", "sharpe", "max_drawdown", "turnover",
       "ece"].filter((name) => card.metrics?.[name]);
@@ -85,7 +89,7 @@ Address: #card=ID */
       return format.cell(found?.value ?? null, card.metrics[name].unit, found?.reason);
     });
     const rows = card.episodes.map((episode) => [
-      ...(card.windows ? [episode.window] : []), format.count(episode.seed), ...(trading ? [days(episode)] : []), format.count(episode.steps),
+      ...(card.windows ? [windowName(episode.window)] : []), format.count(episode.seed), ...(trading ? [days(episode)] : []), format.count(episode.steps),
       format.count(decided(episode)), ...figures(episode), ...(trading ? [format.number((episode.final_nav_minor ?? episode.final_nav_fen) / (card.snapshot.minor_per_unit || 100), 0)] : []),
       el("code", {}, format.short(episode.id)),
     ]);
@@ -103,8 +107,9 @@ Address: #card=ID */
   function referenceSection({entry: {card}}) {
     const reference = card.reference?.benchmark_buy_and_hold;
     if (!reference) return null;
+    if (card.snapshot.benchmark === "none") return section("Benchmark", el("p.quiet", {}, "The market has no index."));
     const rows = Object.entries(reference)
-      .map(([window, {base_day, last_day, metrics}]) => [window, el("span.nb", {}, base_day), el("span.nb", {}, last_day),
+      .map(([window, {base_day, last_day, metrics}]) => [windowName(window), el("span.nb", {}, base_day), el("span.nb", {}, last_day),
       ...["total_return", "sharpe",
         "max_drawdown"].map((name) =>
         format.cell(metrics[name]?.value ?? null, name === "sharpe" ? "ratio" : "fraction", metrics[name]?.reason))]);

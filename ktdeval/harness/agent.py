@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from ktdeval.fields import option
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.trading.types import Action, Provenance
+from ktdeval.trading.types import PROVENANCES, Action, Order, Provenance
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,20 @@ class Decision:
     overall_reason: str = ""
     stock_ids: tuple[str, ...] = ()
     memory: JsonValue = None
+
+
+def decision_problem(decision: Any) -> str:
+    """Return what the decision of a plugin's agent should have and lacks; empty where it is well-formed."""
+    if not isinstance(decision, Decision) or decision.provenance not in PROVENANCES:
+        actual = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
+        return f"a provenance of {', '.join(PROVENANCES)}, was {actual!r}"
+    if not (isinstance(decision.action, tuple | list) and all(isinstance(order, Order) for order in decision.action)):
+        return f"an action of Orders, was {decision.action!r:.80}"
+    try:
+        dumps_canonical([{"overall_reason": decision.overall_reason, "memory": decision.memory}]).encode()
+    except (TypeError, ValueError) as error:
+        return f"an overall_reason and a memory that are plain JSON: {error}"
+    return "" if isinstance(decision.overall_reason, str) else f"text as overall_reason, was {decision.overall_reason!r:.80}"
 
 
 class Agent(Protocol):

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Literal, Protocol, cast, get_args
 
 from ktdeval.errors import ModelError, PluginError
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import MAX_DEPTH, JsonValue, is_nested_within
 from ktdeval.market.snapshot import FloatArray
 
 MAX_REPLY_CHARS = 1 << 20
 MAX_REPLY_CALLS = 256
+MAX_ARGUMENTS_CHARS = 1 << 16  # of one call: some twenty orders have 10,000
+_SHOWN_CHARS = 200
 MAX_TOKEN_COUNT = 10**9
 
 
@@ -204,6 +206,14 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     )
     served_by = change(reply.served_by)
     return replace(reply, content=change(reply.content), reasoning=change(reply.reasoning), served_by=served_by, tool_calls=calls)
+
+
+def readable(call_: ToolCall) -> ToolCall:
+    """Return the call, cut where its arguments are too long or too deep to be read: they then count as malformed JSON."""
+    text = call_.arguments
+    if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
+        return call_
+    return replace(call_, arguments=f"{text[:_SHOWN_CHARS]} (cut: over {MAX_ARGUMENTS_CHARS:,} characters or {MAX_DEPTH} levels)")
 
 
 class Model(Protocol):

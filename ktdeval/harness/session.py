@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import takewhile
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
@@ -15,7 +15,17 @@ from msgspec import UNSET, UnsetType, structs
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
 from ktdeval.harness.action import SubmissionForm, breaking
-from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Lesson, Observation, StepCounts, Submission, ToolResult
+from ktdeval.harness.agent import (
+    Agent,
+    Decision,
+    HarnessConfig,
+    Lesson,
+    Observation,
+    StepCounts,
+    Submission,
+    ToolResult,
+    decision_problem,
+)
 from ktdeval.harness.messages import (
     CallParams,
     Message,
@@ -27,36 +37,38 @@ from ktdeval.harness.messages import (
     ToolCall,
     ToolSpec,
     encodable,
+    readable,
     sound,
 )
 from ktdeval.harness.tools import Tool, call
-from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_nested_within, loads_strict, sha256_hex
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.trading.types import PROVENANCES, Action, Order
+from ktdeval.trading.types import Action
 from ktdeval.typed import Value
 
-MAX_ARGUMENTS_CHARS = 1 << 16  # of one call: some twenty orders have 10,000
-_SHOWN_CHARS = 200
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _decision_problem(decision: Any) -> str:
-    """Return what the decision of a plugin's agent should have and lacks; empty where it is well-formed."""
-    if not isinstance(decision, Decision) or decision.provenance not in PROVENANCES:
-        actual = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
-        return f"a provenance of {', '.join(PROVENANCES)}, was {actual!r}"
-    if not (isinstance(decision.action, tuple | list) and all(isinstance(order, Order) for order in decision.action)):
-        return f"an action of Orders, was {decision.action!r:.80}"
-    try:
-        dumps_canonical([{"overall_reason": decision.overall_reason, "memory": decision.memory}]).encode()
-    except (TypeError, ValueError) as error:
-        return f"an overall_reason and a memory that are plain JSON: {error}"
-    return "" if isinstance(decision.overall_reason, str) else f"text as overall_reason, was {decision.overall_reason!r:.80}"
+def _ends_episode(method: _Method) -> _Method:
+    """Remember what a method raised, but for a failed model call: no agent can go on as if it had not happened."""
+
+    @wraps(method)
+    def call_method(session: GuardedSession, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(session, *args, **kwargs)
+        except ModelError:
+            raise
+        except BaseException as error:
+            session.ended = session.ended or error
+            raise
+
+    return cast("_Method", call_method)
 
 
 class FactorHistory(NamedTuple):
@@ -143,16 +155,22 @@ class GuardedSession:
         self._embedded: list[dict[str, JsonValue]] = []
         self._predicted: dict[str, float] | None = None
         self.counts = StepCounts()  #: of this step so far
+        self.ended: BaseException | None = None  #: what ended the episode in this step, whether or not the agent caught it
         self.exchanges: list[dict[str, JsonValue]] = []  #: conversation of this step so far, as in `TranscriptEntry`
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
-        """Let an agent decide this step; where its model call fails, the step holds. Raises PluginError for no decision."""
+        """Let an agent decide this step; where its model call fails, the step holds. Raises PluginError for no decision, and what
+        ended the episode (a leak, a budget, an interrupt, a defect of a tool or model), though the agent caught it.
+        """
         self._kept = memory
         try:
             decision = agent.decide(observation, self, memory)
         except ModelError:  # counted in `ask` under its kind
             decision = Decision((), "error", memory=self._kept)
-        if problem := _decision_problem(decision):
+        finally:  # also where the agent made another error of it
+            if self.ended is not None:
+                raise self.ended
+        if problem := decision_problem(decision):
             raise PluginError(f"agent {type(agent).__name__}: decide() must return a Decision with {problem}")
         text, embedded = self.accepted_text(decision), tuple(self._embedded) or UNSET
         predicted = UNSET if self._predicted is None else self._predicted
@@ -186,6 +204,7 @@ class GuardedSession:
         """Days of the task's warm-up at the first step; they are put into words only when an agent asks for them."""
         return () if self._teach is None else tuple(self._teach())
 
+    @_ends_episode
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model with the run's parameters. Raises ModelError (counted), or LeakError before anything is sent."""
         for spec in request.tools:
@@ -221,7 +240,7 @@ class GuardedSession:
         self.counts.usage += reply.usage
         if (failure := _FINISH_FAILURES.get(reply.finish_reason)) is not None:
             self.counts.fail(failure)
-        cleared = self.withhold(reply.content), self.withhold(reply.reasoning), tuple(map(_readable, reply.tool_calls))
+        cleared = self.withhold(reply.content), self.withhold(reply.reasoning), tuple(map(readable, reply.tool_calls))
         if cleared == (reply.content, reply.reasoning, reply.tool_calls):
             return reply
         return replace(reply, content=cleared[0], reasoning=cleared[1], tool_calls=cleared[2])
@@ -244,6 +263,7 @@ class GuardedSession:
             raise PluginError(f"{type(model).__name__}.predict gave an array of shape {scores.shape} for {len(handles)} names")
         return {handle: score for handle, score in zip(handles, scores.tolist(), strict=True) if math.isfinite(score)}
 
+    @_ends_episode
     def call_tool(self, call_: ToolCall) -> ToolResult:
         """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become feedback and cost budget."""
         if self._budget <= 0:
@@ -294,6 +314,7 @@ class GuardedSession:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
         self.counts.fail(kind)
 
+    @_ends_episode
     def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
         """Return vectors by `ask`, or those that the record of the step has. The texts pass the leak guard first."""
         for text in texts:
@@ -369,11 +390,3 @@ class GuardedSession:
             is_clean = self.withhold(text) == text
             self._cleared_ids[text] = text if is_clean else f"call_{len(self._cleared_ids)}_withheld"
         return self._cleared_ids[text]
-
-
-def _readable(call_: ToolCall) -> ToolCall:
-    """Return the call, cut where its arguments are too long or too deep to be read: they then count as malformed JSON."""
-    text = call_.arguments
-    if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
-        return call_
-    return replace(call_, arguments=f"{text[:_SHOWN_CHARS]} (cut: over {MAX_ARGUMENTS_CHARS:,} characters or {MAX_DEPTH} levels)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ktdeval.errors import ModelError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Observation
 from ktdeval.harness.messages import CallParams, Model, ModelRequest, Reply
@@ -25,14 +24,14 @@ PLUGINS = load_plugins()
 class Scripted:
     """A model that gives prepared replies in turn and remembers what it was asked."""
 
-    def __init__(self, *replies: Reply | ModelError) -> None:
+    def __init__(self, *replies: Reply | BaseException) -> None:
         self.replies = list(replies)
         self.requests: list[ModelRequest] = []
 
     def reply(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
         answer = self.replies.pop(0)
-        if isinstance(answer, ModelError):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 

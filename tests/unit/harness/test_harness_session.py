@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from ktdeval.errors import LeakError, ModelError, PluginError
+from ktdeval.errors import BudgetError, LeakError, ModelError, PluginError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Decision, HarnessConfig, Observation, StepSession
 from ktdeval.harness.arguments import AssetArg
@@ -40,12 +40,20 @@ def careless(context):
     return {"text": f"see {CODES[0]} on day {context}"}
 
 
+@tool
+def broken(context):
+    """Divide by zero."""
+    return {"ratio": 1 / 0}
+
+
 def desk_of(*replies, kind="blinded", config=HarnessConfig(), step=0, seed=1):  # noqa: B008 - frozen
     lens = lens_of(kind)
     lens.render([AssetRef(1), AssetRef(3)])  # in the observation
     model = Scripted(*replies)
     form = ActionForm(config, lens)
-    parts = SessionParts(model, lens, guard_of(kind), (look, careless), form, config, CallParams(temperature=0.3, seed=99), seed)
+    parts = SessionParts(
+        model, lens, guard_of(kind), (look, careless, broken), form, config, CallParams(temperature=0.3, seed=99), seed
+    )
     return GuardedSession(parts, step, BASE_ROW), model
 
 
@@ -61,7 +69,7 @@ def order(**changes):
 def test_a_step_desk_is_a_desk():
     session, _ = desk_of()
     as_session: StepSession = session
-    assert [spec.name for spec in as_session.tools] == ["look", "careless"]
+    assert [spec.name for spec in as_session.tools] == ["look", "careless", "broken"]
     assert session.submit_tool.name == "submit_action"
     assert (session.tool_budget, session.submission_attempts) == (12, 4)
     session.count_failure("empty_reply")  # an agent may count what it saw
@@ -115,6 +123,45 @@ def test_a_tool_changed_after_the_guard_let_it_pass_must_pass_again():
     with pytest.raises(LeakError, match="the description of a tool holds a security code"):
         session.ask(ModelRequest(HELLO, (spec,)))
     assert len(model.requests) == 1
+
+
+class Careless:
+    """An agent that goes on whatever happened, or makes an error of its own of it."""
+
+    def __init__(self, asked, error=None):
+        self.asked, self.error = asked, error
+
+    def decide(self, observation, session, memory):
+        try:
+            self.asked(session)
+        except BaseException:  # noqa: BLE001
+            if self.error is not None:
+                raise self.error from None
+        return Decision((), "fallback")
+
+
+def say(*messages):
+    return lambda session: session.ask(ModelRequest((*HELLO, *messages)))
+
+
+ENDS = {
+    "a leak": (say(LEAKS[0][0]), None, LeakError),
+    "a budget that is used up": (say(), BudgetError("--max-cost 1: reached"), BudgetError),
+    "an interrupt": (say(), KeyboardInterrupt(), KeyboardInterrupt),
+    "a defect of a model": (say(), ZeroDivisionError(), ZeroDivisionError),
+    "a defect of a tool": (lambda session: session.call_tool(ToolCall("1", "broken", "{}")), None, ZeroDivisionError),
+    "a leak in a text to embed": (lambda session: session.embed([f"Buy {CODES[0]}."], list), None, LeakError),
+}
+
+
+@pytest.mark.parametrize("own", [None, ModelError("server", "none"), RuntimeError()], ids=["goes on", "holds", "fails"])
+@pytest.mark.parametrize(("asked", "raised", "expected"), ENDS.values(), ids=ENDS)
+def test_no_agent_goes_on_after_what_ends_an_episode(asked, raised, expected, own):
+    session, _ = desk_of(raised or Reply("a"))
+    with pytest.raises(expected):
+        session.decide(Careless(asked, own), Observation(0, "s", "u"), None)
+    failing, _ = desk_of(ModelError("server", "none"))  # a failed call is the agent's to answer
+    assert failing.decide(Careless(say()), Observation(0, "s", "u"), None).decision.provenance == "fallback"
 
 
 def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
@@ -216,6 +263,7 @@ def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors
     with pytest.raises(LeakError, match="a text to embed holds a security code"):
         session.embed(["fine", f"see {CODES[0]}"], ask)
     assert asked == []
+    session, _ = desk_of()
     assert session.embed(["rain", "sun"], ask) == ["AAAA", "AAAA"]
     with pytest.raises(ModelError):
         session.embed(["fail"], ask)
@@ -239,7 +287,7 @@ def test_the_transcript_holds_each_message_once_as_it_was_sent():
     assert [exchange["kept"] for exchange in session.exchanges] == [0, 2, 1]
     assert [len(exchange["sent"]) for exchange in session.exchanges] == [2, 2, 1]
     assert session.exchanges[1]["sent"][0] == {"role": "assistant", "content": "hm [withheld]"}
-    assert [exchange["tools"] for exchange in session.exchanges] == [["look", "careless"], ["submit_action"], []]
+    assert [exchange["tools"] for exchange in session.exchanges] == [["look", "careless", "broken"], ["submit_action"], []]
     assert session.exchanges[1]["tool_choice"] == "submit_action"
     json.dumps(session.exchanges, allow_nan=False)
 
@@ -280,7 +328,7 @@ def test_bad_calls_cost_budget_and_are_counted_by_kind_and_past_it_none_is_run()
     assert session.counts.failures == dict.fromkeys(kinds, 1)
     assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (5, 0, 0)
     assert session.counts.unmask_attempts == 1
-    assert "one of: look, careless; did you mean 'look'?" in results[3].text
+    assert "one of: look, careless, broken; did you mean 'look'?" in results[3].text
     assert "lokk" not in results[3].text
 
 

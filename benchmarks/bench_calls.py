@@ -35,7 +35,7 @@ import openai
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.stop import StopSignal
-from ktdeval.cli.run import hold_collector_back
+from ktdeval.cli.run import collector_held_back
 from ktdeval.config import RunConfig
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, as_remote
 from ktdeval.registry import load_plugins
@@ -150,8 +150,7 @@ def episodes(port: int, calls: int, concurrency: int) -> tuple[float, float]:
 
 def run_episodes(run: object) -> None:
     """The episodes of a run, without its cards."""
-    hold_collector_back()  # as `ktdeval run` does
-    with patch("ktdeval.runner.run.write_cards", lambda *_: []):
+    with collector_held_back(), patch("ktdeval.runner.run.write_cards", lambda *_: []):  # as `ktdeval run` does
         result = execute_run(run)  # type: ignore[arg-type]
     assert not result.failed, result.failed[0].error
 

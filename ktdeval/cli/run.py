@@ -73,7 +73,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
         for note in prepared.plan.notes:
             console.print(f"note: {clean(note)}", markup=False, highlight=False)
         try:
-            with _collector_held_back(), ProgressObserver(console, len(prepared.plan.specs)) as progress:
+            with collector_held_back(), ProgressObserver(console, len(prepared.plan.specs)) as progress:
                 plugins.register_observer(progress)
                 return execute_run(prepared)
         except KeyboardInterrupt as interrupt:
@@ -85,7 +85,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
 
 
 @contextlib.contextmanager
-def _collector_held_back() -> Iterator[None]:
+def collector_held_back() -> Iterator[None]:
     """Let Python's collector run less often meanwhile and skip the present objects: market and modules stay to the run's end, and a
     step leaves almost nothing behind that refers to itself.
     """

@@ -186,10 +186,18 @@ def user_path(text: str | Path) -> Path:
     return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
 
 
+def working_folder() -> Path | None:
+    """Return the working folder; None where it has been deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
 def shown_path(path: Path) -> Path:
     """Return a path as seen from the working folder, where it lies below that."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    here = working_folder()
+    return path.relative_to(here) if here is not None and path.is_relative_to(here) else path
 
 
 def paths_of_runs(runs: Iterable[Any]) -> list[Path]:

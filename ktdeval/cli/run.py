@@ -21,7 +21,7 @@ from ktdeval.cli.options import FilePath, GroupedCommand, config_option, config_
 from ktdeval.cli.table import grid_lines, print_json
 from ktdeval.config import RunConfig, load_config
 from ktdeval.errors import EpisodeFailure, StoreError, VerificationError
-from ktdeval.fields import shown_path
+from ktdeval.fields import shown_path, working_folder
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop import StopSignal
@@ -118,7 +118,7 @@ def run(config: RunConfig) -> None:
     if config.dry_run:
         print_plan(config)
         return
-    here = Path.cwd()
+    here = working_folder()
     try:
         result = run_shown(config, open_plugins(config.plugin))
     except KeyboardInterrupt as interrupt:
@@ -126,7 +126,8 @@ def run(config: RunConfig) -> None:
             raise
         click.echo(str(interrupt), err=True)
         raise click.Abort from interrupt  # as click does, less its empty line
-    os.chdir(here)  # a plugin may have left it
+    if here is not None:
+        os.chdir(here)  # a plugin may have left it
     folder, *cards = map(shown_path, (result.folder, *result.cards))
     _print_cards(cards)
     if cards:

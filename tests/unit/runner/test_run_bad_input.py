@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.cli.main import main
 from ktdeval.jsonio import dumps_pretty
 from run_support import (
     DAYS_IN_WINDOW,
@@ -133,6 +134,17 @@ OTHERS = (
     # Nobody is at that address: it is refused before the model is asked how it takes tools.
     (("--model", "vllm/x", "--base-url", "http://127.0.0.1:9/v1"), "(of a model of this machine)"),
 )
+
+
+def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
+    market: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    out = tmp_path / "run"
+    assert main([*MOMENTUM, "--data", str(market), "--windows", WINDOW, "--limit", "1", "--out", str(out), "--quiet"]) == 0
+    assert f"score   ktdeval score {out}" in capsys.readouterr().out
 
 
 def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(market: Path, tmp_path: Path) -> None:

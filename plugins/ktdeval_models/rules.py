@@ -41,7 +41,7 @@ class RuleModel:
             return Reply("Research done.")
         if not conversation.is_readable:
             raise ModelError("bad_request", f"builtin/{self.name}: the conversation shows no account to decide on")
-        if problem := self.request_problem(request):
+        if problem := self._problem(conversation):
             raise ProviderError(problem)
         orders, history = [], conversation.rows(conversation.state["history"])
         for row in conversation.rows(conversation.state["candidates"]):
@@ -51,7 +51,9 @@ class RuleModel:
 
     def request_problem(self, request: ModelRequest) -> str | None:
         """Return what the submission of a task would have to ask for or show, and does not; None where the rule can decide."""
-        conversation = Conversation(request)
+        return self._problem(Conversation(request))
+
+    def _problem(self, conversation: Conversation) -> str | None:
         state = conversation.state
         if not conversation.is_submission or not conversation.is_readable:
             return None

@@ -60,7 +60,9 @@ class TradingActionModel(RemoteAdapter):
 
     def request_problem(self, request: ModelRequest) -> str | None:
         """Return why a task can't be answered: it does not ask for BUY, SELL or HOLD of one asset."""
-        conversation = Conversation(request)
+        return self._problem(Conversation(request))
+
+    def _problem(self, conversation: Conversation) -> str | None:
         asks_for_one = len(conversation.rows(conversation.state.get("candidates"))) == 1
         if not conversation.is_submission or (asks_for_one and "hold" in conversation.state.get("constraints", {})):
             return None
@@ -69,9 +71,9 @@ class TradingActionModel(RemoteAdapter):
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a call. Raises ProviderError as of `request_problem`."""
-        if problem := self.request_problem(request):
-            raise ProviderError(problem)
         conversation = Conversation(request)
+        if problem := self._problem(conversation):
+            raise ProviderError(problem)
         state = conversation.state
         rows = conversation.rows(state["candidates"])
         symbol, news = str(rows[0]["stock_id"]), conversation.rows(state.get("news"))

@@ -35,7 +35,10 @@ class PolicyModel:
 
     def request_problem(self, request: ModelRequest) -> str | None:
         """Return why a task can't be answered: it is not one that the policy can decide on."""
-        conversation, content = Conversation(request), self._policy.content
+        return self._problem(Conversation(request))
+
+    def _problem(self, conversation: Conversation) -> str | None:
+        content = self._policy.content
         _, closes = _shown(conversation)
         is_own = conversation.state.get("constraints", {}).get("hold") == content.hold and len(closes) > content.lookback
         if is_own or not conversation.is_submission:
@@ -50,7 +53,7 @@ class PolicyModel:
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("No research.")
-        if problem := self.request_problem(request):
+        if problem := self._problem(conversation):
             raise ProviderError(problem)
         state, content = conversation.state, self._policy.content
         stock, closes = _shown(conversation)

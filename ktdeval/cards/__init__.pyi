@@ -81,6 +81,7 @@ from ktdeval.cards.table import (
     Report as Report,
     clean as clean,
     count as count,
+    share_of as share_of,
     tally as tally,
     word_grid as word_grid,
 )

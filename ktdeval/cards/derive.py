@@ -18,6 +18,7 @@ from ktdeval.cards import parts
 from ktdeval.cards.card import Evaluation, ScoringFacts, TradingEpisode, TradingFacts
 from ktdeval.cards.cutoff import cutoff_labels
 from ktdeval.cards.parts import Coverage, EpisodeMetric, Finished, Interval, Line, PriceEntry, TokenCost, TradingCost
+from ktdeval.cards.table import count
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
 from ktdeval.typed import Value
 
@@ -89,8 +90,8 @@ def add_up(kind: type[P], counts: Iterable[P], **others: Any) -> P:
 def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sums by name, of every name that occurs."""
     totals: Counter[str] = Counter()
-    for count in counts:
-        totals.update(count)
+    for each in counts:
+        totals.update(each)
     return dict(sorted(totals.items()))
 
 
@@ -143,7 +144,7 @@ def _rankable(card: Evaluation, coverage: Coverage, step: str) -> parts.Rankable
     if _is_placebo(card):
         reasons.append("the market is a placebo, on which there is nothing to select")
     if card.limit is not None:
-        reasons.append(f"every episode was cut after {card.limit:,} {step}{'' if card.limit == 1 else 's'}")
+        reasons.append(f"every episode was cut after {count(card.limit, step)}")
     if finished < planned:
         reasons.append(f"{planned - finished:,} of {planned:,} episodes did not finish")
     if _has_low_coverage(coverage):

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from ktdeval.cards.card import ScoringCard, TradingCard, TradingEpisode
 from ktdeval.cards.parts import MetricLine
-from ktdeval.cards.table import UNDEFINED, Grid, clean
+from ktdeval.cards.table import UNDEFINED, Grid, clean, share_of
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 from ktdeval.stats.series import TRADING_DAYS
 
@@ -142,9 +142,8 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
     if interval and interval.low is not None and several == (metric.n > 1):  # one of several has its own interval, no quartiles
         spread = f"{number(name, unit, interval.low)} … {number(name, unit, interval.high)}"
     total = metric.n + sum(metric.undefined.values())
-    coverage = str(total) if metric.n == total else f"{metric.n} of {total}"
     better = "" if metric.better == "neither" else metric.better
-    return (clean(name), number(name, unit, metric.value), _unit_word(unit), better, spread, coverage)
+    return (clean(name), number(name, unit, metric.value), _unit_word(unit), better, spread, share_of(metric.n, total))
 
 
 def _unit_word(unit: str) -> str:

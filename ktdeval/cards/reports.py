@@ -13,7 +13,7 @@ from ktdeval.cards.cutoff import cutoff_words
 from ktdeval.cards.derive import aggregate
 from ktdeval.cards.figures import chosen_columns, claims, is_fraction, number, panel
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
-from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, tally, word_grid
+from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, share_of, tally, word_grid
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
@@ -208,16 +208,16 @@ def _windows(card: TradingCard) -> Grid:
         ours, theirs = own["total_return"].value, held["total_return"].value
         excess = UNDEFINED if ours is None or theirs is None else number("total_return", "fraction", ours - theirs)
         days, (gain, *risk), (held_gain, *held_risk) = str(episodes[0].steps), _return_and_risk(own), _return_and_risk(held)
-        rows.append((clean(window.name), policy, days, _rest_on(own.values(), len(episodes)), gain, excess, *risk))
+        seeds = share_of(_least(own.values(), len(episodes)), len(episodes))
+        rows.append((clean(window.name), policy, days, seeds, gain, excess, *risk))
         rows.append(("", benchmark, days, "", held_gain, "", *held_risk))
     columns = ("window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown")
     return Grid("Against the benchmark (return, excess and drawdown in %)", columns, tuple(rows), left=2)
 
 
-def _rest_on(lines: Iterable[Line | MetricLine], episodes: int) -> str:
-    """Return how many of so many episodes the least of these medians rests on: `4 of 6`, or `6` for all."""
-    least = min((line.n for line in lines if line.n), default=episodes)
-    return str(episodes) if least == episodes else f"{least} of {episodes}"
+def _least(lines: Iterable[Line | MetricLine], episodes: int) -> int:
+    """Return on how many of so many episodes the least of these medians rests."""
+    return min((line.n for line in lines if line.n), default=episodes)
 
 
 def _return_and_risk(values: Mapping[str, Line | EpisodeMetric]) -> Iterator[str]:
@@ -232,8 +232,9 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
     for card in cards:
         metrics = {name: card.metrics[name] for name in headlines if name in card.metrics}
         figures = (number(name, metrics[name].unit, metrics[name].value) if name in metrics else UNDEFINED for name in headlines)
-        rests = _rest_on(metrics.values(), len(card.pooled))
-        rows.append((clean(card.task.name) + (f" ({rests} episodes)" if " of " in rests else ""), *figures))
+        least, episodes = _least(metrics.values(), len(card.pooled)), len(card.pooled)
+        rests = f" ({share_of(least, episodes)} episodes)" if least < episodes else ""
+        rows.append((clean(card.task.name) + rests, *figures))
     title = "All tasks (medians; return, drawdown and decided steps in %)"
     return Grid(title, ("task", "return", "sharpe", "drawdown", "info ratio", "decided"), tuple(rows))
 

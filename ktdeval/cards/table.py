@@ -62,6 +62,11 @@ def tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for count, name in present) or "none"
 
 
+def share_of(number: int, total: int) -> str:
+    """Return `4 of 6`, or `6` for all."""
+    return str(total) if number == total else f"{number} of {total}"
+
+
 def count(number: int, noun: str) -> str:
     """Return `1 step`, `2 steps`, `3 replies`."""
     plural = re.sub("([^aeiou])y$", r"\1ie", noun) + "s"

@@ -79,7 +79,7 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[
     windows; and what there is not.
     """
     market: MarketSnapshot | str = f"{_NO_MARKET}: the card lies in no run folder"
-    if (entrant.run_folder / "manifest.json").is_file():
+    if entrant.is_in_run:
         market = recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
     notes = [market] if isinstance(market, str) else []
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}

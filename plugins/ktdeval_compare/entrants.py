@@ -54,6 +54,11 @@ class _Card:
         """Run that the card lies in, if it lies in one."""
         return run_of(self.path)
 
+    @property
+    def is_in_run(self) -> bool:
+        """Whether the card lies in a run folder."""
+        return (self.run_folder / "manifest.json").is_file()
+
 
 @dataclass(frozen=True)
 class Scored(_Card):

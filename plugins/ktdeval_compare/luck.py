@@ -29,7 +29,7 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     `exposures`: factor rows over all cards, without a `mean` where they are not.
     """
     named = label(entrants)
-    roots = [*stores, *(folder for entrant in named if ((folder := entrant.run_folder) / "manifest.json").is_file())]
+    roots = [*stores, *(entrant.run_folder for entrant in named if entrant.is_in_run)]
     if not roots:
         raise CardError(f"{named[0].path}: lies in no run folder, so its trials can't be counted; name the runs with --runs")
     wanted = {(window.name, entrant.card.snapshot.id) for entrant in named for window in entrant.card.windows}

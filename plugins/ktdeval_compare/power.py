@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtri
 
-from ktdeval.cards import is_fraction
+from ktdeval.cards import count, is_fraction
 from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.stats import EXACT_UP_TO, TRADING_DAYS, effective_count, positive_rank_sums, rank_null
@@ -270,9 +270,8 @@ def _by_seeds(plan: Plan, spread: Spread, seeds: int | None) -> Row:
 def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
     least, fewest = smallest_p(plan.windows), pairs_needed(plan.alpha, plan.comparisons)
     if least > plan.level:
-        count = f"{plan.windows} window{'' if plan.windows == 1 else 's'}"
-        smallest = f"the smallest p of an exact test is {least:.4g}"
-        yield f"{count} can't reach it, whatever the agents do: {smallest}; at least {fewest} windows are needed"
+        windows, smallest = count(plan.windows, "window"), f"the smallest p of an exact test is {least:.4g}"
+        yield f"{windows} can't reach it, whatever the agents do: {smallest}; at least {fewest} windows are needed"
     else:
         yield f"a result is possible: the smallest p is {least:.4g}; {fewest} windows are the fewest that allow one"
     if plan.overlap is not None:

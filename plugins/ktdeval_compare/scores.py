@@ -67,7 +67,7 @@ def _score(task: str, name: str, member: Scored) -> Row:
 
 def _answers(member: Scored) -> dict[str, dict[str, list[float]]] | str:
     """Figures of each sample by the score's name, or why there are none; a failed call shows nothing of the model."""
-    if not (member.run_folder / "manifest.json").is_file():
+    if not member.is_in_run:
         return f"{member.label}: no answers beside the card"
     run = RunFolder.load(member.run_folder)
     figures: dict[str, dict[str, list[float]]] = {name: {} for name in member.card.scores}

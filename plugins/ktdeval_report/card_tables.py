@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.cards import SCHEME_HEADS, MetricLine, ScoreLine, ScoringCard, TradingCard, count, figure_notes, scheme_rows, tally
+from ktdeval.cards import (
+    SCHEME_HEADS,
+    MetricLine,
+    ScoreLine,
+    ScoringCard,
+    TradingCard,
+    count,
+    figure_notes,
+    scheme_rows,
+    share_of,
+    tally,
+)
 from ktdeval.jsonio import file_sha256
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval, MetricValue, mean_with_interval, overlap_correlation
 from ktdeval_report.inputs import Evaluation, known_values
@@ -86,7 +97,7 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
     if several:
         ends, total = metric.interval if metric.n > 1 else None, metric.n + sum(metric.undefined.values())
         row.append(span(ends.low, ends.high, unit, signed) if ends else UNDEFINED)
-        row.append(str(total) if metric.n == total else f"{metric.n} of {total}")
+        row.append(share_of(metric.n, total))
     if windows > 1:
         mean = over_windows(one, name)
         detail = mean.detail or {}
@@ -139,7 +150,7 @@ def window_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
         own, held = median(returns), evaluation.card.reference.benchmark_buy_and_hold[name].metrics.total_return.value
         least, greatest = (min(returns), max(returns)) if len(returns) > 1 else (None, None)
         excess = None if own is None or held is None else own - held
-        seeds = f"{len(returns)} of {len(episodes)}" if 0 < len(returns) < len(episodes) else len(episodes)
+        seeds = share_of(len(returns) or len(episodes), len(episodes))
         row = {"name": name, "first": episodes[0], "seeds": seeds, "own": own, "least": least, "greatest": greatest}
         yield {**row, "benchmark": held, "excess": excess}
 

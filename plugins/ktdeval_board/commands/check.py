@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import ktdeval
-from ktdeval.cards import ATTACHED, card_kinds
+from ktdeval.cards import ATTACHED, card_kinds, count
 from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
 from ktdeval.errors import PluginError, StoreError, UsageError, VerificationError
 from ktdeval.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
@@ -105,7 +105,7 @@ def certify(  # noqa: PLR0913 - a command takes one parameter for each option
     except OSError as error:
         raise StoreError(f"{folder}: can't keep the certificate: {error.strerror or error}") from error
     write_atomic(folder / VERDICT, dumps_pretty(to_plain(verdict)))
-    click.echo(f"{folder}: certificate verified, with {len(runs)} attack{'' if len(runs) == 1 else 's'}")
+    click.echo(f"{folder}: certificate verified, with {count(len(runs), 'attack')}")
 
 
 def _keep(run: RunFolder, target: Path) -> None:

@@ -2,6 +2,7 @@
 
 from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.calendar import parse_day as parse_day, sessions as sessions, window_rows as window_rows
+from ktdeval.market.close import Close as Close
 from ktdeval.market.document_files import (
     document_code as document_code,
     read_documents as read_documents,
@@ -9,7 +10,6 @@ from ktdeval.market.document_files import (
 )
 from ktdeval.market.documents import (
     NO_DOCUMENTS as NO_DOCUMENTS,
-    Close as Close,
     Document as Document,
     Documents as Documents,
     DocumentsView as DocumentsView,

@@ -18,7 +18,8 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import dumps_canonical, loads_untrusted, open_plain
-from ktdeval.market.documents import Close, Document, Documents, Entity, EntityKind
+from ktdeval.market.close import Close
+from ktdeval.market.documents import Document, Documents, Entity, EntityKind
 from ktdeval.market.snapshot import parse_code, parse_symbol
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]

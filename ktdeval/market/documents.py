@@ -7,73 +7,30 @@ a zone (`Close`), whatever the zones of the items. An early close of the exchang
 from __future__ import annotations
 
 import hashlib
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta, timezone
-from functools import cached_property, lru_cache
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.jsonio import content_hash
+from ktdeval.market.close import EPOCH, MICROSECOND, Close, microseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 IntArray = npt.NDArray[np.int64]
 EntityKind = Literal["name", "former", "ticker", "product", "person"]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_CLOSE = re.compile(r"(\d\d):(\d\d) (\S+)")
 _BATCH = 50_000
 TEXT_FIELDS = ("source", "kind", "assets", "title", "text")
 _ORDER = ("known_at", "published_at", "source", "kind", "assets", "title", "text", "utc_offset")
 _COLUMNS = ("known_at", "published_at", "utc_offset", *TEXT_FIELDS)
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Wall-clock time and zone of a day's close; `24:00` is the midnight that ends the day."""
-
-    hour: int = 15
-    minute: int = 0
-    zone: str = "Asia/Shanghai"  #: IANA name
-
-    @classmethod
-    def parse(cls, text: str) -> Close:
-        """Return the close of a text such as `16:00 America/New_York`. Raises DataError: no such time or zone."""
-        match = _CLOSE.fullmatch(text.strip())
-        if match is None or (int(match[1]), int(match[2])) > (24, 0) or int(match[2]) > 59:
-            raise DataError(f"close {text!r}: expected a time and a zone such as '15:00 Asia/Shanghai' or '24:00 UTC'")
-        try:
-            ZoneInfo(match[3])
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise DataError(f"close {text!r}: time zone {match[3]!r} is unknown; write one such as Asia/Shanghai") from error
-        return cls(int(match[1]), int(match[2]), match[3])
-
-    def __str__(self) -> str:
-        return f"{self.hour:02}:{self.minute:02} {self.zone}"
-
-    def instant(self, day: np.datetime64) -> int:
-        """Close of a calendar day, in microseconds since 1970 UTC."""
-        return _instant(self, int(day.astype("datetime64[D]").astype(np.int64)))
-
-
-@lru_cache(maxsize=1 << 16)
-def _instant(close: Close, day: int) -> int:
-    start = datetime.combine(date(1970, 1, 1) + timedelta(days=day + close.hour // 24), datetime.min.time(), ZoneInfo(close.zone))
-    return microseconds(start.replace(hour=close.hour % 24, minute=close.minute))
-
-
-def microseconds(moment: datetime) -> int:
-    """Microseconds since 1970 UTC of a moment with a time zone."""
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 class Entity(NamedTuple):
@@ -234,7 +191,7 @@ class DocumentsView:
 
 
 def _moment(stamp: int) -> datetime:
-    return _EPOCH + stamp * _MICROSECOND
+    return EPOCH + stamp * MICROSECOND
 
 
 def _schema() -> pa.Schema:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import LookAheadError
-from ktdeval.market.documents import Close
+from ktdeval.market.close import Close
 from ktdeval.market.venue import Venue
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.fields import build, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, new_folder, open_plain, read_plain, sha256_hex
-from ktdeval.market.documents import NO_DOCUMENTS, Close, Documents, Entity
+from ktdeval.market.close import Close
+from ktdeval.market.documents import NO_DOCUMENTS, Documents, Entity
 from ktdeval.market.minutes import MINUTE_FIELDS, NO_MINUTES, MinuteBars
 from ktdeval.market.snapshot import BAR_FIELDS, DayArray, Instrument, MarketSnapshot, NameSpell, SnapshotMeta
 from ktdeval.market.venue import Venue, parse_venue

@@ -21,8 +21,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ktdeval.errors import ConfigError, UsageError
+from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.fields import build, near_matches, option
+from ktdeval.market.close import Close
 
 FillRule = Literal["next_open", "next_close", "same_close"]
 MAX_SCALE = 10**8
@@ -82,6 +83,10 @@ class Venue:
     short: Shorting | None = option(None, help="short sales; null: long only")
 
     def __post_init__(self) -> None:
+        try:
+            Close.parse(f"{self.close} {self.zone}")
+        except DataError as error:
+            raise ConfigError(f"venue {self.name}: {error}") from error
         if self.ticks_per_unit * self.steps_per_unit % self.minor_per_unit:
             raise ConfigError(
                 f"venue {self.name}: ticks_per_unit * steps_per_unit must be a multiple of minor_per_unit ({self.minor_per_unit})"

@@ -23,7 +23,8 @@ from ktdeval.errors import ConfigError, LeakError
 from ktdeval.harness import Message, ModelRequest, ToolSpec
 from ktdeval.harness.action import ActionForm
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, MinuteBars, find_venue
-from ktdeval.market.documents import Close, Entity
+from ktdeval.market.close import Close
+from ktdeval.market.documents import Entity
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules

@@ -18,7 +18,8 @@ from ktdeval.cards.trading import build_card
 from ktdeval.contracts.spec import Window
 from ktdeval.errors import CardError
 from ktdeval.market import Document, Documents, FillRule, Instrument, MarketSnapshot, assemble, with_id
-from ktdeval.market.documents import Close, Entity
+from ktdeval.market.close import Close
+from ktdeval.market.documents import Entity
 from ktdeval.stats import episode_intervals, panel_metric
 from ktdeval.stats.calibration import judged_orders
 from ktdeval.testing import tiny_snapshot

@@ -36,10 +36,10 @@ class ModelAccess:
     """Access to a model of this machine: every episode asks it directly."""
 
     protocol: ToolProtocol | None = None  #: Tool protocol; None where nothing has to be chosen
-    max_errors: int | None = None  #: Steps in a row that may end in a failed call; None sets no limit
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, max_errors: int | None) -> None:
         self._model = model
+        self.max_errors = max_errors  #: Steps in a row that may end in a failed call; None sets no limit
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> Model:  # noqa: ARG002 - there is nothing to tell
         """Return the model as one episode asks it."""
@@ -67,11 +67,10 @@ class RemoteAccess(ModelAccess):
 
     def __init__(self, model: RemoteModel, config: RunConfig, price: Price | None, folder: Path, stop: StopSignal) -> None:
         """Open cache and record of calls for a connected model, and find out how it takes tools, or raise KtdevalError."""
-        super().__init__(model)
+        super().__init__(model, config.max_failures)
         protocol = requested_protocol(config, folder)
         if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is asked
             raise StoreError(f"{folder}: holds another run (of a model of this machine); choose another --out")
-        self.max_errors = config.max_failures
         self._remote = model
         self._folder, self._canaries, self._params = folder, config.canary, CallParams(**_options(config, CallParams))
         settings = ClientSettings(**_options(config, ClientSettings))

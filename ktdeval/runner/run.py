@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ktdeval.calls.prices import Price
+from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.cutoff import run_cutoff
 from ktdeval.config import RunConfig
@@ -82,7 +82,10 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     access = None
     try:
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(claim.path) or secrets.token_hex(16))
-        access = ModelAccess(model) if remote is None else RemoteAccess(remote, config, price, claim.path, stop)
+        if remote is None:
+            access = ModelAccess(model, None if price == FREE else config.max_failures)
+        else:
+            access = RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
         folder = RunFolder.create(claim, run_manifest(config, plan, snapshot, remote, price))
         keep_certificate(folder.path, config.certificate)

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import ktdeval
+from ktdeval.api import Reply
 from ktdeval.cli.main import main
+from ktdeval.errors import ModelError, ProviderError
 from paths import REPOSITORY
 
 MODULES = ("sums", "clerk", "hits")
@@ -105,6 +108,19 @@ def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
     again = json.loads(path.read_text())
     assert {**again, "provenance": 0} == {**json.loads(text), "provenance": 0}
     capsys.readouterr()
+
+
+def test_failures_in_a_row_stop_a_model_that_makes_its_own_calls_unless_it_is_free(plugins: list[str], tmp_path: Path) -> None:
+    class Down:
+        def reply(self, request: object) -> Reply:
+            raise ModelError("server", "down")
+
+    asked = {"plugin": plugins[0].partition("=")[2], "max_failures": 2, "quiet": True}
+    with pytest.raises(ProviderError, match=r"2 steps in a row ended in a failed call \(model_server\)"):
+        ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "own"), **asked)
+    Down.is_free = True  # type: ignore[attr-defined]
+    (card,) = ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "free"), **asked).cards
+    assert card.plain["failures"] == {"model_server": 2}
 
 
 def test_a_task_file_needs_no_package_and_stays_with_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

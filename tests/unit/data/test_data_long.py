@@ -448,9 +448,12 @@ def test_bad_input_is_one_clear_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_generated_market_is_stored_with_its_truth(tmp_path: Path, terminal: Terminal) -> None:
+def test_a_generated_market_is_stored_with_its_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
     words = ["data", "build", "synthetic", "--set", "seed=3", "--first", "2024-01-02", "--last", "2024-02-08"]
     assert main([*words, "--out", str(tmp_path / "m")]) == 0
     names = {path.name for path in (tmp_path / "m").iterdir()}
     assert {"manifest.json", "truth.json", "truth.parquet"} <= names
     assert load_snapshot(tmp_path / "m").meta.synthetic
+    (tmp_path / "m").rename(tmp_path / "us")  # which is also the name of a provider
+    monkeypatch.chdir(tmp_path)
+    assert "0 kinds of error" in terminal.text("data", "check", "us")

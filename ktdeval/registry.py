@@ -16,7 +16,7 @@ from ktdeval import plugin_import
 from ktdeval.discovery import EntryPoint, find_entry_points
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
 from ktdeval.fields import build_params, near_matches
-from ktdeval.hints import hint
+from ktdeval.hints import hint, hints
 from ktdeval.hookspecs import Spec
 from ktdeval.plugin_import import KINDS as KINDS, call_foreign, hooks_of, import_reference, one_line
 
@@ -91,7 +91,7 @@ class Plugins:
         self.task_files: dict[str, tuple[str, ...]] = {}  #: path -> names of its tasks, of files that belong to no package
         self._manager = plugin_import.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
-        self._owners: dict[tuple[str, str], str] = {}
+        self._owners: dict[tuple[str, str], str] = {("commands", name): "ktdeval itself" for name in hints()["built_in"]}
 
     # ---- loading
 
@@ -192,7 +192,7 @@ class Plugins:
                 continue
             for spec in plugin_import.offered_specs(kind, offered, f"plugin {plugin}: {hook}"):
                 if (owner := self._owners.setdefault((kind, spec.name), plugin)) != plugin:
-                    both = f"by plugin {owner} and by plugin {plugin}"
+                    both = f"by {'plugin ' if owner in self.info else ''}{owner} and by plugin {plugin}"
                     raise PluginError(f"{_ONE_OF[kind]} {spec.name!r} is offered {both}; rename it in one of them")
                 specs[spec.name] = spec
         return dict(sorted(specs.items()))

@@ -129,11 +129,7 @@ def _plugin_commands(ctx: click.Context) -> dict[str, str]:
     """Return the commands of plugins and their summaries; needed only for help and for names that are not built in."""
     commands: dict[str, str] | None = ctx.meta.get("ktdeval.commands")
     if commands is None:
-        plugins = open_plugins()
-        commands = {name: spec.summary for name, spec in plugins.specs("commands").items()}
-        for name in commands:
-            if name in COMMANDS:
-                raise PluginError(f"command {name!r} is offered by ktdeval itself and by plugin {plugins.owner('commands', name)}")
+        commands = {name: spec.summary for name, spec in open_plugins().specs("commands").items()}
         ctx.meta["ktdeval.commands"] = commands
     return commands
 

@@ -189,7 +189,8 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one(
     assert terminal.text("hello") == "hello\n"
     assert "Says hello." in terminal.text("--help")
     advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=code + hook.format(name="tasks"))
-    assert "command 'tasks' is offered by ktdeval itself and by plugin adds_command" in terminal.refusal("--help")
+    for words in ("--help", "plugins"):
+        assert "command 'tasks' is offered by ktdeval itself and by plugin adds_command" in terminal.refusal(words)
 
 
 # ---- errors

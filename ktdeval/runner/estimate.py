@@ -36,6 +36,7 @@ from ktdeval.runner.measure import (
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.run import recorded_mask_key, run_manifest, run_path, with_model_settings
+from ktdeval.runner.score import certificate_problem
 from ktdeval.runner.store import ANOTHER_RUN, MANIFEST, RunFolder, check_vacant
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import Value
@@ -269,6 +270,8 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
     yield from run.plan.notes
     if run.difference:
         yield f"the folder {ANOTHER_RUN.format(run.difference)}; this one would be refused"
+    elif config.certificate is not None and (problem := certificate_problem(run.path, config.certificate)):
+        yield f"{problem}; this one would be refused"
     typical, high = left["typical"], left["high"]
     if config.max_cost is not None and typical.cost_usd is None:
         yield "--max-cost can't be kept without a price, so the run would be refused; give one with --price or --price-table"

@@ -158,10 +158,17 @@ def keep_certificate(folder: Path, certificate: str | None) -> None:
     """Keep a certificate with its run, so that cards can be verified from the folder alone. Raises CardError for an invalid one."""
     if certificate is not None:
         load_card(Path(certificate), ATTACHED)
-        text, target = read_plain(Path(certificate)), folder / CERTIFICATE
-        if target.exists() and read_plain(target) != text:
-            raise StoreError(f"{target}: the run has another certificate; remove it to give its cards {certificate}")
-        write_atomic(target, text)
+        if problem := certificate_problem(folder, certificate):
+            raise StoreError(problem)
+        write_atomic(folder / CERTIFICATE, read_plain(Path(certificate)))
+
+
+def certificate_problem(folder: Path, certificate: str) -> str | None:
+    """Say why a run can't be given a certificate: it has another one."""
+    target = folder / CERTIFICATE
+    if target.exists() and read_plain(target) != read_plain(Path(certificate)):
+        return f"{target}: the run has another certificate; remove it to give its cards {certificate}"
+    return None
 
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:

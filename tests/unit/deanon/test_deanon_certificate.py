@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.cards.trading import NOT_GIVEN
 from ktdeval.config import RunConfig
 from ktdeval.contracts.task import describe_task
-from ktdeval.errors import CardError, KtdevalError, UsageError, VerificationError
+from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval.jsonio import dumps_pretty, file_sha256, sha256_hex
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate, rescore, verify_card
+from ktdeval.runner.estimate import estimate_run
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.store import ANSWERS, TRANSCRIPT, RunFolder
 from ktdeval.typed import from_plain, to_plain
@@ -392,6 +393,14 @@ def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
         made = load_evaluation(path).plain
         assert made["certificate"]["value"]["sha256"] == file_sha256(file)
         assert verify_card(path, environment.plugins, {}).findings == ()
+    plan = partial(estimate_run, plugins=environment.plugins)
+    other, kept = saved(tmp_path / "given" / "cards", environment.certify()), replace(config, out=str(tmp_path / "given"))
+    assert not any("certificate" in warning for warning in plan(replace(kept, certificate=str(file))).warnings)
+    refused = replace(kept, certificate=str(other))
+    with pytest.raises(StoreError, match="the run has another certificate") as error:
+        evaluate(refused, environment.plugins)
+    assert plan(refused).warnings[-1] == f"{error.value}; this one would be refused"  # and what is left is shown all the same
+    other.unlink()
     (tmp_path / "run" / "certificate.json").unlink()
     edit_json(tmp_path / "given" / "manifest.json", lambda old: old.update(metrics=["no_such_metric"]))
     with pytest.raises(KtdevalError, match="no_such_metric"):

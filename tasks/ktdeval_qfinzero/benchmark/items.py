@@ -15,6 +15,7 @@ from ktdeval.typed import Value
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.pmb.values import Rules
 from ktdeval_qfinzero.scoring.types import GoldTask
 from ktdeval_qfinzero.scoring.values import Tolerance
 from ktdeval_qfinzero.workspace import Workspace
@@ -115,7 +116,7 @@ def resolved(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
     return value
 
 
-class OrderState(Value, frozen=True):
+class OrderState(Value, frozen=True, omit_defaults=True):
     """An order without its id; prices in ten-thousandths of a dollar."""
 
     instrument: str
@@ -129,15 +130,19 @@ class OrderState(Value, frozen=True):
     status: str
     filled_qty: int
     in_spread: bool
+    take_profit_e4: int | None = None
+    stop_loss_e4: int | None = None
+    cancels_other: bool = False  #: whether it joined a group of which one cancels the others
 
 
-class SessionState(Value, frozen=True):
+class SessionState(Value, frozen=True, omit_defaults=True):
     """A session without its id and its clock."""
 
     frequency: str
     status: str
     stocks: tuple[str, ...]
     options: tuple[str, ...]
+    rules: Rules | None = None  #: where they are not the usual ones
 
 
 class AccountState(Value, frozen=True):
@@ -191,12 +196,13 @@ def _account(workspace: Workspace, account_id: str) -> AccountState:
 
 def _session(each: Any) -> SessionState:
     stocks, options = tuple(sorted(each.stocks)), tuple(sorted(each.options))
-    return SessionState(frequency=each.frequency, status=each.status, stocks=stocks, options=options)
+    rules = None if each.rules == Rules() else each.rules
+    return SessionState(frequency=each.frequency, status=each.status, stocks=stocks, options=options, rules=rules)
 
 
 def _order(order: Any) -> OrderState:
-    same = {name: getattr(order, name) for name in OrderState.__struct_fields__ if name not in ("instrument", "in_spread")}
-    return OrderState(instrument=order.instrument.id, in_spread=bool(order.spread_id), **same)
+    own = {"instrument": order.instrument.id, "in_spread": bool(order.spread_id), "cancels_other": bool(order.oco_id)}
+    return OrderState(**{name: getattr(order, name) for name in OrderState.__struct_fields__ if name not in own}, **own)
 
 
 def prove(item: Item, dataset: Dataset) -> EndState:

@@ -15,12 +15,13 @@ from msgspec import structs
 from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.stats import wilson
 from ktdeval.testing import check_scoring_task
+from ktdeval_qfinzero.benchmark.items import end_state, open_workspace
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import SymbolRow
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
 from ktdeval_qfinzero.suite.brief import clock_words, tools_text
-from ktdeval_qfinzero.suite.grading import with_defaults
+from ktdeval_qfinzero.suite.grading import differing_parts, with_defaults
 from ktdeval_qfinzero.suite.scores import interval_of, summarise
 from ktdeval_qfinzero.suite.task import SuiteTask
 from qfinzero_scoring_cases import BARS
@@ -232,6 +233,16 @@ def test_what_differs_in_the_end_is_named() -> None:
     detail = task.summarise(records)["end_state_match"].detail
     assert detail["differing"] == {"cash": 1, "clock": 1, "orders": 1, "positions": 1}
     assert detail["changing"] == {"n": 1, "value": 0.0}
+
+
+def test_an_order_with_a_bracket_and_a_session_with_rules_of_its_own_are_others() -> None:
+    order, item = json.dumps(placed(stop_loss_price=0.05)["arguments"]), calling_items()[1]
+    (record,) = sit(task_of("qfinzero_calling_live"), Scripted([("pmb_order_place", order)]), [1])
+    assert (earned(record)[0], [name for name in record.scores if name.startswith("differs_")]) == (100.0, ["differs_orders"])
+    free: dict[str, Any] = {"PMB.session.create": {"execution_config": {"fees": {"stock_per_share_e4": 0}}}}
+    other = replace(item, setup=tuple(replace(call, args={**call.args, **free.get(call.tool, {})}) for call in item.setup))
+    usual, own = (end_state(open_workspace(each, world())) for each in (item, other))
+    assert differing_parts(own, usual) == ("sessions",)
 
 
 def test_an_end_state_that_the_calls_do_not_lead_to_is_found() -> None:
